@@ -21,7 +21,7 @@ from hudi_py.read.ranges import time_of
 from hudi_py.read.reports import file_report, history_report, instant_report, partition_report
 from hudi_py.read.request import ScanArguments, ScanRequest
 from hudi_py.read.snapshot import open_snapshot
-from hudi_py.services.archive import ArchiveReport, archive, preview_archive
+from hudi_py.services.archive import ArchiveReport, Selection, archive, preview_archive
 from hudi_py.services.clean import Cleaning, CleanReport
 from hudi_py.services.compaction import Compaction, CompactionReport
 from hudi_py.services.context import ServiceContext
@@ -527,10 +527,10 @@ class Table:
         with self._serving("due services", options) as context:
             return due_services(context)
 
-    def preview_archive(self, *, options: Mapping[str, Any] | None = None) -> list[InstantTime]:
-        """The instants that `archive` would move now, oldest first."""
+    def preview_archive(self, *, options: Mapping[str, Any] | None = None) -> Selection:
+        """The `instants` that `archive` would move now, oldest first, or the `reason` why there are none."""
         with self._serving("archive", options) as context:
-            return [each.time for each in preview_archive(context).instants]
+            return preview_archive(context)
 
     def preview_rollback(
         self, instant: str | int | WriteResult, *, with_newer: bool = False, options: Mapping[str, Any] | None = None

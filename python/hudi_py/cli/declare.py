@@ -168,9 +168,13 @@ def confirm(question: str, yes: bool) -> None:
     """
     if yes:
         return
-    if not sys.stdin.isatty():
+    if not _asks():
         raise click.UsageError(f"{question} There is no terminal to ask on: confirm with --yes.")
     click.confirm(question, abort=True, err=True)
+
+
+def _asks() -> bool:
+    return sys.stdin.isatty()
 
 
 def _of_file(path: str | None) -> dict[str, str]:

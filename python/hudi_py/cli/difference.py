@@ -19,6 +19,7 @@ _PARTITION, _KEY = "_hoodie_partition_path", "_hoodie_record_key"
 _VERSION: Final = ("_hoodie_commit_time", "_hoodie_commit_seqno")
 _WANTED: Final = (_PARTITION, _KEY, *_VERSION)
 _TIMES: Final = ("before", "after")
+_NUL: Final = pa.scalar("\0", pa.large_string())
 _MOST: Final = 50
 
 
@@ -153,8 +154,8 @@ def changed_rows(table: Table, before: str, after: str | None) -> dict[str, pa.T
 def _keyed(rows: pa.Table) -> pa.Table:
     """Partition, key, both as one text, and the same with the version of the row."""
     parts = [rows[name].cast(pa.large_string()) for name in _WANTED]
-    identity = pc.binary_join_element_wise(*parts[:2], "\0")
-    version = pc.binary_join_element_wise(*parts, "\0")
+    identity = pc.binary_join_element_wise(*parts[:2], _NUL)
+    version = pc.binary_join_element_wise(*parts, _NUL)
     return pa.table({"partition": rows[_PARTITION], "key": rows[_KEY], "id": identity, "version": version})
 
 

@@ -79,10 +79,12 @@ def read(target: Target, query: Query, meta: bool, to: str | None, output: str |
 
 def explain(target: Target, query: Query) -> None:
     """`hudi-py explain`."""
-    scan, screen = make_scan(target.open(), query, meta=True), Screen()
+    scan, screen = make_scan(target.open(), query, meta=False), Screen()
     if not target.as_json:
-        for line in scan.explain().splitlines():
-            screen.line(line)
+        title, *lines = scan.explain().splitlines()
+        screen.path(title)
+        for line in lines:
+            screen.line(line, hang=14)
         return
     plan = scan.plan()
     screen.json(

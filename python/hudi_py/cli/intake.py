@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -105,9 +106,8 @@ class Doomed:
 def delete(target: Target, doomed: Doomed, dry_run: bool, yes: bool) -> None:
     """`hudi-py delete`."""
     table = target.open()
-    scan = table.scan(filter=doomed.where, keys=doomed.keys, partitions=doomed.partition or None)
     if dry_run or (not yes and sys.stdin.isatty()):
-        count = scan.count()
+        count = _count(table, doomed)
         if dry_run:
             _would(target, "deleted", count)
             return
@@ -124,17 +124,29 @@ def delete(target: Target, doomed: Doomed, dry_run: bool, yes: bool) -> None:
     report(target, result)
 
 
+def _count(table: Table, doomed: Doomed) -> int:
+    """How many rows would be deleted. In partitions, `*` stands for any text, as in `delete_partition`."""
+    partitions = None
+    if doomed.partition:
+        patterns = [re.compile(".*".join(map(re.escape, path.strip("/").split("*")))) for path in doomed.partition]
+        known: list[str] = table.partitions()["partition"].to_pylist()
+        partitions = [path for path in known if any(pattern.fullmatch(path) for pattern in patterns)]
+        if not partitions:
+            return 0
+    return table.scan(filter=doomed.where, keys=doomed.keys, partitions=partitions).count()
+
+
 def update(target: Target, assignments: dict[str, str], where: str | None, dry_run: bool) -> None:
     """`hudi-py update`."""
     table = target.open()
     if dry_run:
         _would(target, "updated", table.scan(filter=where).count())
         return
-    report(target, table.update(assignments, where))
+    report(target, table.update(assignments, where), "update")
 
 
-def report(target: Target, result: WriteResult) -> None:
-    """Says what a write did."""
+def report(target: Target, result: WriteResult, statement: str = "") -> None:
+    """Says what a write did; `statement`: what it was, if that is not its operation."""
     screen = Screen()
     if target.as_json:
         screen.json(result)
@@ -144,7 +156,8 @@ def report(target: Target, result: WriteResult) -> None:
         return
     counts = {"inserted": result.num_inserted, "updated": result.num_updated, "deleted": result.num_deleted}
     rows = ", ".join(f"{count:,} {word}" for word, count in counts.items() if count) or "no rows changed"
-    screen.line(f"{result.operation.replace('_', ' ')} {result.instant}: {rows}")
+    what = statement or result.operation.replace("_", " ")
+    screen.line(f"{what.capitalize()} {result.instant}: {rows}")
     screen.line(f"{counted(result.num_files, 'file')}, {show_bytes(result.num_bytes)}", "dim")
     for change in result.schema_changes:
         screen.line(f"Column {change}")

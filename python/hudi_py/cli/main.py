@@ -9,6 +9,7 @@ import shutil
 import sys
 import textwrap
 import traceback
+import warnings
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -38,11 +39,11 @@ EXIT_CODES: Final[dict[type[BaseException], int]] = {
     HistoryCleanedError: 8,
     ConfigError: 2,
     click.UsageError: 2,
-    click.Abort: 1,
-    KeyboardInterrupt: 130,
 }
 """Exit code of the first class that an error belongs to; 1 for all others. 5: `metadata verify` found problems."""
+_INTERRUPTED: Final = 130
 
+_ERROR: Final = "Error: "
 _WORDS: Final = {
     "set with_newer=True": "give --with-newer",
     "look at Table.locks() again": "look at `hudi-py locks show` again",
@@ -60,8 +61,11 @@ _SECTIONS: Final = {
 
 class _Program(click.Group):
     def main(self, args: Sequence[str] | None = None, *_: Any, **more: Any) -> Any:
-        given = list(sys.argv[1:] if args is None else args)
-        _show_warnings()
+        with warnings.catch_warnings():
+            _show_warnings()
+            sys.exit(self._run(list(sys.argv[1:] if args is None else args), more))
+
+    def _run(self, given: list[str], more: dict[str, Any]) -> int:
         try:
             code = super().main(given, **{**more, "prog_name": PROGRAM, "standalone_mode": False})
             sys.stdout.flush()
@@ -70,7 +74,7 @@ class _Program(click.Group):
             code = 0
         except (Exception, KeyboardInterrupt) as error:
             code = _fail(error, debug="--debug" in given, as_json="--json" in given)
-        sys.exit(code if isinstance(code, int) else 0)
+        return code if isinstance(code, int) else 0
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, names in _SECTIONS.items():
@@ -97,12 +101,16 @@ maintain.add_to(main)
 def _fail(error: BaseException, *, debug: bool, as_json: bool) -> int:
     """Shows an error on standard error; its exit code."""
     code = next((code for kind, code in EXIT_CODES.items() if isinstance(error, kind)), 1)
+    if isinstance(error, KeyboardInterrupt) or isinstance(error.__cause__, KeyboardInterrupt):  # click wraps it
+        code = _INTERRUPTED
     if debug:
         traceback.print_exception(error)
     if isinstance(error, click.UsageError) and not as_json:
         error.show()
-    elif isinstance(error, (click.Abort, KeyboardInterrupt)):
-        click.echo("Nothing was changed." if isinstance(error, click.Abort) else "Interrupted.", err=True)
+    elif code == _INTERRUPTED:
+        click.echo("Interrupted.", err=True)
+    elif isinstance(error, click.Abort):
+        click.echo("Nothing was changed.", err=True)
     elif as_json:
         fields = {key: str(value) for key, value in error.fields.items()} if isinstance(error, HudiError) else {}
         found = {"error": type(error).__name__, "message": _message(error), "exit_code": code, **fields}
@@ -127,10 +135,12 @@ def _block(error: BaseException) -> str:
     if not isinstance(error, (HudiError, OSError, click.ClickException)):
         text = f"{type(error).__name__}: {text}\nShow where it happened with --debug."
     if not sys.stderr.isatty():
-        return f"Error: {text}"
-    width = max(min(shutil.get_terminal_size().columns, 100), 40)
-    lines = [textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False) for line in text.splitlines()]
-    return click.style("Error: ", fg="red", bold=True) + "\n       ".join(lines).replace("\n", "\n  ", 1)
+        return _ERROR + text
+    width, hang = max(min(shutil.get_terminal_size().columns, 100), 40), " " * len(_ERROR)
+    lines = text.splitlines()
+    if len(lines) == 1:  # others have their own layout
+        lines = textwrap.wrap(text, width - len(hang), break_long_words=False, break_on_hyphens=False)
+    return click.style(_ERROR, fg="red", bold=True) + f"\n{hang}".join(lines)
 
 
 class _Warnings(logging.Handler):
@@ -139,6 +149,13 @@ class _Warnings(logging.Handler):
 
 
 def _show_warnings() -> None:
+    """Shows warnings, logged or raised, in one line each."""
+
+    def show(message: Warning | str, *_: Any) -> None:
+        click.echo(f"Warning: {message}", err=True)
+
+    warnings.filterwarnings("default", category=UserWarning)
+    warnings.showwarning = show
     log = logging.getLogger("hudi_py")
     if not any(isinstance(handler, _Warnings) for handler in log.handlers):
         log.addHandler(_Warnings(logging.WARNING))

@@ -17,8 +17,10 @@ from hudi_py.table import Table
 from hudi_py.timeline.clock import wall_clock_ms
 from hudi_py.timeline.times import epoch_ms, table_zone
 
-_SERVICES = {"compaction": "compact", "log_compaction": "log-compact", "clean": "clean", "archive": "archive"}
+_COMMANDS = {"compaction": "compact", "log_compaction": "log-compact", "clean": "clean", "archive": "archive"}
 """Services and the commands that run them."""
+SERVICES = ("COMPACT", "LOG_COMPACT", "CLUSTER")
+"""Operations of commits that change no rows."""
 _WRITES = ("commit", "deltacommit", "replacecommit")
 
 
@@ -57,7 +59,7 @@ class Overview:
     num_instants: int
     first_instant: str | None
     last_write: dict[str, Any] | None
-    """The newest row of `Table.history()`."""
+    """The newest row of `Table.history()` that is not of a table service."""
     pending: list[dict[str, Any]]
     """Rows of `Table.instants()`, oldest first."""
     savepoints: list[str]
@@ -78,7 +80,7 @@ def show(target: Target) -> None:
         return
     kind = "merge on read" if found.table_type == "MERGE_ON_READ" else "copy on write"
     screen.title(found.name or found.uri, f"{kind}, table version {found.version}")
-    screen.line(found.uri, "dim")
+    screen.path(found.uri, "dim")
     if found.read_only:
         screen.line(f"Read only: {found.read_only}", "yellow")
     screen.line()
@@ -87,8 +89,8 @@ def show(target: Target) -> None:
     if not found.next:
         screen.line("  Nothing is due." if found.services else "  Nothing.")
     for step in found.next:
-        screen.line(f"  {step.why}:")
-        screen.line(f"    {step.command}", "green")
+        screen.line(f"  {step.why}:", hang=2)
+        screen.path(f"    {step.command}", "green")
 
 
 def show_properties(target: Target) -> None:
@@ -141,7 +143,7 @@ def overview(table: Table, path: str) -> Overview:
         metadata_partitions=config.metadata_partitions,
         num_instants=len(instants),
         first_instant=instants[0]["instant"] if instants else None,
-        last_write=history[-1] if history else None,
+        last_write=next((row for row in reversed(history) if row["operation"] not in SERVICES), None),
         pending=[row for row in instants if row["state"] != "COMPLETED"],
         savepoints=[row["instant"] for row in instants if row["action"] == "savepoint"],
         locks=locks,
@@ -162,7 +164,7 @@ def _next(found: Overview, table: Table, path: str) -> list[Step]:
         service, instant = planned.get(row["instant"]), row["instant"]
         if service is not None:
             why = f"The plan {instant} of a {service.replace('_', ' ')} is pending"
-            steps.append(Step(why, f"hudi-py {_SERVICES[service]} {path}"))
+            steps.append(Step(why, f"hudi-py {_COMMANDS[service]} {path}"))
         elif row["action"] in _WRITES:
             why = f"The {row['action']} {instant} is running, or its process has died. The next write undoes dead ones"
             steps.append(Step(why, f"hudi-py rollback {path} {instant}"))
@@ -172,19 +174,22 @@ def _next(found: Overview, table: Table, path: str) -> list[Step]:
     running = set(planned.values())
     for each in found.services:
         if each["due"] and each["service"] not in running:
-            why = f"{each['service'].capitalize()}: {each['reason']}"
-            steps.append(Step(why, f"hudi-py {_SERVICES[each['service']]} {path}"))
+            why = f"{each['service'].capitalize()} is due: {each['reason']}"
+            steps.append(Step(why, f"hudi-py {_COMMANDS[each['service']]} {path}"))
     if found.last_write is None and not found.pending:
         steps.append(Step("The table is empty", f"hudi-py write {path} ROWS.csv"))
     return steps
 
 
 def _is(found: Overview) -> list[tuple[str, str]]:
-    order = f" by {', '.join(found.ordered_by)}" if found.ordered_by else ""
+    wins = {
+        "EVENT_TIME_ORDERING": f"with the greatest {', '.join(found.ordered_by)}",
+        "COMMIT_TIME_ORDERING": "written last",
+    }
     return [
         ("Record key", ", ".join(found.record_key) or "generated"),
         ("Partitioned by", ", ".join(found.partitioned_by) or "nothing"),
-        ("Newest row", f"{found.merge_mode.lower().replace('_', ' ')}{order}"),
+        ("Of equal keys", f"the row {wins.get(found.merge_mode, 'that a merger of its own makes')} counts"),
         ("Columns", f"{found.num_columns:,}, in {found.base_file_format.capitalize()} files"),
     ]
 

@@ -24,14 +24,14 @@ def sql(target: Target, query: str, tables: Iterable[str], as_of: str | None, fo
 
     shape = form.resolved(target.as_json)
     named = _named(tables)
-    words = _words(query)
+    words = words_of(query, named.keys())
     connection = duckdb.connect()
     try:
         for name, path in named.items():
             table = hudi_py.open_table(path, target.options, storage_options=target.storage_options or None)
             rows = table.scan(needed_columns(table, words), as_of=as_of).to_table()
             connection.register(name, rows)
-        found: pa.Table = connection.execute(query).to_arrow_table()
+        found: pa.Table = connection.sql(query).to_arrow_table()
     except duckdb.Error as error:
         raise ConfigError(f"Cannot run the query: {error}") from error
     finally:
@@ -51,8 +51,8 @@ def needed_columns(table: Table, words: frozenset[str] | None) -> list[str] | No
     return found or schema.names[:1]
 
 
-def _words(query: str) -> frozenset[str] | None:
-    """Identifiers in a query, in lower case; None if it asks for all columns."""
+def words_of(query: str, tables: Iterable[str]) -> frozenset[str] | None:
+    """Identifiers in a query, in lower case; None if it may ask for all columns of one of the tables."""
     import sqlglot
     from sqlglot import exp
 
@@ -65,7 +65,8 @@ def _words(query: str) -> frozenset[str] | None:
         for star in statement.find_all(exp.Star):
             if not isinstance(star.parent, exp.Count):
                 return None
-        if any(_takes_whole_rows(node) for node in statement.walk()):
+        columns = {each.name.lower() for each in statement.find_all(exp.Column)}
+        if columns & {name.lower() for name in tables} or any(_takes_whole_rows(node) for node in statement.walk()):
             return None
         found.update(each.name.lower() for each in statement.find_all(exp.Identifier))
     return frozenset(found)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
 from datetime import date, datetime, timezone
@@ -24,8 +25,6 @@ from rich.text import Text
 _GAP: Final = 2
 _LEAST: Final = 8
 """Width to which a text may be shortened, if its name is not longer."""
-_LONG: Final = 60
-"""Width beyond which a text is shortened even where there is room, unless its column is the only one."""
 _CONTROL: Final = {number: repr(chr(number))[1:-1] for number in (*range(32), 127, *range(128, 160))}
 
 
@@ -64,8 +63,22 @@ class Screen:
         self._console.print()
         self._print(Text(text, "bold"))
 
-    def line(self, text: str = "", style: str = "") -> None:
-        self._print(Text(text, style))
+    def path(self, text: str, style: str = "") -> None:
+        """A line that is never broken, so that paths in it can be copied."""
+        if self.terminal:
+            self._console.print(Text(text, style), soft_wrap=True)
+        else:
+            print(text)
+
+    def line(self, text: str = "", style: str = "", *, hang: int = 0) -> None:
+        """A line of text; on a terminal, what does not fit goes on below, `hang` columns from the left."""
+        lines = [text]
+        if self.terminal and cell_len(text) > self.width:
+            lines = textwrap.wrap(
+                text, max(self.width, hang + 20), subsequent_indent=" " * hang, break_on_hyphens=False
+            )
+        for each in lines:
+            self._print(Text(each, style))
 
     def note(self, text: str) -> None:
         """A remark about the output: below it on a terminal, otherwise on standard error."""
@@ -97,8 +110,8 @@ class Screen:
                 parts = (_padded(text, w, c) for text, w, c in zip(line, natural, columns, strict=True))
                 print((" " * _GAP).join(parts).rstrip())
             return
-        widths = fitted(columns, natural, self.width - 2)
-        found = RichTable(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, _GAP, 0, 0))
+        widths = fitted(columns, natural, self.width)
+        found = RichTable(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, _GAP - 1, 0, 0))
         for column, width in zip(columns, widths, strict=False):
             justify: Literal["left", "right"] = "right" if column.right else "left"
             found.add_column(
@@ -131,24 +144,25 @@ class Screen:
 def fitted(columns: Sequence[Column], natural: Sequence[int], width: int) -> list[int]:
     """Widths of the leading columns that fit: the widest texts are shortened first, then columns are left out from the
     end. At least one column is kept."""
-    widths = [
-        size if column.keep or len(columns) == 1 else min(size, _LONG)
-        for column, size in zip(columns, natural, strict=True)
-    ]
+    widths = list(natural)
     least = [
         size if column.keep else min(size, max(cell_len(column.name), _LEAST))
-        for column, size in zip(columns, widths, strict=True)
+        for column, size in zip(columns, natural, strict=True)
     ]
-    while len(widths) > 1 and sum(least) + _GAP * len(least) > width:
+    while len(widths) > 1 and _total(least) > width:
         widths.pop()
         least.pop()
-    while sum(widths) + _GAP * len(widths) > width:
+    while _total(widths) > width:
         slack = [size - low for size, low in zip(widths, least, strict=True)]
         if not any(slack):
             return [min(widths[0], width), *widths[1:]]
         widest = max((at for at, left in enumerate(slack) if left), key=lambda at: widths[at])
         widths[widest] -= 1
     return widths
+
+
+def _total(widths: Sequence[int]) -> int:
+    return sum(widths) + _GAP * (len(widths) - 1)
 
 
 def shown(value: Any) -> str:

@@ -81,15 +81,15 @@ def archive(target: Target, dry_run: bool) -> None:
     if not dry_run:
         report(target, table.archive())
         return
-    instants = table.preview_archive()
+    found = table.preview_archive()
+    instants = [each.time for each in found.instants]
     if target.as_json:
-        screen.json({"dry_run": True, "instants": instants})
+        screen.json({"dry_run": True, "reason": found.reason, "instants": instants})
     elif instants:
         count = counted(len(instants), "instant")
         screen.line(f"{count} would be archived, {instants[0]} to {instants[-1]}. Nothing was changed.")
     else:
-        reason = next(each.reason for each in table.due() if each.service == "archive")
-        screen.line(f"Nothing would be archived: {reason}.")
+        screen.line(f"Nothing would be archived: {found.reason}.")
 
 
 def agreed(target: Target, undone: Undone, dry_run: bool, yes: bool) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from hudi_py.cli.declare import Target
+from hudi_py.cli.overview import SERVICES
 from hudi_py.cli.screen import Column, Screen, number, records
 from hudi_py.model.words import counted, show_bytes
 from hudi_py.progress import Progress
@@ -72,7 +73,7 @@ def writes(history: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Sums over the writes; services such as compaction write rows, too, but change none."""
     names = ("num_inserts", "num_updates", "num_deletes", "num_writes", "num_files", "num_bytes")
     total: dict[str, Any] = {"num_commits": len(history)}
-    own = [row for row in history if row["operation"] not in ("COMPACT", "LOG_COMPACT", "CLUSTER")]
+    own = [row for row in history if row["operation"] not in SERVICES]
     for name in names:
         counts = own if name in names[:3] else history
         total[name] = sum(row[name] for row in counts)

@@ -46,21 +46,16 @@ def timeline(target: Target, wanted: Wanted) -> None:
     if target.as_json:
         screen.json_lines(found)
         return
-    columns = [
-        INSTANT,
-        Column("action", keep=True),
-        Column("operation"),
-        Column("state", keep=True),
-        *map(number, ("inserted", "updated", "deleted", "files", "size")),
-        Column("completed", keep=True),
-    ]
+    states = [Column("state", keep=True)] if any(row["state"] != "COMPLETED" for row in found) else []
+    columns = [INSTANT, Column("action", keep=True), *states, Column("operation")]
+    columns += [*map(number, ("inserted", "updated", "deleted", "size")), Column("completed", keep=True)]
     rows = [
         [
             row["instant"],
             row["action"],
+            *([row["state"].lower()] if states else []),
             (row["operation"] or "").lower(),
-            row["state"].lower(),
-            *(row[name] for name in _WROTE[1:5]),
+            *(row[name] for name in _WROTE[1:4]),
             _size(row["num_bytes"]),
             readable(row["completion_time"]),
         ]
@@ -96,12 +91,11 @@ def files(target: Target, partition: str | None, logs: bool, as_of: str | None) 
             _size(row["base_bytes"]) if row["base_file"] else "",
             len(row["log_files"]) or None,
             _size(row["log_bytes"] or None),
-            row["base_file"],
         ]
         for row in found
     ]
     columns = [Column("partition"), Column("file id"), Column("base instant", keep=True), number("base size")]
-    columns += [number("logs"), number("log size"), Column("base file")]
+    columns += [number("logs"), number("log size")]
     if not any(row[0] for row in rows):  # not partitioned
         columns, rows = columns[1:], [row[1:] for row in rows]
     screen.table(columns, rows, empty="No files.")
@@ -139,8 +133,13 @@ def schema(target: Target, meta: bool, as_of: str | None) -> None:
     if target.as_json:
         screen.json_lines(found)
         return
-    rows = [[row["name"], row["type"], "" if row["nullable"] else "not null", _role(row)] for row in found]
-    heads = [Column("column", keep=True), Column("type"), Column("null", keep=True), Column("role", keep=True)]
+    required = not all(row["nullable"] for row in found)
+    heads = [Column("column", keep=True), Column("type"), Column("role", keep=True)]
+    heads += [Column("null", keep=True)] if required else []
+    rows = [
+        [row["name"], row["type"], _role(row), *(["" if row["nullable"] else "not null"] if required else [])]
+        for row in found
+    ]
     screen.table(heads, rows, empty="No columns: nothing has been written.")
 
 
@@ -164,11 +163,11 @@ def savepoints(target: Target) -> None:
     if target.as_json:
         screen.json_lines(found)
         return
+    names = ("user", "comment", "num_partitions", "num_files")
     rows = [
-        [row["instant"], row["created"], row["user"], row["comment"], row["num_partitions"], row["num_files"]]
-        for row in found
+        [row["instant"], row["created"].strftime("%Y-%m-%d %H:%M:%S"), *(row[name] for name in names)] for row in found
     ]
-    columns = [INSTANT, Column("created (UTC)"), Column("user"), Column("comment")]
+    columns = [INSTANT, Column("created (UTC)", keep=True), Column("user"), Column("comment")]
     screen.table([*columns, number("partitions"), number("files")], rows, empty="No savepoints.")
 
 

@@ -44,7 +44,7 @@ def _each(context: ServiceContext) -> Iterator[Due]:
         else:
             preview = Compaction(always=True).preview(context)
             groups = counted(len(preview.rows), "file group")
-            waiting = f"{counted(backlog.count, 'delta commit')} since the last compaction, {groups} with logs"
+            waiting = f"{counted(backlog.count, 'delta commit')} not compacted, {groups} with logs"
             yield Due("compaction", bool(preview.rows), waiting if preview.rows else preview.reason)
     preview = Cleaning().preview(context)
     files = [file for row in preview.rows for file in row["files"]]
