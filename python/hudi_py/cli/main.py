@@ -155,7 +155,7 @@ def _show_warnings() -> None:
         click.echo(f"Warning: {message}", err=True)
 
     warnings.filterwarnings("default", category=UserWarning)
-    warnings.showwarning = show
+    warnings.showwarning = show  # type: ignore[assignment]
     log = logging.getLogger("hudi_py")
     if not any(isinstance(handler, _Warnings) for handler in log.handlers):
         log.addHandler(_Warnings(logging.WARNING))

@@ -10,10 +10,10 @@ from hudi_py.config import Options
 from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.instant import Action, CompletionTime, InstantTime
 from hudi_py.model.properties import TableConfig
+from hudi_py.services.compaction.plan import compaction_rows
 from hudi_py.services.compaction.report import CompactionReport
 from hudi_py.services.compaction.rewrite import Rewrite, RewriteSettings
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.planned.pending import planned_rows
 from hudi_py.services.planned.phases import PlannedSlice, SliceService, SliceWork
 from hudi_py.services.planned.service import Preview, Scheduled
 from hudi_py.timeline.compaction_records import encode_compaction_plan
@@ -96,7 +96,7 @@ class LogRewriting(SliceService[RewriteSettings, CompactionReport]):
         self.check_table(config, context.options)
         context.progress.phase(f"planning the {self.name.replace('_', ' ')}")
         chosen = self.choose(context, context.state(), None)
-        return Preview(planned_rows(chosen.plan) if chosen.plan is not None else (), chosen.reason)
+        return Preview(() if chosen.plan is None else compaction_rows(chosen.plan), chosen.reason)
 
     def settings(self, context: ServiceContext, state: TableState, instant: InstantTime) -> RewriteSettings | None:
         return self.table_settings(context, state, instant) if self.rewrite is None else None

@@ -7,11 +7,10 @@ from typing import Any, Final
 import pyarrow as pa
 
 from hudi_py.model.instant import Action, Instant
-from hudi_py.services.clean.execute import files_of
+from hudi_py.services.clean.execute import clean_rows
+from hudi_py.services.compaction.plan import compaction_rows
 from hudi_py.storage import Storage
-from hudi_py.timeline.clean_records import CleanPlan
 from hudi_py.timeline.pending_plans import PendingPlans
-from hudi_py.timeline.plans import CompactionPlan
 from hudi_py.timeline.timeline import Timeline
 
 PLAN_SCHEMA: Final = pa.schema(
@@ -41,24 +40,9 @@ def plan_report(storage: Storage, timeline: Timeline) -> pa.Table:
     return pa.Table.from_pylist(rows, PLAN_SCHEMA)
 
 
-def planned_rows(plan: CompactionPlan | CleanPlan | None) -> tuple[dict[str, Any], ...]:
-    """partition, file_id and files of each part of a plan."""
-    if plan is None:
-        return ()
-    if isinstance(plan, CleanPlan):
-        deleted: dict[str, list[str]] = {}
-        for partition, name in files_of(plan):
-            deleted.setdefault(partition, []).append(name)
-        return tuple({"partition": partition, "file_id": None, "files": names} for partition, names in deleted.items())
-    return tuple(
-        {
-            "partition": each.partition_path,
-            "file_id": each.file_id,
-            "files": [*([each.base_file] if each.base_file else []), *each.log_files],
-        }
-        for each in plan.operations
-    )
-
-
 def _rows(plans: PendingPlans, instant: Instant) -> tuple[dict[str, Any], ...]:
-    return planned_rows(plans.clean(instant) if instant.action is Action.CLEAN else plans.compaction(instant))
+    if instant.action is Action.CLEAN:
+        clean = plans.clean(instant)
+        return () if clean is None else clean_rows(clean)
+    compaction = plans.compaction(instant)
+    return () if compaction is None else compaction_rows(compaction)
