@@ -62,10 +62,10 @@ def test_a_clean_is_as_previewed(table: hudi_py.Table) -> None:
     table.compact()
     before = state_files(table)
     preview = table.cleaning.preview(options=ONE_VERSION)
-    assert sum(len(row["files"]) for row in preview.rows) == 13
+    assert sum(len(row["files"]) for row in preview.rows) == 11
     assert state_files(table) == before
-    assert table.clean(options=ONE_VERSION).num_files == 13
-    assert "no file is superfluous" in table.cleaning.preview(options=ONE_VERSION).reason
+    assert table.clean(options=ONE_VERSION).num_files == 11
+    assert "a clean is due after 1" in table.cleaning.preview(options=ONE_VERSION).reason
 
 
 def test_an_archive_is_as_previewed(table: hudi_py.Table) -> None:
@@ -110,7 +110,7 @@ def test_what_is_due(table: hudi_py.Table) -> None:
     table.compact()
     due = {each.service: each for each in table.due(options=ONE_VERSION)}
     assert (due["compaction"].due, due["clean"].due) == (False, True)
-    assert due["clean"].reason == "13 files in 2 partitions can be deleted"
+    assert due["clean"].reason == "11 files in 2 partitions can be deleted"
 
 
 def test_files_and_partitions_as_of_a_time(table: hudi_py.Table) -> None:
@@ -119,7 +119,7 @@ def test_files_and_partitions_as_of_a_time(table: hudi_py.Table) -> None:
     assert [len(row["log_files"]) for row in table.files().to_pylist()] == [5, 4]
     assert table.partitions(as_of=times[0])["num_files"].to_pylist() == [1, 1]
     table.compact()
-    table.clean(options={"hoodie.clean.commits.retained": "1"})
+    table.clean(options=ONE_VERSION)
     with pytest.raises(HistoryCleanedError):
         table.files(as_of=times[0])
 
