@@ -101,7 +101,7 @@ maintain.add_to(main)
 def _fail(error: BaseException, *, debug: bool, as_json: bool) -> int:
     """Shows an error on standard error; its exit code."""
     code = next((code for kind, code in EXIT_CODES.items() if isinstance(error, kind)), 1)
-    if isinstance(error, KeyboardInterrupt) or isinstance(error.__cause__, KeyboardInterrupt):  # click wraps it
+    if isinstance(error, KeyboardInterrupt) or isinstance(error.__context__, KeyboardInterrupt):  # click wraps it
         code = _INTERRUPTED
     if debug:
         traceback.print_exception(error)

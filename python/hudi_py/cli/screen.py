@@ -7,19 +7,17 @@ the output is not a terminal, nothing is shortened or left out, and there are no
 from __future__ import annotations
 
 import json
-import sys
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
 from datetime import date, datetime, timezone
 from decimal import Decimal
-from typing import Any, Final, Literal
+from typing import Any, Final
 
+import click
 import pyarrow as pa
-from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
-from rich.table import Table as RichTable
 from rich.text import Text
 
 _GAP: Final = 2
@@ -85,7 +83,7 @@ class Screen:
         if self.terminal:
             self._print(Text(text, "dim"))
         else:
-            print(text, file=sys.stderr)
+            click.echo(text, err=True)
 
     def facts(self, pairs: Iterable[tuple[str, str]]) -> None:
         """Names and values, one pair a line; long values go on below themselves."""
@@ -111,19 +109,23 @@ class Screen:
                 print((" " * _GAP).join(parts).rstrip())
             return
         widths = fitted(columns, natural, self.width)
-        found = RichTable(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, _GAP - 1, 0, 0))
-        for column, width in zip(columns, widths, strict=False):
-            justify: Literal["left", "right"] = "right" if column.right else "left"
-            found.add_column(
-                Text(column.name), justify=justify, no_wrap=True, width=width, overflow="ellipsis", header_style="bold"
-            )
+        heads = [column.name for column in columns]
+        self.path(self._row(heads, columns, widths), "bold")
+        self.path(("-" if self._console.options.ascii_only else "─") * _total(widths), "dim")
         for line in cells:
-            found.add_row(*(Text(text) for text in line[: len(widths)]))
-        self._console.print(found)
+            self.path(self._row(line, columns, widths))
         left_out = [column.name for column in columns[len(widths) :]]
         if left_out:
             more = f", and {len(left_out) - 8} more" if len(left_out) > 8 else ""
             self.note(f"Not shown for lack of width: {', '.join(left_out[:8])}{more}.")
+
+    def _row(self, texts: Sequence[str], columns: Sequence[Column], widths: Sequence[int]) -> str:
+        cells = []
+        for text, column, width in zip(texts, columns, widths, strict=False):
+            if cell_len(text) > width:
+                text = set_cell_size(text, width - 1) + ("." if self._console.options.ascii_only else "…")
+            cells.append(_padded(text, width, column))
+        return (" " * _GAP).join(cells).rstrip()
 
     def json(self, value: Any) -> None:
         """One JSON value, on one line."""

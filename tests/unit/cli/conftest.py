@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,10 @@ import hudi_py
 from hudi_py.cli.main import main
 
 OPTIONS = {"hoodie.time.generator.max_expected_clock_skew_ms": "1"}
+
+
+# Before 8.2, click has to be told to keep standard error apart
+APART: dict[str, Any] = {"mix_stderr": False} if "mix_stderr" in signature(CliRunner).parameters else {}
 
 
 @dataclass(frozen=True)
@@ -43,7 +48,7 @@ def cli() -> Run:
     """`cli("show", path)` runs a command whose output is not a terminal; `code` is the exit code that it must have."""
 
     def run(*args: object, code: int = 0, input: bytes | None = None) -> Ran:
-        found = CliRunner().invoke(main, [str(each) for each in args], input=input)
+        found = CliRunner(**APART).invoke(main, [str(each) for each in args], input=input)
         assert found.exit_code == code, (found.output, found.exception)
         return Ran(found.exit_code, found.stdout, found.stderr)
 
