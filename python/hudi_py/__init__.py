@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         TableNotFoundError,
         UnsupportedTableError,
     )
-    from hudi_py.health import Diagnosis, Finding, doctor, forget_repair, repair, repair_plan, undo_repair
+    from hudi_py.health import Diagnosis, Finding, doctor, forget_repair, repair, repair_plan, repairs, undo_repair
     from hudi_py.read import Scan, Split, read_split
     from hudi_py.table import Table, create_table, open_table, write
     from hudi_py.write.result import WriteResult
@@ -61,13 +61,15 @@ __all__ = [
     "read_split",
     "repair",
     "repair_plan",
+    "repairs",
     "undo_repair",
     "write",
 ]
 
 _ELSEWHERE = {
     **dict.fromkeys(
-        ("Diagnosis", "Finding", "doctor", "forget_repair", "repair", "repair_plan", "undo_repair"), "hudi_py.health"
+        ("Diagnosis", "Finding", "doctor", "forget_repair", "repair", "repair_plan", "repairs", "undo_repair"),
+        "hudi_py.health",
     ),
     **dict.fromkeys(("Scan", "Split", "read_split"), "hudi_py.read"),
     **dict.fromkeys(("Table", "create_table", "open_table", "write"), "hudi_py.table"),

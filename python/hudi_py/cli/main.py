@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import click
 
-from hudi_py.cli import look, maintain, rows
+from hudi_py.cli import heal, look, maintain, rows
 from hudi_py.errors import (
     ConfigError,
     ConflictError,
@@ -40,7 +40,7 @@ EXIT_CODES: Final[dict[type[BaseException], int]] = {
     ConfigError: 2,
     click.UsageError: 2,
 }
-"""Exit code of the first class that an error belongs to; 1 for all others. 5: `metadata verify` found problems."""
+"""Exit code of the first class that an error belongs to; 1 for all others. 5: something to mend was found."""
 _INTERRUPTED: Final = 130
 
 _ERROR: Final = "Error: "
@@ -54,6 +54,7 @@ _SECTIONS: Final = {
     "Look": ("show", "timeline", "files", "partitions", "schema", "stats", "diff", "plans"),
     "Rows": ("read", "sql", "explain", "write", "update", "delete"),
     "Maintain": ("compact", "log-compact", "clean", "archive", "unschedule", "metadata"),
+    "Health": ("doctor", "repair", "repairs"),
     "Go back": ("rollback", "savepoint", "restore"),
     "Locks": ("locks",),
 }
@@ -96,6 +97,7 @@ def main() -> None:
 look.add_to(main)
 rows.add_to(main)
 maintain.add_to(main)
+heal.add_to(main)
 
 
 def _fail(error: BaseException, *, debug: bool, as_json: bool) -> int:

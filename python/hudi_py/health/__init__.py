@@ -14,6 +14,7 @@ from hudi_py.health.codes import CODES, Severity
 from hudi_py.health.diagnose import diagnose
 from hudi_py.health.findings import Diagnosis, Finding
 from hudi_py.health.repair.ledger import KeptRepair
+from hudi_py.health.repair.ledger import repairs as kept_repairs
 from hudi_py.health.repair.plan import RepairPlan, RepairReport, plan_repair
 from hudi_py.health.repair.run import forget_repair as forget
 from hudi_py.health.repair.run import repair as carry_out
@@ -35,6 +36,7 @@ __all__ = [
     "repair",
     "repair_of",
     "repair_plan",
+    "repairs",
     "undo_repair",
 ]
 
@@ -75,6 +77,16 @@ def repair(
     `hoodie.datasource.write.partitionpath.field` and `hoodie.table.ordering.fields`.
     """
     return repair_of(_opened(path, options, storage_options), plan, options, storage_options=storage_options)
+
+
+def repairs(
+    path: StrPath,
+    options: Mapping[str, Any] | None = None,
+    *,
+    storage_options: Mapping[str, str] | None = None,
+) -> list[KeptRepair]:
+    """The repairs of the table at a path that can be undone; see `Table.repairs`."""
+    return kept_repairs(_opened(path, options, storage_options))
 
 
 def undo_repair(

@@ -164,3 +164,29 @@ def test_values_of_people() -> None:
         "2 hours ago",
         "1 day ago",
     )
+
+
+def test_doctor_and_repair(cli: Run, trips: Path) -> None:
+    assert cli("doctor", trips, "--full").out.startswith(f"file://{trips}  healthy\n")
+    properties = trips / ".hoodie" / "hoodie.properties"
+    whole = properties.read_bytes()
+    properties.rename(properties.with_name("hoodie.properties.backup"))
+    found = cli("doctor", trips, "--json", code=5).json
+    assert [each["code"] for each in found["findings"] if each["severity"] != "notice"] == ["properties.from_backup"]
+    assert "properties.from_backup" in cli("doctor", trips, code=5).out
+    planned = cli("repair", trips, "--dry-run", "--json").json
+    assert not properties.exists()
+    assert [step["codes"] for step in planned["steps"]] == [["properties.from_backup"]]
+    assert "confirm with --yes" in cli("repair", trips, code=2).err
+    done = cli("repair", trips, "--yes", "--json").json
+    assert properties.read_bytes() == whole
+    assert [row["id"] for row in cli("repairs", "list", trips, "--json").lines] == [done["id"]]
+    assert done["id"] in cli("repairs", "list", trips).out
+    assert "brought back" in cli("repairs", "undo", trips, done["id"], "--yes").out
+    assert not properties.exists()
+    again = cli("repair", trips, "--yes").out
+    assert f"hudi-py repairs undo {trips} " in again
+    id = cli("repairs", "list", trips, "--json").lines[-1]["id"]
+    assert cli("repairs", "forget", trips, id, "--yes", "--json").json["id"] == id
+    assert cli("repairs", "list", trips).err == "No repairs are kept.\n"
+    assert cli("repair", trips, "--yes").out == "There is nothing to repair.\n"

@@ -1,0 +1,109 @@
+"""The doctor and repairs: findings, plans and reports."""
+
+from __future__ import annotations
+
+import hudi_py
+from hudi_py.cli.declare import Target, confirm
+from hudi_py.cli.screen import Column, Screen, number
+from hudi_py.health import Diagnosis, Severity
+from hudi_py.health.repair.plan import RepairPlan
+from hudi_py.model.words import counted, show_bytes
+
+_STYLES = {Severity.CRITICAL: "bold red", Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTICE: "dim"}
+
+
+def examine(target: Target, full: bool) -> bool:
+    """`hudi-py doctor`; whether the table is healthy."""
+    found = hudi_py.doctor(target.path, target.options, full=full, storage_options=target.storage_options or None)
+    if target.as_json:
+        Screen().json(found.to_dict())
+    else:
+        _show(Screen(), target, found)
+    return found.healthy
+
+
+def mend(target: Target, *, full: bool, lose_rows: bool, dry_run: bool, yes: bool) -> None:
+    """`hudi-py repair`."""
+    storage_options, screen = target.storage_options or None, Screen()
+    plan = hudi_py.repair_plan(
+        target.path, target.options, full=full, lose_rows=lose_rows, storage_options=storage_options
+    )
+    if dry_run or not plan.steps:
+        screen.json({"dry_run": dry_run, **plan.to_dict()}) if target.as_json else _plan(screen, plan)
+        return
+    if not target.as_json:
+        _plan(screen, plan)
+    confirm(f"Carry out {counted(len(plan.steps), 'step')} on {plan.uri}?", yes)
+    report = hudi_py.repair(target.path, plan, target.options, storage_options=storage_options)
+    if target.as_json:
+        screen.json(report.to_dict())
+        return
+    screen.line(f"Done: {counted(len(report.done), 'step')}.")
+    if report.rows_lost:
+        screen.line(f"{counted(report.rows_lost, 'row')} lost.", "red")
+        for key in report.keys_lost:
+            screen.path(f"  {key}")
+    screen.line(f"{counted(report.num_kept, 'file')} of {show_bytes(report.num_bytes)} kept in {report.folder}.")
+    screen.path(f"  Undo:   hudi-py repairs undo {target.path} {report.id}")
+    screen.path(f"  Forget: hudi-py repairs forget {target.path} {report.id}")
+
+
+def kept(target: Target) -> None:
+    """`hudi-py repairs list`."""
+    screen = Screen()
+    found = hudi_py.repairs(target.path, target.options, storage_options=target.storage_options or None)
+    if target.as_json:
+        screen.json_lines(each.to_dict() for each in found)
+        return
+    columns = [Column("id", keep=True), Column("state"), number("files"), number("size"), Column("steps")]
+    rows = [(each.id, each.state, each.num_kept, show_bytes(each.num_bytes), "; ".join(each.steps)) for each in found]
+    screen.table(columns, rows, empty="No repairs are kept.")
+
+
+def undo(target: Target, id: str) -> None:
+    """`hudi-py repairs undo`."""
+    storage_options = target.storage_options or None
+    found = hudi_py.undo_repair(target.path, id, target.options, storage_options=storage_options)
+    if target.as_json:
+        Screen().json(found.to_dict())
+    else:
+        Screen().line(f"Undone: the repair {id}. {counted(found.num_kept, 'file')} brought back.")
+
+
+def forget(target: Target, id: str) -> None:
+    """`hudi-py repairs forget`."""
+    storage_options = target.storage_options or None
+    found = hudi_py.forget_repair(target.path, id, target.options, storage_options=storage_options)
+    if target.as_json:
+        Screen().json(found.to_dict())
+    else:
+        Screen().line(f"Deleted what the repair {id} had kept: {counted(found.num_kept, 'file')}.")
+
+
+def _show(screen: Screen, target: Target, found: Diagnosis) -> None:
+    bad = sum(finding.severity >= Severity.WARNING for finding in found.findings)
+    screen.title(found.uri, "healthy" if found.healthy else f"{counted(bad, 'finding')} to mend")
+    for finding in found.findings:
+        screen.line()
+        screen.line(f"{finding.severity.word}: {finding.what} [{finding.code}]", _STYLES[finding.severity], hang=2)
+        screen.line(f"  {finding.consequence}", hang=2)
+        screen.line(f"  To mend: {finding.remedy}", hang=2)
+    if found.findings:
+        screen.line()
+    for reason in found.skipped:
+        screen.line(f"Not examined: {reason}", hang=2)
+    if not found.full and found.checked:
+        screen.note("Only a sample of the rows was examined; --full reads all.")
+    if not found.healthy:
+        screen.path(f"See what a repair would do: hudi-py repair {target.path} --dry-run")
+
+
+def _plan(screen: Screen, plan: RepairPlan) -> None:
+    if not plan.steps:
+        screen.line("There is nothing to repair." if not plan.left else "No repair mends what was found:")
+    for at, step in enumerate(plan.steps, 1):
+        screen.line(f"{at}. {step.sentence}", hang=3)
+    if plan.steps and plan.left:
+        screen.line("Not mended:")
+    for finding in plan.left:
+        screen.line(f"  {finding} {finding.remedy}", hang=4)
