@@ -13,7 +13,7 @@ from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.view import FileSystemView
-from hudi_py.write.index.base_files import BaseFileIndex
+from hudi_py.write.index.base_files import BaseFileIndex, GlobalBaseFileIndex
 from hudi_py.write.index.bucket import BucketIndex
 from hudi_py.write.index.other_indexes import check_folder, check_table_index
 from hudi_py.write.index.protocol import (
@@ -28,6 +28,7 @@ from hudi_py.write.index.record_index import GlobalRecordIndex, PartitionRecordI
 
 __all__ = [
     "BucketIndex",
+    "GlobalBaseFileIndex",
     "GlobalIndex",
     "Index",
     "IndexSettings",
@@ -69,7 +70,8 @@ def open_index(
     if settings.uses_record_index(config):
         metadata = open_metadata(storage, config, timeline)
     if metadata is None and kind != GLOBAL_RECORD_INDEX:
-        return BaseFileIndex(storage, settings, threads, check_key)
+        files = BaseFileIndex(storage, settings, threads, check_key)
+        return GlobalBaseFileIndex.of(files, view) if settings.is_global else files
     if metadata is None:
         raise ConfigError(
             f"Cannot look up keys with hoodie.index.type={kind}: the table '{config.name}' has no record index; set "
