@@ -7,12 +7,13 @@ ranges and bloom filters only leave out files that cannot hold a key.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import ClassVar, Literal
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -31,6 +32,9 @@ from hudi_py.write.index.protocol import BLOOM, GLOBAL_BLOOM, GLOBAL_SIMPLE, SIM
 from hudi_py.write.rows import RowNumbers, TaggedRows
 
 _LOOKUP_ROWS = 1 << 20
+
+Live = Callable[[FileSlice, pa.Array], npt.NDArray[np.bool_]]
+"""Whether a slice has a row for each of some keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +125,15 @@ class BaseFileIndex:
 
 @dataclass(frozen=True, slots=True)
 class GlobalBaseFileIndex:
-    """Looks keys up in the base files of all partitions."""
+    """Looks keys up in the base files of all partitions.
+
+    Where rows move, a key that a log deletes in one partition does not count there, as it may be in another one
+    (`HoodieIndexUtils.mergeForPartitionUpdatesAndDeletionsIfNeeded`). Otherwise it stays in its partition.
+    """
 
     files: BaseFileIndex
     view: FileSystemView
+    live: Live
     keys: pa.StringArray
     """Those that were looked up."""
     places: tuple[pa.StringArray, pa.StringArray]
@@ -133,10 +142,10 @@ class GlobalBaseFileIndex:
     is_global: ClassVar[Literal[True]] = True
 
     @classmethod
-    def of(cls, files: BaseFileIndex, view: FileSystemView) -> GlobalBaseFileIndex:
+    def of(cls, files: BaseFileIndex, view: FileSystemView, live: Live) -> GlobalBaseFileIndex:
         """An index that has not looked up any keys yet."""
         nothing = pa.array([], pa.string())
-        return cls(files, view, nothing, (nothing, nothing))
+        return cls(files, view, live, nothing, (nothing, nothing))
 
     def searched(self, keys: pa.StringArray) -> GlobalBaseFileIndex:
         """As `GlobalIndex.searched`; reads every base file once.
@@ -153,7 +162,7 @@ class GlobalBaseFileIndex:
             slices += own
         owner = np.full(len(keys), -1, np.int64)
         holders: list[FileSlice] = []
-        for slice_, hit in self.files.find(keys, slices):
+        for slice_, hit in self._found(keys, slices):
             twice = hit[owner[hit] >= 0]
             if len(twice):
                 other = holders[owner[twice[0]]]
@@ -168,7 +177,20 @@ class GlobalBaseFileIndex:
         at = pa.array(owner, mask=owner < 0)
         paths = pa.array([str(slice_.partition) for slice_ in holders], pa.string()).take(at)
         ids = pa.array([str(slice_.file_id) for slice_ in holders], pa.string()).take(at)
-        return GlobalBaseFileIndex(self.files, self.view, keys, (paths, ids))
+        return replace(self, keys=keys, places=(paths, ids))
+
+    def _found(self, keys: pa.StringArray, slices: Sequence[FileSlice]) -> Iterator[tuple[FileSlice, RowNumbers]]:
+        found = self.files.find(keys, slices)
+        counts = np.zeros(len(keys), np.int64)
+        for _, hit in found:
+            counts[hit] += 1
+        for slice_, hit in found:
+            unsure = hit if self.files.settings.moves_rows else hit[counts[hit] > 1]
+            if slice_.log_files and len(unsure):
+                alive = self.live(slice_, keys.take(pa.array(unsure)))
+                yield slice_, np.setdiff1d(hit, unsure[~alive])
+            else:
+                yield slice_, hit
 
     def locate(self, keys: pa.StringArray) -> tuple[pa.StringArray, pa.StringArray]:
         """As `GlobalIndex.locate`."""

@@ -118,4 +118,5 @@ def _open_index(context: WriteContext) -> Index:
         context.settings.index,
         threads=context.settings.threads,
         check_key=check_key if keygen.single_key_form_varies else None,
+        live=context.key_reader().live,
     )
