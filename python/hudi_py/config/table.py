@@ -169,17 +169,6 @@ DATE_ZONE = optional_text(
     Scope.TABLE,
     aliases=(_OLD_DATES + "timezone",),
 )
-DATE_OPTIONS = (
-    DATE_TYPE,
-    DATE_UNIT,
-    DATE_INPUT_FORMAT,
-    DATE_INPUT_DELIMITER,
-    DATE_INPUT_ZONE,
-    DATE_OUTPUT_FORMAT,
-    DATE_OUTPUT_ZONE,
-    DATE_ZONE,
-)
-"""How the key generators TIMESTAMP and CUSTOM make texts of a column."""
 COMPLEX_NEW_ENCODING = flag(
     "hoodie.write.complex.keygen.new.encoding",
     "Complex key generator with one key column, tables before version 9: whether the key is only the value instead of "

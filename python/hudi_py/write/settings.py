@@ -100,9 +100,16 @@ def effective_operation(operation: Operation, options: Options) -> Operation:
 
 
 def operation_on(config: TableConfig, operation: Operation) -> Operation:
-    """What the operation does to a table: where keys are generated, every row of an upsert is new."""
-    inserts = operation is Operation.UPSERT and not config.record_key_fields
-    return Operation.INSERT if inserts else operation
+    """What the operation does to a table: where keys are generated, every row of an upsert is new.
+
+    Raises:
+        ConfigError: rows are to be deleted where keys are generated.
+    """
+    if config.record_key_fields or not operation.looks_up_keys:
+        return operation
+    if operation is Operation.DELETE:
+        raise _no_keys(config, "delete rows by their keys")
+    return Operation.INSERT
 
 
 def insert_duplicates(options: Options) -> str:
@@ -189,7 +196,7 @@ def write_settings(
             keygen = replace(keygen, names_single_key=found)
     keygen.check(schema.arrow)
     if keygen.generates_keys:
-        _check_generated_keys(config, operation, options)
+        _check_generated_keys(config, options)
     _check_ordering(merge, schema, is_mor=config.is_mor)
     index = _index(options, config)
     if operation is Operation.INSERT and index.buckets is not None and insert_duplicates(options) != "none":
@@ -247,30 +254,32 @@ def new_table_schema(config: TableConfig, incoming: pa.Schema, options: Options)
     keygen = key_generator(config, schema.avro, given=key_options(options))
     keygen.check(schema.arrow)
     if keygen.generates_keys:
-        _check_generated_keys(config, Operation.INSERT, options)
+        _check_generated_keys(config, options)
     _check_ordering(written_merge_settings(config, options.values), schema, is_mor=config.is_mor)
     _index(options, config)
     return schema
 
 
-def _check_generated_keys(config: TableConfig, operation: Operation, options: Options) -> None:
+def _check_generated_keys(config: TableConfig, options: Options) -> None:
     """Refuses what needs to know rows again (`AutoRecordKeyGenerationUtils`, 1.2.0)."""
     combining = (write_config.COMBINE_BEFORE_INSERT, write_config.DROP_DUPLICATES)
     asked = next((option for option in combining if options.get(option)), None)
     what = None
-    if operation is Operation.DELETE:
-        what = "delete rows by their keys"
-    elif insert_duplicates(options) != "none":
+    if insert_duplicates(options) != "none":
         what = f"look for known keys ({write_config.INSERT_DUPLICATES.key} = '{insert_duplicates(options)}')"
     elif asked is not None:
         what = f"combine rows of one key ({asked.key} = 'true')"
     elif options.get(write_config.INDEX_TYPE) == BUCKET:
         what = f"use {write_config.INDEX_TYPE.key} = 'BUCKET'"
     if what is not None:
-        raise ConfigError(
-            f"Cannot {what} in the table '{config.name}', whose record keys are generated "
-            "(it has no hoodie.table.recordkey.fields); use Table.update and Table.delete with a filter"
-        )
+        raise _no_keys(config, what)
+
+
+def _no_keys(config: TableConfig, what: str) -> ConfigError:
+    return ConfigError(
+        f"Cannot {what} in the table '{config.name}', whose record keys are generated (it has no "
+        "hoodie.table.recordkey.fields); use Table.update and Table.delete with a filter"
+    )
 
 
 def base_file_codec(options: Options) -> str:

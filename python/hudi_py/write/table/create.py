@@ -45,6 +45,11 @@ _MODES = {
     "EventTimeAvroPayload": EVENT_TIME,
     "OverwriteWithLatestAvroPayload": COMMIT_TIME,
 }
+_DATE_OPTIONS = (
+    *(table_config.DATE_TYPE, table_config.DATE_UNIT, table_config.DATE_ZONE),
+    *(table_config.DATE_INPUT_FORMAT, table_config.DATE_INPUT_DELIMITER, table_config.DATE_INPUT_ZONE),
+    *(table_config.DATE_OUTPUT_FORMAT, table_config.DATE_OUTPUT_ZONE),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +116,7 @@ def table_spec(options: Options) -> TableSpec:
 
 def key_options(options: Options) -> KeyOptions:
     """What the options of a write say of keys and partitions that the properties of a table may lack."""
-    given = {option.key: options.get(option) for option in table_config.DATE_OPTIONS if options.given(option)}
+    given = {option.key: options.get(option) for option in _DATE_OPTIONS if options.given(option)}
     return KeyOptions(options.get(table_config.PARTITION_PATH), {key: text for key, text in given.items() if text})
 
 

@@ -2,7 +2,7 @@
 
 Runs in the oracle's environment, from the root of the checkout:
 
-    PYTHONPATH=tests/oracle .oracle/bin/python tests/unit/write/data/make_dates.py
+    PYTHONPATH=. .oracle/bin/python tests/unit/write/data/make_dates.py
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import random
 import tempfile
 from pathlib import Path
 
-from oracle import start_spark
+from tests.oracle.oracle import start_spark
 
 PREFIX = "hoodie.keygen.timebased."
 PRINTED = [
