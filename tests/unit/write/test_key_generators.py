@@ -20,7 +20,10 @@ DATES = {
     "hoodie.keygen.timebased.timezone": "UTC",
 }
 TIMESTAMP = {**QUICK, **DATES, "hoodie.datasource.write.keygenerator.type": "TIMESTAMP"}
-ROWS = [{"k": "a", "t": 1_700_000_000, "c": "x", "v": 1}, {"k": "b", "t": None, "c": None, "v": 2}]
+ROWS: list[dict[str, Any]] = [
+    {"k": "a", "t": 1_700_000_000, "c": "x", "v": 1},
+    {"k": "b", "t": None, "c": None, "v": 2},
+]
 
 
 def shown(path: Path, *names: str) -> list[tuple[Any, ...]]:
@@ -115,7 +118,10 @@ def test_slashed_dates_are_read_and_pruned_as_dates(tmp_path: Path) -> None:
 
 def test_keys_partitions_and_ordering_of_structs(tmp_path: Path) -> None:
     path = tmp_path / "t"
-    rows = [{"s": {"k": "a", "p": "x", "o": 2}, "v": 1}, {"s": {"k": "b", "p": None, "o": 2}, "v": 2}]
+    rows: list[dict[str, Any]] = [
+        {"s": {"k": "a", "p": "x", "o": 2}, "v": 1},
+        {"s": {"k": "b", "p": None, "o": 2}, "v": 2},
+    ]
     hudi_py.write(path, rows, None, QUICK, record_key="s.k", partition_by="s.p", ordering_by="s.o", table_type="mor")
     later = [{"s": {"k": "a", "p": "x", "o": 1}, "v": 10}, {"s": {"k": "b", "p": None, "o": 3}, "v": 20}]
     hudi_py.write(path, later, "upsert", QUICK)
