@@ -12,6 +12,8 @@ import pyarrow as pa
 from hudi_py.write.rows.keygen.dates.patterns import DAY, DAYS, HOUR, MINUTE, MONTHS, SECOND, Token, tokens
 
 _LETTERS = "CYyxwMdDeEaHhKkmsSZ"
+_MOST_MINUTES = 2_048
+"""More than a clock is ahead of UTC, or behind it."""
 _UNITS = (("S", 1), ("s", SECOND), ("m", MINUTE), ("aHhKk", HOUR))
 
 
@@ -42,14 +44,18 @@ class DatePrinter:
             offsets: what they are ahead of UTC, in milliseconds.
         """
         whole = local - local % self._unit
-        shown = offsets if any(token.letter == "Z" for token in self.tokens) else np.zeros_like(offsets)
-        distinct, places = np.unique(np.stack([whole, shown]), axis=1, return_inverse=True)
+        if any(token.letter == "Z" for token in self.tokens):
+            minutes = np.sign(offsets) * (np.abs(offsets) // MINUTE)
+        else:
+            minutes = np.zeros_like(offsets)
+        encoded = pa.array(whole * (2 * _MOST_MINUTES) + (minutes + _MOST_MINUTES)).dictionary_encode()
+        times, offset = np.divmod(encoded.dictionary.to_numpy(), 2 * _MOST_MINUTES)
         # a Python loop over the texts, which are partitions
         texts = [
-            "".join([_text(token, numbers, offset) for token in self.tokens])
-            for numbers, offset in zip(_numbers(distinct[0]), distinct[1].tolist(), strict=True)
+            "".join([_text(token, numbers, ahead) for token in self.tokens])
+            for numbers, ahead in zip(_numbers(times), (offset - _MOST_MINUTES).tolist(), strict=True)
         ]
-        return pa.array(texts, pa.string()).take(pa.array(places.reshape(-1)))
+        return pa.array(texts, pa.string()).take(encoded.indices)
 
 
 def _numbers(local: npt.NDArray[np.int64]) -> list[dict[str, int]]:
@@ -83,6 +89,7 @@ def _numbers(local: npt.NDArray[np.int64]) -> list[dict[str, int]]:
 
 
 def _text(token: Token, numbers: dict[str, int], offset: int) -> str:
+    """`offset`: minutes ahead of UTC."""
     letter, count = token.letter, token.count
     if not letter:
         return token.text
@@ -94,9 +101,8 @@ def _text(token: Token, numbers: dict[str, int], offset: int) -> str:
     if letter == "S":
         return f"{numbers['S']:03d}".ljust(count, "0")[:count]
     if letter == "Z":
-        minutes = abs(offset) // MINUTE
-        colon = ":" if count == 2 else ""
-        return f"{'-' if offset < 0 else '+'}{minutes // 60:02d}{colon}{minutes % 60:02d}"
+        hours, minutes = divmod(abs(offset), 60)
+        return f"{'-' if offset < 0 else '+'}{hours:02d}{':' if count == 2 else ''}{minutes:02d}"
     if letter == "C":
         return f"{numbers['y'] // 100:0{count}d}"
     if letter in "Yyx":
