@@ -1,4 +1,5 @@
-"""The record index by turns: either side finds by it what the other has written, and keeps it exact."""
+"""The record index, and the simple and bloom index over all partitions, by turns: either side finds by it what the
+other has written, and keeps it exact."""
 
 from __future__ import annotations
 
@@ -22,12 +23,29 @@ GLOBAL = {
 }
 MOVES = {**GLOBAL, "hoodie.record.index.update.partition.path": "true"}
 BY_PARTITION = {"hoodie.index.type": "RECORD_LEVEL_INDEX", "hoodie.metadata.record.level.index.enable": "true"}
+SIMPLE_MOVES, BLOOM_MOVES = ({**GLOBAL, "hoodie.index.type": f"GLOBAL_{kind}"} for kind in ("SIMPLE", "BLOOM"))
 QUICK = {"hoodie.time.generator.max_expected_clock_skew_ms": "1"}
-INDEXES = {"global": GLOBAL, "moves": MOVES, "by partition": BY_PARTITION}
+INDEXES = {
+    "global": GLOBAL,
+    "moves": MOVES,
+    "simple moves": SIMPLE_MOVES,
+    "bloom moves": BLOOM_MOVES,
+    # a key that a log deletes stays in its partition until that is compacted
+    "simple": {**SIMPLE_MOVES, "hoodie.simple.index.update.partition.path": "false"},
+    "bloom": {**BLOOM_MOVES, "hoodie.bloom.index.update.partition.path": "false"},
+    "by partition": BY_PARTITION,
+}
 TABLES = [
     *((version, kind, "global") for version in (6, 8, 9) for kind in ("cow", "mor") if (version, kind) != (8, "cow")),
     *((9, kind, index) for kind in ("cow", "mor") for index in ("by partition", "moves")),
     (6, "mor", "moves"),
+    *(
+        (version, kind, f"{index} moves")
+        for version in (6, 9)
+        for kind in ("cow", "mor")
+        for index in ("simple", "bloom")
+    ),
+    *((version, "cow", index) for version in (6, 9) for index in ("simple", "bloom")),
 ]
 
 
@@ -103,7 +121,7 @@ def test_by_turns(oracle: Oracle, tmp_path: Path, version: int, kind: str, index
         "hoodie.parquet.small.file.limit": chance.choice(["0", "104857600"]),
     }
     table: dict[str, Any] = {"record_key": "k", "partition_by": "p", "ordering_by": "ts", "table_type": kind}
-    model = Model(everywhere, index == "moves")
+    model = Model(everywhere, index.endswith("moves"))
     steps = ["upsert", "upsert", "delete", "upsert", "upsert", "insert_overwrite_table", "upsert", "delete", "upsert"]
     for turn, operation in enumerate(steps[:turns], 1):
         # Apache Hudi leaves a key that an overwrite brings back in another partition in both, by partition

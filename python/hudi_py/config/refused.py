@@ -108,9 +108,6 @@ OPTIONS = (
         "keys are made from timestamps as without this option",
         _TABLE,
     ),
-    refused(
-        "hoodie.datasource.write.slash.separated.date.partitioning", "such partition paths are not built yet", _TABLE
-    ),
     refused("hoodie.datasource.write.secondarykey.column", _INDEX, _TABLE, accepts=_EMPTY),
     refused("hoodie.payload.ordering.field", "use hoodie.table.ordering.fields", _WRITE, accepts=_EMPTY),
     refused("hoodie.write.track.event.time.watermark", "event-time bounds are not recorded yet", _WRITE),

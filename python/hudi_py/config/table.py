@@ -4,10 +4,13 @@
 from __future__ import annotations
 
 from hudi_py.config.option import Option, Scope, choice, declared, flag, names, optional_choice, optional_text
+from hudi_py.model import properties
 
 _MODEL = "org.apache.hudi.common.model."
 _KEYGEN = "org.apache.hudi.keygen."
 _NO_KEYGEN = "this key generator is not built yet"
+_DATES = "hoodie.keygen.timebased."
+_OLD_DATES = "hoodie.deltastreamer.keygen.timebased."
 _NO_MODE = "mergers and payloads of one's own are not built yet"
 
 
@@ -44,13 +47,15 @@ TABLE_VERSION: Option[int] = Option(
 )
 RECORD_KEY = names(
     "hoodie.datasource.write.recordkey.field",
-    "Columns that make up the record key.",
+    "Columns, or fields of structs as `a.b`, that make up the record key. Without any, each row that is inserted gets "
+    "a key of its own.",
     Scope.TABLE,
     aliases=("hoodie.table.recordkey.fields",),
 )
 PARTITION_PATH = names(
     "hoodie.datasource.write.partitionpath.field",
-    "Columns that make up the partition path; empty for a table without partitions.",
+    "Columns, or fields of structs as `a.b`, that make up the partition path; empty for a table without partitions. "
+    "With the key generator CUSTOM, each with its type, `city:SIMPLE,ts:TIMESTAMP`.",
     Scope.TABLE,
     aliases=("hoodie.table.partition.fields",),
 )
@@ -66,13 +71,13 @@ KEYGEN_CLASS = optional_choice(
     Scope.TABLE,
     tuple(
         f"{_KEYGEN}{stem}{infix}KeyGenerator"
-        for stem in ("Simple", "Complex", "Nonpartitioned")
+        for stem in ("Simple", "Complex", "Nonpartitioned", "TimestampBased", "Custom")
         for infix in ("", "Avro")
     ),
     aliases=("hoodie.table.keygenerator.class",),
     not_built={
         f"{_KEYGEN}{stem}{infix}KeyGenerator".upper(): _NO_KEYGEN
-        for stem in ("TimestampBased", "Custom", "GlobalDelete", "AutoRecordGen")
+        for stem in ("GlobalDelete", "AutoRecordGen")
         for infix in ("", "Avro")
     },
 )
@@ -80,11 +85,16 @@ KEYGEN_TYPE = optional_choice(
     "hoodie.datasource.write.keygenerator.type",
     "The same, by a short name.",
     Scope.TABLE,
-    ("SIMPLE", "COMPLEX", "NON_PARTITION", "SIMPLE_AVRO", "COMPLEX_AVRO", "NON_PARTITION_AVRO"),
+    tuple(
+        f"{stem}{suffix}"
+        for suffix in ("", "_AVRO")
+        for stem in ("SIMPLE", "COMPLEX", "NON_PARTITION", "TIMESTAMP", "CUSTOM")
+    ),
     aliases=("hoodie.table.keygenerator.type",),
     not_built=dict.fromkeys(
         (
-            *(f"{stem}{suffix}" for stem in ("TIMESTAMP", "CUSTOM", "GLOBAL_DELETE") for suffix in ("", "_AVRO")),
+            "GLOBAL_DELETE",
+            "GLOBAL_DELETE_AVRO",
             "USER_PROVIDED",
             "SPARK_SQL",
             "AUTO_RECORD",
@@ -103,6 +113,61 @@ URL_ENCODE = flag(
     "Whether partition values are URL-encoded in folder names.",
     Scope.TABLE,
     False,
+)
+SLASHED_DATES = flag(
+    properties.SLASHED_DATES,
+    "Whether partitions `yyyy-MM-dd` of a single string column have the paths `yyyy/MM/dd`.",
+    Scope.TABLE,
+    False,
+)
+DATE_TYPE = optional_text(
+    _DATES + "timestamp.type",
+    "Key generators TIMESTAMP and CUSTOM: what the values of the partition column are. UNIX_TIMESTAMP (seconds), "
+    "EPOCHMILLISECONDS, EPOCHMICROSECONDS, SCALAR (numbers of another unit), DATE_STRING or MIXED (texts).",
+    Scope.TABLE,
+    aliases=(_OLD_DATES + "timestamp.type",),
+)
+DATE_UNIT = optional_text(
+    _DATES + "timestamp.scalar.time.unit",
+    "With SCALAR: NANOSECONDS, MICROSECONDS, MILLISECONDS, SECONDS (the default), MINUTES, HOURS or DAYS.",
+    Scope.TABLE,
+    aliases=(_OLD_DATES + "timestamp.scalar.time.unit",),
+)
+DATE_INPUT_FORMAT = optional_text(
+    _DATES + "input.dateformat",
+    "With DATE_STRING and MIXED: patterns of the texts, in Joda-Time's letters. The first one that fits a text counts.",
+    Scope.TABLE,
+    aliases=(_OLD_DATES + "input.dateformat",),
+)
+DATE_INPUT_DELIMITER = optional_text(
+    _DATES + "input.dateformat.list.delimiter.regex",
+    "What separates the patterns of texts, as a regular expression. Default: a comma.",
+    Scope.TABLE,
+    aliases=(_OLD_DATES + "input.dateformat.list.delimiter.regex",),
+)
+DATE_INPUT_ZONE = optional_text(
+    _DATES + "input.timezone",
+    "Time zone of texts without one of their own. Default: that of the process that plans the write.",
+    Scope.TABLE,
+    aliases=(_OLD_DATES + "input.timezone",),
+)
+DATE_OUTPUT_FORMAT = optional_text(
+    _DATES + "output.dateformat",
+    "Pattern of partition paths, in Joda-Time's letters, such as `yyyy/MM/dd`.",
+    Scope.TABLE,
+    aliases=(_OLD_DATES + "output.dateformat",),
+)
+DATE_OUTPUT_ZONE = optional_text(
+    _DATES + "output.timezone",
+    "Time zone of partition paths. Default: that of the text; of numbers, that of the process that plans the write.",
+    Scope.TABLE,
+    aliases=(_OLD_DATES + "output.timezone",),
+)
+DATE_ZONE = optional_text(
+    _DATES + "timezone",
+    "Time zone of both texts and partition paths; prevails over the two.",
+    Scope.TABLE,
+    aliases=(_OLD_DATES + "timezone",),
 )
 COMPLEX_NEW_ENCODING = flag(
     "hoodie.write.complex.keygen.new.encoding",

@@ -116,23 +116,37 @@ COMMIT_METADATA_PREFIX = text(
 INDEX_TYPE = choice(
     "hoodie.index.type",
     "How to find the file group of a key. SIMPLE and BLOOM look into the base files of the row's partition, "
-    "RECORD_LEVEL_INDEX into the record index of that partition. GLOBAL_RECORD_LEVEL_INDEX (or RECORD_INDEX) uses the "
-    "record index over all partitions and finds a key in any of them; see "
-    "`hoodie.record.index.update.partition.path`. With BUCKET nothing is looked up: the hash of a key chooses one of "
-    "`hoodie.bucket.index.num.buckets` file groups in the row's partition; give both options for every write of such "
-    "a table.",
+    "RECORD_LEVEL_INDEX into the record index of that partition. GLOBAL_SIMPLE and GLOBAL_BLOOM look into the base "
+    "files of all partitions, GLOBAL_RECORD_LEVEL_INDEX (or RECORD_INDEX) into the record index over all partitions, "
+    "and they find a key in any of them; see `hoodie.simple.index.update.partition.path`. With BUCKET nothing is "
+    "looked up: the hash of a key chooses one of `hoodie.bucket.index.num.buckets` file groups in the row's partition; "
+    "give both options for every write of such a table.",
     Scope.WRITE,
     "SIMPLE",
-    ("SIMPLE", "BLOOM", "GLOBAL_RECORD_LEVEL_INDEX", "RECORD_INDEX", "RECORD_LEVEL_INDEX", "BUCKET"),
-    not_built={
-        **dict.fromkeys(("GLOBAL_BLOOM", "GLOBAL_SIMPLE"), "indexes over all partitions are not built yet"),
-        **dict.fromkeys(("INMEMORY", "FLINK_STATE", "HBASE"), "it belongs to another engine or to a removed service"),
-    },
+    (
+        *("SIMPLE", "GLOBAL_SIMPLE", "BLOOM", "GLOBAL_BLOOM"),
+        *("GLOBAL_RECORD_LEVEL_INDEX", "RECORD_INDEX", "RECORD_LEVEL_INDEX", "BUCKET"),
+    ),
+    not_built=dict.fromkeys(
+        ("INMEMORY", "FLINK_STATE", "HBASE"), "it belongs to another engine or to a removed service"
+    ),
+)
+SIMPLE_INDEX_UPDATE_PARTITION = flag(
+    "hoodie.simple.index.update.partition.path",
+    "With GLOBAL_SIMPLE: whether an upserted row moves to its own partition if its key is in another one; otherwise it "
+    "is written where the key is.",
+    Scope.WRITE,
+    True,
+)
+BLOOM_INDEX_UPDATE_PARTITION = flag(
+    "hoodie.bloom.index.update.partition.path",
+    "The same with GLOBAL_BLOOM.",
+    Scope.WRITE,
+    True,
 )
 RECORD_INDEX_UPDATE_PARTITION = flag(
     "hoodie.record.index.update.partition.path",
-    "With GLOBAL_RECORD_LEVEL_INDEX: whether an upserted row moves to its own partition if its key is in another one; "
-    "otherwise it is written where the key is.",
+    "The same with GLOBAL_RECORD_LEVEL_INDEX.",
     Scope.WRITE,
     False,
 )

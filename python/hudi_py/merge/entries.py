@@ -10,9 +10,9 @@ import pyarrow as pa
 from hudi_py.errors import UnsupportedTableError
 from hudi_py.formats.arrays import is_text
 from hudi_py.formats.log import Deletes
-from hudi_py.merge.ordering import ordering_type
 from hudi_py.merge.reduce import Mask
 from hudi_py.merge.settings import MergeSettings
+from hudi_py.schema.paths import type_at
 
 KEY = "key"
 PARTITION = "partition"
@@ -38,7 +38,7 @@ def ordering_types(schema: pa.Schema, settings: MergeSettings) -> list[pa.DataTy
     """Types of the ordering values; int32 (nulls) for a column that the table lacks."""
     if not settings.ordered:
         return []
-    return [ordering_type(schema, name) or pa.int32() for name in settings.ordering_fields]
+    return [type_at(schema, name) or pa.int32() for name in settings.ordering_fields]
 
 
 def entry_table(

@@ -19,10 +19,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.formats.arrays import combined, is_text, true_where
-from hudi_py.merge.ordering import ordering_values
 from hudi_py.merge.reduce import Mask, Rows, versions_by_key
 from hudi_py.merge.settings import IS_DELETED, MergeSettings, PartialUpdate, Payload
 from hudi_py.schema import META_FIELDS, conform_array
+from hudi_py.schema.paths import values_at
 
 Sources = npt.NDArray[np.int32]
 
@@ -175,7 +175,7 @@ class FoldSpace:
         """Records whose first ordering column is not null."""
         result: Mask = np.ones(len(records.empty), np.bool_)
         for name in self.settings.ordering_fields[:1]:
-            group, values = self._ordering_group(name), ordering_values(self.rows, name)
+            group, values = self._ordering_group(name), values_at(self.rows, name)
             if group is None or values is None:
                 return np.zeros(len(records.empty), np.bool_)
             valid = np.asarray(combined(values).is_valid())

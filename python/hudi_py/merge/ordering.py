@@ -20,28 +20,6 @@ Codes = npt.NDArray[np.int64]
 _NULL = np.iinfo(np.int64).min
 
 
-def ordering_type(schema: pa.Schema, name: str) -> pa.DataType | None:
-    """Type of an ordering field: a column, or else `a.b`, the field `b` of struct `a`; None if it does not exist."""
-    if name in schema.names:
-        return schema.field(name).type
-    head, *rest = name.split(".")
-    kind = schema.field(head).type if head in schema.names else None
-    for part in rest:
-        at = kind.get_field_index(part) if kind is not None and pa.types.is_struct(kind) else -1
-        kind = kind.field(at).type if kind is not None and at >= 0 else None
-    return kind
-
-
-def ordering_values(table: pa.Table | pa.RecordBatch, name: str) -> pa.Array | pa.ChunkedArray | None:
-    """Values of an ordering field, null where a parent struct is null; None if the field does not exist."""
-    if name in table.schema.names:
-        return table[name]
-    if ordering_type(table.schema, name) is None:
-        return None
-    head, *rest = name.split(".")
-    return pc.struct_field(table[head], rest)
-
-
 def has_default_zero(kind: pa.DataType) -> bool:
     """Whether Java represents the column's values as `Integer`, so that they compare with the default, `Integer` 0."""
     return bool(

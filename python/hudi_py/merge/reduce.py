@@ -24,9 +24,10 @@ import pyarrow.compute as pc
 
 from hudi_py.errors import CorruptFileError
 from hudi_py.formats.arrays import combined, true_where
-from hudi_py.merge.ordering import default_mask, ordering_codes, ordering_values
+from hudi_py.merge.ordering import default_mask, ordering_codes
 from hudi_py.merge.settings import IS_DELETED, MergeSettings
 from hudi_py.schema import OPERATION, PARTITION_PATH, RECORD_KEY, conform_array
+from hudi_py.schema.paths import values_at
 
 Mask = npt.NDArray[np.bool_]
 Rows = npt.NDArray[np.int64]
@@ -157,7 +158,7 @@ def row_ordering(table: pa.Table | pa.RecordBatch, settings: MergeSettings) -> t
     """The ordering columns of a table as arrays; a missing column is null, that is, the default."""
     if not settings.ordered:
         return ()
-    found = (ordering_values(table, name) for name in settings.ordering_fields)
+    found = (values_at(table, name) for name in settings.ordering_fields)
     return tuple(pa.nulls(table.num_rows, pa.int32()) if each is None else combined(each) for each in found)
 
 

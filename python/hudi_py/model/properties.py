@@ -12,6 +12,7 @@ from hudi_py.errors import CorruptFileError
 CHECKSUM = "hoodie.table.checksum"
 NAME = "hoodie.table.name"
 DATABASE = "hoodie.database.name"
+SLASHED_DATES = "hoodie.datasource.write.slash.separated.date.partitioning"
 METADATA_TO_MAKE = "hoodie.py.metadata.partitions.to.make"
 """hudi-py's own key: writers of Apache Hudi fail unless file groups of `...partitions.inflight` exist (seen with 1.2.0,
 table version 6). Apache Hudi keeps unknown keys."""
@@ -125,6 +126,7 @@ _FLAGS = (
     "hoodie.datasource.write.hive_style_partitioning",
     "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled",
     "hoodie.datasource.write.partitionpath.urlencode",
+    SLASHED_DATES,
     "hoodie.partition.metafile.use.base.format",
     "hoodie.populate.meta.fields",
     "hoodie.table.cdc.enabled",
@@ -260,7 +262,12 @@ class TableConfig:
     @property
     def partition_fields(self) -> tuple[str, ...]:
         """Names, without the `:TYPE` that CUSTOM key generators store."""
-        return tuple(name.split(":", 1)[0] for name in self._names("hoodie.table.partition.fields"))
+        return tuple(name.split(":", 1)[0] for name in self.typed_partition_fields)
+
+    @property
+    def typed_partition_fields(self) -> tuple[str, ...]:
+        """As stored: from version 8 on, those of CUSTOM key generators as `name:TYPE`."""
+        return self._names("hoodie.table.partition.fields")
 
     @property
     def ordering_fields(self) -> tuple[str, ...]:
@@ -280,6 +287,11 @@ class TableConfig:
     @property
     def url_encoded(self) -> bool:
         return self._flag("hoodie.datasource.write.partitionpath.urlencode", False)
+
+    @property
+    def slashed_dates(self) -> bool:
+        """Whether partitions `yyyy-MM-dd` have paths `yyyy/MM/dd`."""
+        return self._flag(SLASHED_DATES, False)
 
     @property
     def drops_partition_columns(self) -> bool:

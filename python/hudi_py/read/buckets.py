@@ -17,6 +17,7 @@ import pyarrow as pa
 from hudi_py.formats.hashing import java_string_hash
 from hudi_py.model.files import FileSlice
 from hudi_py.model.properties import TableConfig
+from hudi_py.schema.paths import type_at
 
 _NUMBER = re.compile(r"[0-9]{8}")
 _MOST = 10_000
@@ -72,7 +73,8 @@ class Buckets:
         if not hashed or len(hashed) < len(self.fields) or not all(name in equal for name in hashed):
             return None
         # commas within values may mislead the writer, which takes the key apart
-        if any(pa.types.is_string(schema.field(name).type) for name in fields if name not in hashed):
+        others = [type_at(schema, name) for name in fields if name not in hashed]
+        if any(kind is None or pa.types.is_string(kind) for kind in others):
             return None
         texts = [[str(value) for value in equal[name]] for name in hashed]
         if prod(map(len, texts)) > _MOST or any("," in text for each in texts for text in each):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import re
+from collections.abc import Sequence
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -72,6 +73,8 @@ def path_parts(config: TableConfig, path: str, *, escaped: bool = False) -> dict
     """
     fields = config.partition_fields
     parts = path.split("/") if path else []
+    if is_slashed_date(config, fields) and path:
+        parts = ["-".join(parts)]
     if len(parts) != len(fields):
         return None
     texts: dict[str, str] = {}
@@ -89,6 +92,11 @@ def path_parts(config: TableConfig, path: str, *, escaped: bool = False) -> dict
     return texts
 
 
+def is_slashed_date(config: TableConfig, fields: Sequence[str]) -> bool:
+    """Whether the slashes of a path stand for the dashes of the only partition column's value."""
+    return config.slashed_dates and len(fields) == 1 and not config.hive_style and paths_hold_values(config)
+
+
 def path_values(
     config: TableConfig, schema: pa.Schema, path: str, uri: str, *, escaped: bool = False
 ) -> tuple[tuple[str, pa.Scalar], ...]:
@@ -97,8 +105,8 @@ def path_values(
     These are the columns that the writer omitted (`omitted_values`). Where paths hold the values (`paths_hold_values`),
     these string columns too (checked with 1.2.0):
     - in the null partition, which holds empty texts besides nulls: null;
-    - a single partition column whose path has several parts, such as dates stored as `yyyy-MM-dd` in folders
-      `yyyy/MM/dd` (slash-separated date partitioning);
+    - a single partition column whose path has several parts; with slash-separated date partitioning, dashes take the
+      place of its slashes;
     - in bootstrapped tables: a FULL_RECORD bootstrap may have stored what Spark parsed from the folder's name;
     - before table version 6, in the partition `default`, which holds nulls besides that text: the text;
     - in rows of a range (`escaped`), those of url-encoded paths: the text of the path, `50%25` for `50%`. This applies
@@ -111,7 +119,8 @@ def path_values(
         return omitted_values(config, schema, path, uri, escaped=escaped)
     fields, by_value = config.partition_fields, paths_hold_values(config)
     texts = {name for name in fields if name in schema.names and pa.types.is_string(schema.field(name).type)}
-    if "/" in path and len(fields) == 1 and by_value:
+    slashed = is_slashed_date(config, fields)
+    if "/" in path and len(fields) == 1 and by_value and not slashed:
         return omitted_values(config, schema, path, uri, escaped=escaped) if texts else ()
     values: list[tuple[str, pa.Scalar]] = []
     bootstrapped = bool(config.properties.get("hoodie.bootstrap.base.path", "").strip())
@@ -121,6 +130,7 @@ def path_values(
             values.append((name, pa.scalar(None, pa.string())))
         elif name in texts and (
             (escapes and "%" in text)
+            or slashed
             or (bootstrapped and by_value)
             or (text == DEFAULT_PARTITION and config.version < 6)
         ):

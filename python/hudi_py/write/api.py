@@ -33,7 +33,14 @@ from hudi_py.write.operations import relied_on, run_operation
 from hudi_py.write.result import WriteResult, committed_write, log_schema_changes, result_of
 from hudi_py.write.retry import redo_on_conflict, replayable_batches
 from hudi_py.write.rows.input import Input, normalise_schema, read_input
-from hudi_py.write.settings import Operation, deleted_partitions, effective_operation, new_table_schema, write_settings
+from hudi_py.write.settings import (
+    Operation,
+    deleted_partitions,
+    effective_operation,
+    new_table_schema,
+    operation_on,
+    write_settings,
+)
 from hudi_py.write.table.create import TableSpec, check_spec, create_table, table_properties, table_spec
 from hudi_py.write.table.support import check_writable
 
@@ -152,6 +159,7 @@ def write_rows(
     existing = existing_table(storage)
     source = read_input(data)
     config = open_or_create(storage, existing, source.schema, kind, options, after)
+    kind = operation_on(config, kind)
     batches = source.batches
     if not options.get(write_config.ALLOW_EMPTY_COMMIT) and deleted_partitions(kind, options) is None:
         rows = source.batches()
@@ -219,8 +227,9 @@ def _run(
     # refuse what cannot be written before there is an instant
     settings = write_settings(storage, config, seen, view, source.schema, operation, options)
     if source.in_memory and settings.deleted_partitions is None:
-        for batch in source.columns(settings.keygen.partition_fields):
-            settings.keygen.check_partitions(settings.schema.conform_some(batch, settings.keygen.partition_fields))
+        names = settings.keygen.partition_columns(settings.schema.arrow)
+        for batch in source.columns(names):
+            settings.keygen.check_partitions(settings.schema.conform_some(batch, names))
     progress = Progress.on_terminal(f"{operation.value} {config.name}")
     try:
         action = operation.action(config)

@@ -81,7 +81,8 @@ class WriteContext:
         """
         rows = self.settings.schema.conform(batch)
         keygen = self.settings.keygen
-        whole = pa.RecordBatch.from_arrays([keygen.record_keys(rows), *rows.columns], schema=self.row_schema)
+        keys = self._sequence(rows.num_rows) if keygen.generates_keys else keygen.record_keys(rows)
+        whole = pa.RecordBatch.from_arrays([keys, *rows.columns], schema=self.row_schema)
         return KeyedRows(whole, keygen.partition_paths(rows))
 
     @property
@@ -115,22 +116,24 @@ class WriteContext:
         """Rows (`_hoodie_record_key`, then the table's columns) as they are stored, with all meta columns.
 
         Source of the values: section 8.1 of the format reference. Sequence numbers are
-        `<instant>_<task>_<number>`, unique within the instant.
+        `<instant>_<task>_<number>`.
         """
         count = rows.num_rows
-        instant = self.transaction.instant
-        first = self.reserve(count)
-        numbers = pa.array(np.arange(first, first + count))
-        sequence = pc.binary_join_element_wise(f"{instant}_{self.task.task}_", numbers.cast(pa.string()), "")
         columns = [
-            _constant(instant, count),
-            sequence,
+            _constant(self.transaction.instant, count),
+            self._sequence(count),
             rows.column(0),
             _constant(partition, count),
             _constant(file_name, count),
             *rows.columns[1:],
         ]
         return pa.RecordBatch.from_arrays(columns, schema=self.file_schema)
+
+    def _sequence(self, count: int) -> pa.StringArray:
+        """Texts `<instant>_<task>_<number>`, which no other row of the table has."""
+        first = self.reserve(count)
+        numbers = pa.array(np.arange(first, first + count)).cast(pa.string())
+        return pc.binary_join_element_wise(f"{self.transaction.instant}_{self.task.task}_", numbers, "")
 
 
 def _constant(value: str, rows: int) -> pa.Array:

@@ -42,7 +42,7 @@ from hudi_py.write.result import committed_write, log_schema_changes
 from hudi_py.write.retry import CONFLICTS, redo_on_conflict
 from hudi_py.write.rows import one_row_per_key, split_by_partition
 from hudi_py.write.rows.input import normalise_batch, normalise_schema
-from hudi_py.write.settings import Operation, WriteSettings, effective_operation, write_settings
+from hudi_py.write.settings import Operation, WriteSettings, effective_operation, operation_on, write_settings
 from hudi_py.write.stream import Batch, OncePerBatch, last_archived_batch, last_batch
 
 __all__ = [
@@ -162,6 +162,7 @@ def plan_write(
     incoming = normalise_schema(schema)
     storage = with_durability(open_storage(path, options.storage or None), options.get(write_config.DURABLE))
     config = open_or_create(storage, existing_table(storage), incoming, operation, options, after)
+    operation = operation_on(config, operation)
     transaction_settings = TransactionSettings.of(options)
     session = TableSession.open(
         storage,
@@ -181,12 +182,13 @@ def plan_write(
     )
     seen = WriteTransaction.attach(handle, storage=storage)
     settings = write_settings(storage, handle.config, seen.timeline, seen.view, incoming, operation, options)
+    combine = operation.overwrites and requested is Operation.UPSERT and settings.combine_before_upsert
     return DistributedWrite(
         handle,
         settings,
         operation,
         incoming,
-        combine=operation.overwrites and requested is Operation.UPSERT and settings.combine_before_upsert,
+        combine=combine and not settings.keygen.generates_keys,
         max_staged_bytes=options.get(write_config.STAGING_MAX_BYTES),
         allow_empty=options.get(write_config.ALLOW_EMPTY_COMMIT),
         extra=tuple(options.commit_metadata.items()),
@@ -406,7 +408,7 @@ def _large_partitions(context: WriteContext, rows: Iterable[pa.RecordBatch], sta
     sizes: dict[PartitionPath, int] = {}
     large: set[PartitionPath] = set()
     for batch in rows:
-        paths = keygen.partition_paths(schema.conform_some(batch, keygen.partition_fields))
+        paths = keygen.partition_paths(schema.conform_some(batch, keygen.partition_columns(schema.arrow)))
         for partition, part in split_by_partition(batch, paths):
             if partition not in large:
                 held.setdefault(partition, []).append(part)
@@ -438,10 +440,10 @@ def _key_columns(write: DistributedWrite, rows: Iterable[pa.RecordBatch]) -> Ite
         return
     if write.settings.deleted_partitions is not None:
         return
-    keygen = write.settings.keygen
-    needed = {*keygen.partition_fields}
+    keygen, schema = write.settings.keygen, write.settings.schema.arrow
+    needed = {*keygen.partition_columns(schema)}
     if write.operation is Operation.DELETE:
-        needed.update(keygen.key_fields)
+        needed.update(keygen.key_columns(schema))
     names = [name for name in write.incoming.names if name in needed]
     for batch in rows:
         yield batch.select(names)

@@ -18,24 +18,31 @@ from hudi_py.errors import ConfigError, SchemaMismatchError, UnsupportedTableErr
 from hudi_py.formats.bloom import BloomConfig
 from hudi_py.formats.parquet import iter_base_batches
 from hudi_py.merge import MergeSettings, written_merge_settings
-from hudi_py.merge.ordering import ordering_type
 from hudi_py.model.instant import Action
 from hudi_py.model.properties import TableConfig
 from hudi_py.schema import RECORD_KEY
+from hudi_py.schema.paths import column_of, type_at
 from hudi_py.storage import Storage
 from hudi_py.timeline.table_schema import resolve_table_schema
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.view import FileSystemView
 from hudi_py.write.index import BucketIndex, IndexSettings, check_folder, check_table_index
-from hudi_py.write.index.protocol import BUCKET, GLOBAL_RECORD_INDEX
+from hudi_py.write.index.protocol import BLOOM, BUCKET, GLOBAL_BLOOM, GLOBAL_RECORD_INDEX, GLOBAL_SIMPLE
 from hudi_py.write.placement.assign import MEGABYTE, Packing
 from hudi_py.write.rows.keygen import KeyGenerator, key_generator
 from hudi_py.write.rows.partitioned import DEFAULT_BUDGET
+from hudi_py.write.table.create import key_options
 from hudi_py.write.table.evolution import WriteSchema, existing_schema, write_schema
 from hudi_py.write.table.support import check_types, check_writable
 
 _SORTED = ("GLOBAL_SORT", "PARTITION_SORT")
 """Modes of `hoodie.bulkinsert.sort.mode` whose files are sorted; the others order Spark's partitions."""
+_MOVES = {
+    GLOBAL_SIMPLE: write_config.SIMPLE_INDEX_UPDATE_PARTITION,
+    GLOBAL_BLOOM: write_config.BLOOM_INDEX_UPDATE_PARTITION,
+    GLOBAL_RECORD_INDEX: write_config.RECORD_INDEX_UPDATE_PARTITION,
+}
+"""By the index over all partitions, whether rows move to their own one."""
 _CODECS = ("gzip", "snappy", "zstd", "uncompressed")
 
 
@@ -90,6 +97,19 @@ def effective_operation(operation: Operation, options: Options) -> Operation:
     if operation is Operation.UPSERT and insert_duplicates(options) != "none":
         return Operation.INSERT
     return operation
+
+
+def operation_on(config: TableConfig, operation: Operation) -> Operation:
+    """What the operation does to a table: where keys are generated, every row of an upsert is new.
+
+    Raises:
+        ConfigError: rows are to be deleted where keys are generated.
+    """
+    if config.record_key_fields or not operation.looks_up_keys:
+        return operation
+    if operation is Operation.DELETE:
+        raise _no_keys(config, "delete rows by their keys")
+    return Operation.INSERT
 
 
 def insert_duplicates(options: Options) -> str:
@@ -169,12 +189,14 @@ def write_settings(
         check_types(config, stored.avro)
     schema = _schema(config, stored.avro if stored is not None else None, incoming, operation, options)
     named = options.get(table_config.COMPLEX_NEW_ENCODING) is False
-    keygen = key_generator(config, schema.avro, names_single_key=named)
+    keygen = key_generator(config, schema.avro, names_single_key=named, given=key_options(options))
     if keygen.single_key_form_varies:
         found = _existing_form(storage, view, keygen)
         if found is not None:
-            keygen = key_generator(config, schema.avro, names_single_key=found)
+            keygen = replace(keygen, names_single_key=found)
     keygen.check(schema.arrow)
+    if keygen.generates_keys:
+        _check_generated_keys(config, options)
     _check_ordering(merge, schema, is_mor=config.is_mor)
     index = _index(options, config)
     if operation is Operation.INSERT and index.buckets is not None and insert_duplicates(options) != "none":
@@ -229,10 +251,35 @@ def new_table_schema(config: TableConfig, incoming: pa.Schema, options: Options)
     """
     base_file_codec(options)
     schema = write_schema(None, incoming, config.name)
-    key_generator(config, schema.avro).check(schema.arrow)
+    keygen = key_generator(config, schema.avro, given=key_options(options))
+    keygen.check(schema.arrow)
+    if keygen.generates_keys:
+        _check_generated_keys(config, options)
     _check_ordering(written_merge_settings(config, options.values), schema, is_mor=config.is_mor)
     _index(options, config)
     return schema
+
+
+def _check_generated_keys(config: TableConfig, options: Options) -> None:
+    """Refuses what needs to know rows again (`AutoRecordKeyGenerationUtils`, 1.2.0)."""
+    combining = (write_config.COMBINE_BEFORE_INSERT, write_config.DROP_DUPLICATES)
+    asked = next((option for option in combining if options.get(option)), None)
+    what = None
+    if insert_duplicates(options) != "none":
+        what = f"look for known keys ({write_config.INSERT_DUPLICATES.key} = '{insert_duplicates(options)}')"
+    elif asked is not None:
+        what = f"combine rows of one key ({asked.key} = 'true')"
+    elif options.get(write_config.INDEX_TYPE) == BUCKET:
+        what = f"use {write_config.INDEX_TYPE.key} = 'BUCKET'"
+    if what is not None:
+        raise _no_keys(config, what)
+
+
+def _no_keys(config: TableConfig, what: str) -> ConfigError:
+    return ConfigError(
+        f"Cannot {what} in the table '{config.name}', whose record keys are generated (it has no "
+        "hoodie.table.recordkey.fields); use Table.update and Table.delete with a filter"
+    )
 
 
 def base_file_codec(options: Options) -> str:
@@ -257,7 +304,7 @@ def _schema(
     if not operation.takes_whole_rows:
         if avro is None:  # an empty table: there is nothing to delete, and no column to know
             return write_schema(None, incoming, config.name)
-        needed = _needed_to_delete(config, operation, options)
+        needed = _needed_to_delete(config, operation, options, incoming)
         for name in needed:
             if name not in incoming.names:
                 raise SchemaMismatchError(
@@ -275,11 +322,12 @@ def _schema(
     )
 
 
-def _needed_to_delete(config: TableConfig, operation: Operation, options: Options) -> Sequence[str]:
+def _needed_to_delete(config: TableConfig, operation: Operation, options: Options, columns: pa.Schema) -> Sequence[str]:
     """The columns that the data of a delete must have."""
-    if operation is Operation.DELETE:
-        return [*config.record_key_fields, *config.partition_fields]
-    return config.partition_fields if deleted_partitions(operation, options) is None else ()
+    if deleted_partitions(operation, options) is not None:
+        return ()
+    keys = config.record_key_fields if operation is Operation.DELETE else ()
+    return [column_of(name, columns) for name in (*keys, *config.partition_fields)]
 
 
 def deleted_partitions(operation: Operation, options: Options) -> tuple[str, ...] | None:
@@ -290,7 +338,7 @@ def deleted_partitions(operation: Operation, options: Options) -> tuple[str, ...
 
 def _check_ordering(merge: MergeSettings, schema: WriteSchema, *, is_mor: bool) -> None:
     for name in merge.ordering_fields:
-        kind = ordering_type(schema.arrow, name)
+        kind = type_at(schema.arrow, name)
         # Apache Hudi 1.2.0 writes logs of rows ordered by binary values, and cannot read them
         if kind is not None and (pa.types.is_nested(kind) or (is_mor and pa.types.is_binary(kind))):
             raise SchemaMismatchError(
@@ -335,10 +383,11 @@ def _index(options: Options, config: TableConfig) -> IndexSettings:
             f"{write_config.INDEX_TYPE.key} = '{kind}': supported are merge-on-read tables of version 8 or 9 with the "
             f"index BUCKET; use {concurrency_config.OPTIMISTIC} with {concurrency_config.RETRIES.key}"
         )
+    kind = GLOBAL_RECORD_INDEX if kind == "RECORD_INDEX" else kind
     return IndexSettings(
-        GLOBAL_RECORD_INDEX if kind == "RECORD_INDEX" else kind,
+        kind,
         options.get(write_config.BLOOM_PRUNE_BY_RANGES),
-        options.get(write_config.RECORD_INDEX_UPDATE_PARTITION),
+        kind in _MOVES and options.get(_MOVES[kind]),
         BucketIndex.of(options, config, fixed_ids=non_blocking) if kind == BUCKET else None,
     )
 
@@ -358,7 +407,7 @@ def _packing(options: Options) -> Packing:
 
 def bloom_config(options: Options) -> BloomConfig | None:
     """The bloom filter of base files; None if they have none."""
-    needed = options.get(write_config.INDEX_TYPE) == "BLOOM"
+    needed = options.get(write_config.INDEX_TYPE) in (BLOOM, GLOBAL_BLOOM)
     if not needed and not options.get(write_config.BLOOM_ENABLED):
         return None
     return BloomConfig(

@@ -90,7 +90,8 @@ def test_unknown_key_names_the_nearest() -> None:
         ("hoodie.datasource.clustering.inline.enable", "true"),
         ("hoodie.metadata.index.expression.enable", "true"),
         ("hoodie.bucket.index.partition.expressions", "a,4"),
-        ("hoodie.index.type", "GLOBAL_SIMPLE"),
+        ("hoodie.index.type", "INMEMORY"),
+        ("hoodie.datasource.write.keygenerator.type", "GLOBAL_DELETE"),
         ("hoodie.datasource.write.payload.class", "org.apache.hudi.common.model.PartialUpdateAvroPayload"),
         ("hoodie.datasource.write.payload.class", "com.example.Mine"),
         ("hoodie.record.merge.mode", "CUSTOM"),
@@ -143,7 +144,7 @@ def test_scope_decides_what_is_checked() -> None:
         ("hoodie.parquet.small.file.limit", "-1", "at least 0"),
         ("hoodie.parquet.small.file.limit", "100MB", "whole number of bytes"),
         ("hoodie.index.bloom.fpp", "2", "number from"),
-        ("hoodie.index.type", "SIMPEL", "one of SIMPLE, BLOOM"),
+        ("hoodie.index.type", "SIMPEL", "one of SIMPLE, GLOBAL_SIMPLE"),
         ("hoodie.write.table.version", "7", "one of 6, 8, 9"),
     ],
 )

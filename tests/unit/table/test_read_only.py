@@ -24,12 +24,11 @@ READ_ONLY = [
     {"hoodie.table.cdc.enabled": "true"},
     {"hoodie.table.base.file.format": "ORC"},
     {"hoodie.table.base.file.format": "LANCE"},
-    {"hoodie.table.keygenerator.type": "TIMESTAMP"},
+    {"hoodie.table.keygenerator.type": "GLOBAL_DELETE"},
     {"hoodie.bootstrap.base.path": "/source"},
-    {"hoodie.table.recordkey.fields": ""},
     {"hoodie.record.merge.mode": "CUSTOM", "hoodie.compaction.payload.class": "com.example.Own"},
 ]
-OF_SETTINGS = READ_ONLY[-2:]
+OF_SETTINGS = READ_ONLY[-1:]
 """Refused before the first row is read, though not before the input's schema is."""
 
 

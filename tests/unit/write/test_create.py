@@ -106,10 +106,14 @@ def test_merge_modes():
     [
         ({"version": 7}, UnsupportedTableError, "version 7"),
         ({"name": None}, ConfigError, "hoodie.table.name"),
-        ({"record_key_fields": None}, ConfigError, "recordkey"),
         ({"table_type": "MOR"}, ConfigError, "table.type=MOR"),
         ({"base_file_format": "orc"}, UnsupportedTableError, "ORC"),
-        ({"keygen_class": "org.apache.hudi.keygen.TimestampBasedKeyGenerator"}, UnsupportedTableError, "Timestamp"),
+        ({"keygen_class": "org.apache.hudi.keygen.GlobalDeleteKeyGenerator"}, UnsupportedTableError, "GlobalDelete"),
+        ({"keygen_type": "TIMESTAMP", "record_key_fields": ("a", "b")}, ConfigError, "CUSTOM, with name:TYPE"),
+        ({"keygen_type": "CUSTOM"}, ConfigError, "CUSTOM and the partition field pt without a type"),
+        ({"partition_fields": ("pt", "ts:TIMESTAMP")}, ConfigError, "the partition field ts:TIMESTAMP with a type"),
+        ({"slashed_dates": True, "hive_style": True}, ConfigError, "SIMPLE, hive-style; it goes with one"),
+        ({"slashed_dates": True, "partition_fields": ("a", "b")}, ConfigError, "it goes with one partition field"),
         ({"keygen_type": "NON_PARTITION"}, ConfigError, "NON_PARTITION"),
         ({"keygen_type": "SIMPLE", "partition_fields": ()}, ConfigError, "SIMPLE"),
         ({"keygen_type": "SIMPLE", "record_key_fields": ("a", "b")}, ConfigError, "COMPLEX"),
@@ -127,6 +131,27 @@ def test_merge_modes():
 def test_refused(changes, error, named):
     with pytest.raises(error, match=named):
         table_properties(dataclasses.replace(SPEC, **changes))
+
+
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_properties_of_key_generators(version):
+    dates = {"hoodie.keygen.timebased.timestamp.type": "UNIX_TIMESTAMP"}
+    kept = {"hoodie.keygen.timebased.timestamp.type", "hoodie.table.recordkey.fields", "hoodie.table.partition.fields"}
+    kept |= {"hoodie.table.keygenerator.type", "hoodie.datasource.write.slash.separated.date.partitioning"}
+
+    def shown(**changes):
+        return {key: text for key, text in of(version, **changes).items() if key in kept and text}
+
+    def named(kind):
+        return {"hoodie.table.keygenerator.type": kind} if version >= 8 else {}
+
+    both = {"hoodie.table.recordkey.fields": "id", "hoodie.table.partition.fields": "pt"}
+    assert shown(keygen_type="TIMESTAMP", dates=dates) == {**both, **dates, **named("TIMESTAMP")}
+    typed = {"hoodie.table.partition.fields": "pt" if version < 8 else "pt:timestamp"}
+    assert shown(partition_fields=("pt:timestamp",), dates=dates) == {**both, **typed, **named("CUSTOM")}
+    assert shown(record_key_fields=None) == {"hoodie.table.partition.fields": "pt", **named("SIMPLE")}
+    slashed = {"hoodie.datasource.write.slash.separated.date.partitioning": "true"}
+    assert shown(slashed_dates=True) == {**both, **slashed, **named("SIMPLE")}
 
 
 def test_create_makes_the_folders_java_lists_and_the_loser_opens(tmp_path):

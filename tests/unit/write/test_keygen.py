@@ -15,7 +15,14 @@ from hypothesis import strategies as st
 from hudi_py.errors import ConfigError, SchemaMismatchError, UnsupportedTableError
 from hudi_py.model.properties import TableConfig
 from hudi_py.schema.floats import java_double, java_float
-from hudi_py.write.rows.keygen import KeyGenerator, KeyGeneratorType, infer_keygen_type, key_generator, parse_keygen
+from hudi_py.write.rows.keygen import (
+    KeyGenerator,
+    KeyGeneratorType,
+    KeyOptions,
+    infer_keygen_type,
+    key_generator,
+    parse_keygen,
+)
 from hudi_py.write.rows.keygen.partition import escape
 from hudi_py.write.rows.keygen.render import render
 
@@ -260,6 +267,8 @@ def test_values_that_are_no_directory_are_refused(value: str) -> None:
         (["k"], ["p", "q"], KeyGeneratorType.COMPLEX),
         (["k"], [], KeyGeneratorType.NON_PARTITION),
         (["k", "l"], [], KeyGeneratorType.NON_PARTITION),
+        ([], ["p"], KeyGeneratorType.SIMPLE),
+        (["k"], ["p:SIMPLE"], KeyGeneratorType.CUSTOM),
     ],
 )
 def test_inferred_generator(keys: list[str], partitions: list[str], kind: KeyGeneratorType) -> None:
@@ -272,8 +281,8 @@ def test_generator_by_name() -> None:
     assert parse_keygen("", "") is None
     for kind in KeyGeneratorType:
         assert parse_keygen("", kind.java_class) is kind
-    with pytest.raises(UnsupportedTableError, match="TIMESTAMP"):
-        parse_keygen("TIMESTAMP", "")
+    with pytest.raises(UnsupportedTableError, match="TIMESTAMP, CUSTOM"):
+        parse_keygen("GLOBAL_DELETE", "")
     with pytest.raises(UnsupportedTableError, match=r"com\.example\.Own"):
         parse_keygen("", "com.example.Own")
 
@@ -299,7 +308,16 @@ def test_key_generator_of_a_table() -> None:
 @pytest.mark.parametrize(
     ("changes", "error", "text"),
     [
-        ({"hoodie.table.recordkey.fields": ""}, UnsupportedTableError, "no record key fields"),
+        (
+            {"hoodie.table.keygenerator.type": "TIMESTAMP"},
+            ConfigError,
+            r"timestamp\.type, which is ''; expected one of",
+        ),
+        (
+            {"hoodie.table.keygenerator.type": "CUSTOM"},
+            ConfigError,
+            "CUSTOM key generator makes paths of the column 'p'",
+        ),
         ({"hoodie.table.recordkey.fields": "k,l"}, ConfigError, "SIMPLE takes one record key"),
         ({"hoodie.table.keygenerator.type": "NON_PARTITION"}, ConfigError, "does not go with partition field"),
     ],
@@ -343,13 +361,111 @@ def test_printed_floats_read_back(value: float) -> None:
     assert np.float32(java_float(value)) == np.float32(value)
 
 
-def test_a_key_within_a_struct_is_told_from_a_missing_column() -> None:
-    batch = pa.RecordBatch.from_pylist([{"who": {"id": "a"}, "pt": "x"}])
-    config = TableConfig({"hoodie.table.recordkey.fields": "who.id", "hoodie.table.partition.fields": "pt"})
+STRUCTS = pa.RecordBatch.from_pylist(
+    [{"who": {"id": "a", "pt": "x"}, "n": 1}, {"who": {"id": "b", "pt": None}, "n": 2}],
+    pa.schema([("who", pa.struct([("id", pa.string()), ("pt", pa.string())])), ("n", pa.int64())]),
+)
+
+
+def of_table(keys: str, partitions: str, kind: str = "", **more: str) -> KeyGenerator:
+    properties = {
+        "hoodie.table.version": "9",
+        "hoodie.table.recordkey.fields": keys,
+        "hoodie.table.partition.fields": partitions,
+        "hoodie.table.keygenerator.type": kind,
+    }
+    return key_generator(TableConfig(properties | {name.replace("__", "."): text for name, text in more.items()}))
+
+
+def test_keys_and_partitions_of_structs() -> None:
+    generator = of_table("who.id,n", "who.pt", "COMPLEX", hoodie__datasource__write__hive_style_partitioning="true")
+    assert generator.record_keys(STRUCTS).to_pylist() == ["who.id:a,n:1", "who.id:b,n:2"]
+    assert generator.partition_paths(STRUCTS).to_pylist() == ["who.pt=x", "who.pt=__HIVE_DEFAULT_PARTITION__"]
+    assert of_table("who.id", "").record_keys(STRUCTS).to_pylist() == ["a", "b"]
+    generator.check_partitions(STRUCTS.select(["who"]))
+    assert generator.key_columns(STRUCTS.schema) == ["who", "n"]
+    assert generator.partition_columns(STRUCTS.schema) == ["who"]
+
+
+def test_a_missing_field_of_a_struct_is_told_from_a_missing_column() -> None:
     with pytest.raises(
-        UnsupportedTableError, match="'who.id' of the column 'who' cannot be a record key: supported are"
+        SchemaMismatchError, match=r"'who\.x', which is needed as a record key, is not in the column 'who'"
     ):
-        key_generator(config).check(batch.schema)
+        of_table("who.x", "n").check(STRUCTS.schema)
+    with pytest.raises(SchemaMismatchError, match="'x', which is needed as a partition value, is not in the data"):
+        of_table("n", "x").check(STRUCTS.schema)
+
+
+def test_a_null_struct_has_no_part_of_a_key() -> None:
+    batch = pa.RecordBatch.from_pylist([{"who": None, "n": 1}], STRUCTS.schema)
+    with pytest.raises(SchemaMismatchError, match=r"'who\.id' is in a struct that is null in 1 of 1 rows"):
+        of_table("who.id,n", "").record_keys(batch)
+    assert of_table("n", "who.pt").partition_paths(batch).to_pylist() == ["__HIVE_DEFAULT_PARTITION__"]
+
+
+DATES = {
+    "hoodie__keygen__timebased__timestamp__type": "UNIX_TIMESTAMP",
+    "hoodie__keygen__timebased__output__dateformat": "yyyy/MM",
+    "hoodie__keygen__timebased__timezone": "UTC",
+}
+TIMED = pa.record_batch({"k": ["a", "b"], "t": pa.array([1_700_000_000, None]), "c": ["x/y", None]})
+
+
+@pytest.mark.parametrize(
+    ("partitions", "kind", "more", "paths"),
+    [
+        ("t", "TIMESTAMP", {}, ["2023/11", "1970/01"]),
+        ("t", "TIMESTAMP", {"hive": "true"}, ["t=2023/11", "t=1970/01"]),
+        ("t", "TIMESTAMP", {"hive": "true", "url": "true"}, ["t=2023%2F11", "t=1970%2F01"]),
+        (
+            "c:simple,t:TIMESTAMP",
+            "CUSTOM",
+            {"url": "true"},
+            ["x%2Fy/2023%2F11", "__HIVE_DEFAULT_PARTITION__/1970%2F01"],
+        ),
+        ("c:SIMPLE", "CUSTOM", {}, ["x/y", "__HIVE_DEFAULT_PARTITION__"]),
+        ("", "CUSTOM", {}, ["", ""]),
+    ],
+)
+def test_dated_paths_are_those_of_apache_hudi(
+    partitions: str, kind: str, more: dict[str, str], paths: list[str]
+) -> None:
+    names = {
+        "hive": "hoodie__datasource__write__hive_style_partitioning",
+        "url": "hoodie__datasource__write__partitionpath__urlencode",
+    }
+    generator = of_table("k", partitions, kind, **DATES, **{names[name]: text for name, text in more.items()})
+    assert generator.partition_paths(TIMED).to_pylist() == paths
+    assert generator.record_keys(TIMED).to_pylist() == ["a", "b"]
+    assert pickle.loads(pickle.dumps(generator)).partition_paths(TIMED).to_pylist() == paths
+
+
+def test_a_custom_generator_names_several_keys() -> None:
+    assert of_table("k,t", "c:SIMPLE", "CUSTOM").record_keys(TIMED)[0].as_py() == "k:a,t:1700000000"
+
+
+def test_types_of_a_custom_generator_come_from_options_before_version_8() -> None:
+    properties = {
+        "hoodie.table.version": "6",
+        "hoodie.table.recordkey.fields": "k",
+        "hoodie.table.partition.fields": "t",
+        "hoodie.table.keygenerator.class": "org.apache.hudi.keygen.CustomKeyGenerator",
+    }
+    dates = {key.replace("__", "."): text for key, text in DATES.items()}
+    generator = key_generator(TableConfig(properties), given=KeyOptions(("t:TIMESTAMP",), dates))
+    assert generator.partition_paths(TIMED).to_pylist() == ["2023/11", "1970/01"]
+    with pytest.raises(ConfigError, match="has the type 'HASH'; supported are SIMPLE and TIMESTAMP"):
+        key_generator(TableConfig(properties), given=KeyOptions(("t:HASH",)))
+
+
+def test_slashes_take_the_place_of_dashes() -> None:
+    generator = of_table("k", "d", hoodie__datasource__write__slash__separated__date__partitioning="true")
+    batch = pa.record_batch({"k": ["a", "b", "c"], "d": ["2024-01-02", None, "2024"]})
+    assert generator.partition_paths(batch).to_pylist() == ["2024/01/02", "__HIVE_DEFAULT_PARTITION__", "2024"]
+    with pytest.raises(ConfigError, match=r"with slashes for its dashes, path parts must not be empty"):
+        generator.partition_paths(pa.record_batch({"k": ["a"], "d": ["-5"]}))
+    with pytest.raises(ConfigError, match=r"'d' of type date32\[day\] cannot be the partition value"):
+        generator.check(pa.schema([("k", pa.string()), ("d", pa.date32())]))
 
 
 @pytest.mark.parametrize(("value", "bytes_"), [("ü" * 126, 252 + 3), ("x" * 252, 255), ("x/" * 500 + "y", 1)])

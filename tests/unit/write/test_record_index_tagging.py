@@ -1,4 +1,4 @@
-"""Upserts and deletes that find keys by the record index."""
+"""Upserts and deletes that find keys by the record index, and in the base files of all partitions."""
 
 from __future__ import annotations
 
@@ -29,6 +29,9 @@ from tests.support.record_index import indexed, stored
 QUICK = {"hoodie.time.generator.max_expected_clock_skew_ms": "1", "hoodie.metadata.index.column.stats.enable": "false"}
 GLOBAL = {**QUICK, "hoodie.index.type": "record_index", "hoodie.metadata.record.index.enable": "true"}
 MOVES = {**GLOBAL, "hoodie.record.index.update.partition.path": "true"}
+SIMPLE_MOVES, BLOOM_MOVES = ({**GLOBAL, "hoodie.index.type": f"GLOBAL_{kind}"} for kind in ("SIMPLE", "BLOOM"))
+SIMPLE_STAYS = {**SIMPLE_MOVES, "hoodie.simple.index.update.partition.path": "false"}
+BLOOM_STAYS = {**BLOOM_MOVES, "hoodie.bloom.index.update.partition.path": "false"}
 BY_PARTITION = {
     **QUICK,
     "hoodie.index.type": "RECORD_LEVEL_INDEX",
@@ -61,25 +64,37 @@ def make(path: Path, options: dict[str, str], kind: str = "cow", version: int = 
 
 
 @pytest.mark.parametrize("kind", ["cow", "mor"])
-def test_a_global_index_finds_keys_in_other_partitions(tmp_path: Path, kind: str) -> None:
-    path = make(tmp_path / "t", GLOBAL, kind)
+@pytest.mark.parametrize("options", [GLOBAL, SIMPLE_STAYS, BLOOM_STAYS], ids=lambda each: each["hoodie.index.type"])
+def test_a_global_index_finds_keys_in_other_partitions(tmp_path: Path, kind: str, options: dict[str, str]) -> None:
+    path = make(tmp_path / "t", options, kind)
     # key 1 stays in p1 with its new values; of the two rows for key 9 the one with the greater time counts
     data = rows([(1, "p0"), (0, "p0"), (9, "p0"), (9, "p1")], [11, 12, 14, 13])
-    result = hudi_py.write(path, data, "upsert", {**GLOBAL, **NEW_FILES})
+    result = hudi_py.write(path, data, "upsert", {**options, **NEW_FILES})
     assert (result.num_inserted, result.num_updated) == (1, 2)
     expected = [(0, "p0", "p0", 12), (1, "p1", "p0", 11), (2, "p0", "p0", 10), (3, "p1", "p1", 10), (4, "p0", "p0", 10)]
     assert snapshot(path) == [*expected, (5, "p1", "p1", 10), (9, "p0", "p0", 14)]
     # a delete finds its row whatever partition it names
-    hudi_py.write(path, rows([(2, "p1"), (5, "nowhere"), (77, "p0")], [0, 0, 0]), "delete", GLOBAL)
+    hudi_py.write(path, rows([(2, "p1"), (5, "nowhere"), (77, "p0")], [0, 0, 0]), "delete", options)
     assert [row[0] for row in snapshot(path)] == [0, 1, 3, 4, 9]
     assert indexed(path) == stored(path)
 
 
 @pytest.mark.parametrize(
-    ("version", "kind", "ordered"),
-    cases([(*table, ordered) for table in TABLES for ordered in (True, False)], "rows move", 4),
+    ("version", "kind", "ordered", "options"),
+    cases(
+        [
+            (*table, ordered, options)
+            for table in TABLES
+            for ordered in (True, False)
+            for options in (MOVES, SIMPLE_MOVES, BLOOM_MOVES)
+        ],
+        "rows move",
+        5,
+    ),
 )
-def test_rows_move_to_their_own_partition(tmp_path: Path, version: int, kind: str, ordered: bool) -> None:
+def test_rows_move_to_their_own_partition(
+    tmp_path: Path, version: int, kind: str, ordered: bool, options: dict[str, str]
+) -> None:
     chance = random.Random(f"{version} {kind} {ordered}")
     path = str(tmp_path / "t")
     table: dict[str, Any] = {"record_key": "k", "partition_by": "p", "table_type": kind, "table_version": version}
@@ -93,7 +108,9 @@ def test_rows_move_to_their_own_partition(tmp_path: Path, version: int, kind: st
         stamps = chance.sample(range(20), 6) if ordered else [turn] * 6
         marks = [chance.random() < 0.25 for _ in keys]
         data = rows(places, stamps, marks)
-        hudi_py.write(path, data, "upsert", {**MOVES, **(NEW_FILES if turn % 2 else {})}, **(table if not turn else {}))
+        hudi_py.write(
+            path, data, "upsert", {**options, **(NEW_FILES if turn % 2 else {})}, **(table if not turn else {})
+        )
         versions = sorted(zip(keys, stamps, (partition for _, partition in places), marks, strict=True))
         winners = {key: (ts, partition, gone) for key, ts, partition, gone in versions}
         for key, (ts, partition, gone) in winners.items():
@@ -105,6 +122,16 @@ def test_rows_move_to_their_own_partition(tmp_path: Path, version: int, kind: st
                 there[key] = (partition, ts)
         assert snapshot(path) == sorted((key, at, at, ts) for key, (at, ts) in there.items()), turn
         assert indexed(path) == stored(path), turn
+
+
+def test_a_key_in_two_partitions_has_no_place_in_an_index_over_all_of_them(tmp_path: Path) -> None:
+    path = make(tmp_path / "t", QUICK)
+    hudi_py.write(path, rows([(1, "p0")], [10]), "upsert", QUICK)
+    options = {**QUICK, "hoodie.index.type": "GLOBAL_SIMPLE"}
+    with pytest.raises(ConfigError, match="the record key '1' is in the file groups .* and this index needs keys"):
+        hudi_py.write(path, rows([(1, "p0")], [11]), "upsert", options)
+    hudi_py.write(path, rows([(2, "p1")], [11]), "upsert", options)
+    assert [row[:2] for row in snapshot(path) if row[0] == 2] == [(2, "p1")]
 
 
 @pytest.mark.parametrize("kind", ["cow", "mor"])

@@ -101,7 +101,7 @@ def check_changeable(names: Iterable[str], config: TableConfig) -> None:
     roles = ((config.record_key_fields, "record key field"), (config.partition_fields, "partition field"))
     for name in names:
         for fields, role in roles:
-            if name in fields:
+            if any(f"{field}.".startswith(f"{name}.") for field in fields):  # also the struct of a field
                 raise ConfigError(
                     f"Detected disallowed assignment clause in UPDATE statement for {role} '{name}' for table "
                     f"'{config.name}': a row cannot change its key or partition; delete it, and insert another one"

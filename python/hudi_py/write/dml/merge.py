@@ -242,12 +242,13 @@ class _Merging:
         """The columns of rows after an update."""
         keygen = self.context.settings.keygen
         table = self.context.settings.schema.arrow
+        partitions = keygen.partition_columns(table)
         target = rows[self.bound.plan.target_alias]
         columns = dict(zip(table.names, target.flatten(), strict=True))
         for each in clause.assignments:
             name = each.field.name
             values = each.evaluate(rows)
-            if name in (*keygen.key_fields, *keygen.partition_fields) and not _same(values, columns[name]):
+            if name in (*keygen.key_fields, *partitions) and not _same(values, columns[name]):
                 role = "record key" if name in keygen.key_fields else "partition"
                 raise ConfigError(
                     f"Cannot merge into the table '{self.name}': the clause for matched rows "

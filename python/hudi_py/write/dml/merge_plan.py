@@ -165,6 +165,12 @@ def _all_columns(plan: MergePlan, clause: Clause, table: pa.Schema, source: pa.S
 
 def _bind_on(plan: MergePlan, inputs: pa.Schema, settings: WriteSettings, name: str) -> BoundMerge:
     table, keygen = settings.schema.arrow, settings.keygen
+    if not keygen.key_fields or any(key not in table.names for key in keygen.key_fields):
+        what = f"fields of structs: {','.join(keygen.key_fields)}" if keygen.key_fields else "generated"
+        raise ConfigError(
+            f"Cannot merge into the table '{name}', whose record keys are {what}; supported are keys of columns: use "
+            "Table.update and Table.delete with a filter, or write rows"
+        )
     condition = _condition(plan, inputs)
     equal: dict[str, Assignment] = {}
     rest = []

@@ -13,7 +13,7 @@ from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.view import FileSystemView
-from hudi_py.write.index.base_files import BaseFileIndex
+from hudi_py.write.index.base_files import BaseFileIndex, GlobalBaseFileIndex, Live
 from hudi_py.write.index.bucket import BucketIndex
 from hudi_py.write.index.other_indexes import check_folder, check_table_index
 from hudi_py.write.index.protocol import (
@@ -28,6 +28,7 @@ from hudi_py.write.index.record_index import GlobalRecordIndex, PartitionRecordI
 
 __all__ = [
     "BucketIndex",
+    "GlobalBaseFileIndex",
     "GlobalIndex",
     "Index",
     "IndexSettings",
@@ -52,6 +53,7 @@ def open_index(
     *,
     threads: int = 1,
     check_key: Callable[[BaseFile, str], None] | None = None,
+    live: Live | None = None,
 ) -> Index:
     """The index of a write. If a table has no record index, one by partition is replaced by a look-up in base files,
     as in Apache Hudi.
@@ -59,6 +61,7 @@ def open_index(
     Args:
         timeline, view: the table as the write sees it.
         threads, check_key: see `BaseFileIndex`.
+        live: see `GlobalBaseFileIndex`, which needs it.
 
     Raises:
         ConfigError: the table has no record index, or one of the other kind.
@@ -69,7 +72,11 @@ def open_index(
     if settings.uses_record_index(config):
         metadata = open_metadata(storage, config, timeline)
     if metadata is None and kind != GLOBAL_RECORD_INDEX:
-        return BaseFileIndex(storage, settings, threads, check_key)
+        files = BaseFileIndex(storage, settings, threads, check_key)
+        if not settings.is_global:
+            return files
+        assert live is not None
+        return GlobalBaseFileIndex.of(files, view, live)
     if metadata is None:
         raise ConfigError(
             f"Cannot look up keys with hoodie.index.type={kind}: the table '{config.name}' has no record index; set "

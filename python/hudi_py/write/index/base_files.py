@@ -1,5 +1,5 @@
-"""The SIMPLE and the BLOOM index: keys are looked up in base files (`HoodieSimpleIndex`, `HoodieBloomIndex`,
-`HoodieKeyLookupHandle`, Apache Hudi 1.2.0).
+"""The SIMPLE and BLOOM indexes: keys are looked up in base files (`HoodieSimpleIndex`, `HoodieBloomIndex`, their global
+kinds, `HoodieKeyLookupHandle`, Apache Hudi 1.2.0).
 
 Logs are not read: a key that only a log deletes is still in its base file, and is found. Both indexes are exact; key
 ranges and bloom filters only leave out files that cannot hold a key.
@@ -7,15 +7,18 @@ ranges and bloom filters only leave out files that cannot hold a key.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import ClassVar, Literal
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hudi_py.config.write import INDEX_TYPE
+from hudi_py.errors import ConfigError
 from hudi_py.formats.arrays import combined
 from hudi_py.formats.parquet import BaseFileFooter, batches_of, footer_of, open_parquet
 from hudi_py.model.files import BaseFile, FileSlice
@@ -23,11 +26,15 @@ from hudi_py.model.names import PartitionPath
 from hudi_py.schema import RECORD_KEY
 from hudi_py.storage import Storage
 from hudi_py.storage.threads import in_threads
+from hudi_py.view import FileSystemView
 from hudi_py.write.index.other_indexes import check_index
-from hudi_py.write.index.protocol import BLOOM, SIMPLE, IndexSettings
+from hudi_py.write.index.protocol import BLOOM, GLOBAL_BLOOM, GLOBAL_SIMPLE, SIMPLE, IndexSettings
 from hudi_py.write.rows import RowNumbers, TaggedRows
 
 _LOOKUP_ROWS = 1 << 20
+
+Live = Callable[[FileSlice, pa.Array], npt.NDArray[np.bool_]]
+"""Whether a slice has a row for each of some keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,20 +53,30 @@ class BaseFileIndex:
         """As `PartitionIndex.tag`."""
         check_index(slices, partition)
         encoded = combined(rows[RECORD_KEY]).dictionary_encode()
-        wanted = _Keys(encoded.dictionary)
+        distinct = len(encoded.dictionary)
         codes = encoded.indices.to_numpy().astype(np.int64)
+        known = np.zeros(distinct, np.bool_)
+        found = []
+        for slice_, hit in self.find(encoded.dictionary, slices):
+            known[hit] = True
+            found.append((slice_, _rows_with(hit, codes, distinct)))
+        return TaggedRows(rows, tuple(found), np.flatnonzero(~known[codes]))
+
+    def find(self, keys: pa.StringArray, slices: Sequence[FileSlice]) -> list[tuple[FileSlice, RowNumbers]]:
+        """The slices whose base files hold some of the keys, each with the numbers of these keys, ascending.
+
+        Args:
+            keys: distinct ones.
+        """
+        wanted = _Keys(keys)
         with_base = [(slice_, slice_.base_file) for slice_ in slices if slice_.base_file is not None]
         bases = [base for _, base in with_base]
         each = max(-(-len(bases) // (2 * self.threads)), 1)
         parts = [bases[at : at + each] for at in range(0, len(bases), each)]
         hits = in_threads(lambda part: self._find(part, wanted), parts, self.threads)
-        known = np.zeros(len(wanted.keys), np.bool_)
-        found = []
-        for (slice_, _), hit in zip(with_base, chain.from_iterable(hits), strict=True):
-            if len(hit):
-                known[hit] = True
-                found.append((slice_, _rows_with(hit, codes, len(wanted.keys))))
-        return TaggedRows(rows, tuple(found), np.flatnonzero(~known[codes]))
+        return [
+            (slice_, hit) for (slice_, _), hit in zip(with_base, chain.from_iterable(hits), strict=True) if len(hit)
+        ]
 
     def _find(self, bases: Sequence[BaseFile], wanted: _Keys) -> list[RowNumbers]:
         """For each base file the numbers of the distinct keys that it holds, ascending.
@@ -97,13 +114,88 @@ class BaseFileIndex:
     def _candidates(self, wanted: _Keys, footer: BaseFileFooter) -> RowNumbers:
         """Numbers of the distinct keys that a base file may hold, ascending."""
         candidates = np.arange(len(wanted.keys), dtype=np.int64)
-        if self.settings.prune_by_ranges or self.settings.type == SIMPLE:
+        if self.settings.prune_by_ranges or self.settings.type in (SIMPLE, GLOBAL_SIMPLE):
             mask = wanted.in_range(footer)
             if mask is not None:
                 candidates = np.flatnonzero(mask.to_numpy(zero_copy_only=False))
-        if self.settings.type == BLOOM and len(candidates) and footer.bloom is not None:
+        if self.settings.type in (BLOOM, GLOBAL_BLOOM) and len(candidates) and footer.bloom is not None:
             candidates = candidates[footer.bloom.might_contain(wanted.keys.take(pa.array(candidates)))]
         return candidates
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalBaseFileIndex:
+    """Looks keys up in the base files of all partitions.
+
+    Where rows move, a key that a log deletes in one partition does not count there, as it may be in another one
+    (`HoodieIndexUtils.mergeForPartitionUpdatesAndDeletionsIfNeeded`). Otherwise it stays in its partition.
+    """
+
+    files: BaseFileIndex
+    view: FileSystemView
+    live: Live
+    keys: pa.StringArray
+    """Those that were looked up."""
+    places: tuple[pa.StringArray, pa.StringArray]
+    """Partition path and file id of each of them, null for new keys."""
+
+    is_global: ClassVar[Literal[True]] = True
+
+    @classmethod
+    def of(cls, files: BaseFileIndex, view: FileSystemView, live: Live) -> GlobalBaseFileIndex:
+        """An index that has not looked up any keys yet."""
+        nothing = pa.array([], pa.string())
+        return cls(files, view, live, nothing, (nothing, nothing))
+
+    def searched(self, keys: pa.StringArray) -> GlobalBaseFileIndex:
+        """As `GlobalIndex.searched`; reads every base file once.
+
+        Raises:
+            ConfigError: a key is in several file groups, or a partition was written with another index.
+        """
+        partitions = self.view.partitions()
+        self.view.lister.prefetch(partitions)
+        slices = []
+        for partition in partitions:
+            own = self.view.latest_slices(partition)
+            check_index(own, partition)
+            slices += own
+        owner = np.full(len(keys), -1, np.int64)
+        holders: list[FileSlice] = []
+        for slice_, hit in self._found(keys, slices):
+            twice = hit[owner[hit] >= 0]
+            if len(twice):
+                other = holders[owner[twice[0]]]
+                raise ConfigError(
+                    f"Cannot write with {INDEX_TYPE.key}={self.files.settings.type}: the record key "
+                    f"'{keys[int(twice[0])]}' is in the file groups {other.file_id} of partition '{other.partition}' "
+                    f"and {slice_.file_id} of partition '{slice_.partition}', and this index needs keys that are "
+                    "unique in the table; use SIMPLE or BLOOM, or delete one of the rows"
+                )
+            owner[hit] = len(holders)
+            holders.append(slice_)
+        at = pa.array(owner, mask=owner < 0)
+        paths = pa.array([str(slice_.partition) for slice_ in holders], pa.string()).take(at)
+        ids = pa.array([str(slice_.file_id) for slice_ in holders], pa.string()).take(at)
+        return replace(self, keys=keys, places=(paths, ids))
+
+    def _found(self, keys: pa.StringArray, slices: Sequence[FileSlice]) -> Iterator[tuple[FileSlice, RowNumbers]]:
+        found = self.files.find(keys, slices)
+        counts = np.zeros(len(keys), np.int64)
+        for _, hit in found:
+            counts[hit] += 1
+        for slice_, hit in found:
+            unsure = hit if self.files.settings.moves_rows else hit[counts[hit] > 1]
+            if slice_.log_files and len(unsure):
+                alive = self.live(slice_, keys.take(pa.array(unsure)))
+                yield slice_, np.setdiff1d(hit, unsure[~alive])
+            else:
+                yield slice_, hit
+
+    def locate(self, keys: pa.StringArray) -> tuple[pa.StringArray, pa.StringArray]:
+        """As `GlobalIndex.locate`."""
+        at = pc.index_in(keys, value_set=self.keys)
+        return self.places[0].take(at), self.places[1].take(at)
 
 
 def _rows_with(keys: RowNumbers, codes: RowNumbers, distinct: int) -> RowNumbers:

@@ -18,6 +18,8 @@ from hudi_py.write.rows import TaggedRows
 SIMPLE = "SIMPLE"
 BUCKET = "BUCKET"
 BLOOM = "BLOOM"
+GLOBAL_SIMPLE = "GLOBAL_SIMPLE"
+GLOBAL_BLOOM = "GLOBAL_BLOOM"
 GLOBAL_RECORD_INDEX = "GLOBAL_RECORD_LEVEL_INDEX"
 PARTITION_RECORD_INDEX = "RECORD_LEVEL_INDEX"
 
@@ -27,19 +29,19 @@ class IndexSettings:
     """How keys are looked up. Pickles."""
 
     type: str = SIMPLE
-    """`hoodie.index.type`: SIMPLE, BLOOM, GLOBAL_RECORD_LEVEL_INDEX, RECORD_LEVEL_INDEX or BUCKET."""
+    """`hoodie.index.type`: SIMPLE, BLOOM, RECORD_LEVEL_INDEX, each of them also with GLOBAL_, or BUCKET."""
     prune_by_ranges: bool = True
     """`hoodie.bloom.index.prune.by.ranges`."""
     moves_rows: bool = False
     """Whether a row goes to its own partition when its key is in another one
-    (`hoodie.record.index.update.partition.path`)."""
+    (`hoodie.simple.index.update.partition.path` and those of other global indexes)."""
     buckets: BucketIndex | None = None
     """With BUCKET, which looks no keys up."""
 
     @property
     def is_global(self) -> bool:
         """Whether a key is in one partition of the table only."""
-        return self.type == GLOBAL_RECORD_INDEX
+        return self.type in (GLOBAL_RECORD_INDEX, GLOBAL_SIMPLE, GLOBAL_BLOOM)
 
     def uses_record_index(self, config: TableConfig) -> bool:
         """Whether keys are looked up in the record index, which knows what logs have deleted. Where a table has none,
@@ -69,6 +71,10 @@ class GlobalIndex(Protocol):
     """Finds keys in any partition. Methods are thread-safe."""
 
     is_global: ClassVar[Literal[True]]
+
+    def searched(self, keys: pa.StringArray) -> GlobalIndex:
+        """An index that has looked up these keys, which are all that it is asked for."""
+        ...
 
     def locate(self, keys: pa.StringArray) -> tuple[pa.StringArray, pa.StringArray]:
         """Partition path and file id of each key, null for new keys."""

@@ -64,6 +64,10 @@ class GlobalRecordIndex(_RecordIndex):
 
     is_global: ClassVar[Literal[True]] = True
 
+    def searched(self, keys: pa.StringArray) -> GlobalRecordIndex:
+        """As `GlobalIndex.searched`."""
+        return self
+
     def locate(self, keys: pa.StringArray) -> tuple[pa.StringArray, pa.StringArray]:
         """As `GlobalIndex.locate`."""
         return self._places(keys)

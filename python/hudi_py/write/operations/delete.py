@@ -33,6 +33,7 @@ def delete(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> Operatio
 
 def keys_only(context: WriteContext, batch: pa.RecordBatch) -> KeyedRows:
     """The keys and partition paths of rows, in `DELETE_SCHEMA`."""
-    keygen = context.settings.keygen
-    rows = context.settings.schema.conform_some(batch, [*keygen.key_fields, *keygen.partition_fields])
+    keygen, schema = context.settings.keygen, context.settings.schema
+    needed = [*keygen.key_columns(schema.arrow), *keygen.partition_columns(schema.arrow)]
+    rows = schema.conform_some(batch, needed)
     return KeyedRows(pa.record_batch([keygen.record_keys(rows)], schema=DELETE_SCHEMA), keygen.partition_paths(rows))

@@ -95,7 +95,7 @@ def _partitions_of(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> 
     found: set[str] = set()
     for batch in batches:
         context.progress.read(batch.num_rows)
-        paths = keygen.partition_paths(schema.conform_some(batch, keygen.partition_fields))
+        paths = keygen.partition_paths(schema.conform_some(batch, keygen.partition_columns(schema.arrow)))
         found.update(pc.unique(paths).to_pylist())
     return sorted(PartitionPath(path) for path in found)
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 from hudi_py.model.files import BaseFile
 from hudi_py.model.names import PartitionPath
 from hudi_py.write.context import WriteContext
-from hudi_py.write.index import GlobalIndex, Index, open_index
+from hudi_py.write.index import GlobalBaseFileIndex, GlobalIndex, Index, open_index
 from hudi_py.write.operations.partition import OperationResult, PartitionWriter, write_partitions
 from hudi_py.write.placement.relocate import located, losing_keys, relocate
 from hudi_py.write.rows import KeyedRows, LocatedRows, PartitionedRows, TaggedRows, one_row_per_key, without_keys
@@ -76,24 +76,32 @@ def _locate_and_write(
     moves: bool,
 ) -> OperationResult:
     merge = context.settings.merge
-    packed = LocatedRows.packed_schema(schema, moves=moves)
+    whole = moves or isinstance(index, GlobalBaseFileIndex)
+    packed = LocatedRows.packed_schema(schema, moves=whole)
 
     def write_all(held: PartitionedRows, losing: Mapping[PartitionPath, pa.Array], unique: bool) -> OperationResult:
         def write_one(partition: PartitionWriter) -> None:
             table = without_keys(held.table(partition.path), losing.get(partition.path))
             if not unique:
                 table = one_row_per_key(table, merge)
-            write(partition, LocatedRows.unpacked(table, moves=moves).tagged(list(partition.slices.values())))
+            write(partition, LocatedRows.unpacked(table, moves=whole).tagged(list(partition.slices.values())))
 
         return write_partitions(context, held, write_one)
 
-    if not moves:
+    if not whole:
         with held_rows(context, (located(index, keyed) for keyed in rows), packed) as held:
             losing = losing_keys(held, merge, packed=True) if one_per_key else {}
             return write_all(held, losing, not one_per_key)
     with held_rows(context, rows, schema) as held, PartitionedRows(packed, context.settings.memory_bytes) as moved:
-        relocate(index, held, moved, context.key_reader(), context.transaction.view, one_per_key=one_per_key)
+        searched = index.searched(_distinct_keys(held))
+        reader = context.key_reader() if moves else None
+        relocate(searched, held, moved, reader, context.transaction.view, merge, one_per_key=one_per_key)
         return write_all(moved, {}, True)
+
+
+def _distinct_keys(held: PartitionedRows) -> pa.StringArray:
+    keys = [batch.column(0) for partition in held.partitions for batch in held.batches(partition)]
+    return pa.chunked_array(keys, pa.string()).unique()
 
 
 def _open_index(context: WriteContext) -> Index:
@@ -110,4 +118,5 @@ def _open_index(context: WriteContext) -> Index:
         context.settings.index,
         threads=context.settings.threads,
         check_key=check_key if keygen.single_key_form_varies else None,
+        live=context.key_reader().live,
     )

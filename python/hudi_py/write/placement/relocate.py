@@ -64,8 +64,9 @@ def relocate(
     index: GlobalIndex,
     held: PartitionedRows,
     into: PartitionedRows,
-    reader: KeyReader,
+    reader: KeyReader | None,
     view: FileSystemView,
+    settings: MergeSettings,
     *,
     one_per_key: bool,
 ) -> None:
@@ -74,11 +75,11 @@ def relocate(
     against the stored row.
 
     Args:
+        reader: of stored rows; None: every row stays with its key.
         held: rows by the partitions that they ask for.
         into: gets them as `LocatedRows.packed`, by the partitions that they are written to.
         one_per_key: keep the row of each key that wins within the input.
     """
-    settings = reader.merge
     losing = losing_keys(held, settings, packed=False) if one_per_key else {}
     for partition in held.partitions:
         rows = held.table(partition)
@@ -89,8 +90,8 @@ def relocate(
             continue
         partitions, file_ids = index.locate(combined(rows[RECORD_KEY]))
         elsewhere = pc.fill_null(pc.not_equal(partitions, partition), False).to_numpy(zero_copy_only=False)
-        moving = elsewhere & ~delete_marks(rows, settings)
-        if moving.any() and settings.by_event_time:
+        moving = np.zeros_like(elsewhere) if reader is None else elsewhere & ~delete_marks(rows, settings)
+        if reader is not None and moving.any() and settings.by_event_time:
             at = np.flatnonzero(moving)
             some = [each.take(pa.array(at)) for each in (partitions, file_ids)]
             moving[at] = _win(rows.take(pa.array(at)), some[0], some[1], reader, view)

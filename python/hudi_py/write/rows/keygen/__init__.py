@@ -3,9 +3,21 @@
 from hudi_py.write.rows.keygen.generator import (
     KeyGenerator,
     KeyGeneratorType,
+    KeyOptions,
+    check_fields,
+    field_type,
     infer_keygen_type,
     key_generator,
     parse_keygen,
 )
 
-__all__ = ["KeyGenerator", "KeyGeneratorType", "infer_keygen_type", "key_generator", "parse_keygen"]
+__all__ = [
+    "KeyGenerator",
+    "KeyGeneratorType",
+    "KeyOptions",
+    "check_fields",
+    "field_type",
+    "infer_keygen_type",
+    "key_generator",
+    "parse_keygen",
+]

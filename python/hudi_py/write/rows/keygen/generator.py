@@ -1,9 +1,11 @@
 """Key generation: the record key and partition path of every row of a batch (`KeyGenUtils`, `SimpleKeyGenerator`,
-`ComplexKeyGenerator`, `NonpartitionedKeyGenerator`, Apache Hudi 1.2.0)."""
+`ComplexKeyGenerator`, `NonpartitionedKeyGenerator`, `TimestampBasedKeyGenerator`, `CustomKeyGenerator`,
+`AutoRecordGenWrapperKeyGenerator`, Apache Hudi 1.2.0)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from dataclasses import field as member
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -11,6 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.errors import ConfigError, SchemaMismatchError, UnsupportedTableError
+from hudi_py.model.properties import SLASHED_DATES
+from hudi_py.schema.paths import column_of, values_at
+from hudi_py.write.rows.keygen.dates import DateRule
 from hudi_py.write.rows.keygen.partition import join_segments, partition_segment
 from hudi_py.write.rows.keygen.render import render
 
@@ -29,6 +34,8 @@ class KeyGeneratorType(str, Enum):
     SIMPLE = "SIMPLE"
     COMPLEX = "COMPLEX"
     NON_PARTITION = "NON_PARTITION"
+    TIMESTAMP = "TIMESTAMP"
+    CUSTOM = "CUSTOM"
 
     @property
     def java_class(self) -> str:
@@ -39,16 +46,23 @@ _CLASS_STEMS = {
     KeyGeneratorType.SIMPLE: "Simple",
     KeyGeneratorType.COMPLEX: "Complex",
     KeyGeneratorType.NON_PARTITION: "Nonpartitioned",
+    KeyGeneratorType.TIMESTAMP: "TimestampBased",
+    KeyGeneratorType.CUSTOM: "Custom",
 }
+_SLASHING = (KeyGeneratorType.SIMPLE, KeyGeneratorType.COMPLEX, KeyGeneratorType.CUSTOM)
 _TYPES = {kind.value: kind for kind in KeyGeneratorType} | {f"{kind.value}_AVRO": kind for kind in KeyGeneratorType}
 _CLASSES = {f"{stem}{infix}KeyGenerator": kind for kind, stem in _CLASS_STEMS.items() for infix in ("", "Avro")}
-_SUPPORTED = "supported are SIMPLE, COMPLEX and NON_PARTITION"
+_SUPPORTED = f"supported are {', '.join(KeyGeneratorType.__members__)}"
+FIELD_TYPES = ("SIMPLE", "TIMESTAMP")
+"""What a partition field of the CUSTOM key generator may be."""
 
 
 def infer_keygen_type(key_fields: Sequence[str], partition_fields: Sequence[str]) -> KeyGeneratorType:
-    """The default generator of a table (`KeyGenUtils.inferKeyGeneratorType`)."""
+    """The default generator of a table (`KeyGenUtils.inferKeyGeneratorType`). Partition fields may be `name:TYPE`."""
     if not partition_fields:
         return KeyGeneratorType.NON_PARTITION
+    if ":" in partition_fields[0]:
+        return KeyGeneratorType.CUSTOM
     if len(key_fields) <= 1 and len(partition_fields) == 1:
         return KeyGeneratorType.SIMPLE
     return KeyGeneratorType.COMPLEX
@@ -58,7 +72,7 @@ def parse_keygen(type_name: str, class_name: str) -> KeyGeneratorType | None:
     """The generator named by type or, when that is empty, by Java class; None when both are.
 
     Raises:
-        UnsupportedTableError: it is not one of the three supported ones.
+        UnsupportedTableError: it is not one of the supported ones.
     """
     if type_name:
         if type_name.upper() not in _TYPES:
@@ -73,8 +87,20 @@ def parse_keygen(type_name: str, class_name: str) -> KeyGeneratorType | None:
 
 
 @dataclass(frozen=True, slots=True)
+class KeyOptions:
+    """What the options of a write say of keys and partitions that the properties of a table may lack."""
+
+    partition_fields: tuple[str, ...] = ()
+    """Names, for a CUSTOM key generator with their types."""
+    dates: Mapping[str, str] = member(default_factory=dict)
+    """Options `hoodie.keygen.timebased.*`."""
+
+
+@dataclass(frozen=True, slots=True)
 class KeyGenerator:
     """How a table forms record keys and partition paths. Pickles.
+
+    Fields are columns or, as `a.b`, fields of structs. Without key fields, keys are generated as rows are written.
 
     `names_single_key`: the COMPLEX form of a single key field is `field:value` (Apache Hudi up to 0.14.0 and from 1.1,
     always on table version 9), not the bare value (0.14.1 to 1.0.2).
@@ -88,6 +114,24 @@ class KeyGenerator:
     names_single_key: bool = True
     millis_columns: frozenset[str] = frozenset()
     """Timestamp columns the table stores as milliseconds."""
+    dated_fields: frozenset[str] = frozenset()
+    """The partition fields that `dates` makes texts of."""
+    dates: DateRule | None = None
+    slashed_dates: bool = False
+    """Whether a partition `yyyy-MM-dd` has the path `yyyy/MM/dd`."""
+
+    @property
+    def generates_keys(self) -> bool:
+        """Whether keys do not come from columns."""
+        return not self.key_fields
+
+    def key_columns(self, schema: pa.Schema) -> list[str]:
+        """The columns that make up record keys."""
+        return [column_of(field, schema) for field in self.key_fields]
+
+    def partition_columns(self, schema: pa.Schema) -> list[str]:
+        """The columns that make up partition paths."""
+        return [column_of(field, schema) for field in self.partition_fields]
 
     def record_keys(self, batch: pa.RecordBatch) -> pa.StringArray:
         """One key per row, without nulls. Source: `KeyGenUtils.getRecordKey` (8.2 of the format reference).
@@ -95,8 +139,8 @@ class KeyGenerator:
         Raises:
             ConfigError: a key column has a type that cannot be a key.
             SchemaMismatchError: a key column is missing, or the key of a row is null or empty.
-            UnsupportedTableError: a key is a field of a struct.
         """
+        assert self.key_fields, "keys of this table are generated"
         texts = [self._text(batch, field, "a record key") for field in self.key_fields]
         if not self._names_fields:
             (text,) = texts
@@ -109,6 +153,7 @@ class KeyGenerator:
             return text
         if len(batch):
             self._check_some_part(texts, len(batch))
+            self._check_parents(batch)
         pieces: list[pa.Array | str] = []
         for position, (field, text) in enumerate(zip(self.key_fields, texts, strict=True)):
             part = pc.if_else(pc.equal(pc.binary_length(text), 0), EMPTY_KEY_PART, text).fill_null(NULL_KEY_PART)
@@ -124,23 +169,45 @@ class KeyGenerator:
     def check_partitions(self, batch: pa.RecordBatch) -> None:
         """Raises the errors of `partition_paths`, at less cost: each distinct value is checked once."""
         for field in self.partition_fields:
-            index = batch.schema.get_field_index(field)
-            if index >= 0:
-                self._segments(pa.record_batch([batch.column(index).unique()], names=[field]), field)
+            column = column_of(field, batch.schema)
+            if column in batch.schema.names:
+                values = batch[column]
+                if not pa.types.is_nested(values.type):
+                    values = values.unique()
+                self._segments(pa.record_batch([values], names=[column]), field)
 
     def _segments(self, batch: pa.RecordBatch, field: str) -> pa.StringArray:
+        if field in self.dated_fields:
+            assert self.dates is not None
+            values = self._values(batch, field, "a partition value")
+            if field in self.millis_columns and pa.types.is_timestamp(values.type):
+                values = pc.floor_temporal(values, unit="millisecond").cast(pa.timestamp("ms", values.type.tz))
+            texts = self.dates.texts(values, field)
+        else:
+            texts = self._text(batch, field, "a partition value")
         return partition_segment(
-            self._text(batch, field, "a partition value"),
+            texts,
             field,
             hive_style=self.hive_style,
             url_encoded=self.url_encoded,
             alone=len(self.partition_fields) == 1,
+            dated=field in self.dated_fields,
+            slashed=self.slashed_dates,
         )
 
     def check(self, schema: pa.Schema) -> None:
         """Raises an error of `record_keys` or `partition_paths` if columns of this schema cannot form keys."""
-        self.record_keys(_empty(schema))
+        if self.key_fields:
+            self.record_keys(_empty(schema))
         self.partition_paths(_empty(schema))
+        if self.slashed_dates:
+            (field,) = self.partition_fields
+            kind = self._values(_empty(schema), field, "a partition value").type
+            if not pa.types.is_string(kind):
+                raise ConfigError(
+                    f"Column '{field}' of type {kind} cannot be the partition value of a table with "
+                    f"{SLASHED_DATES}=true, which Apache Hudi could not read; supported is string: cast the column"
+                )
 
     @property
     def single_key_form_varies(self) -> bool:
@@ -165,19 +232,29 @@ class KeyGenerator:
         return self.type is KeyGeneratorType.COMPLEX and self.names_single_key
 
     def _text(self, batch: pa.RecordBatch, field: str, purpose: str) -> pa.StringArray:
-        index = batch.schema.get_field_index(field)
-        if index < 0:
-            struct, dot, _ = field.partition(".")
-            if dot and struct in batch.schema.names:
-                raise UnsupportedTableError(
-                    f"Field '{field}' of the column '{struct}' cannot be {purpose}: supported are columns, not fields "
-                    "of structs; add a column with this value, or write the table with Apache Hudi"
-                )
+        return render(self._values(batch, field, purpose), field, millis=field in self.millis_columns, purpose=purpose)
+
+    def _values(self, batch: pa.RecordBatch, field: str, purpose: str) -> pa.Array:
+        values = values_at(batch, field)
+        if values is None:
+            struct = column_of(field, batch.schema)
+            where = f"column '{struct}'; it has the type {batch[struct].type}" if struct in batch.schema.names else ""
             raise SchemaMismatchError(
-                f"Column '{field}', which is needed as {purpose}, is not in the data; its columns are "
-                f"{', '.join(batch.schema.names)}"
+                f"Column '{field}', which is needed as {purpose}, is not in the "
+                + (where or f"data; its columns are {', '.join(batch.schema.names)}")
             )
-        return render(batch.column(index), field, millis=field in self.millis_columns, purpose=purpose)
+        return values
+
+    def _check_parents(self, batch: pa.RecordBatch) -> None:
+        """Refuses null structs, in which Apache Hudi finds no field for a part of a key."""
+        for field in self.key_fields:
+            parent = field.rpartition(".")[0]
+            values = values_at(batch, parent) if parent and field not in batch.schema.names else None
+            if values is not None and values.null_count:
+                raise SchemaMismatchError(
+                    f"Record key field '{field}' is in a struct that is null in {values.null_count} of {len(batch)} "
+                    "rows; every row needs it: fill the column or leave the rows out"
+                )
 
     def _check_some_part(self, texts: Sequence[pa.StringArray], rows: int) -> None:
         nothing = None
@@ -193,35 +270,32 @@ class KeyGenerator:
 
 
 def key_generator(
-    config: TableConfig, avro_schema: Mapping[str, object] | None = None, *, names_single_key: bool = True
+    config: TableConfig,
+    avro_schema: Mapping[str, object] | None = None,
+    *,
+    names_single_key: bool = True,
+    given: KeyOptions | None = None,
 ) -> KeyGenerator:
     """The key generator of a table.
 
     Args:
         avro_schema: the table's Avro record, for the unit of its timestamps.
         names_single_key: see `KeyGenerator`; depends on existing data.
+        given: what the options of a write say.
 
     Raises:
-        UnsupportedTableError: another key generator, or a table without record key.
-        ConfigError: fields and generator do not go together.
+        UnsupportedTableError: another key generator.
+        ConfigError: fields and generator do not go together, or the options do not say what the table's properties
+            lack.
     """
+    given = given or KeyOptions()
     keys, partitions = config.record_key_fields, config.partition_fields
-    if not keys:
-        raise UnsupportedTableError(
-            "The table has no record key fields (hoodie.table.recordkey.fields): writing tables with generated keys is "
-            "not supported"
-        )
     kind = parse_keygen(config.keygen_type, config.keygen_class) or infer_keygen_type(keys, partitions)
-    if kind is KeyGeneratorType.SIMPLE and (len(keys) != 1 or len(partitions) != 1):
-        raise ConfigError(
-            f"Key generator SIMPLE takes one record key and one partition field, not {','.join(keys)} and "
-            f"{','.join(partitions) or 'none'}; use COMPLEX, or NON_PARTITION for a table without partitions"
-        )
-    if kind is KeyGeneratorType.NON_PARTITION and partitions:
-        raise ConfigError(
-            f"Key generator NON_PARTITION does not go with partition field {','.join(partitions)}; "
-            "use SIMPLE or COMPLEX"
-        )
+    check_fields(kind, keys, partitions)
+    dated: tuple[str, ...] = partitions if kind is KeyGeneratorType.TIMESTAMP else ()
+    if kind is KeyGeneratorType.CUSTOM:
+        dated = _dated_fields(config, given.partition_fields)
+    dates = DateRule.of({**given.dates, **config.properties}) if dated else None
     return KeyGenerator(
         kind,
         keys,
@@ -230,7 +304,55 @@ def key_generator(
         url_encoded=config.url_encoded,
         names_single_key=names_single_key or config.version >= 9,
         millis_columns=_millis_columns(avro_schema or {}),
+        dated_fields=frozenset(dated),
+        dates=dates,
+        slashed_dates=config.slashed_dates and len(partitions) == 1 and kind in _SLASHING,
     )
+
+
+def check_fields(kind: KeyGeneratorType, keys: Sequence[str], partitions: Sequence[str]) -> None:
+    """Raises `ConfigError` if a table with these fields cannot have this generator."""
+    one = kind in (KeyGeneratorType.SIMPLE, KeyGeneratorType.TIMESTAMP)
+    if one and (len(keys) > 1 or len(partitions) != 1):
+        other = "COMPLEX" if kind is KeyGeneratorType.SIMPLE else "CUSTOM, with name:TYPE for each partition field"
+        raise ConfigError(
+            f"Key generator {kind.value} takes one record key and one partition field, not {','.join(keys) or 'none'} "
+            f"and {','.join(partitions) or 'none'}; use {other}, or NON_PARTITION for a table without partitions"
+        )
+    if kind is KeyGeneratorType.NON_PARTITION and partitions:
+        raise ConfigError(
+            f"Key generator NON_PARTITION does not go with partition field {','.join(partitions)}; "
+            "use SIMPLE or COMPLEX"
+        )
+
+
+def _dated_fields(config: TableConfig, given: Sequence[str]) -> tuple[str, ...]:
+    """The partition fields of a CUSTOM key generator with the type TIMESTAMP."""
+    stored = config.typed_partition_fields
+    types = dict(field_type(text) for text in (stored if any(":" in text for text in stored) else given))
+    for name in config.partition_fields:
+        if types.get(name) is None:
+            raise ConfigError(
+                f"Cannot tell how the table '{config.name}' with a CUSTOM key generator makes paths of the column "
+                f"'{name}': tables before version 8 do not store it; set hoodie.datasource.write.partitionpath.field "
+                "to each partition field with its type, such as city:SIMPLE,ts:TIMESTAMP"
+            )
+    return tuple(name for name in config.partition_fields if types[name] == "TIMESTAMP")
+
+
+def field_type(text: str) -> tuple[str, str | None]:
+    """The name and the type of a partition field such as `ts:TIMESTAMP`; None if it has none.
+
+    Raises:
+        ConfigError: the type is unknown.
+    """
+    name, colon, kind = text.partition(":")
+    if colon and kind.strip().upper() not in FIELD_TYPES:
+        raise ConfigError(
+            f"Partition field {text} (hoodie.datasource.write.partitionpath.field) has the type '{kind}'; supported "
+            f"are {' and '.join(FIELD_TYPES)}"
+        )
+    return name.strip(), kind.strip().upper() if colon else None
 
 
 def _millis_columns(avro_schema: Mapping[str, object]) -> frozenset[str]:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.errors import ConfigError
+from hudi_py.model.properties import SLASHED_DATES
 
 DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 """Stands for a null or empty value (table versions 5 and later)."""
@@ -28,13 +29,22 @@ def escape(value: str) -> str:
 
 
 def partition_segment(
-    texts: pa.StringArray, field: str, *, hive_style: bool, url_encoded: bool, alone: bool = True
+    texts: pa.StringArray,
+    field: str,
+    *,
+    hive_style: bool,
+    url_encoded: bool,
+    alone: bool = True,
+    dated: bool = False,
+    slashed: bool = False,
 ) -> pa.StringArray:
     """The path segment of one partition field: one per row, never null.
 
     Args:
         texts: the field's values as text, null if the value is null.
         alone: whether the table has no other partition field.
+        dated: whether the texts are dates, whose columns Apache Hudi does not take from paths.
+        slashed: whether dashes become slashes (`KeyGenUtils.getPartitionPath`).
 
     Raises:
         ConfigError: a value cannot be part of a path as it is.
@@ -43,8 +53,11 @@ def partition_segment(
     prefix = f"{field}=" if hive_style else ""
     # a Python loop over the distinct values, few against the rows
     segments = [
-        _segment(prefix, value, field, url_encoded=url_encoded, alone=alone) for value in encoded.dictionary.to_pylist()
+        _segment(prefix, value, field, url_encoded=url_encoded, alone=alone, dated=dated)
+        for value in encoded.dictionary.to_pylist()
     ]
+    if slashed:
+        segments = [_slashed(segment, field) for segment in segments]
     missing = len(segments)
     dictionary = pa.array([*segments, prefix + DEFAULT_PARTITION], pa.string())
     return dictionary.take(encoded.indices.fill_null(missing))
@@ -55,11 +68,11 @@ def join_segments(segments: Sequence[pa.StringArray]) -> pa.StringArray:
     return segments[0] if len(segments) == 1 else pc.binary_join_element_wise(*segments, "/")
 
 
-def _segment(prefix: str, value: str, field: str, *, url_encoded: bool, alone: bool) -> str:
+def _segment(prefix: str, value: str, field: str, *, url_encoded: bool, alone: bool, dated: bool) -> str:
     if not value:
         return prefix + DEFAULT_PARTITION
     text = escape(value) if url_encoded else value
-    reason = _unusable(text) or ("" if url_encoded else _unreadable(text, named=bool(prefix), alone=alone))
+    reason = _unusable(text) or ("" if url_encoded else _unreadable(text, named=bool(prefix) or dated, alone=alone))
     if reason:
         encodable = not url_encoded and not _unusable(escape(value))
         hint = "create the table with hoodie.datasource.write.partitionpath.urlencode=true, or " if encodable else ""
@@ -74,6 +87,16 @@ def _segment(prefix: str, value: str, field: str, *, url_encoded: bool, alone: b
             f"{len(longest.encode())} bytes, and file systems take {LONGEST_PART}; partition by a shorter value"
         )
     return segment
+
+
+def _slashed(segment: str, field: str) -> str:
+    path = segment.replace("-", "/")
+    if _unusable(path):
+        raise ConfigError(
+            f"Partition value {segment!r} of column '{field}' cannot be a directory: with slashes for its dashes, "
+            f"{_unusable(path)}; change the value, or write a table without {SLASHED_DATES}"
+        )
+    return path
 
 
 def _unusable(text: str) -> str:

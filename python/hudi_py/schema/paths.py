@@ -1,0 +1,33 @@
+"""Columns and fields of structs by their dotted names: `a.b` is the field `b` of the struct `a`."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+def column_of(name: str, schema: pa.Schema) -> str:
+    """The column that a name is, or is a field of."""
+    return name if name in schema.names else name.partition(".")[0]
+
+
+def type_at(schema: pa.Schema, name: str) -> pa.DataType | None:
+    """The type of a column or, if there is none of this name, of a field of a struct; None if there is neither."""
+    if name in schema.names:
+        return schema.field(name).type
+    head, *rest = name.split(".")
+    kind = schema.field(head).type if head in schema.names else None
+    for part in rest:
+        at = kind.get_field_index(part) if kind is not None and pa.types.is_struct(kind) else -1
+        kind = kind.field(at).type if kind is not None and at >= 0 else None
+    return kind
+
+
+def values_at(table: pa.Table | pa.RecordBatch, name: str) -> pa.Array | pa.ChunkedArray | None:
+    """The values of a column or a field of a struct, null where a parent is null; None if it does not exist."""
+    if name in table.schema.names:
+        return table[name]
+    if type_at(table.schema, name) is None:
+        return None
+    head, *rest = name.split(".")
+    return pc.struct_field(table[head], rest)

@@ -1,0 +1,69 @@
+"""Date patterns in the letters of Joda-Time, which Apache Hudi's key generators use (`DateTimeFormat`)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from hudi_py.errors import ConfigError
+
+MONTHS = (
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
+)
+DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+SECOND = 1_000
+MINUTE = 60 * SECOND
+HOUR = 60 * MINUTE
+DAY = 24 * HOUR
+_TOKEN = re.compile(r"([A-Za-z])\1*|'(?:[^']|'')*'?|[^A-Za-z']+")
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A part of a pattern: a letter and how often it is repeated, or text."""
+
+    letter: str
+    """Empty: text."""
+    count: int
+    text: str = ""
+
+    @property
+    def is_name(self) -> bool:
+        """Whether a month or a weekday is named."""
+        return self.letter == "E" or (self.letter == "M" and self.count >= 3)
+
+    @property
+    def is_number(self) -> bool:
+        return self.letter not in ("", "a", "Z") and not self.is_name
+
+
+def tokens(pattern: str, letters: str, key: str) -> tuple[Token, ...]:
+    """The parts of a pattern. Text is in single quotes, or has no letters; two quotes stand for one.
+
+    Args:
+        letters: the supported ones.
+        key: the option that holds the pattern, for errors.
+
+    Raises:
+        ConfigError: the pattern is empty, or has other letters.
+    """
+    found = []
+    for part in _TOKEN.finditer(pattern):
+        text = part[0]
+        if part[1]:
+            found.append(Token(part[1], len(text)))
+            continue
+        if text[0] == "'" and text != "''":
+            text = text[1:].removesuffix("'")
+        found.append(Token("", 0, text.replace("''", "'")))
+    if not found:
+        raise ConfigError(f"Option {key} is empty; expected a date pattern such as yyyy-MM-dd")
+    for token in found:
+        if token.letter and (token.letter not in letters or (token.letter == "Z" and token.count > 2)):
+            raise ConfigError(
+                f"Option {key} = '{pattern}' has {token.letter * token.count}, which is not supported; supported are "
+                f"{' '.join(letters)} with Joda-Time's meanings, Z once or twice: change the pattern, or put text in "
+                "single quotes"
+            )
+    return tuple(found)

@@ -1,0 +1,111 @@
+"""Points in time as text, by a pattern, as Joda-Time prints them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hudi_py.write.rows.keygen.dates.patterns import DAY, DAYS, HOUR, MINUTE, MONTHS, SECOND, Token, tokens
+
+_LETTERS = "CYyxwMdDeEaHhKkmsSZ"
+_MOST_MINUTES = 2_048
+"""More than a clock is ahead of UTC, or behind it."""
+_UNITS = (("S", 1), ("s", SECOND), ("m", MINUTE), ("aHhKk", HOUR))
+
+
+@dataclass(frozen=True)
+class DatePrinter:
+    """Prints points in time. Names of months and days are English. Pickles."""
+
+    pattern: str
+    key: str
+    """The option that holds the pattern, for errors."""
+
+    @cached_property
+    def tokens(self) -> tuple[Token, ...]:
+        """Raises `ConfigError` if the pattern has letters that are not supported."""
+        return tokens(self.pattern, _LETTERS, self.key)
+
+    @cached_property
+    def _unit(self) -> int:
+        """Milliseconds within which all times print alike."""
+        letters = {token.letter for token in self.tokens}
+        return next((unit for some, unit in _UNITS if not letters.isdisjoint(some)), DAY)
+
+    def print(self, local: npt.NDArray[np.int64], offsets: npt.NDArray[np.int64]) -> pa.StringArray:
+        """The text of each point in time.
+
+        Args:
+            local: wall-clock times in milliseconds since the epoch, of the years 1 to 9999.
+            offsets: what they are ahead of UTC, in milliseconds.
+        """
+        whole = local - local % self._unit
+        if any(token.letter == "Z" for token in self.tokens):
+            minutes = np.sign(offsets) * (np.abs(offsets) // MINUTE)
+        else:
+            minutes = np.zeros_like(offsets)
+        encoded = pa.array(whole * (2 * _MOST_MINUTES) + (minutes + _MOST_MINUTES)).dictionary_encode()
+        times, offset = np.divmod(encoded.dictionary.to_numpy(), 2 * _MOST_MINUTES)
+        # a Python loop over the texts, which are partitions
+        texts = [
+            "".join([_text(token, numbers, ahead) for token in self.tokens])
+            for numbers, ahead in zip(_numbers(times), (offset - _MOST_MINUTES).tolist(), strict=True)
+        ]
+        return pa.array(texts, pa.string()).take(encoded.indices)
+
+
+def _numbers(local: npt.NDArray[np.int64]) -> list[dict[str, int]]:
+    """What the letters stand for at each wall-clock time."""
+    days = local.astype("datetime64[ms]").astype("datetime64[D]")
+    months, years = days.astype("datetime64[M]"), days.astype("datetime64[Y]")
+    day = days.astype(np.int64)
+    weekday = (day + 3) % 7  # 0 is Monday
+    thursday = days + (3 - weekday)
+    week_year = thursday.astype("datetime64[Y]")
+    in_day = local - day * DAY
+    hour = in_day // HOUR
+    columns = {
+        "y": years.astype(np.int64) + 1970,
+        "x": week_year.astype(np.int64) + 1970,
+        "w": (thursday - week_year.astype("datetime64[D]")).astype(np.int64) // 7 + 1,
+        "M": months.astype(np.int64) % 12 + 1,
+        "d": (days - months.astype("datetime64[D]")).astype(np.int64) + 1,
+        "D": (days - years.astype("datetime64[D]")).astype(np.int64) + 1,
+        "e": weekday + 1,
+        "H": hour,
+        "k": (hour - 1) % 24 + 1,
+        "K": hour % 12,
+        "h": (hour - 1) % 12 + 1,
+        "m": in_day // MINUTE % 60,
+        "s": in_day // SECOND % 60,
+        "S": in_day % SECOND,
+    }
+    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+    return [dict(zip(columns, row, strict=True)) for row in rows]
+
+
+def _text(token: Token, numbers: dict[str, int], offset: int) -> str:
+    """`offset`: minutes ahead of UTC."""
+    letter, count = token.letter, token.count
+    if not letter:
+        return token.text
+    if token.is_name or letter == "E":
+        name = MONTHS[numbers["M"] - 1] if letter == "M" else DAYS[numbers["e"] - 1]
+        return name if count > 3 else name[:3]
+    if letter == "a":
+        return "PM" if numbers["H"] >= 12 else "AM"
+    if letter == "S":
+        return f"{numbers['S']:03d}".ljust(count, "0")[:count]
+    if letter == "Z":
+        hours, minutes = divmod(abs(offset), 60)
+        return f"{'-' if offset < 0 else '+'}{hours:02d}{':' if count == 2 else ''}{minutes:02d}"
+    if letter == "C":
+        return f"{numbers['y'] // 100:0{count}d}"
+    if letter in "Yyx":
+        year = numbers["x" if letter == "x" else "y"]
+        return f"{year % 100:02d}" if count == 2 else f"{year:0{count}d}"
+    return f"{numbers[letter]:0{count}d}"

@@ -1,0 +1,234 @@
+"""How a timestamp key generator makes texts of a column (`TimestampBasedAvroKeyGenerator`, `HoodieDateTimeParser`,
+Apache Hudi 1.2.0)."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudi_py.errors import ConfigError, SchemaMismatchError
+from hudi_py.timeline.times import local_zone
+from hudi_py.write.rows.keygen.dates.parsing import DateParser
+from hudi_py.write.rows.keygen.dates.patterns import DAY, HOUR, MINUTE, SECOND
+from hudi_py.write.rows.keygen.dates.printing import DatePrinter
+from hudi_py.write.rows.keygen.dates.zones import EARLIEST, END, Longs, offsets_at, offsets_at_local, zone
+
+PREFIX = "hoodie.keygen.timebased."
+OLD_PREFIX = "hoodie.deltastreamer.keygen.timebased."
+"""Of the same keys, in older tables."""
+TYPE = "timestamp.type"
+SCALAR_UNIT = "timestamp.scalar.time.unit"
+INPUT_FORMAT = "input.dateformat"
+INPUT_DELIMITER = "input.dateformat.list.delimiter.regex"
+INPUT_ZONE = "input.timezone"
+OUTPUT_FORMAT = "output.dateformat"
+OUTPUT_ZONE = "output.timezone"
+ZONE = "timezone"
+NAMES = (TYPE, SCALAR_UNIT, INPUT_FORMAT, INPUT_DELIMITER, INPUT_ZONE, OUTPUT_FORMAT, OUTPUT_ZONE, ZONE)
+"""What follows the prefix."""
+TEXT_TYPES = ("DATE_STRING", "MIXED")
+"""Types of texts; MIXED takes no numbers in Apache Hudi either."""
+NUMBER_TYPES = {"UNIX_TIMESTAMP": "SECONDS", "EPOCHMILLISECONDS": "MILLISECONDS", "EPOCHMICROSECONDS": "MICROSECONDS"}
+"""Types of numbers, with their unit; that of SCALAR is an option."""
+UNITS = {
+    "NANOSECONDS": (1, 1_000_000),
+    "MICROSECONDS": (1, 1_000),
+    "MILLISECONDS": (1, 1),
+    "SECONDS": (SECOND, 1),
+    "MINUTES": (MINUTE, 1),
+    "HOURS": (HOUR, 1),
+    "DAYS": (DAY, 1),
+}
+"""Milliseconds of a unit, or units of a millisecond."""
+
+
+@dataclass(frozen=True, slots=True)
+class DateRule:
+    """Makes texts of the values of a column. Pickles."""
+
+    unit: str | None
+    """Of numbers; None: the values are texts."""
+    printer: DatePrinter
+    parsers: tuple[DateParser, ...] = ()
+    """Of texts; the first one that fits counts."""
+    first_format: str = ""
+    """The pattern in which null is written before it is parsed, as are other texts."""
+    input_zone: datetime.tzinfo | None = None
+    """Of texts that do not say what theirs is. None: `local`."""
+    output_zone: datetime.tzinfo | None = None
+    """None: that of the text, and of numbers `local`."""
+    local: datetime.tzinfo = datetime.timezone.utc
+    """The zone of the process that planned the write, as in Java."""
+
+    @classmethod
+    def of(cls, properties: Mapping[str, str]) -> DateRule:
+        """The rule of a table's properties, under old or new names.
+
+        Raises:
+            ConfigError: a key is missing, or a value is not supported.
+        """
+
+        def given(name: str) -> str:
+            return properties.get(PREFIX + name, properties.get(OLD_PREFIX + name, ""))
+
+        kind = given(TYPE)
+        expected = (*NUMBER_TYPES, *TEXT_TYPES, "SCALAR")
+        if kind not in expected:
+            raise ConfigError(
+                f"The timestamp key generator needs {PREFIX}{TYPE}, which is '{kind}'; expected one of "
+                f"{', '.join(expected)}"
+            )
+        if not given(OUTPUT_FORMAT):
+            raise ConfigError(f"The timestamp key generator needs {PREFIX}{OUTPUT_FORMAT}, such as yyyy/MM/dd")
+        unit = NUMBER_TYPES.get(kind)
+        if kind == "SCALAR":
+            unit = (given(SCALAR_UNIT) or "SECONDS").upper()
+            if unit not in UNITS:
+                raise ConfigError(f"Option {PREFIX}{SCALAR_UNIT} = '{unit}' is not one of {', '.join(UNITS)}")
+        formats: list[str] = []
+        if kind in TEXT_TYPES:
+            if not given(INPUT_FORMAT):
+                raise ConfigError(f"The timestamp key generator with the type {kind} needs {PREFIX}{INPUT_FORMAT}")
+            formats = _split(given(INPUT_FORMAT), given(INPUT_DELIMITER).strip() or ",")
+        both = properties.get(PREFIX + ZONE, properties.get(OLD_PREFIX + ZONE))
+        zones = [given(name) if both is None else both for name in (INPUT_ZONE, OUTPUT_ZONE)]
+        keys = [PREFIX + (name if both is None else ZONE) for name in (INPUT_ZONE, OUTPUT_ZONE)]
+        input_zone, output_zone = (
+            zone(name, key) if name.strip() else None for name, key in zip(zones, keys, strict=True)
+        )
+        rule = cls(
+            unit,
+            DatePrinter(given(OUTPUT_FORMAT), PREFIX + OUTPUT_FORMAT),
+            tuple(DateParser(each.strip(), PREFIX + INPUT_FORMAT) for each in formats),
+            formats[0] if formats else "",
+            input_zone,
+            output_zone,
+            local_zone(),
+        )
+        rule.printer.tokens  # noqa: B018 - refuses what is not supported
+        for parser in rule.parsers:
+            parser.tokens  # noqa: B018
+        return rule
+
+    def texts(self, values: pa.Array, column: str) -> pa.StringArray:
+        """The text of each value; null counts as the first second, or other unit, after the epoch.
+
+        Args:
+            values: texts or, by the rule's type, numbers, dates (which count as the number of their days since the
+                epoch) or timestamps (as the number of their microseconds or milliseconds).
+            column: name of the column, for errors.
+
+        Raises:
+            ConfigError: the type of the column does not go with the rule.
+            SchemaMismatchError: a value is no time, or beyond the years 1 to 9999.
+        """
+        if pa.types.is_dictionary(values.type):
+            return self.texts(values.dictionary_decode(), column)
+        if self.unit is not None:
+            times = self._times_of_numbers(values, column)
+            offsets = offsets_at(times, self.output_zone or self.local)
+            return self._printed(times, offsets, values, column)
+        encoded = self._as_texts(values, column).dictionary_encode()
+        texts = pc.fill_null(encoded.dictionary, "")
+        times, offsets = self._times_of_texts(texts, column)
+        if self.output_zone is not None:
+            offsets = offsets_at(times, self.output_zone)
+        return self._printed(times, offsets, texts, column).take(encoded.indices)
+
+    def _printed(self, times: Longs, offsets: Longs, values: pa.Array, column: str) -> pa.StringArray:
+        local = times + offsets
+        beyond = (local < EARLIEST) | (local >= END)
+        if beyond.any():
+            raise _no_time(values[int(np.flatnonzero(beyond)[0])].as_py(), column, "its year is not one of 1 to 9999")
+        return self.printer.print(local, offsets)
+
+    def _times_of_numbers(self, values: pa.Array, column: str) -> Longs:
+        assert self.unit is not None
+        numbers: Longs = _integers(values, column).fill_null(1).to_numpy(zero_copy_only=False)
+        factor, divisor = UNITS[self.unit]
+        if divisor > 1:
+            whole: Longs = np.sign(numbers) * (np.abs(numbers) // divisor)  # towards zero, as in Java
+            return whole
+        beyond = (numbers < EARLIEST // factor - 1) | (numbers > END // factor)
+        if beyond.any():
+            raise _no_time(int(numbers[beyond][0]), column, "its year is not one of 1 to 9999")
+        return numbers * factor
+
+    def _as_texts(self, values: pa.Array, column: str) -> pa.StringArray:
+        if not (pa.types.is_string(values.type) or pa.types.is_null(values.type)):
+            raise ConfigError(
+                f"Column '{column}' of type {values.type} cannot be a partition value of a timestamp key generator "
+                f"whose {PREFIX}{TYPE} is DATE_STRING or MIXED: supported are texts; use another type"
+            )
+        zone_of_null = self.input_zone or self.output_zone or datetime.timezone.utc
+        offset = offsets_at(np.array([1], np.int64), zone_of_null)
+        null = DatePrinter(self.first_format, PREFIX + INPUT_FORMAT).print(offset + 1, offset)[0]
+        return pc.fill_null(values.cast(pa.string()), null)
+
+    def _times_of_texts(self, texts: pa.StringArray, column: str) -> tuple[Longs, Longs]:
+        """The time of each text, and what its own zone is ahead of UTC."""
+        times, offsets = np.zeros(len(texts), np.int64), np.zeros(len(texts), np.int64)
+        left = np.arange(len(texts))
+        for parser in self.parsers:
+            if not len(left):
+                break
+            found = parser.parse(texts.take(pa.array(left)))
+            own, valid = found.offsets, found.valid
+            if own is None:
+                own, exist = offsets_at_local(found.local, self.input_zone or self.local)
+                valid = valid & exist
+            utc = found.local - own
+            at = left[valid]
+            times[at] = utc[valid]
+            offsets[at] = (own if self.input_zone is None else offsets_at(utc, self.input_zone))[valid]
+            left = left[~valid]
+        if len(left):
+            formats = " or ".join(parser.pattern for parser in self.parsers)
+            raise _no_time(
+                texts[int(left[0])].as_py(),
+                column,
+                f"the pattern is {formats} ({PREFIX}{INPUT_FORMAT}), for the years 1 to 9999",
+            )
+        return times, offsets
+
+
+def _integers(values: pa.Array, column: str) -> pa.Array:
+    """Values as Java's `longValue` has them; null stays."""
+    kind, types = values.type, pa.types
+    if types.is_date32(kind):
+        values = values.cast(pa.int32())
+    elif types.is_decimal(kind):
+        values = pc.trunc(values)
+    elif types.is_floating(kind):
+        values = pc.trunc(pc.if_else(pc.is_nan(values), pa.scalar(0, kind), values))
+    elif not (types.is_integer(kind) or types.is_timestamp(kind) or types.is_null(kind)):
+        raise ConfigError(
+            f"Column '{column}' of type {kind} cannot be a partition value of a timestamp key generator with this "
+            f"{PREFIX}{TYPE}: supported are integers, float, double, decimal, date and timestamp, and with DATE_STRING "
+            "texts"
+        )
+    try:
+        return values.cast(pa.int64())
+    except pa.ArrowInvalid as error:
+        raise _no_time(str(pc.max(values)), column, str(error)) from error
+
+
+def _no_time(value: object, column: str, why: str) -> SchemaMismatchError:
+    return SchemaMismatchError(f"Column '{column}' holds {value!r}, which no partition can be named after: {why}")
+
+
+def _split(text: str, delimiter: str) -> list[str]:
+    """As `String.split` of Java."""
+    try:
+        parts = re.split(delimiter, text)
+    except re.error as error:
+        raise ConfigError(f"Option {PREFIX}{INPUT_DELIMITER} = '{delimiter}' is no pattern: {error}") from None
+    while len(parts) > 1 and not parts[-1]:
+        parts.pop()
+    return parts
