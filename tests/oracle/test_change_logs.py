@@ -72,7 +72,7 @@ def steps(kind: str, *, into_small: bool) -> list[Step]:
         found.append(("upsert", rows((3,), 1, "c", deleted=True)))
     found += [("upsert", rows((0, 4, 40), 13, "d")), ("update", None), ("delete_where", None)]
     if into_small:
-        found.append(("insert", rows((0, 44, 45), 14, "i")))
+        found.append(("insert", rows((44, 45, 46), 14, "i")))
     return [
         *found,
         ("bulk_insert", rows((50, 51), 15, "e")),

@@ -60,7 +60,7 @@ class ChangeLogging:
         """
         if not config.cdc_enabled:
             return None
-        mode = logging_mode(config, f"log changes of the table '{config.name}'")
+        mode = logging_mode(config, f"write to the table '{config.name}'")
         fields = [field for field in avro["fields"] if field["name"] not in (*META_FIELDS, OPERATION)]
         schema = _KEYS_ONLY if mode is LoggingMode.OP_KEY_ONLY else _with_images({**avro, "fields": fields}, mode)
         return cls(
@@ -131,10 +131,10 @@ class ChangeLog:
         at_once = max(1, changes.num_rows * limit // max(changes.nbytes, limit))
         for start in range(0, changes.num_rows, at_once):
             part = changes.slice(start, at_once)
+            if self._pending_bytes + part.nbytes > limit and self._pending:
+                self._write_block()
             self._pending.append(part)
             self._pending_bytes += part.nbytes
-            if self._pending_bytes >= limit:
-                self._write_block()
 
     def finish(self) -> dict[str, int]:
         """Writes what is left; path and size of the log, for the statistics of its base file."""
