@@ -4,6 +4,7 @@ writes of Apache Hudi itself tell."""
 from __future__ import annotations
 
 import json
+import shutil
 from collections import Counter
 from collections.abc import Iterable
 from itertools import product
@@ -14,6 +15,11 @@ import pyarrow as pa
 import pytest
 
 import hudi_py
+from hudi_py.storage import LocalStorage
+from hudi_py.timeline.properties import update_table_config
+from tests.faults.killing import Killed, KillingStorage
+from tests.faults.tables import data_files, make_table, write
+from tests.faults.tables import rows as kept_rows
 from tests.oracle.client import Oracle
 from tests.oracle.test_changes import compare, replay
 from tests.support.choice import cases
@@ -171,6 +177,27 @@ def test_the_same_writes_tell_the_same_changes(
     changes = compare(oracle, own, "000")
     assert told(own, changes) == told(other, compare(oracle, other, "000"))
     check_replay(own, changes)
+
+
+@pytest.mark.parametrize("version", cases((6, 9), "change logs rolled back", 1, quick=[]))
+def test_apache_hudi_rolls_back_our_killed_write(oracle: Oracle, tmp_path: Path, version: int) -> None:
+    table, root = tmp_path / "t", tmp_path / "killed"
+    make_table(table, version, "cow")
+    update_table_config(LocalStorage(str(table)), {"hoodie.table.cdc.enabled": "true"})
+    before = data_files(table)
+    shutil.copytree(table, tmp_path / "whole")
+    whole = KillingStorage(str(tmp_path / "whole"))
+    write(whole, kept_rows(range(2, 14), 3), "upsert", version, "cow")
+    published = max(number for number, call in enumerate(whole.calls) if call.startswith("rename"))
+    shutil.copytree(table, root)
+    with pytest.raises(Killed):
+        write(KillingStorage(str(root), published + 1), kept_rows(range(2, 14), 3), "upsert", version, "cow")
+    left = data_files(root) - before
+    assert len({path for path in left if path.endswith(".cdc")}) == 2
+    oracle.write(root, kept_rows(range(20, 23), 4), "upsert")
+    assert not left & data_files(root)
+    assert not {path for path in data_files(root) if ".log." in path and not path.endswith(".cdc")}
+    assert len(compare(oracle, root, hudi_py.open_table(root).timeline.write_completed[1].time)) == 3
 
 
 @pytest.mark.long

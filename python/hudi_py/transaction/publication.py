@@ -94,16 +94,17 @@ class Publication:
             self._early.check(partition, file_id, logs=True)
         name = str(LogFileName(file_id, base_instant, version, write_token))
         # version 6: a rollback keeps the log file and adds a rollback block, as Java does for APPEND markers
-        return self._permit(partition, name, MarkerType.CREATE if self._config.version >= 8 else MarkerType.APPEND)
+        return self._permit(partition, name, self._log_marker)
 
     def permit_change_log(self, partition: PartitionPath, file_id: FileId, write_token: str) -> FilePermit:
-        """The same for the change log of a base file of this instant, after whose permit it is asked for.
-
-        Its name holds this instant in all table versions, and its marker has the type CREATE, so that any rollback
-        deletes it. In version 6 Apache Hudi's has the type APPEND, and its rollback leaves the file.
-        """
+        """The same for the change log of a base file of this instant, after whose permit it is asked for. Its name holds
+        this instant in all table versions."""
         name = str(LogFileName(file_id, self._instant, 1, write_token, cdc=True))
-        return self._permit(partition, name, MarkerType.CREATE)
+        return self._permit(partition, name, self._log_marker)
+
+    @property
+    def _log_marker(self) -> MarkerType:
+        return MarkerType.CREATE if self._config.version >= 8 else MarkerType.APPEND
 
     def publish(self, permit: FilePermit) -> None:
         """Moves a completely written file to its final path if its permit still stands. If the storage cannot rename,
