@@ -97,8 +97,8 @@ class Publication:
         return self._permit(partition, name, self._log_marker)
 
     def permit_change_log(self, partition: PartitionPath, file_id: FileId, write_token: str) -> FilePermit:
-        """The same for the change log of a base file of this instant, after whose permit it is asked for. Its name holds
-        this instant in all table versions."""
+        """The same for the change log of a base file whose permit has been given. Its name holds this instant in all
+        table versions."""
         name = str(LogFileName(file_id, self._instant, 1, write_token, cdc=True))
         return self._permit(partition, name, self._log_marker)
 
