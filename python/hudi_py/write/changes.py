@@ -145,7 +145,7 @@ class ChangeLog:
     def _image(self, rows: Images | None, others: Images) -> pa.Array:
         """Rows as structs; all null if there are none."""
         chosen = others if rows is None else rows
-        fields = [chosen.schema.field(name) for name in self._logging.image]
+        fields = [pa.field(name, chosen.schema.field(name).type) for name in self._logging.image]
         if rows is None:
             return pa.nulls(others.num_rows, pa.struct(fields))
         return pa.StructArray.from_arrays([combined(rows[field.name]) for field in fields], fields=fields)
