@@ -330,7 +330,7 @@ MUTATIONS: Final = (
     Mutation(
         "commit: a reported file that is missing is not noticed",
         CORE + "transaction/publication.py",
-        '            raise superseded(storage, attempt, f"its data file {stat.path} is missing")\n',
+        '            raise superseded(storage, attempt, f"its data file {path} is missing")\n',
         "            continue\n",
         "tests/unit/transaction/test_transaction.py",
     ),
