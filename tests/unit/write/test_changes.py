@@ -17,9 +17,11 @@ from hudi_py.errors import ConfigError
 from hudi_py.formats.avro import decode_log_content
 from hudi_py.formats.log import BlockType, HeaderKey, LogBlock, read_blocks, read_content
 from hudi_py.merge import LogMemory
+from hudi_py.merge.merger import MergedRows
 from hudi_py.model.commit import CommitMetadata, WriteStat
 from hudi_py.storage import Storage, open_storage
 from hudi_py.timeline.metadata import read_commit_metadata
+from hudi_py.timeline.properties import update_table_config
 from tests.golden import tables
 
 MODES = ("OP_KEY_ONLY", "DATA_BEFORE", "DATA_BEFORE_AFTER")
@@ -326,3 +328,40 @@ def test_inserts_into_small_files_that_apache_hudi_does_not_log(tmp_path: Path) 
     assert changes(path) == [("i", None, "y:11"), ("i", None, "z:11")]
     counted = hudi_py.open_table(path).scan(columns=["op"], query_type="cdc", begin="000")
     assert counted.to_table()["op"].to_pylist() == ["i"] * 6
+
+
+class NotGone:
+    """The newer row, unless its text is `gone`: that deletes."""
+
+    required_columns = ("n",)
+
+    def merge(self, older: pa.RecordBatch, newer: pa.RecordBatch) -> MergedRows:
+        return MergedRows(newer, pc.equal(newer.column("n"), "gone"))
+
+
+@pytest.mark.parametrize(
+    ("properties", "options_", "expected"),
+    [
+        (
+            {"hoodie.table.partial.update.mode": "IGNORE_DEFAULTS"},
+            {},
+            [("d", "c:10", None), ("u", "a:10", "a:12"), ("u", "b:10", "b:12")],
+        ),
+        (
+            {"hoodie.record.merge.mode": "CUSTOM"},
+            {"hoodie.py.record.merger": f"{__name__}:NotGone"},
+            [("d", "b:10", None), ("d", "c:10", None), ("u", "a:10", "a:12")],
+        ),
+    ],
+    ids=["rows of two versions", "a merger in Python"],
+)
+def test_a_compaction_logs_rows_that_it_makes(
+    tmp_path: Path, properties: dict[str, str], options_: dict[str, str], expected: list[Told]
+) -> None:
+    path = make(tmp_path / "t", 9, "mor")
+    update = rows(["a", "b"], 12).set_column(2, "n", pa.array(["new", "gone"]))
+    hudi_py.write(path, update, "upsert", QUICK)
+    hudi_py.write(path, rows(["c"], 1), "delete", QUICK)
+    update_table_config(open_storage(path), properties)
+    hudi_py.open_table(path, {**QUICK, **options_}).compact()
+    assert logged(path) == expected
