@@ -27,12 +27,12 @@ QUIET = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
 KEYED: dict[str, Any] = {"record_key": "id", "partition_by": "p", "ordering_by": "ts"}
 
 
-def make(path: str, kind: str = "mor", writes: int = 4) -> list[dict[str, Any]]:
+def make(path: str, kind: str = "mor", writes: int = 4, **options: str) -> list[dict[str, Any]]:
     """A table of three partitions, written a few times over; its rows."""
     rows: list[dict[str, Any]] = []
     for ts in range(writes):
         rows = [{"id": n, "p": "abc"[n % 3], "ts": ts, "v": n * 1.5} for n in range(12)]
-        hudi_py.write(path, rows, "upsert", QUIET, **KEYED, table_type=kind)
+        hudi_py.write(path, rows, "upsert", {**QUIET, **options}, **KEYED, table_type=kind)
     return rows
 
 
@@ -46,9 +46,13 @@ def instants(path: str, action: str) -> list[str]:
 
 
 def test_compaction_in_tasks(spark: SparkSession, path: str) -> None:
-    rows = make(path)
+    rows = make(path, **{"hoodie.table.cdc.enabled": "true"})
+    changes = hudi_py.open_table(path).scan(query_type="cdc", begin="000").to_table()
     report = run_service(spark, path, "compaction")
     assert (report["service"], report["reason"]) == ("compaction", "")
+    logs = {f".{file.name.partition('_')[0]}" for file in Path(path).glob(f"*/*_{report['instant']}.parquet")}
+    assert {file.name.partition("_")[0] for file in Path(path).glob("*/.*.cdc")} == logs
+    assert hudi_py.open_table(path).scan(query_type="cdc", begin="000").to_table().equals(changes)
     assert instants(path, "commit") == [report["instant"]]
     files = hudi_py.open_table(path).files().to_pylist()
     assert len(files) == 3

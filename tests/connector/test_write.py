@@ -54,6 +54,22 @@ def test_every_operation(spark: SparkSession, path: str, version: int, kind: str
     assert not list(Path(path, ".hoodie", ".hudi_py").glob("*/*"))
 
 
+def test_changes_are_logged(spark: SparkSession, path: str) -> None:
+    options = {**PARTITIONED, "hoodie.table.cdc.enabled": "true"}
+    save(spark.range(2).selectExpr("id", "'a' p", "1L ts", "id * 10 v"), path, options, "insert")
+    save(spark.range(1, 3).selectExpr("id", "'a' p", "2L ts", "-1L v").repartition(2), path, options, "upsert")
+    assert len(list(Path(path).glob("*/.*.cdc"))) == 1
+    query = {"hoodie.datasource.query.type": "cdc", "hoodie.datasource.read.begin.instanttime": "000"}
+    changes = spark.read.format(FORMAT).options(**query).load(path)
+    images = [f"get_json_object({name}, '$.v') {name}" for name in ("before", "after")]
+    assert rows(changes.selectExpr("op", *images)) == [
+        ("i", None, "-1"),
+        ("i", None, "0"),
+        ("i", None, "10"),
+        ("u", "10", "-1"),
+    ]
+
+
 def test_upsert_keeps_the_greatest_ordering_value(spark: SparkSession, path: str) -> None:
     data = [(1, "a", 5, 50), (1, "a", 9, 90), (1, "a", 7, 70), (2, "a", 1, 10)]
     save(spark.createDataFrame(data, "id long, p string, ts long, v long").repartition(4), path, PARTITIONED)

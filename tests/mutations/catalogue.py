@@ -330,7 +330,7 @@ MUTATIONS: Final = (
     Mutation(
         "commit: a reported file that is missing is not noticed",
         CORE + "transaction/publication.py",
-        '            raise superseded(storage, attempt, f"its data file {stat.path} is missing")\n',
+        '            raise superseded(storage, attempt, f"its data file {path} is missing")\n',
         "            continue\n",
         "tests/unit/transaction/test_transaction.py",
     ),
@@ -525,5 +525,27 @@ MUTATIONS: Final = (
         "            break\n",
         "",
         "tests/unit/services/test_archive_select.py",
+    ),
+    # -- change data capture -----------------------------------------------------------------------------------------
+    Mutation(
+        "changes: deletes are not logged",
+        CORE + "merge/base.py",
+        "            self._watch(batch.take(pa.array(hits[deletes])), None)\n",
+        "            pass\n",
+        "tests/unit/write/test_changes.py",
+    ),
+    Mutation(
+        "changes: a rewritten file whose rows stay has no change log",
+        CORE + "write/changes.py",
+        "        if self._pending or not self._size:\n            self._write_block()\n        return",
+        "        if self._pending:\n            self._write_block()\n        return {} if not self._size else",
+        "tests/unit/write/test_changes.py",
+    ),
+    Mutation(
+        "changes: the commit takes change logs for files of lost attempts",
+        CORE + "transaction/attempt.py",
+        "{path for stat in reported for path in stat.files}",
+        "{stat.path for stat in reported}",
+        "tests/unit/write/test_changes.py",
     ),
 )

@@ -242,7 +242,6 @@ OPTIONS = (
         "hoodie.write.rolling.metadata.timeline.lookback.commits",
         "hoodie.payload.event.time.field",
         "hoodie.index.name",
-        "hoodie.table.cdc.supplemental.logging.mode",
     ),
     harmless(
         "hoodie.write.ignore.failed", "A row that cannot be written fails the write.", Scope.WRITE, unless=("", "false")

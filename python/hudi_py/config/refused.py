@@ -102,7 +102,6 @@ OPTIONS = (
         _WRITE,
         accepts=("", "true"),
     ),
-    refused("hoodie.table.cdc.enabled", "change data capture is not built yet", _TABLE),
     refused(
         "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled",
         "keys are made from timestamps as without this option",

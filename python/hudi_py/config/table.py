@@ -232,6 +232,20 @@ BASE_FILE_FORMAT = choice(
     aliases=("hoodie.base.file.format", "hoodie.table.ro.file.format"),
     not_built=dict.fromkeys(("ORC", "HFILE", "LANCE"), "only Parquet base files are written yet"),
 )
+CDC_ENABLED = flag(
+    "hoodie.table.cdc.enabled",
+    "Change data capture: whether writes log the rows they change, for queries of changes.",
+    Scope.TABLE,
+    False,
+)
+CDC_MODE = choice(
+    "hoodie.table.cdc.supplemental.logging.mode",
+    "What is logged of a changed row besides its key: nothing, the row before the change, or the rows before and after "
+    "it. Queries look up what is not logged.",
+    Scope.TABLE,
+    "DATA_BEFORE_AFTER",
+    ("OP_KEY_ONLY", "DATA_BEFORE", "DATA_BEFORE_AFTER"),
+)
 TIMEZONE = choice(
     "hoodie.table.timeline.timezone",
     "Time zone of a new table's instants: the zone of the writing process, or UTC.",

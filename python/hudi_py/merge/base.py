@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,11 @@ from hudi_py.schema import RECORD_KEY
 OUTPUT_ROWS = 131_072
 """Maximum rows of a batch of log records."""
 Hits = npt.NDArray[np.intp]
+Images: TypeAlias = pa.RecordBatch | pa.Table
+Watch: TypeAlias = Callable[[Images | None, Images | None], None]
+"""Told what a merge does to base rows: the rows before and after an update, equally many; deleted rows and None; or
+None and inserted rows. All have the key and the columns of `LogRecords.rows`. What stays is not told, an equal row that
+takes the place of another is (`BaseFileUpdateCallback`, 1.2.0)."""
 
 
 @dataclass(slots=True)
@@ -46,7 +52,12 @@ class MergeCounts:
 
 
 def merge_with_base(
-    base: Iterable[pa.RecordBatch], log: LogRecords, settings: MergeSettings, *, key_column: str = RECORD_KEY
+    base: Iterable[pa.RecordBatch],
+    log: LogRecords,
+    settings: MergeSettings,
+    *,
+    key_column: str = RECORD_KEY,
+    watch: Watch | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a file slice: the remaining base rows in their order, then the winning log rows.
 
@@ -58,8 +69,9 @@ def merge_with_base(
             key look-up builds a hash table for each.
         log: the reduced log. If it has `base_rows`, the batches must be the whole base file in order; unless rows are
             made of two versions, they then need neither the key nor all columns.
+        watch: told of each change before the rows are returned.
     """
-    merge = BaseMerge(log, settings, key_column)
+    merge = BaseMerge(log, settings, key_column, watch=watch)
     for batch in base:
         yield from merge.add(batch)
     yield from merge.rest()
@@ -75,11 +87,13 @@ class BaseMerge:
         key_column: str = RECORD_KEY,
         *,
         counts: MergeCounts | None = None,
+        watch: Watch | None = None,
     ) -> None:
         self._counts = counts if counts is not None else MergeCounts()
         self._counts.records += len(log.winners.ids)
         self._counts.keys += len(log)
         self._log = log
+        self._watch = watch
         self._settings = settings
         self._key_column = key_column
         self._folds = settings.folds or log.partial
@@ -108,6 +122,7 @@ class BaseMerge:
             return
         stale = _stale(batch, hits, keys, self._log, self._settings)
         self._used[keys[stale]] = True
+        self._tell(batch, hits[~stale], keys[~stale])
         yield from _without(batch, hits[~stale])
 
     def _found(self, batch: pa.RecordBatch) -> tuple[Hits, Rows]:
@@ -133,6 +148,8 @@ class BaseMerge:
         self._counts.updates += met
         self._counts.inserts += int(chosen.sum()) - met
         self._counts.deletes += int((log.winners.deletes & ~self._used).sum())
+        if self._watch is not None and met < chosen.sum():
+            self._watch(None, log.rows.take(pa.array(log.slots[chosen & ~self._met])))
         yield from _rows_at(log.rows, log.slots[chosen])
 
     def deletes(self) -> Iterator[pa.RecordBatch]:
@@ -176,16 +193,22 @@ class BaseMerge:
         made = made[~untouched[made]]
         self._counts.updates += len(made)
         self._counts.deletes += int((result.deleted & ~log.winners.deletes[keys]).sum())
+        if self._watch is not None and result.deleted.any():
+            self._watch(older.filter(pa.array(result.deleted)), None)
         if len(made):
             table = space.table(result.take(made))
+            if self._watch is not None:
+                self._watch(older.take(pa.array(made)), table)
             yield from table.combine_chunks().to_batches(max_chunksize=OUTPUT_ROWS)
 
     def _paired(self, batch: pa.RecordBatch, hits: Hits, keys: Rows, name: str) -> Iterator[pa.RecordBatch]:
         """Merges hits with a Python merger; a delete in the log removes the base row, whatever followed the delete."""
         log = self._log
         yield from _without(batch, hits)
-        live = np.flatnonzero(~log.winners.deletes[keys] & ~log.winners.always[keys])
+        merges = ~log.winners.deletes[keys] & ~log.winners.always[keys]
+        live = np.flatnonzero(merges)
         self._used[keys[live]] = True
+        self._tell(batch, hits[~merges], keys[~merges])
         if not len(live):
             return
         older = pa.Table.from_batches([batch]).select(log.rows.column_names).take(pa.array(hits[live]))
@@ -195,7 +218,23 @@ class BaseMerge:
         made, deleted = merge_rows(store, self._merger(), name, pairs, pairs + count)
         self._counts.updates += count - int(deleted.sum())
         self._counts.deletes += int(deleted.sum())
-        yield from _rows_at(store.table(made[~deleted]), np.arange(int((~deleted).sum())))
+        table = store.table(made[~deleted])
+        if self._watch is not None:
+            for before, after in ((older.filter(pa.array(~deleted)), table), (older.filter(pa.array(deleted)), None)):
+                if before.num_rows:
+                    self._watch(before, after)
+        yield from _rows_at(table, np.arange(table.num_rows))
+
+    def _tell(self, batch: pa.RecordBatch, hits: Hits, keys: Rows) -> None:
+        """Tells of rows that the log's versions of their keys replace or delete."""
+        if self._watch is None or not len(hits):
+            return
+        deletes = self._log.winners.deletes[keys]
+        if deletes.any():
+            self._watch(batch.take(pa.array(hits[deletes])), None)
+        if not deletes.all():
+            slots = pa.array(self._log.slots[keys[~deletes]])
+            self._watch(batch.take(pa.array(hits[~deletes])), self._log.rows.take(slots))
 
     def _merger(self) -> RecordMerger:
         if self._loaded is None:

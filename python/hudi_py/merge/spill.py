@@ -21,7 +21,7 @@ from hudi_py.config.read import FLINK_MERGE_MEMORY, MERGE_MEMORY, SPILL_FOLDER
 from hudi_py.formats.arrays import combined
 from hudi_py.formats.hashing import java_string_hash
 from hudi_py.formats.log import LogBlock
-from hudi_py.merge.base import BaseMerge, MergeCounts
+from hudi_py.merge.base import BaseMerge, MergeCounts, Watch
 from hudi_py.merge.decode import read_versions
 from hudi_py.merge.entries import KEY
 from hudi_py.merge.positions import base_rows
@@ -157,7 +157,7 @@ class SpilledLog:
         self._hashes.append(np.unique(np.concatenate(hashes)))
 
     def merged_with(
-        self, base: Iterable[pa.RecordBatch], counts: MergeCounts | None = None
+        self, base: Iterable[pa.RecordBatch], counts: MergeCounts | None = None, watch: Watch | None = None
     ) -> Iterator[tuple[pa.RecordBatch, bool]]:
         """The batches of the slice, each with whether it holds deletes; see `merge_with_base`."""
         hashes = np.unique(np.concatenate(self._hashes)) if self._hashes else np.zeros(0, np.int32)
@@ -175,7 +175,7 @@ class SpilledLog:
             records = self._reduced(part)
             if records is None:
                 continue
-            merge = BaseMerge(records, self._settings, counts=counts)
+            merge = BaseMerge(records, self._settings, counts=counts, watch=watch)
             for batch in self._stored("base", part):
                 yield from ((rows, False) for rows in merge.add(batch))
             yield from ((rows, False) for rows in merge.rest())

@@ -47,10 +47,16 @@ class WriteStat:
     base_file: str | None = None
     log_files: tuple[str, ...] | None = None
     cdc_stats: Mapping[str, int] | None = None
+    """Path to size of the change logs."""
     create_time_ms: int = 0
     upsert_time_ms: int = 0
     compacted: CompactedLogs | None = None
     """Only set by compactions and log compactions."""
+
+    @property
+    def files(self) -> dict[str, int]:
+        """Path to size of the data file and its change logs; empty if there is no data file."""
+        return {self.path: self.file_size, **(self.cdc_stats or {})} if self.path else {}
 
 
 @dataclass(frozen=True, slots=True)

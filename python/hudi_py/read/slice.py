@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from hudi_py.formats.log import LogBlock
 from hudi_py.merge import LogRecords, MergeSettings, load_log, scan_log
-from hudi_py.merge.base import BaseMerge, MergeCounts
+from hudi_py.merge.base import BaseMerge, MergeCounts, Watch
 from hudi_py.merge.decode import check_blocks, read_versions
 from hudi_py.merge.keys import with_keys
 from hudi_py.merge.records import all_rows
@@ -58,6 +58,7 @@ def read_slice(
     spec: ReadSpec,
     *,
     counts: MergeCounts | None = None,
+    watch: Watch | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a file slice, in a deterministic order.
 
@@ -76,6 +77,7 @@ def read_slice(
         spec: how versions merge. The caller applies its keys, filter, limit and projection. Log rows of partial updates
             have nulls where no older version is merged.
         counts: the statistics of the merge are added to it.
+        watch: told of each change that the logs make to the base file, if they are merged.
 
     Yields:
         Non-empty batches of `spec.read_schema()`.
@@ -113,7 +115,7 @@ def read_slice(
             ordering = settings.ordering_columns if settings.by_event_time else ()
             few = pa.schema([field for field in merge_schema if field.name in {*output.names, *ordering}])
             by_row = _BaseByRow(base_file, few, rows, history)
-        found = _merged(storage, base, by_row, blocks, merge_schema, spec, counts)
+        found = _merged(storage, base, by_row, blocks, merge_schema, spec, counts, watch)
     for batch, deletes in found:
         if batch.num_rows:
             yield conform(_with_operations(batch, deletes) if emits_deletes else batch, output)
@@ -156,6 +158,7 @@ def _merged(
     schema: pa.Schema,
     spec: ReadSpec,
     counts: MergeCounts | None,
+    watch: Watch | None,
 ) -> Iterator[MarkedRows]:
     settings, emit_deletes = spec.merge, spec.emit_deletes
     assert settings is not None
@@ -182,7 +185,7 @@ def _merged(
                 log = replace(log, base_rows=None)
             elif not (settings.folds or log.partial) and len(by_row.few):
                 base = by_row.read(storage)
-        merge = BaseMerge(log, settings, counts=counts)
+        merge = BaseMerge(log, settings, counts=counts, watch=watch)
         for batch in base:
             yield from ((rows, None) for rows in merge.add(batch))
         yield from ((rows, None) for rows in merge.rest())
@@ -190,7 +193,7 @@ def _merged(
             yield from ((rows, np.ones(rows.num_rows, np.bool_)) for rows in merge.deletes())
         return
     with log:
-        for rows, deleted in log.merged_with(base, counts):
+        for rows, deleted in log.merged_with(base, counts, watch):
             yield rows, np.ones(rows.num_rows, np.bool_) if deleted else None
 
 

@@ -161,7 +161,7 @@ def close_attempt(table: LockedTable, attempt: Attempt, stats: Iterable[WriteSta
         raise superseded(storage, attempt, "another attempt has begun" if owner is not None else "its owner is unknown")
     revoke_claim(storage, attempt.instant)
     reported = list(stats)
-    remove_unreported(storage, attempt.instant, {stat.path for stat in reported})
+    remove_unreported(storage, attempt.instant, {path for stat in reported for path in stat.files})
     check_files(storage, attempt, reported)
 
 
@@ -200,6 +200,6 @@ def _remove_unmarked(storage: Storage, layout: Layout, instant: InstantTime, act
         for info in storage.list(partition):
             base, log = parse_base_file_name(info.name), parse_log_file_name(info.name)
             # in version 6 the logs of the slice that a compaction opens are named by it too, but are not its own
-            own = log if action is Action.LOG_COMPACTION else base
+            own = log if action is Action.LOG_COMPACTION or (log is not None and log.cdc) else base
             if own is not None and own.instant == instant:
                 storage.delete(info.path)

@@ -94,7 +94,17 @@ class Publication:
             self._early.check(partition, file_id, logs=True)
         name = str(LogFileName(file_id, base_instant, version, write_token))
         # version 6: a rollback keeps the log file and adds a rollback block, as Java does for APPEND markers
-        return self._permit(partition, name, MarkerType.CREATE if self._config.version >= 8 else MarkerType.APPEND)
+        return self._permit(partition, name, self._log_marker)
+
+    def permit_change_log(self, partition: PartitionPath, file_id: FileId, write_token: str) -> FilePermit:
+        """The same for the change log of a base file whose permit has been given. Its name holds this instant in all
+        table versions."""
+        name = str(LogFileName(file_id, self._instant, 1, write_token, cdc=True))
+        return self._permit(partition, name, self._log_marker)
+
+    @property
+    def _log_marker(self) -> MarkerType:
+        return MarkerType.CREATE if self._config.version >= 8 else MarkerType.APPEND
 
     def publish(self, permit: FilePermit) -> None:
         """Moves a completely written file to its final path if its permit still stands. If the storage cannot rename,
@@ -197,16 +207,17 @@ def check_files(storage: Storage, attempt: Attempt, stats: Sequence[WriteStat]) 
         RolledBackError: one is missing: it was removed with an attempt that was given up.
         CorruptFileError: one has another size. No other attempt uses its name.
     """
-    infos = when_remote(storage, storage.stat, [stat.path for stat in stats])
-    for stat, info in zip(stats, infos, strict=True):
+    files = [file for stat in stats for file in stat.files.items()]
+    infos = when_remote(storage, storage.stat, [path for path, _ in files])
+    for (path, size), info in zip(files, infos, strict=True):
         if info is None:
-            raise superseded(storage, attempt, f"its data file {stat.path} is missing")
-        if info.size != stat.file_size:
+            raise superseded(storage, attempt, f"its data file {path} is missing")
+        if info.size != size:
             raise CorruptFileError(
-                f"Cannot complete the {attempt} of {storage.uri}: its data file {stat.path} has {info.size} bytes, but "
-                f"{stat.file_size} were written; write again",
-                path=stat.path,
+                f"Cannot complete the {attempt} of {storage.uri}: its data file {path} has {info.size} bytes, but "
+                f"{size} were written; write again",
+                path=path,
                 instant=attempt.instant,
-                expected=stat.file_size,
+                expected=size,
                 found=info.size,
             )

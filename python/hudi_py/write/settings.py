@@ -26,6 +26,7 @@ from hudi_py.storage import Storage
 from hudi_py.timeline.table_schema import resolve_table_schema
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.view import FileSystemView
+from hudi_py.write.changes import ChangeLogging
 from hudi_py.write.index import BucketIndex, IndexSettings, check_folder, check_table_index
 from hudi_py.write.index.protocol import BLOOM, BUCKET, GLOBAL_BLOOM, GLOBAL_RECORD_INDEX, GLOBAL_SIMPLE
 from hudi_py.write.placement.assign import MEGABYTE, Packing
@@ -138,6 +139,8 @@ class WriteSettings:
     codec: str = "zstd"
     row_group_bytes: int = 120 * MEGABYTE
     log_block_bytes: int = 256 * MEGABYTE
+    changes: ChangeLogging | None = None
+    """How changes are logged; None: they are not."""
     combine_before_insert: bool = False
     combine_before_upsert: bool = True
     combine_before_delete: bool = True
@@ -225,6 +228,7 @@ def write_settings(
         codec=codec,
         row_group_bytes=options.get(write_config.BLOCK_SIZE),
         log_block_bytes=options.get(write_config.LOG_BLOCK_MAX_SIZE),
+        changes=ChangeLogging.of(config, schema.avro, options.get(write_config.LOG_BLOCK_MAX_SIZE)),
         combine_before_insert=_combines_inserts(options),
         combine_before_upsert=options.get(write_config.COMBINE_BEFORE_UPSERT),
         combine_before_delete=options.get(write_config.COMBINE_BEFORE_DELETE),

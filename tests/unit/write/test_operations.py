@@ -439,7 +439,6 @@ def test_codecs_that_are_not_written_are_refused_first(tmp_path: Path) -> None:
     [
         ("hoodie.populate.meta.fields", "false"),
         ("hoodie.datasource.write.drop.partition.columns", "true"),
-        ("hoodie.table.cdc.enabled", "true"),
         ("hoodie.table.keygenerator.type", "GLOBAL_DELETE"),
         ("hoodie.table.base.file.format", "ORC"),
     ],

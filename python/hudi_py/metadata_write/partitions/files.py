@@ -111,11 +111,10 @@ class FilesIndex(MetadataPartition):
             for stat in change.commit.stats:
                 touched[stat.partition_path] = None
                 of_partition = added.setdefault(stat.partition_path, {})
-                for path, size in ((stat.path, stat.file_size), *(stat.cdc_stats or {}).items()):
-                    if path:
-                        name = path.rpartition("/")[2]
-                        # a file may have several statistics in no particular order; the largest size is the newest
-                        of_partition[name] = max(size, of_partition.get(name, 0))
+                for path, size in stat.files.items():
+                    name = path.rpartition("/")[2]
+                    # a file may have several statistics in no particular order; the largest size is the newest
+                    of_partition[name] = max(size, of_partition.get(name, 0))
         yield _files_records(added, change.deleted)
         if change.commit is not None:
             yield _partition_list(touched, removed=False)

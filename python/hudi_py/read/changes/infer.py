@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import Final
 
 from hudi_py.errors import ConfigError, CorruptFileError, HistoryCleanedError, UnsupportedTableError
+from hudi_py.model.changes import ENABLED, LoggingMode, logging_mode
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.files import BaseFile, FileSlice, LogFile
 from hudi_py.model.names import FileId, PartitionPath, parse_base_file_name, parse_log_file_name
-from hudi_py.read.changes.split import Change, InferenceCase, LoggingMode
+from hudi_py.read.changes.split import Change, InferenceCase
 from hudi_py.read.snapshot import Snapshot
 from hudi_py.timeline.commits import Commit
 from hudi_py.view import FileSystemView, load_view
-
-ENABLED: Final = "hoodie.table.cdc.enabled"
-MODE: Final = "hoodie.table.cdc.supplemental.logging.mode"
 
 _YIELDS_CHANGES = frozenset(
     {
@@ -37,7 +34,7 @@ _YIELDS_CHANGES = frozenset(
 _DELETES = frozenset({"DELETE", "DELETE_PREPPED"})
 
 
-def logging_mode(snapshot: Snapshot) -> LoggingMode:
+def mode_of(snapshot: Snapshot) -> LoggingMode:
     """How the table logs changes.
 
     Raises:
@@ -51,14 +48,7 @@ def logging_mode(snapshot: Snapshot) -> LoggingMode:
             f"{properties.get(ENABLED, 'not set')}; it must be true when the table is created); run an incremental "
             "query in the format latest_state instead"
         )
-    stored = properties.get(MODE, "").strip() or LoggingMode.DATA_BEFORE_AFTER.value
-    try:
-        return LoggingMode(stored.upper())
-    except ValueError:
-        known = ", ".join(mode.value.lower() for mode in LoggingMode)
-        raise UnsupportedTableError(
-            f"Cannot read the changes of the table at {uri}: it has {MODE}={stored}; supported are {known}"
-        ) from None
+    return logging_mode(snapshot.config, f"read the changes of the table at {uri}")
 
 
 class Inference:
@@ -66,7 +56,7 @@ class Inference:
 
     def __init__(self, snapshot: Snapshot, partitions: Collection[str] | None) -> None:
         """`partitions`: paths of the partitions to include; None: all."""
-        self.mode = logging_mode(snapshot)
+        self.mode = mode_of(snapshot)
         self.touched: set[PartitionPath] = set()
         self._snapshot = snapshot
         self._uri = snapshot.storage.uri
@@ -136,8 +126,10 @@ class Inference:
         if deletes and not stat.num_writes and stat.num_deletes:
             before = self._base_file_before(commit, partition, stat)
             return Change(commit.time, InferenceCase.BASE_FILE_DELETE, before=before)
-        if not stat.num_updates and stat.num_writes == stat.num_inserts:
-            return Change(commit.time, InferenceCase.BASE_FILE_INSERT, after=after)
+        whole = stat.num_writes == stat.num_inserts
+        # an insert of Apache Hudi that fills a small file does not log its rows, and its own queries then fail
+        if not stat.num_updates and (whole or (not stat.num_deletes and self._snapshot.config.populates_meta_fields)):
+            return Change(commit.time, InferenceCase.BASE_FILE_INSERT, after=after, own_rows=not whole)
         raise UnsupportedTableError(
             f"Cannot read the changes of {self._uri} at instant {commit.time}: it rewrote base file {stat.path} "
             f"({stat.num_updates} rows updated, {stat.num_deletes} deleted) without a change log, so {ENABLED} was not "

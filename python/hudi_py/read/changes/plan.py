@@ -13,7 +13,7 @@ from hudi_py.errors import ConfigError, HistoryCleanedError, UnsupportedTableErr
 from hudi_py.merge import merge_settings
 from hudi_py.model.instant import CommitTimes
 from hudi_py.model.names import FileId, PartitionPath
-from hudi_py.read.changes.infer import Inference, logging_mode
+from hudi_py.read.changes.infer import Inference, mode_of
 from hudi_py.read.changes.split import CHANGE_SCHEMA, Change, ChangeSource, ChangeSplit, InferenceCase
 from hudi_py.read.filter import parse_filter
 from hudi_py.read.plan import Plan, check_columns, check_known
@@ -58,7 +58,7 @@ def change_range(snapshot: Snapshot, request: ScanRequest) -> ChangeRange:
             f"keys={sorted(request.keys)[:3]} cannot be used with query type 'cdc'; filter its columns "
             f"{', '.join(CHANGE_SCHEMA.names)}"
         )
-    logging_mode(snapshot)
+    mode_of(snapshot)
     if begin is None:
         raise ConfigError(
             f"A query for the changes of the table at {snapshot.storage.uri} needs a begin: set "
@@ -170,4 +170,4 @@ def _source(
         memory=request.memory,
         read_damaged=request.read_damaged,
     )
-    return ChangeSource(rows, logging_mode(snapshot), json.dumps({**record, "fields": own}))
+    return ChangeSource(rows, mode_of(snapshot), json.dumps({**record, "fields": own}))

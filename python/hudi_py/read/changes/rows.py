@@ -16,37 +16,17 @@ from hudi_py.formats.arrays import combined, true_where
 from hudi_py.formats.avro import AvroSchema, arrow_type, decode_log_batches
 from hudi_py.formats.log import BlockType, HeaderKey, LogBlock, read_blocks, read_content
 from hudi_py.merge import LogRecords, load_log, merge_with_base, scan_log
+from hudi_py.model.changes import AFTER, BEFORE, DELETE, INSERT, KEY, OP, TS_MS, UPDATE, LoggingMode
 from hudi_py.model.files import BaseFile
 from hudi_py.read.base_file import read_base
 from hudi_py.read.changes.images import ROWS, Images, images_of, small_batches
 from hudi_py.read.changes.record_text import record_text, stored_types
 from hudi_py.read.changes.row_text import row_text
-from hudi_py.read.changes.split import (
-    AFTER,
-    BEFORE,
-    CHANGE_SCHEMA,
-    DELETE,
-    INSERT,
-    OP,
-    UPDATE,
-    Change,
-    ChangeSource,
-    ChangeSplit,
-    InferenceCase,
-    LoggingMode,
-)
+from hudi_py.read.changes.split import CHANGE_SCHEMA, Change, ChangeSource, ChangeSplit, InferenceCase
 from hudi_py.read.slice import slice_rows
 from hudi_py.read.split import ReadSpec, split_of
-from hudi_py.schema import conform_array
+from hudi_py.schema import COMMIT_TIME, conform_array
 from hudi_py.storage import Storage
-
-_KEY = "record_key"
-_LOGGED = {
-    LoggingMode.OP_KEY_ONLY: (),
-    LoggingMode.DATA_BEFORE: (BEFORE,),
-    LoggingMode.DATA_BEFORE_AFTER: (BEFORE, AFTER),
-}
-"""The images that change logs contain."""
 
 
 def change_rows(storage: Storage, split: ChangeSplit) -> Iterator[pa.RecordBatch]:
@@ -79,8 +59,11 @@ def _of_inserted_file(
     storage: Storage, source: ChangeSource, change: Change, wanted: Collection[str]
 ) -> Iterator[pa.RecordBatch]:
     assert change.after is not None
-    spec = source.rows if AFTER in wanted else replace(source.rows, columns=())
+    columns = source.rows.columns if AFTER in wanted else (COMMIT_TIME,) if change.own_rows else ()
+    spec = replace(source.rows, columns=columns)
     for batch in _base_rows(storage, spec, change.after):
+        if change.own_rows:
+            batch = batch.filter(pc.equal(batch.column(COMMIT_TIME), change.instant))
         for part in small_batches(batch):
             yield _changes(change, part.num_rows, INSERT, after=row_text(part))
 
@@ -171,10 +154,9 @@ _READERS: Mapping[InferenceCase, _Reader] = {
 
 def _logged(storage: Storage, source: ChangeSource, change: Change) -> Iterator[pa.RecordBatch]:
     """The records of change logs: `op`, the record key unless they hold both images, and the images as structs."""
-    images = _LOGGED[source.mode]
-    names = (OP, *images) if source.mode is LoggingMode.DATA_BEFORE_AFTER else (OP, _KEY, *images)
+    names = [name for name in source.mode.columns if name != TS_MS]
     kind = arrow_type(stored_types(json.loads(source.record)))
-    types = {OP: pa.string(), _KEY: pa.string(), BEFORE: kind, AFTER: kind}
+    types = {OP: pa.string(), KEY: pa.string(), BEFORE: kind, AFTER: kind}
     for log in change.logs:
         for block in read_blocks(storage, log.path, log.size):
             if block.type is BlockType.CORRUPT and not source.rows.read_damaged:  # the size is what its commit recorded
@@ -196,7 +178,7 @@ def _logged(storage: Storage, source: ChangeSource, change: Change) -> Iterator[
                 columns = [
                     conform_array(batch.column(name), types[name], path=name, context=block.path) for name in names
                 ]
-                yield from small_batches(pa.RecordBatch.from_arrays(columns, names=list(names)))
+                yield from small_batches(pa.RecordBatch.from_arrays(columns, names=names))
 
 
 def _block_schema(block: LogBlock) -> AvroSchema:
@@ -212,7 +194,7 @@ def _looked_up(
 ) -> Images:
     """The images of logged keys in a base file, except those of the operation `without`."""
     assert base is not None
-    keys = [batch.filter(pc.not_equal(batch.column(OP), without)).column(_KEY) for batch in batches]
+    keys = [batch.filter(pc.not_equal(batch.column(OP), without)).column(KEY) for batch in batches]
     return images_of(_base_rows(storage, spec, base), spec.table_schema, combined(pa.chunked_array(keys, pa.string())))
 
 
@@ -221,10 +203,10 @@ def _found(images: Images | None, batch: pa.RecordBatch, without: str, change: C
     if images is None:
         return pa.nulls(batch.num_rows, pa.string())
     needed = pc.not_equal(batch.column(OP), without)
-    texts = pc.if_else(needed, images.at(batch.column(_KEY)), pa.scalar(None, pa.string()))
+    texts = pc.if_else(needed, images.at(batch.column(KEY)), pa.scalar(None, pa.string()))
     missing = pc.and_(needed, texts.is_null())
     if pc.any(missing).as_py():
-        key = batch.column(_KEY).filter(missing)[0].as_py()
+        key = batch.column(KEY).filter(missing)[0].as_py()
         raise CorruptFileError(
             f"Cannot read the changes at instant {change.instant}: record key {key!r} of change log "
             f"{change.logs[0].path} is not in the base file"

@@ -8,29 +8,13 @@ from typing import Final
 
 import pyarrow as pa
 
+from hudi_py.model.changes import AFTER, BEFORE, OP, TS_MS, LoggingMode
 from hudi_py.model.files import BaseFile, FileSlice, LogFile
 from hudi_py.read.split import ReadSpec, Split
-
-OP: Final = "op"
-TS_MS: Final = "ts_ms"
-BEFORE: Final = "before"
-AFTER: Final = "after"
 
 CHANGE_SCHEMA: Final = pa.schema([(name, pa.string()) for name in (OP, TS_MS, BEFORE, AFTER)])
 """`op`: `i`, `u` or `d`. `ts_ms`: requested time of the commit. `before`, `after`: the row as JSON; null, or the text
 `null`, where there is none (`HoodieCDCFileIndex.FULL_CDC_SPARK_SCHEMA`, 1.2.0)."""
-
-INSERT: Final = "i"
-UPDATE: Final = "u"
-DELETE: Final = "d"
-
-
-class LoggingMode(Enum):
-    """`hoodie.table.cdc.supplemental.logging.mode`: what a change log holds besides the kind of change."""
-
-    OP_KEY_ONLY = "OP_KEY_ONLY"
-    DATA_BEFORE = "DATA_BEFORE"
-    DATA_BEFORE_AFTER = "DATA_BEFORE_AFTER"
 
 
 class InferenceCase(Enum):
@@ -39,7 +23,7 @@ class InferenceCase(Enum):
     AS_IS = "AS_IS"
     """In change logs; images that these lack are looked up in the base files before and after."""
     BASE_FILE_INSERT = "BASE_FILE_INSERT"
-    """Every row of a base file is new."""
+    """Rows of a base file are new: all, or with `Change.own_rows` those that its commit wrote."""
     BASE_FILE_DELETE = "BASE_FILE_DELETE"
     """Every row of the previous base file was deleted."""
     LOG_FILE = "LOG_FILE"
@@ -61,6 +45,8 @@ class Change:
     """Log blocks of later instants do not belong to `before`."""
     after: BaseFile | None = None
     """The base file that the commit wrote, where its rows are needed."""
+    own_rows: bool = False
+    """Only rows of `after` with the commit's own time count: the commit added rows to a file without logging them."""
     logs: tuple[LogFile, ...] = ()
     """Change logs, or the log files that the commit wrote."""
 

@@ -6,6 +6,7 @@ import secrets
 import time
 
 from hudi_py.errors import CorruptFileError, HistoryCleanedError
+from hudi_py.merge.base import Watch
 from hudi_py.model.commit import NO_PREVIOUS_COMMIT, WriteStat
 from hudi_py.model.files import BaseFile, FileSlice, LogFile
 from hudi_py.model.names import FileId, PartitionPath, join_path, parse_base_file_name, parse_log_file_name
@@ -15,6 +16,7 @@ from hudi_py.services.context import ServiceContext
 from hudi_py.storage import Storage
 from hudi_py.timeline.plans import CompactionOperation
 from hudi_py.transaction.publication import FilePermit
+from hudi_py.write.changes import change_log
 
 _STAGE = 1
 
@@ -59,10 +61,16 @@ def compact_slice(context: ServiceContext, planned: CompactionSlice, rewrite: Re
     started = time.monotonic()
     whole = slice_of(context.storage, planned.operation)
     base = whole.base_file
-    permit = planned.participation.publication.permit_base_file(
-        whole.partition, whole.file_id, write_token(planned.number), merges=base is not None, extension=extension
+    publication, token, settings = planned.participation.publication, write_token(planned.number), planned.work.settings
+    permit = publication.permit_base_file(
+        whole.partition, whole.file_id, token, merges=base is not None, extension=extension
     )
-    done = publish_rewritten(context, planned, rewrite, whole, permit)
+    logging = None if settings is None else settings.changes
+    with change_log(publication, logging, planned.work.instant, whole.partition, whole.file_id, token) as changes:
+        done = publish_rewritten(
+            context, planned, rewrite, whole, permit, watch=None if changes is None else changes.add
+        )
+        cdc_stats = None if changes is None else changes.finish()
     return WriteStat(
         file_id=whole.file_id,
         path=permit.path,
@@ -75,6 +83,7 @@ def compact_slice(context: ServiceContext, planned: CompactionSlice, rewrite: Re
         total_write_bytes=done.size,
         file_size=done.size,
         prev_base_file=str(base.name) if base is not None else None,
+        cdc_stats=cdc_stats,
         upsert_time_ms=int((time.monotonic() - started) * 1000),
         compacted=done.logs,
     )
@@ -92,9 +101,15 @@ def _size(storage: Storage, path: str) -> int:
 
 
 def publish_rewritten(
-    context: ServiceContext, planned: CompactionSlice, rewrite: Rewrite, whole: FileSlice, permit: FilePermit
+    context: ServiceContext,
+    planned: CompactionSlice,
+    rewrite: Rewrite,
+    whole: FileSlice,
+    permit: FilePermit,
+    *,
+    watch: Watch | None = None,
 ) -> Rewritten:
-    """Writes the new file of a slice to the path of the permit, and publishes it.
+    """Writes the new file of a slice to the path of the permit, and publishes it. `watch`: see `RewriteTask`.
 
     Raises:
         HistoryCleanedError: a file of the plan is missing.
@@ -102,7 +117,7 @@ def publish_rewritten(
     storage, work = context.storage, planned.work
     name = permit.path.rpartition("/")[2]
     task = RewriteTask(
-        storage, work.attempt.config, context.options, work.instant, whole, permit.temp_path, name, work.settings
+        storage, work.attempt.config, context.options, work.instant, whole, permit.temp_path, name, work.settings, watch
     )
     try:
         with planned.participation.publication.publishing(permit):

@@ -17,7 +17,7 @@ from hudi_py.errors import UnsupportedTableError
 from hudi_py.formats.bloom import BloomConfig
 from hudi_py.formats.parquet_writer import BaseFileWriter
 from hudi_py.merge import CommittedInstants, LogMemory, MergeSettings, merge_settings
-from hudi_py.merge.base import MergeCounts
+from hudi_py.merge.base import MergeCounts, Watch
 from hudi_py.model.commit import CompactedLogs
 from hudi_py.model.files import FileSlice
 from hudi_py.model.instant import InstantTime
@@ -34,12 +34,12 @@ from hudi_py.timeline.table_schema import (
     resolve_table_schema,
 )
 from hudi_py.timeline.timeline import Timeline
+from hudi_py.write.changes import ChangeLogging
 from hudi_py.write.settings import base_file_codec, bloom_config
 from hudi_py.write.table.support import check_types
 
 _REFUSED_PROPERTIES = {
     "hoodie.datasource.write.drop.partition.columns": ("true", "files without partition columns"),
-    "hoodie.table.cdc.enabled": ("true", "change data capture files"),
     "hoodie.partition.metafile.use.base.format": ("true", "partition metafiles in the base file format"),
 }
 
@@ -62,6 +62,8 @@ class RewriteSettings:
     codec: str
     row_group_bytes: int
     memory: LogMemory
+    changes: ChangeLogging | None
+    """How changes are logged; None: they are not."""
 
     @classmethod
     def of(
@@ -113,6 +115,7 @@ class RewriteSettings:
             codec=base_file_codec(options),
             row_group_bytes=options.get(write_config.BLOCK_SIZE),
             memory=replace(memory, limit=max(memory.limit // threads, 1)),
+            changes=ChangeLogging.of(config, table.avro, options.get(write_config.LOG_BLOCK_MAX_SIZE)),
         )
 
 
@@ -132,6 +135,8 @@ class RewriteTask:
     """Its name once it is published."""
     settings: RewriteSettings | None
     """None if the service has its own `rewrite`."""
+    watch: Watch | None = None
+    """Told of each change that the logs make to the base file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +210,9 @@ def rewrite_slice(task: RewriteTask) -> Rewritten:
     at = settings.schema.get_field_index(FILE_NAME)
     name = pa.scalar(task.file_name, pa.string())
     with writer:
-        for batch in read_slice(task.storage, task.slice.base_file, task.slice.log_files, spec, counts=counts):
+        for batch in read_slice(
+            task.storage, task.slice.base_file, task.slice.log_files, spec, counts=counts, watch=task.watch
+        ):
             if at >= 0:
                 batch = batch.set_column(at, settings.schema.field(at), pa.repeat(name, batch.num_rows))
             writer.write(batch)

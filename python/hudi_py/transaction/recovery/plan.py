@@ -114,7 +114,8 @@ def _listed(
             owner = _owner(info.name)
             if owner is None:
                 continue
-            is_log = parse_log_file_name(info.name) is not None
+            log = parse_log_file_name(info.name)
+            is_log = log is not None and not log.cdc
             if owner[1] == instant.time:
                 if logs or not is_log:
                     yield _deletion(storage, partition, info.path)

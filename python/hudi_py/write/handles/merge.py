@@ -8,7 +8,7 @@ with the stored ones under the table's merge mode, and new rows follow at the en
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -20,10 +20,12 @@ from hudi_py.file_stats.sidecar import Sidecar
 from hudi_py.formats.arrays import combined
 from hudi_py.formats.parquet import iter_base_batches
 from hudi_py.merge import LogRecords, Versions, Winners, find_winners, merge_with_base
+from hudi_py.merge.base import Watch
 from hudi_py.merge.reduce import row_versions
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.files import FileSlice
 from hudi_py.schema import FILE_NAME, META_FIELDS, RECORD_KEY, conform
+from hudi_py.write.changes import change_log
 from hudi_py.write.context import WriteContext
 from hudi_py.write.handles.base import BaseFileHandle
 
@@ -98,14 +100,25 @@ def merge_base_file(
         raise ValueError(f"file group {slice_.file_id} has no base file to merge with")
     counts = MergeCounts()
     added = 0
-    with BaseFileHandle(context, slice_.partition, slice_.file_id, previous=base) as handle:
+    with (
+        BaseFileHandle(context, slice_.partition, slice_.file_id, previous=base) as handle,
+        change_log(
+            context.transaction.publication,
+            context.settings.changes,
+            context.transaction.instant,
+            slice_.partition,
+            slice_.file_id,
+            str(context.task),
+        ) as changes,
+    ):
         old = _old_rows(context, base.path, handle.name, counts)
         watched = None
         if updates is not None and (handle.sidecar is not None or not keys_tagged):
             watched = _Watched(updates, only_deletes=keys_tagged or handle.sidecar is None)
         if watched is not None:
             old = watched.before(old)
-        for batch in old if updates is None else _merged(context, handle, old, updates, counts):
+        watch = None if changes is None else changes.add
+        for batch in old if updates is None else _merged(context, handle, old, updates, counts, watch):
             handle.write(batch)
             if watched is not None:
                 watched.after(batch)
@@ -115,11 +128,14 @@ def merge_base_file(
             watched.add_to(handle.sidecar)
         for batch in inserts:
             handle.write_new(batch)
+            if changes is not None:
+                changes.add(None, batch)
             added += batch.num_rows
         replaced = counts.base - counts.kept
         deleted = watched.num_deleted if watched is not None and not keys_tagged else replaced - counts.won
         changed = replaced - deleted
-        return handle.finish(inserts=added + counts.won - changed, updates=changed, deletes=deleted)
+        stat = handle.finish(inserts=added + counts.won - changed, updates=changed, deletes=deleted)
+        return stat if changes is None else replace(stat, cdc_stats=changes.finish())
 
 
 class _Watched:
@@ -157,7 +173,12 @@ class _Watched:
 
 
 def _merged(
-    context: WriteContext, handle: BaseFileHandle, old: Iterator[pa.RecordBatch], updates: Updates, counts: MergeCounts
+    context: WriteContext,
+    handle: BaseFileHandle,
+    old: Iterator[pa.RecordBatch],
+    updates: Updates,
+    counts: MergeCounts,
+    watch: Watch | None,
 ) -> Iterator[pa.RecordBatch]:
     ended = False
 
@@ -170,7 +191,7 @@ def _merged(
     rows = pa.Table.from_batches(stamped, context.file_schema).combine_chunks()
     log = LogRecords(updates.winners, rows, updates.slots)
     # batches after the end of the old file are incoming rows
-    for batch in merge_with_base(until_end(), log, context.settings.merge):
+    for batch in merge_with_base(until_end(), log, context.settings.merge, watch=watch):
         if ended:
             counts.won += batch.num_rows
         else:

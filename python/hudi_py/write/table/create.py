@@ -16,6 +16,7 @@ from hudi_py.config import table as table_config
 from hudi_py.config.option import Option
 from hudi_py.errors import ConfigError, UnsupportedTableError
 from hudi_py.merge.settings import COMMIT_TIME, COMMIT_TIME_STRATEGY, EVENT_TIME, EVENT_TIME_STRATEGY
+from hudi_py.model.changes import ENABLED, MODE, LoggingMode
 from hudi_py.model.properties import SLASHED_DATES, TableConfig
 from hudi_py.storage import Storage
 from hudi_py.timeline.properties import check_writable, create_table_config, load_table_config
@@ -33,6 +34,8 @@ SUPPORTED_VERSIONS = (6, 8, 9)
 DEFAULT_VERSION = 9
 
 T = TypeVar("T")
+
+_FULL = LoggingMode.DATA_BEFORE_AFTER.value
 
 _STRATEGIES = {EVENT_TIME: EVENT_TIME_STRATEGY, COMMIT_TIME: COMMIT_TIME_STRATEGY}
 _MODE_OF_STRATEGY = {strategy: mode for mode, strategy in _STRATEGIES.items()}
@@ -79,6 +82,10 @@ class TableSpec:
     """Options `hoodie.keygen.timebased.*`, by their newer names."""
     timezone: str | None = None
     """`LOCAL` (default) or `UTC`."""
+    logs_changes: bool | None = None
+    """Change data capture; default: no."""
+    logging_mode: str | None = None
+    """What it logs; default: `DATA_BEFORE_AFTER`."""
     base_file_format: str | None = None
     create_schema: str | None = None
     """Avro JSON without meta columns."""
@@ -110,6 +117,8 @@ def table_spec(options: Options) -> TableSpec:
         slashed_dates=given(table_config.SLASHED_DATES),
         dates=key_options(options).dates,
         timezone=given(table_config.TIMEZONE),
+        logs_changes=given(table_config.CDC_ENABLED),
+        logging_mode=given(table_config.CDC_MODE),
         base_file_format=given(table_config.BASE_FILE_FORMAT),
     )
 
@@ -167,7 +176,7 @@ def table_properties(spec: TableSpec) -> dict[str, str]:
         "hoodie.table.partition.fields": ",".join(partitions if version < 8 else spec.partition_fields or ()),
         "hoodie.table.base.file.format": base_format,
         "hoodie.table.timeline.timezone": timezone,
-        "hoodie.table.cdc.enabled": "false",
+        ENABLED: _flag(bool(spec.logs_changes)),
         "hoodie.populate.meta.fields": "true",
         "hoodie.datasource.write.hive_style_partitioning": _flag(hive_style),
         "hoodie.datasource.write.partitionpath.urlencode": _flag(bool(spec.url_encoded)),
@@ -181,6 +190,8 @@ def table_properties(spec: TableSpec) -> dict[str, str]:
         properties[SLASHED_DATES] = "true"
     if keygen is KeyGeneratorType.TIMESTAMP:  # of CUSTOM key generators, Apache Hudi does not store them
         properties |= spec.dates
+    if spec.logs_changes:
+        properties[MODE] = _choice(MODE, spec.logging_mode or _FULL, tuple(mode.value for mode in LoggingMode))
     if spec.database:
         properties["hoodie.database.name"] = spec.database
     if spec.create_schema:
@@ -283,6 +294,9 @@ def check_spec(config: TableConfig, spec: TableSpec) -> None:
         if stored is not None and stored != text:  # letters of patterns differ by case
             found.append(f"{key}: asked for {text}, the table has {stored}")
     compare("hoodie.table.timeline.timezone", spec.timezone and spec.timezone.upper(), config.timezone)
+    compare(ENABLED, spec.logs_changes, config.cdc_enabled)
+    if config.cdc_enabled:
+        compare(MODE, spec.logging_mode, config.properties.get(MODE) or _FULL)
     if found:
         raise ConfigError(
             f"Cannot write to the table {config.name!r} with options that contradict it: {'; '.join(found)}; "

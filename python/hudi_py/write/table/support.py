@@ -6,6 +6,7 @@ from typing import Any
 
 from hudi_py.errors import ConfigError, UnsupportedTableError, first_line
 from hudi_py.merge import written_merge_settings
+from hudi_py.model.changes import logging_mode
 from hudi_py.model.properties import TableConfig
 from hudi_py.timeline.properties import check_writable as check_version_writable
 from hudi_py.write.rows.keygen import key_generator, parse_keygen
@@ -14,7 +15,6 @@ _READ_ONLY_TYPES = frozenset({"variant", "vector"})
 _REFUSED_PROPERTIES = {
     "hoodie.populate.meta.fields": ("false", "rows without meta columns"),
     "hoodie.datasource.write.drop.partition.columns": ("true", "files without partition columns"),
-    "hoodie.table.cdc.enabled": ("true", "change data capture files"),
     "hoodie.partition.metafile.use.base.format": ("true", "partition metafiles in the base file format"),
     "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled": ("true", "timestamps in keys as text"),
 }
@@ -27,6 +27,8 @@ def check_writable(config: TableConfig) -> None:
         UnsupportedTableError: names the property.
     """
     check_version_writable(config)
+    if config.cdc_enabled:
+        logging_mode(config, f"write to the table '{config.name}'")
     for key, (value, what) in _REFUSED_PROPERTIES.items():
         if config.properties.get(key, "").strip().lower() == value:
             raise UnsupportedTableError(

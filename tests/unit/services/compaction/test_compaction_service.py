@@ -36,6 +36,7 @@ from hudi_py.services.recovery.rollback import rollback
 from hudi_py.storage import LocalStorage, MemoryStorage, Storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.metadata import read_commit_metadata
+from hudi_py.timeline.properties import update_table_config
 from hudi_py.transaction.owner.heartbeat import now_ms
 from hudi_py.transaction.owner.identity import end_work
 from hudi_py.transaction.recovery import failed_writes as recovery
@@ -492,5 +493,6 @@ def test_a_log_that_was_cut_is_not_compacted(tmp_path: Path) -> None:
 
 def test_what_would_be_lost_is_refused_by_name(tmp_path: Path) -> None:
     path = tables.load()["v9_mor_cdc_op_key"].extract(tmp_path)
-    with pytest.raises(UnsupportedTableError, match=r"hoodie\.table\.cdc\.enabled=true"):
+    update_table_config(LocalStorage(str(path)), {"hoodie.datasource.write.drop.partition.columns": "true"})
+    with pytest.raises(UnsupportedTableError, match=r"hoodie\.datasource\.write\.drop\.partition\.columns=true"):
         ALWAYS.schedule(ServiceContext.of(LocalStorage(str(path)), Options.resolve({}), None))
