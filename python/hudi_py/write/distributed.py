@@ -320,10 +320,8 @@ def _commit_rows(
         combining = settings.combine_before_insert or write.combine
         some = replace(settings, combine_before_insert=combining, memory_bytes=TASK_MEMORY)
         within = WriteContext(transaction, some, task=task)
-        stats = [
-            *stats,
-            *write_in_parts(within, write.operation, pa.schema(map(write.incoming.field, key_columns(write))), rows),
-        ]
+        incoming = pa.schema(map(write.incoming.field, key_columns(write)))
+        stats = [*stats, *write_in_parts(within, write.operation, incoming, rows)]
     elif write.combine:
         left = _one_row_per_key(context, left)
     result = run_operation(context, left, write.operation)
