@@ -86,10 +86,14 @@ def write_table(
     """
     activate(df.sparkSession)
     given = {str(key): value for key, value in (options or {}).items()}
-    with raised_here():
-        first = _plan(df, path, operation, given)
-        plans = itertools.chain([first], iter(lambda: _plan(df, path, operation, given), None))
-        result, retries = redo_on_conflict(lambda: _Write(df, path, next(plans), given).run(), first["retries"])
+    first = _plan(df, path, operation, given)
+    plans = itertools.chain([first], iter(lambda: _plan(df, path, operation, given), None))
+
+    def attempt() -> WriteResult:
+        with raised_here():
+            return _Write(df, path, next(plans), given).run()
+
+    result, retries = redo_on_conflict(attempt, first["retries"])
     return replace(result, retries=result.retries + retries)
 
 
@@ -101,7 +105,8 @@ def _plan(df: DataFrame, path: str, operation: str, options: Mapping[str, Any]) 
     reader = reader.option(spark_config.VIEW.key, "write").option(
         spark_config.WRITE_REQUEST.key, json.dumps(request, default=str)
     )
-    return reader.load(path).collect()[0]
+    with raised_here():
+        return reader.load(path).collect()[0]
 
 
 class _Write:
