@@ -11,6 +11,7 @@ import itertools
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import pyarrow as pa
 
@@ -20,8 +21,7 @@ from hudi_py.errors import ConfigError, ConflictError, HudiError, LockError
 from hudi_py.formats.parquet import iter_base_batches
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.names import PartitionPath
-from hudi_py.storage import Storage, open_storage, with_durability
-from hudi_py.transaction.action import CommitResult
+from hudi_py.storage import open_storage, with_durability
 from hudi_py.transaction.conflicts import conflict_policy
 from hudi_py.transaction.handle import TransactionHandle
 from hudi_py.transaction.locks.in_process import check_many_processes
@@ -38,23 +38,29 @@ from hudi_py.write.operations import relied_on, run_operation
 from hudi_py.write.operations.bulk_insert import write_new_file_groups
 from hudi_py.write.operations.overwrite import replaced_by
 from hudi_py.write.operations.tagging import held_rows
-from hudi_py.write.result import committed_write, log_schema_changes
+from hudi_py.write.result import WriteResult, committed_write, log_schema_changes, result_of
 from hudi_py.write.retry import CONFLICTS, redo_on_conflict
+from hudi_py.write.routing import write_in_parts, write_routed
 from hudi_py.write.rows import one_row_per_key, split_by_partition
 from hudi_py.write.rows.input import normalise_batch, normalise_schema
 from hudi_py.write.settings import Operation, WriteSettings, effective_operation, operation_on, write_settings
+from hudi_py.write.staging import Stage, StagedFile, staged_rows
 from hudi_py.write.stream import Batch, OncePerBatch, last_archived_batch, last_batch
 
 __all__ = [
     "DistributedWrite",
     "TaskId",
     "TaskResult",
+    "WriteResult",
     "abort_stream",
     "abort_write",
     "commit_write",
     "for_batch",
+    "key_columns",
+    "nothing_written",
     "plan_batch",
     "plan_write",
+    "redo_on_conflict",
     "run_task",
 ]
 
@@ -82,6 +88,7 @@ class DistributedWrite:
     combine: bool
     """For an overwrite by the rows of an upsert: whether to keep one row per key."""
     max_staged_bytes: int
+    """Staged rows beyond this are merged part by part."""
     allow_empty: bool
     extra: tuple[tuple[str, str], ...]
     """For the commit's extra metadata."""
@@ -93,6 +100,9 @@ class DistributedWrite:
     """The identifier of the streaming query that writes a batch."""
     last: Batch | None = None
     """Its last batch that was in the table when the write was planned."""
+    arrival: str = "any"
+    """How rows come to tasks: in no order (`any`), by ranges of their keys (`ranges`), by partition (`partitions`), or
+    by file group with the columns of `write.routing` (`groups`)."""
     storage_options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     @property
@@ -107,14 +117,6 @@ class DistributedWrite:
 
     def attach(self) -> WriteTransaction:
         return WriteTransaction.attach(self.handle, dict(self.storage_options) or None)
-
-
-@dataclass(frozen=True, slots=True)
-class StagedFile:
-    """Rows that a task staged for the commit: an Arrow IPC stream, by its path relative to the table's base path."""
-
-    path: str
-    num_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,54 +233,57 @@ def run_task(write: DistributedWrite, task: TaskId, batches: Iterable[pa.RecordB
     """Write or stage the rows of one task attempt. `task` must be unique to the attempt.
 
     Raises:
-        SchemaMismatchError, ConfigError: the rows do not fit the table, or more was staged than the option allows.
+        SchemaMismatchError, ConfigError: the rows do not fit the table.
         RolledBackError, ConflictError: the write has been rolled back or completed.
     """
     with write.attach() as transaction:
         settings = replace(write.settings, threads=1, memory_bytes=TASK_MEMORY)
         context = WriteContext(transaction, settings, task=task)
         rows = (normalise_batch(_selected(batch, write.incoming), write.incoming) for batch in batches)
-        stage = _Stage(write, transaction, task)
+        stage = Stage(transaction.storage, f"{transaction.staging}/{task}.arrow")
         try:
+            if write.arrival == "groups":
+                return TaskResult(tuple(write_routed(context, write.operation, write.incoming, batches)), None)
             if write.stages_all:
                 for batch in _key_columns(write, rows):
                     stage.add(batch)
                 stats: list[WriteStat] = []
             else:
-                stats = write_new_file_groups(context, _large_partitions(context, rows, stage))
+                # rows that come in order are not brought together with those of other tasks
+                parts = _large_partitions(context, rows, stage) if write.arrival == "any" else rows
+                stats = write_new_file_groups(context, parts)
             return TaskResult(tuple(stats), stage.close())
         except BaseException:  # nothing staged may remain, even after an interrupt
             stage.abandon()
             raise
 
 
-def commit_write(write: DistributedWrite, results: Sequence[TaskResult]) -> CommitResult | None:
-    """Write the staged rows and publish the write. None: there was nothing to write, and empty commits are off.
+def commit_write(write: DistributedWrite, results: Sequence[TaskResult]) -> WriteResult:
+    """Write the staged rows and publish the write.
 
     Raises:
         BatchCommittedError: the batch (`for_batch`) was committed meanwhile.
-        ConfigError: more was staged than the option allows; nothing was published.
         HudiError: as `WriteTransaction.commit`; call `abort_write`.
     """
     transaction = write.attach()
     staged = [result.staged for result in results if result.staged is not None]
-    _check_volume(write, sum(file.num_bytes for file in staged))
     stats = [stat for result in results for stat in result.stats]
     if not write.allow_empty and not stats and not staged and write.settings.deleted_partitions is None:
         transaction.abort()
-        return None
+        return nothing_written(write)
+    _check_groups(write, results)
     optimistic = transaction.handle.settings.optimistic is not None
+    in_parts = _is_large(write, sum(file.num_bytes for file in staged))
     with transaction:  # its heartbeat keeps the staged rows
         attempts = itertools.count()
 
-        def attempt() -> tuple[CommitResult, Committed]:
+        def attempt() -> tuple[WriteResult, Committed]:
             number = next(attempts)
             task = TaskId(task=len(results), stage=0, attempt=number)
             if number and optimistic:
-                return _commit_again(write, transaction, task, staged, stats)
-            return _commit_rows(
-                write, transaction, write.settings, task, _staged_rows(transaction.storage, staged), stats
-            )
+                return _commit_again(write, transaction, task, staged, stats, in_parts=in_parts)
+            rows = partial(staged_rows, transaction.storage, staged)
+            return _commit_rows(write, transaction, write.settings, task, rows, stats, in_parts=in_parts)
 
         retries, causes, pause_s = transaction.handle.settings.conflict_retries, CONFLICTS, None
         if write.stream is not None:
@@ -289,14 +294,15 @@ def commit_write(write: DistributedWrite, results: Sequence[TaskResult]) -> Comm
             write.max_staged_bytes
         ):
             retries = 0  # more than one process is to write
-        (done, committed), _ = redo_on_conflict(attempt, retries, causes=causes, first_pause_s=pause_s)
+        if write.arrival == "groups":
+            retries = 0  # rows were routed by what the write saw
+        (done, committed), retried = redo_on_conflict(attempt, retries, causes=causes, first_pause_s=pause_s)
         if done.instant != transaction.instant:
             try:
                 transaction.abort()
             except (HudiError, OSError) as error:  # the rows are committed: an error would have the caller write again
                 _log.warning("the replaced write %s is rolled back by the next write: %s", transaction.instant, error)
-    run_after(write.after, transaction.session, committed)
-    return done
+    return replace(done, retries=retried, services=run_after(write.after, transaction.session, committed))
 
 
 def _commit_rows(
@@ -304,14 +310,23 @@ def _commit_rows(
     transaction: WriteTransaction,
     settings: WriteSettings,
     task: TaskId,
-    rows: Iterator[pa.RecordBatch],
+    rows: Callable[[], Iterator[pa.RecordBatch]],
     stats: Sequence[WriteStat],
-) -> tuple[CommitResult, Committed]:
-    """Writes the rows and commits them with the files that tasks have written."""
+    *,
+    in_parts: bool,
+) -> tuple[WriteResult, Committed]:
+    """Writes the rows and commits them with the files that tasks have written. `in_parts`: in bounded memory."""
     context = WriteContext(transaction, settings, task=task)
-    if write.combine:
-        rows = _one_row_per_key(context, rows)
-    result = run_operation(context, rows, write.operation)
+    left = iter(()) if in_parts else rows()
+    if in_parts:
+        combining = settings.combine_before_insert or write.combine
+        some = replace(settings, combine_before_insert=combining, memory_bytes=TASK_MEMORY)
+        within = WriteContext(transaction, some, task=task)
+        incoming = pa.schema(map(write.incoming.field, key_columns(write)))
+        stats = [*stats, *write_in_parts(within, write.operation, incoming, rows)]
+    elif write.combine:
+        left = _one_row_per_key(context, left)
+    result = run_operation(context, left, write.operation)
     if write.operation is Operation.INSERT_OVERWRITE and stats:
         result = replace(result, replaced=replaced_by(context, [*stats, *result.stats]))
     done = transaction.commit(
@@ -321,8 +336,10 @@ def _commit_rows(
         extra=dict(write.extra),
         relied_on=relied_on(context, write.operation),
     )
-    log_schema_changes(transaction.config.name, done.instant, settings.schema.changes)
-    return done, committed_write(done, write.handle.operation, [*stats, *result.stats], result.replaced)
+    changes, written = settings.schema.changes, [*stats, *result.stats]
+    log_schema_changes(transaction.config.name, done.instant, changes)
+    told = result_of(write.operation.value, done.instant, done.completion_time, written, changes)
+    return told, committed_write(done, write.handle.operation, written, result.replaced)
 
 
 def _commit_again(
@@ -331,7 +348,9 @@ def _commit_again(
     task: TaskId,
     staged: Iterable[StagedFile],
     stats: Iterable[WriteStat],
-) -> tuple[CommitResult, Committed]:
+    *,
+    in_parts: bool,
+) -> tuple[WriteResult, Committed]:
     """The same under a new instant, after a conflict. What tasks have written belongs to the instant of the plan, so
     its rows are read back."""
     handle = write.handle
@@ -346,9 +365,49 @@ def _commit_again(
             write.options,
         )
         storage = transaction.storage
-        written = (iter_base_batches(storage, stat.path, write.incoming.names) for stat in stats)
-        rows = itertools.chain(_staged_rows(storage, staged), *written)
-        return _commit_rows(write, transaction, settings, task, rows, ())
+
+        def rows() -> Iterator[pa.RecordBatch]:
+            written = (iter_base_batches(storage, stat.path, write.incoming.names) for stat in stats)
+            return itertools.chain(staged_rows(storage, staged), *written)
+
+        return _commit_rows(write, transaction, settings, task, rows, (), in_parts=in_parts)
+
+
+def nothing_written(write: DistributedWrite) -> WriteResult:
+    """The result of a write that commits nothing."""
+    return result_of(write.operation.value, None, None, ())
+
+
+def _is_large(write: DistributedWrite, num_bytes: int) -> bool:
+    """Whether so much was staged that the commit merges it part by part, through its local disk."""
+    if num_bytes <= write.max_staged_bytes:
+        return False
+    _log.warning(
+        "one process merges the %d MB that the tasks of the write %s of %s have staged, which is more than "
+        "hoodie.py.staging.max.bytes; pyspark_hudi.write_table lets Spark's tasks merge them",
+        num_bytes // _MB,
+        write.handle.instant,
+        write.handle.table_uri,
+    )
+    # of a bucket's rows, and of those that no look-up keeps together, memory is bounded anyway
+    in_memory = write.stages_all and write.operation is not Operation.DELETE_PARTITION
+    return in_memory and write.settings.index.buckets is None
+
+
+def _check_groups(write: DistributedWrite, results: Iterable[TaskResult]) -> None:
+    """Refuse rows of one file group that came to several tasks: each would have lost those of the others."""
+    if write.arrival != "groups":
+        return
+    seen: set[tuple[str, str]] = set()
+    for result in results:
+        found = {(stat.partition_path, stat.file_id) for stat in result.stats}
+        for partition, file_id in sorted(found & seen):
+            raise HudiError(
+                f"Cannot commit the write {write.handle.instant} of {write.handle.table_uri}: two tasks have written "
+                f"the file group {file_id} of partition '{partition}'; the engine has split what it was to keep "
+                "together: write with hudi_py.write, or with write_table in a new session"
+            )
+        seen |= found
 
 
 def abort_write(write: DistributedWrite) -> None:
@@ -401,7 +460,7 @@ def _one_row_per_key(context: WriteContext, rows: Iterator[pa.RecordBatch]) -> I
             yield from table.select(table.column_names[1:]).to_batches()
 
 
-def _large_partitions(context: WriteContext, rows: Iterable[pa.RecordBatch], stage: _Stage) -> Iterator[pa.RecordBatch]:
+def _large_partitions(context: WriteContext, rows: Iterable[pa.RecordBatch], stage: Stage) -> Iterator[pa.RecordBatch]:
     """The rows of partitions with enough rows for a file; the others are staged."""
     keygen, schema = context.settings.keygen, context.settings.schema
     held: dict[PartitionPath, list[pa.RecordBatch]] = {}
@@ -426,7 +485,7 @@ def _large_partitions(context: WriteContext, rows: Iterable[pa.RecordBatch], sta
     _stage_all(held, stage)
 
 
-def _stage_all(held: dict[PartitionPath, list[pa.RecordBatch]], stage: _Stage) -> None:
+def _stage_all(held: dict[PartitionPath, list[pa.RecordBatch]], stage: Stage) -> None:
     for batches in held.values():
         for batch in pa.Table.from_batches(batches).combine_chunks().to_batches():
             stage.add(batch)
@@ -434,71 +493,25 @@ def _stage_all(held: dict[PartitionPath, list[pa.RecordBatch]], stage: _Stage) -
 
 
 def _key_columns(write: DistributedWrite, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The columns that the commit needs: for deletes, those that make up key and partition."""
+    """The columns that the commit needs."""
     if write.operation.takes_whole_rows:
         yield from rows
         return
     if write.settings.deleted_partitions is not None:
         return
-    keygen, schema = write.settings.keygen, write.settings.schema.arrow
-    needed = {*keygen.partition_columns(schema)}
-    if write.operation is Operation.DELETE:
-        needed.update(keygen.key_columns(schema))
-    names = [name for name in write.incoming.names if name in needed]
+    names = key_columns(write)
     for batch in rows:
         yield batch.select(names)
 
 
+def key_columns(write: DistributedWrite) -> list[str]:
+    """The columns that a write needs: for deletes, those that make up key and partition."""
+    keygen, schema = write.settings.keygen, write.settings.schema.arrow
+    needed = {*keygen.partition_columns(schema)}
+    if write.operation is Operation.DELETE:
+        needed.update(keygen.key_columns(schema))
+    return [name for name in write.incoming.names if write.operation.takes_whole_rows or name in needed]
+
+
 def _selected(batch: pa.RecordBatch, incoming: pa.Schema) -> pa.RecordBatch:
     return batch if batch.schema.names == incoming.names else batch.select(incoming.names)
-
-
-class _Stage:
-    """The staged file of one attempt, created with its first rows."""
-
-    def __init__(self, write: DistributedWrite, transaction: WriteTransaction, task: TaskId) -> None:
-        self._write = write
-        self._storage = transaction.storage
-        self._path = f"{transaction.staging}/{task}.arrow"
-        self._sink: pa.PythonFile | None = None
-        self._writer: pa.ipc.RecordBatchStreamWriter | None = None
-
-    def add(self, batch: pa.RecordBatch) -> None:
-        if not batch.num_rows:
-            return
-        if self._writer is None:
-            self._sink = pa.PythonFile(self._storage.open_output(self._path), "w")
-            options = pa.ipc.IpcWriteOptions(compression="lz4")
-            self._writer = pa.ipc.new_stream(self._sink, batch.schema, options=options)
-        self._writer.write_batch(batch)
-        assert self._sink is not None
-        _check_volume(self._write, self._sink.tell())
-
-    def close(self) -> StagedFile | None:
-        if self._writer is None or self._sink is None:
-            return None
-        self._writer.close()
-        size = self._sink.tell()
-        self._sink.close()
-        return StagedFile(self._path, size)
-
-    def abandon(self) -> None:
-        if self._sink is not None:
-            self._sink.close()
-            self._storage.delete(self._path)
-
-
-def _staged_rows(storage: Storage, files: Iterable[StagedFile]) -> Iterator[pa.RecordBatch]:
-    """The rows of the files, in order."""
-    for file in files:
-        with storage.open_input(file.path) as source, pa.ipc.open_stream(source) as reader:
-            yield from reader
-
-
-def _check_volume(write: DistributedWrite, num_bytes: int) -> None:
-    if num_bytes > write.max_staged_bytes:
-        raise ConfigError(
-            f"Cannot {write.operation.value} by df.write: its tasks stage more than {write.max_staged_bytes} bytes "
-            f"({num_bytes} so far) for one process to merge, the limit of hoodie.py.staging.max.bytes; raise it, "
-            "write in several steps, or use hudi_py.write"
-        )
