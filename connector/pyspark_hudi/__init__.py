@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["read_table", "register", "register_sql", "run_service"]
+__all__ = ["disable", "enable", "read_table", "register", "register_sql", "run_service"]
 
 _failure: Exception | None = None
 # Spark imports every package named `pyspark_*` when it looks for data sources. If one import fails, Spark finds no data
@@ -65,6 +65,26 @@ def register_sql(
     from pyspark_hudi import sql
 
     sql.register_sql(spark, name, None if path is None else os.fspath(path), options=options, temporary=temporary)
+
+
+def enable(spark: SparkSession) -> None:
+    """Let `spark.read.format("hudi-py")` of a session read in the way of `read_table`: see `pyspark_hudi.hooks.enable`.
+
+    Raises:
+        ImportError: as `register`.
+    """
+    _check()
+    from pyspark_hudi import hooks
+
+    hooks.enable(spark)
+
+
+def disable(spark: SparkSession) -> None:
+    """Undo `enable(spark)`: see `pyspark_hudi.hooks.disable`."""
+    _check()
+    from pyspark_hudi import hooks
+
+    hooks.disable(spark)
 
 
 def read_table(

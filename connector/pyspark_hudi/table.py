@@ -7,20 +7,24 @@ columns, and pushes filters down to row groups.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
 
+from pyspark.errors import PySparkException
 from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 
 from hudi_py.config import read as read_config
 from hudi_py.config import spark as spark_config
-from hudi_py.errors import ConfigError
+from hudi_py.errors import ConfigError, HudiError, first_line
 from hudi_py.read import CHUNK_ROWS
 from pyspark_hudi.failure import raised_here
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, Row, SparkSession
+
+_log = logging.getLogger(__name__)
 
 FORMAT = "hudi-py"
 
@@ -114,6 +118,15 @@ def read_table(
     if plan["merged_files"] or plan["other_splits"] or not frames:
         frames.append(_source(spark, pinned).load(path))
     return _union(frames)
+
+
+def read_if_native(spark: SparkSession, path: str, options: Mapping[str, str]) -> DataFrame | None:
+    """`read_table`; None if it fails: the plain format then reads the table, or raises an error in its own way."""
+    try:
+        return read_table(spark, path, options=options)
+    except (HudiError, PySparkException) as error:
+        _log.info("%s is read by the plain format: %s", path, first_line(error))
+        return None
 
 
 def _union(frames: Sequence[DataFrame]) -> DataFrame:
