@@ -21,7 +21,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["disable", "enable", "read_table", "register", "register_sql", "run_service"]
+    from hudi_py.write.distributed import WriteResult
+
+__all__ = ["disable", "enable", "read_table", "register", "register_sql", "run_service", "write_table"]
 
 _failure: Exception | None = None
 # Spark imports every package named `pyspark_*` when it looks for data sources. If one import fails, Spark finds no data
@@ -104,6 +106,24 @@ def read_table(
     from pyspark_hudi import table
 
     return table.read_table(spark, os.fspath(path), columns=columns, filter=filter, options=options)
+
+
+def write_table(
+    df: DataFrame,
+    path: str | os.PathLike[str],
+    *,
+    operation: str = "upsert",
+    options: Mapping[str, Any] | None = None,
+) -> WriteResult:
+    """Write a DataFrame with Spark's tasks, at any size: see `pyspark_hudi.table_writer.write_table`.
+
+    Raises:
+        ImportError: as `register`.
+    """
+    _check()
+    from pyspark_hudi import table_writer
+
+    return table_writer.write_table(df, os.fspath(path), operation=operation, options=options)
 
 
 def run_service(

@@ -110,7 +110,7 @@ class _Call:
         }
         if instant is not None:
             given[spark_config.SERVICE_INSTANT.key] = instant
-        reader = self._spark.read.format(FORMAT).options(**_of_storage(self._options))
+        reader = self._spark.read.format(FORMAT).options(**of_storage(self._options))
         reader = reader.option(spark_config.VIEW.key, "service").option(spark_config.SERVICE_TOKEN.key, token)
         with raised_here():
             rows.write.format(FORMAT).options(**given).mode("append").save(self._path)
@@ -124,5 +124,6 @@ class _Call:
         return report
 
 
-def _of_storage(options: Mapping[str, Any]) -> dict[str, Any]:
+def of_storage(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the storage."""
     return {key: value for key, value in options.items() if key.lower().startswith("storage.")}

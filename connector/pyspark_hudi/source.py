@@ -30,7 +30,7 @@ from pyspark_hudi.sink import HudiStreamWriter
 from pyspark_hudi.stream import HudiStreamReader, stream_schema
 from pyspark_hudi.types import spark_schema
 from pyspark_hudi.views import ViewReader, packed, read_view
-from pyspark_hudi.writer import HudiWriter
+from pyspark_hudi.writer import HudiWriter, write_plan
 
 _GLOB = frozenset("*?[{")
 
@@ -92,6 +92,8 @@ class DefaultSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         options = self._options("write")
+        if options.given(spark_config.WRITE_PLAN):
+            return HudiWriter.planned(options)
         if options.given(spark_config.SERVICE):
             return ServiceWriter.of(self._path("write"), options)
         return HudiWriter.of(self._path("write"), options, schema, overwrite=overwrite)
@@ -153,6 +155,8 @@ class DefaultSource(DataSource):
     def _report(self, options: Options) -> pa.Table:
         if options.get(spark_config.VIEW) == "environment":
             return environment_report()
+        if options.get(spark_config.VIEW) == "write":
+            return write_plan(self._path("write"), options)
         return read_view(self._path("read"), options)
 
     def _options(self, purpose: str) -> Options:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import logging
 import random
 from collections import deque
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,8 +16,10 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from hudi_py.config import Options, sink
+from hudi_py.config import Options, Scope, sink
+from hudi_py.config import spark as spark_config
 from hudi_py.errors import first_line
+from hudi_py.services.distributed import store_report
 from hudi_py.wiring import after_commit, metadata_writer
 from hudi_py.write.distributed import (
     DistributedWrite,
@@ -26,6 +31,7 @@ from hudi_py.write.distributed import (
     plan_write,
     run_task,
 )
+from hudi_py.write.routed import decode_plan, plan_routed
 from hudi_py.write.stream import Batch, BatchCommittedError, stream_identifier
 from pyspark_hudi.types import arrow_schema
 
@@ -43,8 +49,10 @@ class TaskMessage(WriterCommitMessage):
 class HudiWriter(DataSourceArrowWriter):
     """One write; pickled once to each task and once to the process that commits."""
 
-    def __init__(self, write: DistributedWrite, committed: str | None = None) -> None:
+    def __init__(self, write: DistributedWrite, committed: str | None = None, token: str | None = None) -> None:
         self.plan = write
+        self.token = token
+        """Under which the result is stored."""
         self.committed = committed
         """Says that the table holds the batch already, if so (`hoodie.internal.spark.streaming.batch.id`)."""
 
@@ -69,6 +77,12 @@ class HudiWriter(DataSourceArrowWriter):
         except BatchCommittedError as error:
             return cls(plan, first_line(error))
 
+    @classmethod
+    def planned(cls, options: Options) -> HudiWriter:
+        """For a write by `write_table`, whose plan is in the options."""
+        plan = base64.b64decode(options.get(spark_config.WRITE_PLAN) or "")
+        return cls(decode_plan(plan, options.storage), token=options.get(spark_config.SERVICE_TOKEN))
+
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
         if self.committed is None:
             return TaskMessage(run_task(self.plan, task_id(), iterator))
@@ -80,7 +94,9 @@ class HudiWriter(DataSourceArrowWriter):
         committed = self.committed
         if committed is None:
             try:
-                commit_write(self.plan, [result for result in found if result is not None])
+                result = commit_write(self.plan, [result for result in found if result is not None])
+                if self.token is not None:
+                    store_report(self.plan.attach().storage, self.token, result.to_dict())
             except BatchCommittedError as error:
                 committed = first_line(error)
                 abort_write(self.plan)
@@ -90,6 +106,21 @@ class HudiWriter(DataSourceArrowWriter):
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         if self.committed is None:
             abort_write(self.plan)
+
+
+def write_plan(path: str, options: Options) -> pa.Table:
+    """The plan of the write that the options of a read ask for: one row of `PLAN_SCHEMA`. Raises as `plan_routed`."""
+    request = json.loads(options.get(spark_config.WRITE_REQUEST) or "{}")
+    asked = replace(Options.resolve(request["options"], Scope.WRITE), storage=options.storage)
+    return plan_routed(
+        path,
+        request["operation"],
+        asked,
+        arrow_schema(StructType.fromJson(request["schema"])),
+        metadata=metadata_writer(asked),
+        after=after_commit(asked),
+        owner_pid=driver_pid(),
+    )
 
 
 def task_id() -> TaskId:

@@ -59,6 +59,7 @@ FOR_CONNECTOR: Final = frozenset(
         "hudi_py.services.registry",
         "hudi_py.wiring",
         "hudi_py.write.distributed",
+        "hudi_py.write.routed",
         "hudi_py.write.stream",
     }
 )

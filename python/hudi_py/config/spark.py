@@ -9,10 +9,10 @@ VIEW = optional_choice(
     "Return a description of a table, or of a read, instead of rows: the newest file slices (`files`), the active "
     "timeline (`timeline`), the partitions (`partitions`), the file slices that this read would take, and which of "
     "them Spark's own Parquet reader can take (`splits`), one row that explains the read (`plan`), the pending plans "
-    "of table services (`plans`), the report of a service (`service`), or, without a path, the libraries that Spark's "
-    "Python has for hudi-py (`environment`).",
+    "of table services (`plans`), the report of a service (`service`), the plan of a write by `write_table` (`write`), "
+    "or, without a path, the libraries that Spark's Python has for hudi-py (`environment`).",
     Scope.READ,
-    ("files", "timeline", "partitions", "splits", "plan", "plans", "service", "environment"),
+    ("files", "timeline", "partitions", "splits", "plan", "plans", "service", "write", "environment"),
 )
 PIN = optional_text(
     "hoodie.py.read.pin",
@@ -59,8 +59,16 @@ SERVICE_ARGUMENTS = optional_text(
 )
 SERVICE_TOKEN = optional_text(
     "hoodie.py.service.token",
-    "Name under which the report of the service is stored; the view `service` reads it.",
+    "Name under which the report of the service, or of a write by `write_table`, is stored; the view `service` reads "
+    "it.",
     Scope.BOTH,
 )
+WRITE_REQUEST = optional_text(
+    "hoodie.py.write.request",
+    "The write that the view `write` plans, as a JSON object. Set by `write_table` of `pyspark_hudi`, as is the next "
+    "option.",
+    Scope.READ,
+)
+WRITE_PLAN = optional_text("hoodie.py.write.plan", "The plan of a write: the view `write`.", Scope.WRITE)
 
 OPTIONS = declared(globals())

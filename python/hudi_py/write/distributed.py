@@ -21,7 +21,6 @@ from hudi_py.formats.parquet import iter_base_batches
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.names import PartitionPath
 from hudi_py.storage import Storage, open_storage, with_durability
-from hudi_py.transaction.action import CommitResult
 from hudi_py.transaction.conflicts import conflict_policy
 from hudi_py.transaction.handle import TransactionHandle
 from hudi_py.transaction.locks.in_process import check_many_processes
@@ -38,8 +37,9 @@ from hudi_py.write.operations import relied_on, run_operation
 from hudi_py.write.operations.bulk_insert import write_new_file_groups
 from hudi_py.write.operations.overwrite import replaced_by
 from hudi_py.write.operations.tagging import held_rows
-from hudi_py.write.result import committed_write, log_schema_changes
+from hudi_py.write.result import WriteResult, committed_write, log_schema_changes, result_of
 from hudi_py.write.retry import CONFLICTS, redo_on_conflict
+from hudi_py.write.routing import write_routed
 from hudi_py.write.rows import one_row_per_key, split_by_partition
 from hudi_py.write.rows.input import normalise_batch, normalise_schema
 from hudi_py.write.settings import Operation, WriteSettings, effective_operation, write_settings
@@ -49,12 +49,15 @@ __all__ = [
     "DistributedWrite",
     "TaskId",
     "TaskResult",
+    "WriteResult",
     "abort_stream",
     "abort_write",
     "commit_write",
     "for_batch",
+    "key_columns",
     "plan_batch",
     "plan_write",
+    "redo_on_conflict",
     "run_task",
 ]
 
@@ -93,6 +96,9 @@ class DistributedWrite:
     """The identifier of the streaming query that writes a batch."""
     last: Batch | None = None
     """Its last batch that was in the table when the write was planned."""
+    arrival: str = "any"
+    """How rows come to tasks: in no order (`any`), by ranges of their keys (`ranges`), by partition (`partitions`), or
+    by file group with the columns of `write.routing` (`groups`)."""
     storage_options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     @property
@@ -238,20 +244,24 @@ def run_task(write: DistributedWrite, task: TaskId, batches: Iterable[pa.RecordB
         rows = (normalise_batch(_selected(batch, write.incoming), write.incoming) for batch in batches)
         stage = _Stage(write, transaction, task)
         try:
+            if write.arrival == "groups":
+                return TaskResult(tuple(write_routed(context, write.operation, write.incoming, batches)), None)
             if write.stages_all:
                 for batch in _key_columns(write, rows):
                     stage.add(batch)
                 stats: list[WriteStat] = []
             else:
-                stats = write_new_file_groups(context, _large_partitions(context, rows, stage))
+                # rows that come in order are not brought together with those of other tasks
+                parts = _large_partitions(context, rows, stage) if write.arrival == "any" else rows
+                stats = write_new_file_groups(context, parts)
             return TaskResult(tuple(stats), stage.close())
         except BaseException:  # nothing staged may remain, even after an interrupt
             stage.abandon()
             raise
 
 
-def commit_write(write: DistributedWrite, results: Sequence[TaskResult]) -> CommitResult | None:
-    """Write the staged rows and publish the write. None: there was nothing to write, and empty commits are off.
+def commit_write(write: DistributedWrite, results: Sequence[TaskResult]) -> WriteResult:
+    """Write the staged rows and publish the write.
 
     Raises:
         BatchCommittedError: the batch (`for_batch`) was committed meanwhile.
@@ -264,12 +274,13 @@ def commit_write(write: DistributedWrite, results: Sequence[TaskResult]) -> Comm
     stats = [stat for result in results for stat in result.stats]
     if not write.allow_empty and not stats and not staged and write.settings.deleted_partitions is None:
         transaction.abort()
-        return None
+        return result_of(write.operation.value, None, None, ())
+    _check_groups(write, results)
     optimistic = transaction.handle.settings.optimistic is not None
     with transaction:  # its heartbeat keeps the staged rows
         attempts = itertools.count()
 
-        def attempt() -> tuple[CommitResult, Committed]:
+        def attempt() -> tuple[WriteResult, Committed]:
             number = next(attempts)
             task = TaskId(task=len(results), stage=0, attempt=number)
             if number and optimistic:
@@ -287,14 +298,15 @@ def commit_write(write: DistributedWrite, results: Sequence[TaskResult]) -> Comm
             write.max_staged_bytes
         ):
             retries = 0  # more than one process is to write
-        (done, committed), _ = redo_on_conflict(attempt, retries, causes=causes, first_pause_s=pause_s)
+        if write.arrival == "groups":
+            retries = 0  # rows were routed by what the write saw
+        (done, committed), retried = redo_on_conflict(attempt, retries, causes=causes, first_pause_s=pause_s)
         if done.instant != transaction.instant:
             try:
                 transaction.abort()
             except (HudiError, OSError) as error:  # the rows are committed: an error would have the caller write again
                 _log.warning("the replaced write %s is rolled back by the next write: %s", transaction.instant, error)
-    run_after(write.after, transaction.session, committed)
-    return done
+    return replace(done, retries=retried, services=run_after(write.after, transaction.session, committed))
 
 
 def _commit_rows(
@@ -304,7 +316,7 @@ def _commit_rows(
     task: TaskId,
     rows: Iterator[pa.RecordBatch],
     stats: Sequence[WriteStat],
-) -> tuple[CommitResult, Committed]:
+) -> tuple[WriteResult, Committed]:
     """Writes the rows and commits them with the files that tasks have written."""
     context = WriteContext(transaction, settings, task=task)
     if write.combine:
@@ -319,8 +331,10 @@ def _commit_rows(
         extra=dict(write.extra),
         relied_on=relied_on(context, write.operation),
     )
-    log_schema_changes(transaction.config.name, done.instant, settings.schema.changes)
-    return done, committed_write(done, write.handle.operation, [*stats, *result.stats], result.replaced)
+    changes, written = settings.schema.changes, [*stats, *result.stats]
+    log_schema_changes(transaction.config.name, done.instant, changes)
+    told = result_of(write.operation.value, done.instant, done.completion_time, written, changes)
+    return told, committed_write(done, write.handle.operation, written, result.replaced)
 
 
 def _commit_again(
@@ -329,7 +343,7 @@ def _commit_again(
     task: TaskId,
     staged: Iterable[StagedFile],
     stats: Iterable[WriteStat],
-) -> tuple[CommitResult, Committed]:
+) -> tuple[WriteResult, Committed]:
     """The same under a new instant, after a conflict. What tasks have written belongs to the instant of the plan, so
     its rows are read back."""
     handle = write.handle
@@ -347,6 +361,22 @@ def _commit_again(
         written = (iter_base_batches(storage, stat.path, write.incoming.names) for stat in stats)
         rows = itertools.chain(_staged_rows(storage, staged), *written)
         return _commit_rows(write, transaction, settings, task, rows, ())
+
+
+def _check_groups(write: DistributedWrite, results: Iterable[TaskResult]) -> None:
+    """Refuse rows of one file group that came to several tasks: each would have lost those of the others."""
+    if write.arrival != "groups":
+        return
+    seen: set[tuple[str, str]] = set()
+    for result in results:
+        found = {(stat.partition_path, stat.file_id) for stat in result.stats}
+        for partition, file_id in sorted(found & seen):
+            raise HudiError(
+                f"Cannot commit the write {write.handle.instant} of {write.handle.table_uri}: two tasks have written "
+                f"the file group {file_id} of partition '{partition}'; the engine has split what it was to keep "
+                "together: write with hudi_py.write, or with write_table in a new session"
+            )
+        seen |= found
 
 
 def abort_write(write: DistributedWrite) -> None:
@@ -432,19 +462,24 @@ def _stage_all(held: dict[PartitionPath, list[pa.RecordBatch]], stage: _Stage) -
 
 
 def _key_columns(write: DistributedWrite, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The columns that the commit needs: for deletes, those that make up key and partition."""
+    """The columns that the commit needs."""
     if write.operation.takes_whole_rows:
         yield from rows
         return
     if write.settings.deleted_partitions is not None:
         return
+    names = key_columns(write)
+    for batch in rows:
+        yield batch.select(names)
+
+
+def key_columns(write: DistributedWrite) -> list[str]:
+    """The columns that a write needs: for deletes, those that make up key and partition."""
     keygen = write.settings.keygen
     needed = {*keygen.partition_fields}
     if write.operation is Operation.DELETE:
         needed.update(keygen.key_fields)
-    names = [name for name in write.incoming.names if name in needed]
-    for batch in rows:
-        yield batch.select(names)
+    return [name for name in write.incoming.names if write.operation.takes_whole_rows or name in needed]
 
 
 def _selected(batch: pa.RecordBatch, incoming: pa.Schema) -> pa.RecordBatch:

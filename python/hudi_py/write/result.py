@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.instant import CompletionTime, InstantTime
@@ -41,6 +42,16 @@ class WriteResult:
     """Table services that ran after it."""
     schema_changes: tuple[SchemaChange, ...] = ()
     """Columns it added to the table or widened, each with `column`, `before` (None for a new one) and `after`."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result in JSON's types."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, found: Mapping[str, Any]) -> WriteResult:
+        """The inverse of `to_dict`."""
+        changes = tuple(SchemaChange(**change) for change in found["schema_changes"])
+        return cls(**{**found, "services": tuple(found["services"]), "schema_changes": changes})
 
 
 def committed_write(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 import pyarrow as pa
 
@@ -19,16 +20,18 @@ DELETE_SCHEMA = pa.schema([(RECORD_KEY, pa.string())])
 
 def delete(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> OperationResult:
     """Deletes the keys of rows, which need no other columns than those of key and partition."""
+    keyed = (keys_only(context, batch) for batch in batches)
+    return tag_and_write(context, keyed, DELETE_SCHEMA, partial(write_tagged, context))
 
-    def write(partition: PartitionWriter, tagged: TaggedRows) -> None:
-        keys = combined(tagged.rows[RECORD_KEY])
-        for slice_, numbers in tagged.found:
-            deleted = keys.take(pa.array(numbers))
-            if context.settings.combine_before_delete:
-                deleted = deleted.unique()
-            partition.write(PlacedRows(slice_, deleted=deleted))
 
-    return tag_and_write(context, (keys_only(context, batch) for batch in batches), DELETE_SCHEMA, write)
+def write_tagged(context: WriteContext, partition: PartitionWriter, tagged: TaggedRows) -> None:
+    """Deletes the keys of a partition that it has."""
+    keys = combined(tagged.rows[RECORD_KEY])
+    for slice_, numbers in tagged.found:
+        deleted = keys.take(pa.array(numbers))
+        if context.settings.combine_before_delete:
+            deleted = deleted.unique()
+        partition.write(PlacedRows(slice_, deleted=deleted))
 
 
 def keys_only(context: WriteContext, batch: pa.RecordBatch) -> KeyedRows:

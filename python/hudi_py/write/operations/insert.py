@@ -29,7 +29,7 @@ def insert(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> Operatio
     with held_rows(context, map(context.keyed, batches), context.row_schema) as held:
 
         def write(partition: PartitionWriter) -> None:
-            _insert(context, partition, partial(held.batches, partition.path), held.rows_of(partition.path))
+            write_new(context, partition, partial(held.batches, partition.path), held.rows_of(partition.path))
 
         return write_partitions(context, held, write)
 
@@ -44,33 +44,33 @@ def insert_one_per_key(
             rows = one_row_per_key(held.table(partition.path), context.settings.merge)
             if context.settings.sort_by_key:
                 rows = sorted_by_key(rows)
-            _insert(context, partition, lambda: iter(rows.to_batches()), rows.num_rows, into_small=into_small)
+            write_new(context, partition, lambda: iter(rows.to_batches()), rows.num_rows, into_small=into_small)
 
         return write_partitions(context, held, write)
 
 
 def _insert_unknown(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> OperationResult:
-    """Inserts rows whose key the table does not have.
+    """Inserts rows whose key the table does not have. Raises as `write_unknown`."""
+    keyed, write = map(context.keyed, batches), partial(write_unknown, context)
+    return tag_and_write(context, keyed, context.row_schema, write, one_per_key=context.settings.combine_before_insert)
+
+
+def write_unknown(context: WriteContext, partition: PartitionWriter, tagged: TaggedRows) -> None:
+    """Inserts the rows of a partition whose key the table does not have.
 
     Raises:
         DuplicateKeyError: the table has a key, and the policy is `fail`.
     """
-    settings = context.settings
-
-    def write(partition: PartitionWriter, tagged: TaggedRows) -> None:
-        known = [numbers[0] for _, numbers in tagged.found if len(numbers)]
-        if known and settings.insert_duplicates == "fail":
-            key = tagged.rows[RECORD_KEY][int(min(known))].as_py()
-            raise DuplicateKeyError(
-                f"Cannot insert into the table '{context.transaction.config.name}': it already has the key '{key}' in "
-                f"partition '{partition.path}', and {INSERT_DUPLICATES.key} = 'fail'; leave the row out, or use upsert",
-                key=key,
-            )
-        rows = tagged.rows.take(pa.array(tagged.new)).combine_chunks()
-        _insert(context, partition, lambda: iter(rows.to_batches()), rows.num_rows)
-
-    keyed = map(context.keyed, batches)
-    return tag_and_write(context, keyed, context.row_schema, write, one_per_key=settings.combine_before_insert)
+    known = [numbers[0] for _, numbers in tagged.found if len(numbers)]
+    if known and context.settings.insert_duplicates == "fail":
+        key = tagged.rows[RECORD_KEY][int(min(known))].as_py()
+        raise DuplicateKeyError(
+            f"Cannot insert into the table '{context.transaction.config.name}': it already has the key '{key}' in "
+            f"partition '{partition.path}', and {INSERT_DUPLICATES.key} = 'fail'; leave the row out, or use upsert",
+            key=key,
+        )
+    rows = tagged.rows.take(pa.array(tagged.new)).combine_chunks()
+    write_new(context, partition, lambda: iter(rows.to_batches()), rows.num_rows)
 
 
 def live_rows(batch: pa.RecordBatch, context: WriteContext) -> pa.RecordBatch:
@@ -80,7 +80,7 @@ def live_rows(batch: pa.RecordBatch, context: WriteContext) -> pa.RecordBatch:
     return batch.filter(pa.array(~deletes)) if deletes.any() else batch
 
 
-def _insert(
+def write_new(
     context: WriteContext,
     partition: PartitionWriter,
     batches: Callable[[], Iterator[pa.RecordBatch]],
@@ -88,6 +88,7 @@ def _insert(
     *,
     into_small: bool = True,
 ) -> None:
+    """Inserts rows of a partition without a look-up. `batches` is called several times."""
     marked = sum(int(delete_marks(batch, context.settings.merge).sum()) for batch in batches())
 
     def window(start: int, count: int) -> Iterator[pa.RecordBatch]:

@@ -76,20 +76,13 @@ class PartitionWriter:
         """The latest slices by file group."""
         self._for_write = {slice_.file_id: slice_ for slice_ in view.latest_slices_for_write(path)}
         self._clustering = _groups_of(view.pending_clustering, path)
-        self._compaction = _groups_of(view.pending_compaction, path)
 
     def assign(self, num_rows: int, *, into_small: bool = True) -> list[Assignment]:
         """Where new rows go: small files first (`into_small`), then new file groups."""
         if not num_rows:
             return []
-        packing = self._context.settings.packing
-        small = small_files(
-            self.slices.values() if into_small else (),
-            packing,
-            is_mor=self._context.transaction.config.is_mor,
-            excluded=self._clustering | self._compaction,
-        )
-        return assign_inserts(num_rows, small, packing, self._record_size())
+        small = fillable(self._context, self.path) if into_small else []
+        return assign_inserts(num_rows, small, self._context.settings.packing, self._record_size())
 
     def write(self, rows: PlacedRows) -> None:
         """Writes the next version of a file group, or a new one. In a merge-on-read table the next version is a log
@@ -152,7 +145,7 @@ def write_partitions(
 
     @cache
     def record_size() -> int:
-        return effective_record_size(_measured_record_size(context), context.settings.packing, memory_size)
+        return effective_record_size(measured_record_size(context), context.settings.packing, memory_size)
 
     context.transaction.view.lister.prefetch(held.partitions)
     threads = context.settings.threads
@@ -164,7 +157,18 @@ def write_partitions(
     return OperationResult(sorted(stats, key=lambda stat: stat.path))
 
 
-def _measured_record_size(context: WriteContext) -> int | None:
+def fillable(context: WriteContext, path: PartitionPath) -> list[FileSlice]:
+    """The small files of a partition, which take new rows, as `small_files`."""
+    view = context.transaction.view
+    return small_files(
+        view.latest_slices(path),
+        context.settings.packing,
+        is_mor=context.transaction.config.is_mor,
+        excluded=_groups_of(view.pending_clustering, path) | _groups_of(view.pending_compaction, path),
+    )
+
+
+def measured_record_size(context: WriteContext) -> int | None:
     """Bytes of a row in the commits that the write saw."""
     storage, timeline = context.transaction.storage, context.transaction.timeline
     commits = (

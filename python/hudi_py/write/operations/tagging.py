@@ -51,7 +51,7 @@ def tag_and_write(
         ConfigError: the table is written with another index.
         ConflictError: rows belong to file groups that a pending clustering is about to replace.
     """
-    index = _open_index(context)
+    index = index_of(context)
     if index.is_global:
         return _locate_and_write(context, index, rows, schema, write, one_per_key=one_per_key, moves=moves)
     with held_rows(context, rows, schema) as held:
@@ -96,7 +96,8 @@ def _locate_and_write(
         return write_all(moved, {}, True)
 
 
-def _open_index(context: WriteContext) -> Index:
+def index_of(context: WriteContext) -> Index:
+    """The index of a write, as of what the write sees."""
     transaction, keygen = context.transaction, context.settings.keygen
 
     def check_key(base: BaseFile, key: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 import pyarrow as pa
 
@@ -17,18 +18,20 @@ from hudi_py.write.rows import TaggedRows
 
 
 def upsert(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> OperationResult:
-    def write(partition: PartitionWriter, tagged: TaggedRows) -> None:
-        for placed in placed_rows(context, partition, tagged):
-            partition.write(placed)
-
     return tag_and_write(
         context,
         map(context.keyed, batches),
         context.row_schema,
-        write,
+        partial(write_tagged, context),
         one_per_key=context.settings.combine_before_upsert,
         moves=context.settings.index.moves_rows,
     )
+
+
+def write_tagged(context: WriteContext, partition: PartitionWriter, tagged: TaggedRows) -> None:
+    """Writes the rows of a partition."""
+    for placed in placed_rows(context, partition, tagged):
+        partition.write(placed)
 
 
 def placed_rows(context: WriteContext, partition: PartitionWriter, tagged: TaggedRows) -> Iterable[PlacedRows]:

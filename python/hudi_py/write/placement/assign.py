@@ -91,6 +91,15 @@ def assign_inserts(num_rows: int, small: Sequence[FileSlice], packing: Packing, 
     return assignments
 
 
+def even_files(num_rows: int, packing: Packing, record_size: int) -> list[Assignment]:
+    """New file groups for rows, about full and of equal size."""
+    if num_rows <= 0:
+        return []
+    full = assign_inserts(num_rows, (), packing, record_size)[0].num_rows
+    count = max(-(-num_rows * 10 // (full * 11)), 1)
+    return [Assignment(None, num_rows * (at + 1) // count - num_rows * at // count) for at in range(count)]
+
+
 def average_record_size(commits: Iterable[tuple[Action, CommitMetadata]], packing: Packing) -> int | None:
     """Bytes of a row in recent base files; None if no commit is large enough.
 

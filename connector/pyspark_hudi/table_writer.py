@@ -1,0 +1,193 @@
+"""`write_table`: Spark shuffles rows by file group, so that tasks merge and write them, instead of one process.
+
+The keys of rows are looked up in tasks, after a shuffle by partition. A second shuffle brings the rows of a file group
+to one task, which writes it whole. Both have an explicit number of partitions, which Spark's adaptive execution keeps.
+"""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.types import StructType
+
+from hudi_py.config import Options, Scope
+from hudi_py.config import spark as spark_config
+from hudi_py.errors import CorruptFileError
+from hudi_py.write.distributed import WriteResult, redo_on_conflict
+from hudi_py.write.routed import (
+    COUNTED,
+    GROUP,
+    KEY,
+    MEASURED,
+    ORDER,
+    PART,
+    PATH,
+    STATE,
+    RoutedWrite,
+    Sizes,
+    decode_plan,
+)
+from pyspark_hudi.failure import raised_here
+from pyspark_hudi.services import of_storage
+from pyspark_hudi.session import activate
+from pyspark_hudi.table import FORMAT
+from pyspark_hudi.types import spark_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row
+
+Step = Callable[[RoutedWrite, Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+_TASK_BYTES = 64 * 1024 * 1024
+"""What a task reads and writes at least, where there is more than one."""
+_ROWS_OF_A_PARTITION = 1 << 33
+"""More than a partition of Spark's has, as for `monotonically_increasing_id`."""
+
+
+def write_table(
+    df: DataFrame, path: str, *, operation: str = "upsert", options: Mapping[str, Any] | None = None
+) -> WriteResult:
+    """Write a DataFrame to a table as one commit, with work and memory spread over Spark's tasks.
+
+    Equal to `hudi_py.write` of the same rows. The table is created if there is none. Only Spark's processes access it;
+    the caller's does not. The rows may be evaluated several times: persist a DataFrame that is expensive. Where its
+    evaluations differ, the rows of one of them are written.
+
+    One task merges and writes each file group, and holds the rows of one at a time. Rows with new keys fill up small
+    files. Bulk inserts and overwrites write files of their own, in the order that `hoodie.bulkinsert.sort.mode` asks
+    for. `spark.sql.shuffle.partitions` limits the number of tasks.
+
+    The session becomes the active one of the calling thread.
+
+    Args:
+        df: the rows; for a delete, those with the keys to delete. Columns of Hudi's own (`_hoodie_*`) are left out.
+        path: the table's base path, absolute or a URI, as Spark's driver and executors see it.
+        operation: `upsert`, `insert`, `bulk_insert`, `delete`, `insert_overwrite`, `insert_overwrite_table` or
+            `delete_partition`.
+        options: write options, by Apache Hudi's keys.
+
+    Raises:
+        ConfigError, SchemaMismatchError, UnsupportedTableError: nothing was written.
+        TableNotFoundError: a delete without a table.
+        ConflictError: another write is pending, or completed meanwhile. With optimistic concurrency control the write
+            is repeated first, as often as `hoodie.write.num.retries.on.conflict.failures` says.
+        pyspark.errors.PySparkException: Spark failed.
+    """
+    activate(df.sparkSession)
+    given = {str(key): value for key, value in (options or {}).items()}
+    with raised_here():
+        first = _plan(df, path, operation, given)
+        plans = itertools.chain([first], iter(lambda: _plan(df, path, operation, given), None))
+        result, retries = redo_on_conflict(lambda: _Write(df, path, next(plans), given).run(), first["retries"])
+    return replace(result, retries=result.retries + retries)
+
+
+def _plan(df: DataFrame, path: str, operation: str, options: Mapping[str, Any]) -> Row:
+    storage = of_storage(options)
+    own = {key: value for key, value in options.items() if key not in storage}
+    request = {"operation": operation, "options": own, "schema": df.schema.jsonValue()}
+    reader = df.sparkSession.read.format(FORMAT).options(**storage)
+    reader = reader.option(spark_config.VIEW.key, "write").option(
+        spark_config.WRITE_REQUEST.key, json.dumps(request, default=str)
+    )
+    return reader.load(path).collect()[0]
+
+
+class _Write:
+    """One attempt."""
+
+    def __init__(self, df: DataFrame, path: str, plan: Row, options: Mapping[str, Any]) -> None:
+        self._df = df.select(*map(_quoted, plan["columns"]))
+        self._path = path
+        self._plan = plan
+        self._storage = of_storage(options)
+        self._most = int(df.sparkSession.conf.get("spark.sql.shuffle.partitions") or 200)
+
+    def run(self) -> WriteResult:
+        token = uuid.uuid4().hex
+        plan = base64.b64encode(self._plan["plan"]).decode()
+        given = {spark_config.WRITE_PLAN.key: plan, spark_config.SERVICE_TOKEN.key: token, **self._storage}
+        self._shuffled().write.format(FORMAT).options(**given).mode("append").save(self._path)
+        reader = self._df.sparkSession.read.format(FORMAT).options(**self._storage)
+        reader = reader.option(spark_config.VIEW.key, "service").option(spark_config.SERVICE_TOKEN.key, token)
+        found = reader.load(self._path).collect()
+        if not found:
+            raise CorruptFileError(
+                f"Cannot report what the write to {self._path} did: it was committed, but its report is missing from "
+                ".hoodie/.hudi_py/reports; see the timeline (option view = 'timeline')"
+            )
+        return WriteResult.from_dict(json.loads(found[0]["report"]))
+
+    def _shuffled(self) -> DataFrame:
+        """The rows as the tasks that write expect them."""
+        arrival = self._plan["arrival"]
+        if arrival == "any":
+            return self._df
+        counts = self._counts()
+        if arrival == "groups":
+            return self._by_group(counts)
+        size = sum(row["rows"] * row["record_size"] for row in counts)
+        number = self._tasks(size, self._plan["max_file_size"])
+        keyed = self._step(self._df, lambda write, batches: write.key(batches), PATH, KEY)
+        if arrival == "ranges":
+            keyed = keyed.repartitionByRange(number, PATH.name, KEY.name)
+        else:
+            keyed = keyed.repartition(min(number, max(len(counts), 1)), PATH.name)
+        return keyed.drop(PATH.name, KEY.name)
+
+    def _by_group(self, counts: list[Row]) -> DataFrame:
+        sizes = Sizes({row["path"]: row["rows"] for row in counts}, counts[0]["record_size"] if counts else 1)
+        looks_up = self._plan["looks_up"]
+
+        def number(write: RoutedWrite, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            context = TaskContext.get()
+            first = (0 if context is None else context.partitionId()) * _ROWS_OF_A_PARTITION
+            numbered = write.number(sizes, first, batches, parts=looks_up)
+            return numbered if looks_up else write.route(sizes, numbered)
+
+        def route(write: RoutedWrite, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            return write.route(sizes, batches)
+
+        if looks_up:
+            frame = self._step(self._df, number, ORDER, PART)
+            parts = min(sum(row["parts"] for row in counts), self._most)
+            frame = frame.repartition(max(parts, 1), PART.name)
+            frame = self._step(frame, route, ORDER, GROUP, STATE)
+        else:
+            frame = self._step(self._df, number, ORDER, GROUP, STATE)
+        return frame.repartition(self._tasks(sum(row["work"] for row in counts), _TASK_BYTES), GROUP.name)
+
+    def _counts(self) -> list[Row]:
+        """The rows of the input by partition path: `MEASURED`."""
+        columns = self._df.select(*map(_quoted, self._plan["counted"]))
+        counted = self._apply(columns, lambda write, batches: write.count(batches), spark_schema(COUNTED))
+        total = counted.groupBy("path").sum("rows").withColumnRenamed("sum(rows)", "rows").coalesce(1)
+        return self._apply(total, lambda write, batches: write.measure(batches), spark_schema(MEASURED)).collect()
+
+    def _tasks(self, size: int, each: int) -> int:
+        return min(max(-(-size // each), 1), self._most)
+
+    def _step(self, frame: DataFrame, step: Step, *added: pa.Field) -> DataFrame:
+        """The frame with the columns that a step adds to those of the input."""
+        more = spark_schema(pa.schema(added))
+        return self._apply(frame, step, StructType([*self._df.schema, *more]))
+
+    def _apply(self, frame: DataFrame, step: Step, schema: StructType) -> DataFrame:
+        plan, storage = self._plan["plan"], Options.resolve(self._storage, Scope.WRITE, defaults={}).storage
+
+        def apply(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            return step(RoutedWrite(decode_plan(plan, storage)), batches)
+
+        return frame.mapInArrow(apply, schema)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,144 @@
+"""A write whose rows an engine shuffles by file group: its plan, and the steps between the shuffles.
+
+The plan travels as bytes, without the options of the storage. `hudi_py.write.routing` has the steps.
+"""
+
+from __future__ import annotations
+
+import pickle
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+import pyarrow as pa
+
+from hudi_py.config import Options
+from hudi_py.config import write as write_config
+from hudi_py.transaction.protocols import AfterCommit, MetadataWriter
+from hudi_py.write import routing
+from hudi_py.write.api import parse_operation
+from hudi_py.write.context import WriteContext
+from hudi_py.write.distributed import TASK_MEMORY, DistributedWrite, key_columns, plan_write
+from hudi_py.write.operations.delete import keys_only
+from hudi_py.write.routing import COUNTED, GROUP, MEASURED, ORDER, PART, STATE, Sizes
+from hudi_py.write.rows.input import normalise_batch
+from hudi_py.write.settings import Operation
+
+__all__ = [
+    "COUNTED",
+    "GROUP",
+    "KEY",
+    "MEASURED",
+    "ORDER",
+    "PART",
+    "PATH",
+    "PLAN_SCHEMA",
+    "STATE",
+    "RoutedWrite",
+    "Sizes",
+    "decode_plan",
+    "plan_routed",
+]
+
+PLAN_SCHEMA = pa.schema(
+    [
+        ("plan", pa.binary()),
+        ("arrival", pa.string()),
+        ("columns", pa.list_(pa.string())),
+        ("counted", pa.list_(pa.string())),
+        ("looks_up", pa.bool_()),
+        ("max_file_size", pa.int64()),
+        ("retries", pa.int32()),
+    ]
+)
+"""One row: the plan, how rows must come to the tasks that write (`DistributedWrite.arrival`), the columns that these
+need, those that make up partition paths (one column at least), whether keys are looked up, the bytes of a file, and how
+often the write is repeated after a conflict."""
+PATH = pa.field("_hudi_py_path", pa.string())
+KEY = pa.field("_hudi_py_key", pa.string())
+
+
+def plan_routed(
+    path: str,
+    operation: str,
+    options: Options,
+    schema: pa.Schema,
+    *,
+    metadata: MetadataWriter,
+    after: tuple[AfterCommit, ...] = (),
+    owner_pid: int | None = None,
+) -> pa.Table:
+    """Plan a write as `plan_write` does: `PLAN_SCHEMA`. Raises what it raises, and ConfigError if the option of the
+    operation has another value."""
+    options = options.replace({write_config.OPERATION: parse_operation(operation, options).value})
+    write = plan_write(path, options, schema, metadata=metadata, after=after, owner_pid=owner_pid)
+    arrival = _arrival(write, options.get(write_config.BULK_INSERT_SORT_MODE))
+    if arrival != "any":
+        write = replace(write, arrival=arrival, incoming=pa.schema(map(write.incoming.field, key_columns(write))))
+    keygen = write.settings.keygen
+    wanted = set(keygen.partition_fields) or {write.incoming.names[0]}
+    row = {
+        "plan": zlib.compress(pickle.dumps(replace(write, storage_options=()))),
+        "arrival": arrival,
+        "columns": write.incoming.names,
+        "counted": [name for name in write.incoming.names if name in wanted],
+        "looks_up": routing.looks_up(write.settings, write.operation),
+        "max_file_size": write.settings.packing.max_file_size,
+        "retries": write.handle.settings.conflict_retries,
+    }
+    return pa.Table.from_pylist([row], PLAN_SCHEMA)
+
+
+def _arrival(write: DistributedWrite, sort_mode: str) -> str:
+    if write.operation is Operation.DELETE_PARTITION:
+        return "any"
+    if write.stages_all or write.operation is Operation.INSERT:
+        return "groups"
+    if sort_mode == "GLOBAL_SORT":
+        return "ranges"
+    return "partitions" if sort_mode.startswith("PARTITION_PATH_") else "any"
+
+
+def decode_plan(plan: bytes, storage_options: Mapping[str, str]) -> DistributedWrite:
+    """The write that `plan_routed` has planned."""
+    write: DistributedWrite = pickle.loads(zlib.decompress(plan))
+    return replace(write, storage_options=tuple(storage_options.items()))
+
+
+class RoutedWrite:
+    """The steps of a planned write in a task, which each take and return batches. They change nothing."""
+
+    def __init__(self, write: DistributedWrite) -> None:
+        settings = replace(write.settings, threads=1, memory_bytes=TASK_MEMORY)
+        self._write = write
+        self._context = WriteContext(write.attach(), settings)
+
+    def count(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Rows, with the columns that were to be `counted`, to `COUNTED`."""
+        return routing.count_rows(self._context, map(self._normalised, batches))
+
+    def measure(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """All of `COUNTED`, one row for each path, to `MEASURED`."""
+        return routing.measure(self._context, self._write.operation, self._write.incoming, batches)
+
+    def number(
+        self, sizes: Sizes, first: int, batches: Iterable[pa.RecordBatch], *, parts: bool
+    ) -> Iterator[pa.RecordBatch]:
+        """Adds `ORDER`, from `first` on, and `PART` to rows."""
+        return routing.number_rows(self._context, sizes, first, batches, self._normalised if parts else None)
+
+    def route(self, sizes: Sizes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Rows with `ORDER`, all of their parts, to rows with `ORDER`, `GROUP` and `STATE`."""
+        return routing.route_rows(self._context, self._write.operation, sizes, self._write.incoming, batches)
+
+    def key(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Adds `PATH` and `KEY`, by which the rows of a bulk insert are shuffled."""
+        for batch in batches:
+            keyed = keys_only(self._context, self._normalised(batch))
+            columns = [*batch.columns, keyed.partitions, keyed.rows.column(0)]
+            yield pa.RecordBatch.from_arrays(columns, schema=pa.schema([*batch.schema, PATH, KEY]))
+
+    def _normalised(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The columns of the write that a batch has."""
+        names = [name for name in batch.schema.names if name in self._write.incoming.names]
+        return normalise_batch(batch.select(names), pa.schema(map(self._write.incoming.field, names)))

@@ -1,0 +1,475 @@
+"""Rows of a distributed write on their way to the tasks that write their file groups.
+
+An engine runs these steps over its shuffles. Rows are counted by partition (`count_rows`, `measure`); the numbers only
+choose sizes. Each row is numbered, and for a look-up gets the part of the look-up to which it belongs (`number_rows`).
+After a shuffle by part, `route_rows` finds the file group of each key, or chooses the file to which a new key goes.
+After a second shuffle, by file group, `write_routed` writes file groups whole.
+
+What rows carry from one step to the next was found for these very rows: nothing depends on two evaluations of the input
+being equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import chain
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudi_py.formats.arrays import combined
+from hudi_py.formats.hashing import java_string_hash
+from hudi_py.model.commit import WriteStat
+from hudi_py.model.files import FileSlice
+from hudi_py.model.names import FileId, PartitionPath
+from hudi_py.schema import RECORD_KEY
+from hudi_py.write.context import WriteContext
+from hudi_py.write.index import GlobalIndex
+from hudi_py.write.operations import buckets, delete, insert, run_operation, upsert
+from hudi_py.write.operations.partition import PartitionWriter, fillable, measured_record_size
+from hudi_py.write.operations.tagging import index_of
+from hudi_py.write.placement.assign import MEGABYTE, Assignment, assign_inserts, effective_record_size, even_files
+from hudi_py.write.placement.relocate import located, losing_keys, relocate
+from hudi_py.write.rows import (
+    KeyedRows,
+    LocatedRows,
+    PartitionedRows,
+    RowNumbers,
+    TaggedRows,
+    one_row_per_key,
+    sorted_by_key,
+    without_keys,
+)
+from hudi_py.write.rows.input import normalise_batch
+from hudi_py.write.settings import Operation, WriteSettings
+from hudi_py.write.workers import Workers
+
+ORDER = pa.field("_hudi_py_order", pa.int64())
+"""The place of a row in the input, by which ties between rows of one key are broken."""
+PART = pa.field("_hudi_py_part", pa.int32())
+"""Rows with the same part must come to one task of a look-up."""
+GROUP = pa.field("_hudi_py_group", pa.string())
+"""Rows with the same group must come to one task that writes: a partition path, NUL, and a file id or the number of a
+file to be made."""
+STATE = pa.field("_hudi_py_state", pa.int32())
+"""`_NEW`, `_KNOWN` or `_LEAVING`."""
+COUNTED = pa.schema([("path", pa.string()), ("rows", pa.int64())])
+MEASURED = pa.schema([*COUNTED, ("parts", pa.int64()), ("record_size", pa.int64()), ("work", pa.int64())])
+"""Rows by partition path, into how many parts their look-up is divided, the bytes of a row, and the bytes that the
+write reads and writes."""
+
+_NEW, _KNOWN, _LEAVING = 0, 1, 2
+_TO_MAKE = "+"
+_LOOKUP_ROWS = 2_000_000
+"""Rows of a partition that are looked up at a time: each time the keys of its base files are read."""
+_GLOBAL_LOOKUP_ROWS = 500_000
+_OVERFILL = 1.25
+"""Keys are spread by hash, so that a file may get somewhat more rows than planned rather than leave a tiny one over."""
+_TEXT_BYTES = 24
+"""Of a value of a type without a width, for estimates."""
+_ROW = pa.field("_hudi_py_row", pa.int64())
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """What was counted of the input. Pickles."""
+
+    rows: Mapping[str, int]
+    """By partition path."""
+    record_size: int
+    """Bytes of a row in a file."""
+
+
+def looks_up(settings: WriteSettings, operation: Operation) -> bool:
+    """Whether rows are routed by a look-up of their keys."""
+    if settings.index.buckets is not None:
+        return False
+    return operation.looks_up_keys or settings.insert_duplicates != "none"
+
+
+def count_rows(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows of each batch by partition path: `COUNTED`. `batches`: with the partition columns at least."""
+    keygen, schema = context.settings.keygen, context.settings.schema
+    for batch in batches:
+        if keygen.partition_fields:
+            counts = keygen.partition_paths(schema.conform_some(batch, keygen.partition_fields)).value_counts()
+            yield pa.RecordBatch.from_arrays([counts.field("values"), counts.field("counts")], schema=COUNTED)
+        else:
+            yield pa.RecordBatch.from_pylist([{"path": "", "rows": batch.num_rows}], COUNTED)
+
+
+def measure(
+    context: WriteContext, operation: Operation, incoming: pa.Schema, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """From `COUNTED`, one row for each path, to `MEASURED`."""
+    transaction = context.transaction
+    counts = [(PartitionPath(row["path"]), row["rows"]) for batch in batches for row in batch.to_pylist()]
+    transaction.view.lister.prefetch([path for path, _ in counts])
+    size = effective_record_size(measured_record_size(context), context.settings.packing, _width(incoming))
+    rewrites = not transaction.config.is_mor and (operation is Operation.INSERT or operation.looks_up_keys)
+    most = _GLOBAL_LOOKUP_ROWS if context.settings.index.is_global else _LOOKUP_ROWS
+    found = []
+    for path, rows in counts:
+        slices = transaction.view.latest_slices(path) if not operation.overwrites else ()
+        each = [slice_.size if rewrites else MEGABYTE for slice_ in slices]
+        touched = sum(each) * min(rows, len(each)) // max(len(each), 1)
+        parts = -(-rows // most)
+        found.append({"path": path, "rows": rows, "parts": parts, "record_size": size, "work": touched + rows * size})
+    yield pa.RecordBatch.from_pylist(found, MEASURED)
+
+
+def number_rows(
+    context: WriteContext,
+    sizes: Sizes,
+    first: int,
+    batches: Iterable[pa.RecordBatch],
+    normalised: Callable[[pa.RecordBatch], pa.RecordBatch] | None,
+) -> Iterator[pa.RecordBatch]:
+    """Incoming rows with their places from `first` on (`ORDER`) and, for a look-up, the part of it (`PART`).
+
+    Args:
+        normalised: a batch in the types of tables; None: there is no look-up.
+    """
+    for batch in batches:
+        order = pa.array(np.arange(first, first + batch.num_rows))
+        first += batch.num_rows
+        columns, fields = [*batch.columns, order], [*batch.schema, ORDER]
+        if normalised is not None:
+            columns.append(_parts(context, sizes, delete.keys_only(context, normalised(batch))))
+            fields.append(PART)
+        yield pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
+
+
+def route_rows(
+    context: WriteContext, operation: Operation, sizes: Sizes, incoming: pa.Schema, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Adds `GROUP` and `STATE` to rows with `ORDER`, and drops `PART`. With a look-up, a row may come out in several
+    groups or in none, and `batches` must hold all rows of their parts.
+
+    Args:
+        incoming: normalised schema of the rows' own columns.
+    """
+    router = _Router(context, operation, sizes)
+    given: Iterator[pa.RecordBatch] = (
+        batch.select([*incoming.names, ORDER.name]) for batch in batches if batch.num_rows
+    )
+    if not looks_up(context.settings, operation):
+        for batch in given:
+            routes = _Routes()
+            router.without_look_up(delete.keys_only(context, _normalised(batch, incoming)), routes)
+            yield from routes.applied([batch])
+        return
+    index = index_of(context)
+    if index.is_global:
+        given = _in_order(given)
+    routes, row = _Routes(), 0
+    first = next(given, None)
+    if first is None:
+        return
+    with PartitionedRows(first.schema, context.settings.memory_bytes) as originals:
+        keyed = []
+        for batch in chain([first], given):
+            originals.add(batch, pa.repeat("", batch.num_rows))
+            keyed.append(_keyed(context, operation, _normalised(batch, incoming), row, whole=index.is_global))
+            row += batch.num_rows
+        if index.is_global:
+            router.everywhere(index, keyed, routes)
+        else:
+            with PartitionedRows(keyed[0].rows.schema, context.settings.memory_bytes) as held:
+                while keyed:
+                    some = keyed.pop(0)
+                    held.add(some.rows, some.partitions)
+                for path in held.partitions:
+                    slices = list(context.transaction.view.latest_slices(path))
+                    router.tagged(path, index.tag(held.table(path), path, slices), routes)
+        yield from routes.applied(originals.batches(PartitionPath("")))
+
+
+def write_routed(
+    context: WriteContext, operation: Operation, incoming: pa.Schema, batches: Iterable[pa.RecordBatch]
+) -> list[WriteStat]:
+    """Writes the file groups of rows with `ORDER`, `GROUP` and `STATE`; all rows of a group must be among them."""
+    schema = pa.schema([*incoming, ORDER, STATE])
+    with PartitionedRows(schema, context.settings.memory_bytes) as held:
+        for batch in batches:
+            rows = _normalised(batch, incoming)
+            more = [batch.column(ORDER.name), batch.column(STATE.name)]
+            held.add(pa.RecordBatch.from_arrays([*rows.columns, *more], schema=schema), batch.column(GROUP.name))
+        if context.settings.index.buckets is not None:
+            rows_of = (
+                batch.select(incoming.names)
+                for group in held.partitions
+                for batch in _ordered(held, group).to_batches()
+            )
+            if operation.overwrites:
+                return buckets.insert_new(context, rows_of).stats
+            return run_operation(context, rows_of, operation).stats
+        return _write_groups(context, operation, held, incoming)
+
+
+def _write_groups(
+    context: WriteContext, operation: Operation, held: PartitionedRows, incoming: pa.Schema
+) -> list[WriteStat]:
+    memory_size = held.num_bytes / max(held.num_rows, 1)
+
+    @cache
+    def record_size() -> int:
+        return effective_record_size(measured_record_size(context), context.settings.packing, memory_size)
+
+    groups: dict[PartitionPath, list[tuple[PartitionPath, str]]] = {}
+    for group in held.partitions:
+        path, _, owner = group.rpartition("\0")
+        groups.setdefault(PartitionPath(path), []).append((group, owner))
+    context.transaction.view.lister.prefetch(list(groups))
+    workers: Workers[list[WriteStat]] = Workers(context.settings.threads, at_most=context.settings.threads + 1)
+    with workers:
+        for path, members in groups.items():
+            writer = _GroupWriter(context, workers, path, record_size)
+            for group, owner in members:
+                writer.target = None if owner.startswith(_TO_MAKE) else FileId(owner)
+                if looks_up(context.settings, operation):
+                    _write_tagged(context, operation, writer, _ordered(held, group))
+                else:
+                    _write_new(context, writer, held, group, incoming)
+        stats = chain.from_iterable(workers.results())
+    return sorted(stats, key=lambda stat: stat.path)
+
+
+def _write_tagged(context: WriteContext, operation: Operation, writer: _GroupWriter, rows: pa.Table) -> None:
+    """Writes the rows of a file group, whose keys were looked up."""
+    settings = context.settings
+    keys_only = operation is Operation.DELETE
+    combine = settings.combine_before_upsert if operation is Operation.UPSERT else settings.combine_before_insert
+    keyed = [
+        delete.keys_only(context, batch).rows if keys_only else context.keyed(batch).rows
+        for batch in rows.drop_columns([ORDER.name, STATE.name]).to_batches()
+    ]
+    table = pa.Table.from_batches(keyed).append_column(STATE, rows[STATE.name])
+    if combine and not keys_only:
+        table = one_row_per_key(table, settings.merge)
+    states = combined(table[STATE.name]).to_numpy()
+    found: tuple[tuple[FileSlice, RowNumbers], ...] = ()
+    leaving: dict[FileId, RowNumbers] = {}
+    if writer.target is not None:
+        slice_ = writer.slices[writer.target]
+        leaving = {writer.target: np.flatnonzero(states == _LEAVING)}
+        found = ((slice_, np.flatnonzero(states == _KNOWN)),) if (states != _NEW).any() else ()
+    tagged = TaggedRows(table.drop_columns([STATE.name]), found, np.flatnonzero(states == _NEW), leaving)
+    _WRITE[operation](context, writer, tagged)
+
+
+_WRITE: Mapping[Operation, Callable[[WriteContext, PartitionWriter, TaggedRows], None]] = {
+    Operation.UPSERT: upsert.write_tagged,
+    Operation.DELETE: delete.write_tagged,
+    Operation.INSERT: insert.write_unknown,
+}
+
+
+def _write_new(
+    context: WriteContext, writer: _GroupWriter, held: PartitionedRows, group: PartitionPath, incoming: pa.Schema
+) -> None:
+    """Writes rows without a look-up."""
+    settings = context.settings
+
+    def keyed(rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return (context.keyed(batch.select(incoming.names)).rows for batch in rows)
+
+    if not (settings.combine_before_insert or settings.sort_by_key):
+        insert.write_new(context, writer, lambda: keyed(held.batches(group)), held.rows_of(group))
+        return
+    table = pa.Table.from_batches(keyed(_ordered(held, group).to_batches()), context.row_schema)
+    if settings.combine_before_insert:
+        table = one_row_per_key(table, settings.merge)
+    if settings.sort_by_key:
+        table = sorted_by_key(table)
+    insert.write_new(context, writer, lambda: iter(table.to_batches()), table.num_rows)
+
+
+class _GroupWriter(PartitionWriter):
+    """Writes file groups of a partition; new rows of a group go to `target`, or to a new file group."""
+
+    target: FileId | None = None
+
+    def assign(self, num_rows: int, *, into_small: bool = True) -> list[Assignment]:
+        packing, size = self._context.settings.packing, self._record_size()
+        found = []
+        if self.target is not None and num_rows:
+            room = (packing.max_file_size - self.slices[self.target].size) // max(size, 1)
+            found = [Assignment(self.target, num_rows if num_rows <= room * _OVERFILL else max(room, 1))]
+        return [*found, *even_files(num_rows - sum(each.num_rows for each in found), packing, size)]
+
+
+class _Router:
+    """Chooses the groups of rows."""
+
+    def __init__(self, context: WriteContext, operation: Operation, sizes: Sizes) -> None:
+        self._context = context
+        self._operation = operation
+        self._sizes = sizes
+        self._targets: dict[str, tuple[list[Assignment], npt.NDArray[np.float64]]] = {}
+
+    def without_look_up(self, keyed: KeyedRows, routes: _Routes) -> None:
+        """Rows of a batch, by the hashes of their keys."""
+        keys, encoded = keyed.rows.column(0), keyed.partitions.dictionary_encode()
+        codes = encoded.indices.to_numpy()
+        index = self._context.settings.index.buckets
+        numbers = None if index is None else index.numbers(keys)
+        for code, path in enumerate(encoded.dictionary.to_pylist()):
+            rows = np.flatnonzero(codes == code)
+            if numbers is None:
+                self._new(path, keys.take(pa.array(rows)), rows, routes)
+            else:
+                for number in np.unique(numbers[rows]).tolist():
+                    routes.add(f"{path}\0{number}", rows[numbers[rows] == number], _NEW)
+
+    def tagged(self, path: PartitionPath, tagged: TaggedRows, routes: _Routes) -> None:
+        """Rows of a partition (key, then `_ROW`), looked up there."""
+        row = combined(tagged.rows[_ROW.name]).to_numpy()
+        for slice_, numbers in tagged.found:
+            routes.add(f"{path}\0{slice_.file_id}", row[numbers], _KNOWN)
+        for file_id, numbers in tagged.leaving.items():
+            routes.add(f"{path}\0{file_id}", row[numbers], _LEAVING)
+        if self._operation is not Operation.DELETE and len(tagged.new):
+            keys = combined(tagged.rows[RECORD_KEY]).take(pa.array(tagged.new))
+            self._new(path, keys, row[tagged.new], routes)
+
+    def everywhere(self, index: GlobalIndex, rows: Sequence[KeyedRows], routes: _Routes) -> None:
+        """Rows of all partitions (with `_ROW`), looked up in all of them; one row of each key counts."""
+        context, settings = self._context, self._context.settings
+        moves = self._operation is Operation.UPSERT and settings.index.moves_rows
+        one = {
+            Operation.UPSERT: settings.combine_before_upsert,
+            Operation.INSERT: settings.combine_before_insert,
+        }.get(self._operation, False)
+        schema, memory, view = rows[0].rows.schema, settings.memory_bytes, context.transaction.view
+        packed = LocatedRows.packed_schema(schema, moves=moves)
+        with PartitionedRows(schema, memory) as held, PartitionedRows(packed, memory) as found:
+            if moves:
+                for keyed in rows:
+                    held.add(keyed.rows, keyed.partitions)
+                relocate(index, held, found, context.key_reader(), view, one_per_key=one)
+            else:
+                for keyed in rows:
+                    there = located(index, keyed)
+                    found.add(there.rows, there.partitions)
+            losing = losing_keys(found, settings.merge, packed=True) if one and not moves else {}
+            for path in found.partitions:
+                table = without_keys(found.table(path), losing.get(path))
+                slices = list(view.latest_slices(path))
+                self.tagged(path, LocatedRows.unpacked(table, moves=moves).tagged(slices), routes)
+
+    def _new(self, path: str, keys: pa.StringArray, rows: RowNumbers, routes: _Routes) -> None:
+        """Rows with new keys: those of a file to be filled or made have a range of hashes."""
+        if path not in self._targets:
+            self._targets[path] = self._plan(PartitionPath(path))
+        targets, ends = self._targets[path]
+        at = np.minimum(np.searchsorted(ends, _hashes(keys) / 2**32, side="right"), len(targets) - 1)
+        for number in np.unique(at).tolist():
+            owner = targets[number].file_id or f"{_TO_MAKE}{number}"
+            routes.add(f"{path}\0{owner}", rows[at == number], _NEW)
+
+    def _plan(self, path: PartitionPath) -> tuple[list[Assignment], npt.NDArray[np.float64]]:
+        """The files for as many rows as the partition gets at most, and which shares of them, cumulated, they get."""
+        packing, size = self._context.settings.packing, self._sizes.record_size
+        small = fillable(self._context, path) if self._operation in _FILLS else []
+        planned = assign_inserts(max(self._sizes.rows.get(path, 1), 1), small, packing, size)
+        old = [each for each in planned if each.file_id is not None]
+        new = even_files(sum(each.num_rows for each in planned[len(old) :]), packing, size)
+        shares = np.cumsum([each.num_rows for each in [*old, *new]], dtype=np.float64)
+        return [*old, *new], shares / shares[-1]
+
+
+class _Routes:
+    """Which rows go to which groups."""
+
+    def __init__(self) -> None:
+        self._groups: list[str] = []
+        self._parts: list[tuple[RowNumbers, int]] = []
+
+    def add(self, group: str, rows: RowNumbers, state: int) -> None:
+        """`rows`: numbers of rows in the input."""
+        self._groups.append(group)
+        self._parts.append((rows, state))
+
+    def applied(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows of the input with their groups, in their order."""
+        if not self._parts:
+            return
+        counts = [len(rows) for rows, _ in self._parts]
+        row = np.concatenate([rows for rows, _ in self._parts])
+        by_row = np.argsort(row, kind="stable")
+        row = row[by_row]
+        code = np.repeat(np.arange(len(counts)), counts)[by_row]
+        state = np.repeat(np.array([state for _, state in self._parts], np.int32), counts)[by_row]
+        groups, start = pa.array(self._groups, pa.string()), 0
+        for batch in batches:
+            low, high = np.searchsorted(row, [start, start + batch.num_rows])
+            if low < high:
+                taken = batch.take(pa.array(row[low:high] - start))
+                columns = [*taken.columns, groups.take(pa.array(code[low:high])), pa.array(state[low:high])]
+                yield pa.RecordBatch.from_arrays(columns, schema=pa.schema([*batch.schema, GROUP, STATE]))
+            start += batch.num_rows
+
+
+_FILLS = (Operation.UPSERT, Operation.INSERT)
+"""Operations whose new rows fill up small files."""
+
+
+def _keyed(context: WriteContext, operation: Operation, batch: pa.RecordBatch, first: int, *, whole: bool) -> KeyedRows:
+    """The rows with the columns that a look-up needs, and their numbers from `first` on."""
+    takes_keys = operation is Operation.DELETE or not whole
+    keyed = delete.keys_only(context, batch) if takes_keys else context.keyed(batch)
+    numbers = pa.array(np.arange(first, first + batch.num_rows))
+    rows = pa.RecordBatch.from_arrays([*keyed.rows.columns, numbers], schema=pa.schema([*keyed.rows.schema, _ROW]))
+    return KeyedRows(rows, keyed.partitions)
+
+
+def _parts(context: WriteContext, sizes: Sizes, keyed: KeyedRows) -> pa.Int32Array:
+    hashes = _hashes(keyed.rows.column(0))
+    if context.settings.index.is_global:
+        return pa.array(hashes.view(np.int32))
+    encoded = keyed.partitions.dictionary_encode()
+    codes = encoded.indices.to_numpy()
+    parts = np.array(
+        [-(-sizes.rows.get(path, 1) // _LOOKUP_ROWS) for path in encoded.dictionary.to_pylist()], np.uint32
+    )
+    own = _hashes(encoded.dictionary)[codes] + hashes % parts[codes]
+    return pa.array(own.view(np.int32))
+
+
+def _hashes(texts: pa.StringArray) -> npt.NDArray[np.uint32]:
+    """Even over all 32 bits, the upper ones above all."""
+    hashes: npt.NDArray[np.uint32] = java_string_hash(texts).view(np.uint32) * np.uint32(2654435769)
+    return hashes
+
+
+def _normalised(batch: pa.RecordBatch, incoming: pa.Schema) -> pa.RecordBatch:
+    return normalise_batch(batch.select(incoming.names), incoming)
+
+
+def _in_order(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    held = list(batches)
+    if held:
+        table = pa.Table.from_batches(held)
+        yield from table.take(pc.sort_indices(table[ORDER.name])).combine_chunks().to_batches()
+
+
+def _ordered(held: PartitionedRows, group: PartitionPath) -> pa.Table:
+    table = held.table(group)
+    return table.take(pc.sort_indices(table[ORDER.name])).combine_chunks()
+
+
+def _width(schema: pa.Schema) -> float:
+    """Bytes of a row in memory, roughly."""
+    return sum(_type_width(field.type) for field in schema)
+
+
+def _type_width(kind: pa.DataType) -> float:
+    try:
+        return float(kind.bit_width / 8)
+    except ValueError:  # text, bytes, nested
+        return _TEXT_BYTES
