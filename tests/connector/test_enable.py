@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import pytest
-from pyspark.errors import PySparkException
+from pyspark.errors import IllegalArgumentException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import hudi_py
 from hudi_py.errors import ConfigError
 from pyspark_hudi import disable, enable, register_sql
 from pyspark_hudi.hooks import _Hook
-from tests.connector.tables import FORMAT, read, rows
+from tests.connector.tables import FORMAT, PARTITIONED, read, rows, save
 
 pytestmark = pytest.mark.spark
 
@@ -99,24 +98,26 @@ def test_what_the_plain_format_reads(enabled: SparkSession, table: str) -> None:
     assert enabled.read.parquet(file).count() == enabled.read.format("parquet").load(file).count() == 3
 
 
-def error_of(reads: Any) -> tuple[type, str]:
-    with pytest.raises(PySparkException) as caught:
-        reads().collect()
-    return caught.type, next(line for line in str(caught.value).splitlines()[::-1] if "hudi_py.errors" in line)
+def raised(act: Callable[[], object]) -> tuple[type, str]:
+    """The class of an error, and the line of its text that says what is wrong."""
+    with pytest.raises((PySparkException, IllegalArgumentException)) as caught:
+        act()
+    lines = [line.strip() for line in str(caught.value).splitlines()]
+    return caught.type, next((line for line in lines if line.startswith("hudi_py.errors.")), lines[0])
 
 
 def test_errors_are_those_of_the_plain_format(spark: SparkSession, table: str) -> None:
-    wrong = [
-        lambda: read(spark, f"{table}/absent"),
-        lambda: read(spark, table, **{"hoodie.datasource.query.typ": "snapshot"}),
-        lambda: read(spark, table, columns="nope"),
-        lambda: spark.read.format(FORMAT).load(),
-        lambda: spark.read.format(FORMAT).load([table, table]),
+    wrong: list[Callable[[], object]] = [
+        lambda: read(spark, f"{table}/absent").collect(),
+        lambda: read(spark, table, **{"hoodie.datasource.query.typ": "snapshot"}).collect(),
+        lambda: read(spark, table, columns="nope").collect(),
+        lambda: spark.read.format(FORMAT).load().collect(),
+        lambda: spark.read.format(FORMAT).load([table, table]).collect(),
     ]
-    plain = [error_of(each) for each in wrong]
+    plain = [raised(each) for each in wrong]
     enable(spark)
     try:
-        assert [error_of(each) for each in wrong] == plain
+        assert [raised(each) for each in wrong] == plain
     finally:
         disable(spark)
 
@@ -147,6 +148,52 @@ def test_tables_of_the_catalog(enabled: SparkSession, pair: str, table: str) -> 
         assert enabled.sql(f"SELECT * FROM {pair}").columns == enabled.table(pair).columns == ["id"]
     finally:
         enabled.catalog.dropTempView(pair)
+
+
+def test_writes(enabled: SparkSession, path: str) -> None:
+    frame = enabled.createDataFrame([(1, "a", 1, 10), (2, "b", 1, 20)], "id long, p string, ts long, v long")
+    save(frame, path, PARTITIONED)
+    frame.selectExpr("id", "p", "2L ts", "v + 1 v").write.save(path, FORMAT, "append", **PARTITIONED)
+    assert rows(read(enabled, path), "id", "v") == [(1, 11), (2, 21)]
+    save(frame.where("id = 1"), path, PARTITIONED, "delete")
+    assert rows(read(enabled, path), "id") == [(2,)]
+    groups = hudi_py.open_table(path).files()["file_id"].to_pylist()
+    save(enabled.createDataFrame([(3, "b", 1, 30)], frame.schema), path, PARTITIONED, "insert")
+    assert hudi_py.open_table(path).files()["file_id"].to_pylist() == groups  # small files are filled up
+    save(frame, path, PARTITIONED, mode="overwrite")
+    assert rows(read(enabled, path), "id", "v") == [(1, 10), (2, 20)]
+
+
+@pytest.mark.slow
+def test_writes_to_tables_of_the_catalog(enabled: SparkSession, pair: str, table: str) -> None:
+    frame = enabled.createDataFrame([(1, "b", 3, -2)], "id long, p string, ts long, v long")
+    for name in (pair, f"{pair}_table"):
+        frame.selectExpr("id", "p", "ts", "v").writeTo(name).append()
+    frame.writeTo(pair).option("hoodie.datasource.write.operation", "delete").append()
+    assert 1 not in [row[0] for row in rows(enabled.table(pair), "id")]
+    for writer in (frame.writeTo("absent"), frame.writeTo(pair)):
+        with pytest.raises(PySparkException):
+            writer.overwritePartitions()
+    assert enabled.table(pair).count() == 8
+
+
+def test_errors_of_writes_are_those_of_the_plain_format(spark: SparkSession, table: str) -> None:
+    frame = spark.createDataFrame([(1, "b", 3, "x")], "id long, p string, ts long, v string")
+    wrong: list[Callable[[], object]] = [
+        lambda: save(frame, table, {}),
+        lambda: save(frame.drop("v"), table, {"hoodie.datasource.write.recordkey.field": "v"}),
+        lambda: save(frame.drop("v"), table, {"hoodie.datasource.write.operation": "upsrt"}),
+        lambda: frame.write.format(FORMAT).save(table),
+        lambda: frame.write.format(FORMAT).mode("append").partitionBy("p").save(table),
+        lambda: frame.write.format(FORMAT).mode("append").save(),
+    ]
+    plain = [raised(each) for each in wrong]
+    enable(spark)
+    try:
+        assert [raised(each) for each in wrong] == plain
+    finally:
+        disable(spark)
+    assert len(hudi_py.open_table(table).history()) == 2
 
 
 @pytest.mark.slow
