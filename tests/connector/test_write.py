@@ -279,7 +279,6 @@ REFUSED = (
     ({"hoodie.index.type": "BUCKET", "hoodie.index.bucket.engine": "CONSISTENT_HASHING"}, "CONSISTENT_HASHING"),
     ({"hoodie.datasource.write.recordkey.field": "v"}, "contradict"),
     ({"hoodie.datasource.write.table.type": "MERGE_ON_READ"}, "contradict"),
-    ({"hoodie.py.staging.max.bytes": "10"}, "hoodie.py.staging.max.bytes.*hudi_py.write"),
 )
 
 

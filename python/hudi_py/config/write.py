@@ -271,8 +271,8 @@ DROP_INDEXES = flag(
 )
 STAGING_MAX_BYTES = integer(
     "hoodie.py.staging.max.bytes",
-    "Maximum number of bytes that the tasks of one Spark write may stage for its commit, which merges them in one "
-    "process. More is refused before anything is published.",
+    "Through `df.write` one process merges the rows that Spark's tasks stage for it. If they take more than this, it "
+    "merges them part by part through its local disk, and warns that `write_table` would spread the work.",
     Scope.WRITE,
     2048 * _MB,
     minimum=1,

@@ -11,6 +11,7 @@ import itertools
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import pyarrow as pa
 
@@ -20,7 +21,7 @@ from hudi_py.errors import ConfigError, ConflictError, HudiError, LockError
 from hudi_py.formats.parquet import iter_base_batches
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.names import PartitionPath
-from hudi_py.storage import Storage, open_storage, with_durability
+from hudi_py.storage import open_storage, with_durability
 from hudi_py.transaction.conflicts import conflict_policy
 from hudi_py.transaction.handle import TransactionHandle
 from hudi_py.transaction.locks.in_process import check_many_processes
@@ -39,10 +40,11 @@ from hudi_py.write.operations.overwrite import replaced_by
 from hudi_py.write.operations.tagging import held_rows
 from hudi_py.write.result import WriteResult, committed_write, log_schema_changes, result_of
 from hudi_py.write.retry import CONFLICTS, redo_on_conflict
-from hudi_py.write.routing import write_routed
+from hudi_py.write.routing import write_in_parts, write_routed
 from hudi_py.write.rows import one_row_per_key, split_by_partition
 from hudi_py.write.rows.input import normalise_batch, normalise_schema
 from hudi_py.write.settings import Operation, WriteSettings, effective_operation, write_settings
+from hudi_py.write.staging import Stage, StagedFile, staged_rows
 from hudi_py.write.stream import Batch, OncePerBatch, last_archived_batch, last_batch
 
 __all__ = [
@@ -85,6 +87,7 @@ class DistributedWrite:
     combine: bool
     """For an overwrite by the rows of an upsert: whether to keep one row per key."""
     max_staged_bytes: int
+    """Staged rows beyond this are merged part by part."""
     allow_empty: bool
     extra: tuple[tuple[str, str], ...]
     """For the commit's extra metadata."""
@@ -113,14 +116,6 @@ class DistributedWrite:
 
     def attach(self) -> WriteTransaction:
         return WriteTransaction.attach(self.handle, dict(self.storage_options) or None)
-
-
-@dataclass(frozen=True, slots=True)
-class StagedFile:
-    """Rows that a task staged for the commit: an Arrow IPC stream, by its path relative to the table's base path."""
-
-    path: str
-    num_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,14 +230,14 @@ def run_task(write: DistributedWrite, task: TaskId, batches: Iterable[pa.RecordB
     """Write or stage the rows of one task attempt. `task` must be unique to the attempt.
 
     Raises:
-        SchemaMismatchError, ConfigError: the rows do not fit the table, or more was staged than the option allows.
+        SchemaMismatchError, ConfigError: the rows do not fit the table.
         RolledBackError, ConflictError: the write has been rolled back or completed.
     """
     with write.attach() as transaction:
         settings = replace(write.settings, threads=1, memory_bytes=TASK_MEMORY)
         context = WriteContext(transaction, settings, task=task)
         rows = (normalise_batch(_selected(batch, write.incoming), write.incoming) for batch in batches)
-        stage = _Stage(write, transaction, task)
+        stage = Stage(transaction.storage, f"{transaction.staging}/{task}.arrow")
         try:
             if write.arrival == "groups":
                 return TaskResult(tuple(write_routed(context, write.operation, write.incoming, batches)), None)
@@ -265,18 +260,17 @@ def commit_write(write: DistributedWrite, results: Sequence[TaskResult]) -> Writ
 
     Raises:
         BatchCommittedError: the batch (`for_batch`) was committed meanwhile.
-        ConfigError: more was staged than the option allows; nothing was published.
         HudiError: as `WriteTransaction.commit`; call `abort_write`.
     """
     transaction = write.attach()
     staged = [result.staged for result in results if result.staged is not None]
-    _check_volume(write, sum(file.num_bytes for file in staged))
     stats = [stat for result in results for stat in result.stats]
     if not write.allow_empty and not stats and not staged and write.settings.deleted_partitions is None:
         transaction.abort()
         return result_of(write.operation.value, None, None, ())
     _check_groups(write, results)
     optimistic = transaction.handle.settings.optimistic is not None
+    in_parts = _is_large(write, sum(file.num_bytes for file in staged))
     with transaction:  # its heartbeat keeps the staged rows
         attempts = itertools.count()
 
@@ -284,10 +278,9 @@ def commit_write(write: DistributedWrite, results: Sequence[TaskResult]) -> Writ
             number = next(attempts)
             task = TaskId(task=len(results), stage=0, attempt=number)
             if number and optimistic:
-                return _commit_again(write, transaction, task, staged, stats)
-            return _commit_rows(
-                write, transaction, write.settings, task, _staged_rows(transaction.storage, staged), stats
-            )
+                return _commit_again(write, transaction, task, staged, stats, in_parts=in_parts)
+            rows = partial(staged_rows, transaction.storage, staged)
+            return _commit_rows(write, transaction, write.settings, task, rows, stats, in_parts=in_parts)
 
         retries, causes, pause_s = transaction.handle.settings.conflict_retries, CONFLICTS, None
         if write.stream is not None:
@@ -314,14 +307,25 @@ def _commit_rows(
     transaction: WriteTransaction,
     settings: WriteSettings,
     task: TaskId,
-    rows: Iterator[pa.RecordBatch],
+    rows: Callable[[], Iterator[pa.RecordBatch]],
     stats: Sequence[WriteStat],
+    *,
+    in_parts: bool,
 ) -> tuple[WriteResult, Committed]:
-    """Writes the rows and commits them with the files that tasks have written."""
+    """Writes the rows and commits them with the files that tasks have written. `in_parts`: in bounded memory."""
     context = WriteContext(transaction, settings, task=task)
-    if write.combine:
-        rows = _one_row_per_key(context, rows)
-    result = run_operation(context, rows, write.operation)
+    left = iter(()) if in_parts else rows()
+    if in_parts:
+        combining = settings.combine_before_insert or write.combine
+        some = replace(settings, combine_before_insert=combining, memory_bytes=TASK_MEMORY)
+        within = WriteContext(transaction, some, task=task)
+        stats = [
+            *stats,
+            *write_in_parts(within, write.operation, pa.schema(map(write.incoming.field, key_columns(write))), rows),
+        ]
+    elif write.combine:
+        left = _one_row_per_key(context, left)
+    result = run_operation(context, left, write.operation)
     if write.operation is Operation.INSERT_OVERWRITE and stats:
         result = replace(result, replaced=replaced_by(context, [*stats, *result.stats]))
     done = transaction.commit(
@@ -343,6 +347,8 @@ def _commit_again(
     task: TaskId,
     staged: Iterable[StagedFile],
     stats: Iterable[WriteStat],
+    *,
+    in_parts: bool,
 ) -> tuple[WriteResult, Committed]:
     """The same under a new instant, after a conflict. What tasks have written belongs to the instant of the plan, so
     its rows are read back."""
@@ -358,9 +364,28 @@ def _commit_again(
             write.options,
         )
         storage = transaction.storage
-        written = (iter_base_batches(storage, stat.path, write.incoming.names) for stat in stats)
-        rows = itertools.chain(_staged_rows(storage, staged), *written)
-        return _commit_rows(write, transaction, settings, task, rows, ())
+
+        def rows() -> Iterator[pa.RecordBatch]:
+            written = (iter_base_batches(storage, stat.path, write.incoming.names) for stat in stats)
+            return itertools.chain(staged_rows(storage, staged), *written)
+
+        return _commit_rows(write, transaction, settings, task, rows, (), in_parts=in_parts)
+
+
+def _is_large(write: DistributedWrite, num_bytes: int) -> bool:
+    """Whether so much was staged that the commit merges it part by part, through its local disk."""
+    if num_bytes <= write.max_staged_bytes:
+        return False
+    _log.warning(
+        "one process merges the %d MB that the tasks of the write %s of %s have staged, which is more than "
+        "hoodie.py.staging.max.bytes; pyspark_hudi.write_table lets Spark's tasks merge them",
+        num_bytes // _MB,
+        write.handle.instant,
+        write.handle.table_uri,
+    )
+    # of a bucket's rows, and of those that no look-up keeps together, memory is bounded anyway
+    in_memory = write.stages_all and write.operation is not Operation.DELETE_PARTITION
+    return in_memory and write.settings.index.buckets is None
 
 
 def _check_groups(write: DistributedWrite, results: Iterable[TaskResult]) -> None:
@@ -429,7 +454,7 @@ def _one_row_per_key(context: WriteContext, rows: Iterator[pa.RecordBatch]) -> I
             yield from table.select(table.column_names[1:]).to_batches()
 
 
-def _large_partitions(context: WriteContext, rows: Iterable[pa.RecordBatch], stage: _Stage) -> Iterator[pa.RecordBatch]:
+def _large_partitions(context: WriteContext, rows: Iterable[pa.RecordBatch], stage: Stage) -> Iterator[pa.RecordBatch]:
     """The rows of partitions with enough rows for a file; the others are staged."""
     keygen, schema = context.settings.keygen, context.settings.schema
     held: dict[PartitionPath, list[pa.RecordBatch]] = {}
@@ -454,7 +479,7 @@ def _large_partitions(context: WriteContext, rows: Iterable[pa.RecordBatch], sta
     _stage_all(held, stage)
 
 
-def _stage_all(held: dict[PartitionPath, list[pa.RecordBatch]], stage: _Stage) -> None:
+def _stage_all(held: dict[PartitionPath, list[pa.RecordBatch]], stage: Stage) -> None:
     for batches in held.values():
         for batch in pa.Table.from_batches(batches).combine_chunks().to_batches():
             stage.add(batch)
@@ -484,54 +509,3 @@ def key_columns(write: DistributedWrite) -> list[str]:
 
 def _selected(batch: pa.RecordBatch, incoming: pa.Schema) -> pa.RecordBatch:
     return batch if batch.schema.names == incoming.names else batch.select(incoming.names)
-
-
-class _Stage:
-    """The staged file of one attempt, created with its first rows."""
-
-    def __init__(self, write: DistributedWrite, transaction: WriteTransaction, task: TaskId) -> None:
-        self._write = write
-        self._storage = transaction.storage
-        self._path = f"{transaction.staging}/{task}.arrow"
-        self._sink: pa.PythonFile | None = None
-        self._writer: pa.ipc.RecordBatchStreamWriter | None = None
-
-    def add(self, batch: pa.RecordBatch) -> None:
-        if not batch.num_rows:
-            return
-        if self._writer is None:
-            self._sink = pa.PythonFile(self._storage.open_output(self._path), "w")
-            options = pa.ipc.IpcWriteOptions(compression="lz4")
-            self._writer = pa.ipc.new_stream(self._sink, batch.schema, options=options)
-        self._writer.write_batch(batch)
-        assert self._sink is not None
-        _check_volume(self._write, self._sink.tell())
-
-    def close(self) -> StagedFile | None:
-        if self._writer is None or self._sink is None:
-            return None
-        self._writer.close()
-        size = self._sink.tell()
-        self._sink.close()
-        return StagedFile(self._path, size)
-
-    def abandon(self) -> None:
-        if self._sink is not None:
-            self._sink.close()
-            self._storage.delete(self._path)
-
-
-def _staged_rows(storage: Storage, files: Iterable[StagedFile]) -> Iterator[pa.RecordBatch]:
-    """The rows of the files, in order."""
-    for file in files:
-        with storage.open_input(file.path) as source, pa.ipc.open_stream(source) as reader:
-            yield from reader
-
-
-def _check_volume(write: DistributedWrite, num_bytes: int) -> None:
-    if num_bytes > write.max_staged_bytes:
-        raise ConfigError(
-            f"Cannot {write.operation.value} by df.write: its tasks stage more than {write.max_staged_bytes} bytes "
-            f"({num_bytes} so far) for one process to merge, the limit of hoodie.py.staging.max.bytes; raise it, "
-            "write in several steps, or use hudi_py.write"
-        )

@@ -11,6 +11,7 @@ being equal.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -209,6 +210,38 @@ def write_routed(
                 return buckets.insert_new(context, rows_of).stats
             return run_operation(context, rows_of, operation).stats
         return _write_groups(context, operation, held, incoming)
+
+
+def write_in_parts(
+    context: WriteContext,
+    operation: Operation,
+    incoming: pa.Schema,
+    batches: Callable[[], Iterator[pa.RecordBatch]],
+) -> list[WriteStat]:
+    """All the steps in one process, with the local disk for the shuffles: memory is that of a few file groups.
+
+    Args:
+        batches: incoming normalised rows; called twice.
+    """
+    keygen, counts = context.settings.keygen, Counter[str]()
+    wanted = set(keygen.partition_fields) or {incoming.names[0]}
+    names = [name for name in incoming.names if name in wanted]
+    for batch in count_rows(context, (batch.select(names) for batch in batches())):
+        counts.update(dict(zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True)))
+    counted = pa.RecordBatch.from_pylist([{"path": path, "rows": rows} for path, rows in counts.items()], COUNTED)
+    (measured,) = measure(context, operation, incoming, [counted])
+    sizes = Sizes(counts, measured.column("record_size")[0].as_py() if measured.num_rows else 1)
+    number = max(sum(measured.column("parts").to_pylist()), 1)
+    parts = looks_up(context.settings, operation)
+    numbered = number_rows(context, sizes, 0, batches(), (lambda batch: batch) if parts else None)
+    if not parts:
+        return write_routed(context, operation, incoming, route_rows(context, operation, sizes, incoming, numbered))
+    with PartitionedRows(pa.schema([*incoming, ORDER, PART]), context.settings.memory_bytes) as held:
+        for batch in numbered:
+            part = pa.array(batch.column(PART.name).to_numpy() % number)
+            held.add(batch, part.cast(pa.string()))
+        some = (route_rows(context, operation, sizes, incoming, held.batches(part)) for part in held.partitions)
+        return write_routed(context, operation, incoming, chain.from_iterable(some))
 
 
 def _write_groups(

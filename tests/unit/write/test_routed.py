@@ -1,0 +1,343 @@
+"""Writes whose rows an engine shuffles by file group, with the shuffles done here: equal to those of one process."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import hudi_py
+from hudi_py.config import Options, Scope
+from hudi_py.errors import ConflictError, DuplicateKeyError, HudiError
+from hudi_py.wiring import after_commit, metadata_writer
+from hudi_py.write import distributed, routing
+from hudi_py.write.distributed import TaskId, TaskResult, abort_write, commit_write, plan_write, run_task
+from hudi_py.write.result import WriteResult
+from hudi_py.write.routed import GROUP, KEY, PART, PATH, RoutedWrite, Sizes, decode_plan, plan_routed
+from tests.faults.tables import leftovers
+from tests.support.choice import cases
+from tests.support.writers import options
+
+Task = list[pa.RecordBatch]
+INDEXES = {
+    "simple": {},
+    "bloom": {"hoodie.index.type": "BLOOM"},
+    "record": {
+        "hoodie.index.type": "RECORD_LEVEL_INDEX",
+        "hoodie.metadata.record.level.index.enable": "true",
+    },
+    "global": {
+        "hoodie.index.type": "GLOBAL_RECORD_LEVEL_INDEX",
+        "hoodie.metadata.global.record.level.index.enable": "true",
+    },
+    "moving": {
+        "hoodie.index.type": "GLOBAL_RECORD_LEVEL_INDEX",
+        "hoodie.metadata.global.record.level.index.enable": "true",
+        "hoodie.record.index.update.partition.path": "true",
+    },
+    "bucket": {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "3"},
+}
+
+
+def shuffled(tasks: Iterable[Iterable[pa.RecordBatch]], column: str | None, number: int) -> list[Task]:
+    """The rows of tasks by a column, as if fetched in another order than they were made."""
+    result: list[Task] = [[] for _ in range(number)]
+    for batch in [batch for task in tasks for batch in task][::-1]:
+        for value in set(batch.column(column).to_pylist()):
+            rows = batch.filter(pa.array([each == value for each in batch.column(column).to_pylist()]))
+            result[hash(value) % number].append(rows)
+    return result
+
+
+class Engine:
+    """Spark's part of `write_table`."""
+
+    def __init__(self, root: str, data: pa.Table, operation: str, given: dict[str, str]) -> None:
+        resolved = Options.resolve(given, Scope.WRITE, defaults={})
+        found = plan_routed(
+            root,
+            operation,
+            resolved,
+            data.schema,
+            metadata=metadata_writer(resolved),
+            after=after_commit(resolved),
+        )
+        (self.plan,) = found.to_pylist()
+        self.write = decode_plan(self.plan["plan"], {})
+        step = -(-max(data.num_rows, 1) // 3)
+        chosen = data.select(self.plan["columns"])
+        self.tasks = [chosen.slice(at, step).to_batches(max_chunksize=7) for at in range(0, data.num_rows, step)]
+
+    def each(self, tasks: Sequence[Task], run: Callable[[RoutedWrite, Task], Iterator[pa.RecordBatch]]) -> list[Task]:
+        return [list(run(RoutedWrite(decode_plan(self.plan["plan"], {})), task)) for task in tasks]
+
+    def measured(self) -> list[dict[str, Any]]:
+        counted: dict[str, int] = defaultdict(int)
+        some = [[batch.select(self.plan["counted"]) for batch in task] for task in self.tasks]
+        for task in self.each(some, lambda write, task: write.count(task)):
+            for batch in task:
+                for row in batch.to_pylist():
+                    counted[row["path"]] += row["rows"]
+        counts = [{"path": path, "rows": rows} for path, rows in counted.items()]
+        one = [pa.RecordBatch.from_pylist(counts, routing.COUNTED)]
+        return [row for batch in self.each([one], RoutedWrite.measure)[0] for row in batch.to_pylist()]
+
+    def routed(self, sizes: Sizes | None = None) -> list[Task]:
+        """The rows of each task that writes."""
+        counts = self.measured()
+        size = counts[0]["record_size"] if counts else 1
+        sizes = sizes or Sizes({row["path"]: row["rows"] for row in counts}, size)
+        looks_up = self.plan["looks_up"]
+        first = iter(range(len(self.tasks)))
+        numbered = self.each(
+            self.tasks, lambda write, task: write.number(sizes, next(first) << 33, task, parts=looks_up)
+        )
+        if looks_up:
+            numbered = shuffled(numbered, PART.name, 3)
+        return shuffled(self.each(numbered, lambda write, task: write.route(sizes, task)), GROUP.name, 4)
+
+    def arrived(self) -> list[Task]:
+        if self.plan["arrival"] == "any":
+            return self.tasks
+        if self.plan["arrival"] == "groups":
+            return self.routed()
+        keyed = self.each(self.tasks, lambda write, task: write.key(task))
+        if self.plan["arrival"] == "partitions":
+            return shuffled(keyed, PATH.name, 2)
+        table = pa.Table.from_batches([batch for task in keyed for batch in task])
+        table = table.sort_by([(PATH.name, "ascending"), (KEY.name, "ascending")])
+        half = table.num_rows // 2
+        return [table.slice(half).to_batches(), table.slice(0, half).to_batches()]
+
+    def ran(self, tasks: Sequence[Task]) -> list[TaskResult]:
+        return [run_task(self.write, TaskId(at), task) for at, task in enumerate(tasks)]
+
+    def commit(self) -> WriteResult:
+        try:
+            return commit_write(self.write, self.ran(self.arrived()))
+        except HudiError:
+            abort_write(self.write)
+            raise
+
+
+def write_routed(root: str, data: pa.Table, operation: str, given: dict[str, str]) -> WriteResult:
+    return Engine(root, data, operation, given).commit()
+
+
+def rows(ids: Iterable[int], ts: int, v: int, *, parts: int = 3, deleted: Iterable[int] = ()) -> pa.Table:
+    ids = list(ids)
+    return pa.table(
+        {
+            "id": pa.array(ids, pa.int64()),
+            "p": ["abc"[n % parts] for n in ids],
+            "ts": pa.array([ts] * len(ids), pa.int64()),
+            "v": pa.array([v + at for at in range(len(ids))], pa.int64()),
+            "_hoodie_is_deleted": [n in set(deleted) for n in ids],
+        }
+    )
+
+
+def stored(root: str) -> list[tuple[Any, ...]]:
+    columns = ["_hoodie_partition_path", "_hoodie_record_key", "id", "p", "ts", "v"]
+    table = hudi_py.open_table(root).scan(columns=columns).to_table()
+    return sorted(zip(*(table[name].to_pylist() for name in columns), strict=True), key=repr)
+
+
+def counts_of(result: WriteResult) -> tuple[int | None, ...]:
+    return result.num_inserted, result.num_updated, result.num_deleted
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "index"),
+    cases(product((6, 8, 9), ("cow", "mor"), INDEXES), "routed writes", 2),
+)
+def test_equal_to_the_writes_of_one_process(tmp_path: Path, version: int, kind: str, index: str) -> None:
+    given = {**options(version, kind), "hoodie.record.merge.mode": "EVENT_TIME_ORDERING", **INDEXES[index]}
+    if index == "record" and version < 9:
+        given |= INDEXES["simple"]
+    alone, spread = str(tmp_path / "alone"), str(tmp_path / "spread")
+    twice = pa.concat_tables([rows(range(30, 60), 5, 100), rows(range(45, 80), 5, 500), rows(range(50, 55), 4, 900)])
+    steps = [
+        ("bulk_insert", rows(range(40), 1, 0), {}),
+        ("insert", rows(range(40, 50), 1, 50), {}),
+        ("upsert", twice, {}),
+        ("upsert", rows(range(0, 90, 3), 6, 1000, parts=2, deleted=range(0, 30, 2)), {}),
+        ("delete", rows(range(0, 120, 7), 0, 0), {}),
+        ("insert_overwrite", rows(range(1, 30, 3), 7, 2000), {}),
+        ("upsert", rows(range(200, 260), 1, 3000), {}),
+    ]
+    if index != "bucket":
+        known = {"hoodie.datasource.insert.dup.policy": "drop"}
+        steps.insert(5, ("insert", rows(range(60, 130), 8, 4000), known))
+    for operation, data, more in steps:
+        one = hudi_py.write(alone, data, operation, {**given, **more})
+        other = write_routed(spread, data, operation, {**given, **more})
+        assert counts_of(one) == counts_of(other), operation
+        assert stored(alone) == stored(spread), operation
+    table = hudi_py.open_table(spread)
+    assert table.metadata.verify().ok
+    assert table.timeline.pending == ()
+    assert leftovers(Path(spread)) == set()
+
+
+def base(tmp_path: Path, kind: str = "cow", **more: str) -> tuple[str, dict[str, str]]:
+    given = {**options(9, kind), "hoodie.record.merge.mode": "EVENT_TIME_ORDERING", **more}
+    root = str(tmp_path / "t")
+    hudi_py.write(root, rows(range(40), 1, 0), options=given)
+    return root, given
+
+
+@pytest.mark.parametrize("index", ["simple", "moving"])
+def test_wrong_counts_only_change_sizes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, index: str) -> None:
+    """As where two evaluations of the input differ, or a partition has far more rows than the others."""
+    monkeypatch.setattr(routing, "_LOOKUP_ROWS", 7)
+    root, given = base(tmp_path, **INDEXES[index])
+    data = pa.concat_tables([rows(range(20, 400), 2, 1000, parts=1), rows(range(20, 30), 3, 5000)])
+    engine = Engine(root, data, "upsert", given)
+    tasks = engine.routed(Sizes({"a": 120, "elsewhere": 9}, 2_000_000))
+    result = commit_write(engine.write, engine.ran(tasks))
+    other = str(tmp_path / "other")
+    hudi_py.write(other, rows(range(40), 1, 0), options=given)
+    assert counts_of(result) == counts_of(hudi_py.write(other, data, options=given))
+    assert stored(root) == stored(other)
+    assert result.num_files > 3
+
+
+def test_of_equal_rows_the_last_of_the_input_counts(tmp_path: Path) -> None:
+    root, given = base(tmp_path)
+    data = pa.concat_tables([rows(range(30, 50), 2, 100 * n) for n in range(7)])
+    write_routed(root, data, "upsert", given)
+    assert {row[2]: row[5] for row in stored(root) if row[2] >= 30} == {n: 570 + n for n in range(30, 50)}
+
+
+def test_new_rows_fill_up_small_files(tmp_path: Path) -> None:
+    root, given = base(tmp_path)
+    before = {row["file_id"] for row in hudi_py.open_table(root).files().to_pylist()}
+    for operation in ("insert", "upsert"):
+        write_routed(root, rows(range(100, 160), 1, 0), operation, given)
+    assert {row["file_id"] for row in hudi_py.open_table(root).files().to_pylist()} == before
+    full = {**given, "hoodie.parquet.small.file.limit": "0", "hoodie.parquet.max.file.size": "100000"}
+    result = write_routed(root, rows(range(200, 290), 1, 0), "insert", full)
+    assert result.num_inserted == 90
+    assert result.num_files > 3
+
+
+def test_a_task_may_run_several_times(tmp_path: Path) -> None:
+    """Retries and speculative attempts: files of those that do not report are removed."""
+    root, given = base(tmp_path)
+    engine = Engine(root, rows(range(20, 60), 2, 100), "upsert", given)
+    tasks = engine.routed()
+    for attempt in (1, 2):
+        results = [run_task(engine.write, TaskId(at, 1, attempt), task) for at, task in enumerate(tasks)]
+    commit_write(engine.write, results)
+    assert {row[2]: row[5] for row in stored(root) if row[2] >= 20} == {n: 80 + n for n in range(20, 60)}
+    listed = hudi_py.open_table(root).files().to_pylist()
+    assert (
+        len(list(Path(root).rglob("*.parquet"))) - len(list(Path(root, ".hoodie").rglob("*.parquet")))
+        == len(listed) + 3
+    )
+    assert leftovers(Path(root)) == set()
+
+
+def test_a_file_group_in_two_tasks_is_refused(tmp_path: Path) -> None:
+    root, given = base(tmp_path)
+    before = stored(root)
+    engine = Engine(root, rows(range(0, 30, 3), 2, 100), "upsert", given)
+    (task,) = (task for task in engine.routed() if task)
+    results = engine.ran([task[:1], task[1:]])
+    with pytest.raises(HudiError, match="two tasks have written the file group"):
+        commit_write(engine.write, results)
+    abort_write(engine.write)
+    assert stored(root) == before
+    assert leftovers(Path(root)) == set()
+
+
+def test_another_write_since_the_plan_is_a_conflict(tmp_path: Path) -> None:
+    root, given = base(tmp_path)
+    engine = Engine(root, rows(range(20), 2, 100), "upsert", given)
+    results = engine.ran(engine.routed())
+    hudi_py.write(root, rows(range(10), 3, 900), options=given)
+    before = stored(root)
+    with pytest.raises(ConflictError):
+        commit_write(engine.write, results)
+    abort_write(engine.write)
+    assert stored(root) == before
+
+
+def test_known_keys_may_be_refused(tmp_path: Path) -> None:
+    root, given = base(tmp_path)
+    more = {**given, "hoodie.datasource.insert.dup.policy": "fail"}
+    assert write_routed(root, rows(range(40, 50), 1, 0), "insert", more).num_inserted == 10
+    with pytest.raises(DuplicateKeyError, match="already has the key '49'"):
+        write_routed(root, rows(range(49, 60), 1, 0), "insert", more)
+    assert len(stored(root)) == 50
+
+
+@pytest.mark.parametrize("mode", ["GLOBAL_SORT", "PARTITION_PATH_REPARTITION"])
+def test_bulk_inserts_in_order(tmp_path: Path, mode: str) -> None:
+    given = {**options(9, "cow"), "hoodie.bulkinsert.sort.mode": mode}
+    root = str(tmp_path / "t")
+    result = write_routed(root, rows(range(60, 0, -1), 1, 0), "bulk_insert", given)
+    assert result.num_inserted == 60
+    # the first half of all rows in order ends within the second partition
+    assert result.num_files == (4 if mode == "GLOBAL_SORT" else 3)
+    keys = hudi_py.open_table(root).scan(columns=["_hoodie_record_key", "_hoodie_file_name"]).to_table()
+    ranges = []
+    for name in keys["_hoodie_file_name"].unique().to_pylist():
+        some = keys.filter(pa.compute.equal(keys["_hoodie_file_name"], name))["_hoodie_record_key"].to_pylist()
+        assert mode != "GLOBAL_SORT" or some == sorted(some)
+        ranges.append(some)
+    assert sum(map(len, ranges)) == 60
+
+
+def test_no_rows(tmp_path: Path) -> None:
+    root, given = base(tmp_path)
+    before = stored(root)
+    empty = rows([], 1, 0)
+    assert counts_of(write_routed(root, empty, "upsert", given)) == (0, 0, 0)
+    assert write_routed(root, empty, "upsert", {**given, "hoodie.allow.empty.commit": "false"}).instant is None
+    assert stored(root) == before
+    assert len(hudi_py.open_table(root).history()) == 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "index", "operation"),
+    cases(
+        [
+            *product(("cow", "mor"), ("simple", "global", "moving"), ("upsert", "delete")),
+            *product(("cow",), ("simple",), ("insert_overwrite", "insert_overwrite_table")),
+        ],
+        "staged rows in parts",
+        3,
+    ),
+)
+def test_many_staged_rows_are_merged_in_parts(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    kind: str,
+    index: str,
+    operation: str,
+) -> None:
+    monkeypatch.setattr(distributed, "TASK_MEMORY", 500)
+    monkeypatch.setattr(routing, "_LOOKUP_ROWS", 10)
+    more = {"hoodie.combine.before.insert": "true"} if operation.startswith("insert") else {}
+    root, given = base(tmp_path, kind, **INDEXES[index], **more)
+    data = pa.concat_tables([rows(range(20, 90), 2, 100, parts=2), rows(range(50, 60), 1, 900)])
+    other = str(tmp_path / "other")
+    hudi_py.write(other, rows(range(40), 1, 0), options=given)
+    one = hudi_py.write(other, data, operation, given)
+    staging = {"hoodie.py.staging.max.bytes": "10", "hoodie.datasource.write.operation": operation}
+    resolved = Options.resolve({**given, **staging}, Scope.WRITE, defaults={})
+    write = plan_write(root, resolved, data.schema, metadata=metadata_writer(resolved))
+    halves = [data.slice(0, 40), data.slice(40)]
+    result = commit_write(write, [run_task(write, TaskId(at), half.to_batches()) for at, half in enumerate(halves)])
+    assert counts_of(result) == counts_of(one)
+    assert stored(root) == stored(other)
+    assert "pyspark_hudi.write_table lets Spark's tasks merge them" in caplog.text
+    assert leftovers(Path(root)) == set()
