@@ -138,7 +138,7 @@ class _Asked:
         return {key: value for key, value in self.options.items() if key != "path"}
 
 
-class _Noting(_Base):
+class _Noting(_Base):  # type: ignore[misc]
     """A reader or writer of PySpark, classic or Connect, that notes what it is asked for."""
 
     _hudi_py: _Asked
@@ -170,12 +170,12 @@ class _NativeReader(_Noting):
             self.schema(schema)
         self.options(**options)
         frame = _native_load(self._hudi_py, path)
-        return super().load(path) if frame is None else frame  # type: ignore[no-any-return]
+        return super().load(path) if frame is None else frame
 
     def table(self, tableName: str) -> DataFrame:  # noqa: N803
         asked = self._hudi_py
         frame = None if asked.options or asked.plain else _native_table(asked.owner, tableName)
-        return super().table(tableName) if frame is None else frame  # type: ignore[no-any-return]
+        return super().table(tableName) if frame is None else frame
 
 
 class _NativeWriter(_Noting):
@@ -236,7 +236,8 @@ def _noting(found: Any, noting: type[_Noting], asked: _Asked) -> Any:
     """The reader or writer that PySpark has made, as one that notes."""
     spark = asked.owner if noting is _NativeReader else asked.owner.sparkSession
     if is_enabled(spark) and not isinstance(found, _Noting):
-        found.__class__ = _subclass(noting, type(found))
+        kinds: Any = noting, type(found)
+        found.__class__ = _subclass(*kinds)
         found._hudi_py = asked
     return found
 
