@@ -75,6 +75,7 @@ def test_only_between_enable_and_disable(spark: SparkSession, table: str) -> Non
     assert rows(frame, "id", "v") == AFTER  # stays as it is
 
 
+@pytest.mark.slow
 def test_every_way_to_say_it(enabled: SparkSession, table: str) -> None:
     read, instants = enabled.read, hudi_py.open_table(table).history().column("instant").to_pylist()
     assert is_native(read.option("columns", "id,v").format("HUDI-PY").load(table))
@@ -155,6 +156,12 @@ def test_writes(enabled: SparkSession, path: str) -> None:
     save(frame, path, PARTITIONED)
     frame.selectExpr("id", "p", "2L ts", "v + 1 v").write.save(path, FORMAT, "append", **PARTITIONED)
     assert rows(read(enabled, path), "id", "v") == [(1, 11), (2, 21)]
+
+
+@pytest.mark.slow
+def test_operations_and_modes(enabled: SparkSession, path: str) -> None:
+    frame = enabled.createDataFrame([(1, "a", 1, 10), (2, "b", 1, 20)], "id long, p string, ts long, v long")
+    save(frame, path, PARTITIONED, "bulk_insert")
     save(frame.where("id = 1"), path, PARTITIONED, "delete")
     assert rows(read(enabled, path), "id") == [(2,)]
     groups = hudi_py.open_table(path).files()["file_id"].to_pylist()
