@@ -19,7 +19,7 @@ FIRST = ("test_write.py",)
 SECOND = ("test_enable.py", "test_read.py", "test_write.py")
 REST = (
     ("test_functions.py", "test_golden.py", "test_services.py"),
-    ("test_read_table.py", "test_sink_spark.py", "test_sql.py", "test_stream.py"),
+    ("test_read_table.py", "test_sink_spark.py", "test_sql.py", "test_stream.py", "test_write_table.py"),
 )
 # Of the rest CI runs one part, as HUDI_PY_SEED chooses
 (IN_TURN,) = covering([(part,) for part in REST], "parts through Connect", 1)

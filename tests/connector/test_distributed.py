@@ -145,18 +145,6 @@ def test_abort_before_any_task_and_twice(table: str) -> None:
     assert read(table)[0] == (0, 7)
 
 
-def test_volume_is_limited_before_anything_is_published(table: str) -> None:
-    write = plan(table, hoodie__py__staging__max__bytes="3000")
-    with pytest.raises(ConfigError, match=r"hoodie\.py\.staging\.max\.bytes.*hudi_py\.write"):
-        run_task(write, TaskId(0), [batch(range(n, n + 500)) for n in range(0, 5000, 500)])
-    assert not [file for file in leftovers(table) if file.suffix == ".arrow"]
-    results = [run_task(write, TaskId(n), [batch(range(100 * n, 100 * n + 80))]) for n in range(3)]
-    with pytest.raises(ConfigError, match=r"hoodie\.py\.staging\.max\.bytes"):
-        commit_write(write, results)
-    abort_write(write)
-    assert read(table) == [(n, n) for n in range(4)]
-
-
 def test_a_delete_stages_keys_only(table: str) -> None:
     write = plan(table, "delete")
     result = run_task(write, TaskId(0), [batch(range(2))])

@@ -92,8 +92,8 @@ SET_NULL_FOR_MISSING_COLUMNS = flag(
 BULK_INSERT_SORT_MODE = choice(
     "hoodie.bulkinsert.sort.mode",
     "Whether a bulk insert sorts the rows of each partition by record key: GLOBAL_SORT and PARTITION_SORT do, the "
-    "other modes keep the order. `df.write` sorts only within each task: to sort more, repartition the DataFrame by "
-    "range.",
+    "other modes keep the order. `df.write` sorts only within each task; `write_table` first shuffles the rows, by "
+    "ranges of partition and key, or for the PARTITION_PATH modes by partition.",
     Scope.WRITE,
     "NONE",
     ("NONE", "GLOBAL_SORT", "PARTITION_SORT", "PARTITION_PATH_REPARTITION", "PARTITION_PATH_REPARTITION_AND_SORT"),

@@ -1,0 +1,104 @@
+"""An engine for `write_table` without Spark: its steps, with the shuffles done here."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from hudi_py.config import Options, Scope
+from hudi_py.errors import HudiError
+from hudi_py.wiring import after_commit, metadata_writer
+from hudi_py.write import routing
+from hudi_py.write.distributed import TaskId, TaskResult, abort_write, commit_write, run_task
+from hudi_py.write.result import WriteResult
+from hudi_py.write.routed import GROUP, KEY, PART, PATH, RoutedWrite, Sizes, decode_plan, plan_routed
+
+Task = list[pa.RecordBatch]
+
+
+def shuffled(tasks: Iterable[Iterable[pa.RecordBatch]], column: str | None, number: int) -> list[Task]:
+    """The rows of tasks by a column, as if fetched in another order than they were made."""
+    result: list[Task] = [[] for _ in range(number)]
+    for batch in [batch for task in tasks for batch in task][::-1]:
+        for value in set(batch.column(column).to_pylist()):
+            rows = batch.filter(pa.array([each == value for each in batch.column(column).to_pylist()]))
+            result[hash(value) % number].append(rows)
+    return result
+
+
+class Engine:
+    """Spark's part of `write_table`."""
+
+    def __init__(self, root: str, data: pa.Table, operation: str, given: dict[str, str]) -> None:
+        resolved = Options.resolve(given, Scope.WRITE, defaults={})
+        found = plan_routed(
+            root,
+            operation,
+            resolved,
+            data.schema,
+            metadata=metadata_writer(resolved),
+            after=after_commit(resolved),
+        )
+        (self.plan,) = found.to_pylist()
+        self.write = decode_plan(self.plan["plan"], {})
+        step = -(-max(data.num_rows, 1) // 3)
+        chosen = data.select(self.plan["columns"])
+        self.tasks = [chosen.slice(at, step).to_batches(max_chunksize=7) for at in range(0, data.num_rows, step)]
+
+    def each(self, tasks: Sequence[Task], run: Callable[[RoutedWrite, Task], Iterator[pa.RecordBatch]]) -> list[Task]:
+        return [list(run(RoutedWrite(decode_plan(self.plan["plan"], {})), task)) for task in tasks]
+
+    def measured(self) -> list[dict[str, Any]]:
+        counted: dict[str, int] = defaultdict(int)
+        some = [[batch.select(self.plan["counted"]) for batch in task] for task in self.tasks]
+        for task in self.each(some, lambda write, task: write.count(task)):
+            for batch in task:
+                for row in batch.to_pylist():
+                    counted[row["path"]] += row["rows"]
+        counts = [{"path": path, "rows": rows} for path, rows in counted.items()]
+        one = [pa.RecordBatch.from_pylist(counts, routing.COUNTED)]
+        return [row for batch in self.each([one], RoutedWrite.measure)[0] for row in batch.to_pylist()]
+
+    def routed(self, sizes: Sizes | None = None) -> list[Task]:
+        """The rows of each task that writes."""
+        counts = self.measured()
+        size = counts[0]["record_size"] if counts else 1
+        sizes = sizes or Sizes({row["path"]: row["rows"] for row in counts}, size)
+        looks_up = self.plan["looks_up"]
+        first = iter(range(len(self.tasks)))
+        numbered = self.each(
+            self.tasks, lambda write, task: write.number(sizes, next(first) << 33, task, parts=looks_up)
+        )
+        if looks_up:
+            numbered = shuffled(numbered, PART.name, 3)
+        return shuffled(self.each(numbered, lambda write, task: write.route(sizes, task)), GROUP.name, 4)
+
+    def arrived(self) -> list[Task]:
+        if self.plan["arrival"] == "any":
+            return self.tasks
+        if self.plan["arrival"] == "groups":
+            return self.routed()
+        keyed = self.each(self.tasks, lambda write, task: write.key(task))
+        if self.plan["arrival"] == "partitions":
+            return shuffled(keyed, PATH.name, 2)
+        table = pa.Table.from_batches([batch for task in keyed for batch in task])
+        table = table.sort_by([(PATH.name, "ascending"), (KEY.name, "ascending")])
+        half = table.num_rows // 2
+        return [table.slice(half).to_batches(), table.slice(0, half).to_batches()]
+
+    def ran(self, tasks: Sequence[Task]) -> list[TaskResult]:
+        return [run_task(self.write, TaskId(at), task) for at, task in enumerate(tasks)]
+
+    def commit(self) -> WriteResult:
+        try:
+            return commit_write(self.write, self.ran(self.arrived()))
+        except HudiError:
+            abort_write(self.write)
+            raise
+
+
+def write_routed(root: str, data: pa.Table, operation: str, given: dict[str, str]) -> WriteResult:
+    return Engine(root, data, operation, given).commit()
