@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import itertools
 import json
+import logging
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -43,6 +44,8 @@ from pyspark_hudi.types import spark_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
+
+_log = logging.getLogger(__name__)
 
 Step = Callable[[RoutedWrite, Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -83,10 +86,14 @@ def write_table(
     """
     activate(df.sparkSession)
     given = {str(key): value for key, value in (options or {}).items()}
-    with raised_here():
-        first = _plan(df, path, operation, given)
-        plans = itertools.chain([first], iter(lambda: _plan(df, path, operation, given), None))
-        result, retries = redo_on_conflict(lambda: _Write(df, path, next(plans), given).run(), first["retries"])
+    first = _plan(df, path, operation, given)
+    plans = itertools.chain([first], iter(lambda: _plan(df, path, operation, given), None))
+
+    def attempt() -> WriteResult:
+        with raised_here():
+            return _Write(df, path, next(plans), given).run()
+
+    result, retries = redo_on_conflict(attempt, first["retries"])
     return replace(result, retries=result.retries + retries)
 
 
@@ -98,7 +105,8 @@ def _plan(df: DataFrame, path: str, operation: str, options: Mapping[str, Any]) 
     reader = reader.option(spark_config.VIEW.key, "write").option(
         spark_config.WRITE_REQUEST.key, json.dumps(request, default=str)
     )
-    return reader.load(path).collect()[0]
+    with raised_here():
+        return reader.load(path).collect()[0]
 
 
 class _Write:
@@ -109,9 +117,13 @@ class _Write:
         self._path = path
         self._plan = plan
         self._storage = of_storage(options)
-        self._most = int(df.sparkSession.conf.get("spark.sql.shuffle.partitions") or 200)
+        most = df.sparkSession.conf.get("spark.sql.shuffle.partitions", "") or ""
+        self._most = int(most) if most.isdigit() else 200  # some platforms choose it themselves
 
     def run(self) -> WriteResult:
+        if self._plan["committed"] is not None:
+            _log.warning("skipping a write to %s: %s", self._path, self._plan["committed"])
+            return WriteResult(None, None, self._plan["operation"], 0, 0, 0, 0, 0)
         token = uuid.uuid4().hex
         plan = base64.b64encode(self._plan["plan"]).decode()
         given = {spark_config.WRITE_PLAN.key: plan, spark_config.SERVICE_TOKEN.key: token, **self._storage}

@@ -16,7 +16,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from hudi_py.config import Options, Scope, sink
+from hudi_py.config import Options, Scope
 from hudi_py.config import spark as spark_config
 from hudi_py.errors import first_line
 from hudi_py.services.distributed import store_report
@@ -28,11 +28,12 @@ from hudi_py.write.distributed import (
     abort_write,
     commit_write,
     for_batch,
+    nothing_written,
     plan_write,
     run_task,
 )
 from hudi_py.write.routed import decode_plan, plan_routed
-from hudi_py.write.stream import Batch, BatchCommittedError, stream_identifier
+from hudi_py.write.stream import BatchCommittedError, given_batch
 from pyspark_hudi.types import arrow_schema
 
 _log = logging.getLogger(__name__)
@@ -59,9 +60,7 @@ class HudiWriter(DataSourceArrowWriter):
     @classmethod
     def of(cls, path: str, options: Options, schema: StructType, *, overwrite: bool) -> HudiWriter:
         """Plan the write. Raises what `plan_write` raises."""
-        batch = None
-        if options.get(sink.BATCH_ID) >= 0:
-            batch = Batch(stream_identifier(options), options.get(sink.BATCH_ID))
+        batch = given_batch(options)
         plan = plan_write(
             path,
             options,
@@ -91,17 +90,17 @@ class HudiWriter(DataSourceArrowWriter):
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         found = [message.result for message in messages if isinstance(message, TaskMessage)]
-        committed = self.committed
+        committed, done = self.committed, nothing_written(self.plan)
         if committed is None:
             try:
-                result = commit_write(self.plan, [result for result in found if result is not None])
-                if self.token is not None:
-                    store_report(self.plan.attach().storage, self.token, result.to_dict())
+                done = commit_write(self.plan, [result for result in found if result is not None])
             except BatchCommittedError as error:
                 committed = first_line(error)
                 abort_write(self.plan)
         if committed is not None:
             _log.warning("skipping a write to %s: %s", self.plan.handle.table_uri, committed)
+        if self.token is not None:
+            store_report(self.plan.attach().storage, self.token, done.to_dict())
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         if self.committed is None:

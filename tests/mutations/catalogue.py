@@ -300,6 +300,20 @@ MUTATIONS: Final = (
         "tests/unit/write/test_distributed_retries.py",
     ),
     Mutation(
+        "routed writes: one file group in two tasks goes unnoticed",
+        CORE + "write/distributed.py",
+        "        for partition, file_id in sorted(found & seen):\n",
+        "        for partition, file_id in ():\n",
+        "tests/unit/write/test_routed.py::test_a_file_group_in_two_tasks_is_refused",
+    ),
+    Mutation(
+        "routed writes: of equal rows any one counts",
+        CORE + "write/routing.py",
+        "    return table.take(pc.sort_indices(table[ORDER.name])).combine_chunks()\n",
+        "    return table\n",
+        "tests/unit/write/test_routed.py::test_of_equal_rows_the_last_of_the_input_counts",
+    ),
+    Mutation(
         "stream: a batch committed since the plan is written again",
         CORE + "write/stream.py",
         "        for metadata, instant in _since(table, self.pin):\n",

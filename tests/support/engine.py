@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -19,10 +20,11 @@ from hudi_py.write.routed import GROUP, KEY, PART, PATH, RoutedWrite, Sizes, dec
 Task = list[pa.RecordBatch]
 
 
-def shuffled(tasks: Iterable[Iterable[pa.RecordBatch]], column: str | None, number: int) -> list[Task]:
+def shuffled(tasks: Iterable[Iterable[pa.RecordBatch]], column: str, number: int) -> list[Task]:
     """The rows of tasks by a column, as if fetched in another order than they were made."""
     result: list[Task] = [[] for _ in range(number)]
-    for batch in [batch for task in tasks for batch in task][::-1]:
+    batches = [batch for task in tasks for batch in task]
+    for batch in random.Random(column).sample(batches, len(batches)):
         for value in set(batch.column(column).to_pylist()):
             rows = batch.filter(pa.array([each == value for each in batch.column(column).to_pylist()]))
             result[hash(value) % number].append(rows)

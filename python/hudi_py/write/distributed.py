@@ -57,6 +57,7 @@ __all__ = [
     "commit_write",
     "for_batch",
     "key_columns",
+    "nothing_written",
     "plan_batch",
     "plan_write",
     "redo_on_conflict",
@@ -267,7 +268,7 @@ def commit_write(write: DistributedWrite, results: Sequence[TaskResult]) -> Writ
     stats = [stat for result in results for stat in result.stats]
     if not write.allow_empty and not stats and not staged and write.settings.deleted_partitions is None:
         transaction.abort()
-        return result_of(write.operation.value, None, None, ())
+        return nothing_written(write)
     _check_groups(write, results)
     optimistic = transaction.handle.settings.optimistic is not None
     in_parts = _is_large(write, sum(file.num_bytes for file in staged))
@@ -319,10 +320,8 @@ def _commit_rows(
         combining = settings.combine_before_insert or write.combine
         some = replace(settings, combine_before_insert=combining, memory_bytes=TASK_MEMORY)
         within = WriteContext(transaction, some, task=task)
-        stats = [
-            *stats,
-            *write_in_parts(within, write.operation, pa.schema(map(write.incoming.field, key_columns(write))), rows),
-        ]
+        incoming = pa.schema(map(write.incoming.field, key_columns(write)))
+        stats = [*stats, *write_in_parts(within, write.operation, incoming, rows)]
     elif write.combine:
         left = _one_row_per_key(context, left)
     result = run_operation(context, left, write.operation)
@@ -370,6 +369,11 @@ def _commit_again(
             return itertools.chain(staged_rows(storage, staged), *written)
 
         return _commit_rows(write, transaction, settings, task, rows, (), in_parts=in_parts)
+
+
+def nothing_written(write: DistributedWrite) -> WriteResult:
+    """The result of a write that commits nothing."""
+    return result_of(write.operation.value, None, None, ())
 
 
 def _is_large(write: DistributedWrite, num_bytes: int) -> bool:

@@ -5,24 +5,31 @@ The plan travels as bytes, without the options of the storage. `hudi_py.write.ro
 
 from __future__ import annotations
 
+import io
 import pickle
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import Any
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
 from hudi_py.config import Options
+from hudi_py.config import spark as spark_config
 from hudi_py.config import write as write_config
+from hudi_py.errors import ConfigError, first_line
+from hudi_py.transaction.locks.choose import table_lock
 from hudi_py.transaction.protocols import AfterCommit, MetadataWriter
 from hudi_py.write import routing
 from hudi_py.write.api import parse_operation
 from hudi_py.write.context import WriteContext
-from hudi_py.write.distributed import TASK_MEMORY, DistributedWrite, key_columns, plan_write
+from hudi_py.write.distributed import TASK_MEMORY, DistributedWrite, for_batch, key_columns, plan_write
 from hudi_py.write.operations.delete import keys_only
 from hudi_py.write.routing import COUNTED, GROUP, MEASURED, ORDER, PART, STATE, Sizes
 from hudi_py.write.rows.input import normalise_batch
 from hudi_py.write.settings import Operation
+from hudi_py.write.stream import BatchCommittedError, given_batch
 
 __all__ = [
     "COUNTED",
@@ -43,17 +50,19 @@ __all__ = [
 PLAN_SCHEMA = pa.schema(
     [
         ("plan", pa.binary()),
+        ("operation", pa.string()),
         ("arrival", pa.string()),
         ("columns", pa.list_(pa.string())),
         ("counted", pa.list_(pa.string())),
         ("looks_up", pa.bool_()),
         ("max_file_size", pa.int64()),
+        ("committed", pa.string()),
         ("retries", pa.int32()),
     ]
 )
-"""One row: the plan, how rows must come to the tasks that write (`DistributedWrite.arrival`), the columns that these
-need, those that make up partition paths (one column at least), whether keys are looked up, the bytes of a file, and how
-often the write is repeated after a conflict."""
+"""One row: the plan, what it does, how rows must come to the tasks that write (`DistributedWrite.arrival`), the columns
+that these need, those that make up partition paths (one column at least), whether keys are looked up, the bytes of a
+file, a text if the table holds this batch of a stream already, and how often the write is repeated after a conflict."""
 PATH = pa.field("_hudi_py_path", pa.string())
 KEY = pa.field("_hudi_py_key", pa.string())
 
@@ -71,7 +80,14 @@ def plan_routed(
     """Plan a write as `plan_write` does: `PLAN_SCHEMA`. Raises what it raises, and ConfigError if the option of the
     operation has another value."""
     options = options.replace({write_config.OPERATION: parse_operation(operation, options).value})
-    write = plan_write(path, options, schema, metadata=metadata, after=after, owner_pid=owner_pid)
+    batch, committed = given_batch(options), None
+    stream = None if batch is None else batch.identifier
+    write = plan_write(path, options, schema, metadata=metadata, after=after, owner_pid=owner_pid, stream=stream)
+    if batch is not None:
+        try:
+            write = for_batch(write, batch)
+        except BatchCommittedError as error:
+            committed = first_line(error)
     arrival = _arrival(write, options.get(write_config.BULK_INSERT_SORT_MODE))
     if arrival != "any":
         write = replace(write, arrival=arrival, incoming=pa.schema(map(write.incoming.field, key_columns(write))))
@@ -79,11 +95,13 @@ def plan_routed(
     wanted = set(keygen.partition_fields) or {write.incoming.names[0]}
     row = {
         "plan": zlib.compress(pickle.dumps(replace(write, storage_options=()))),
+        "operation": write.operation.value,
         "arrival": arrival,
         "columns": write.incoming.names,
         "counted": [name for name in write.incoming.names if name in wanted],
         "looks_up": routing.looks_up(write.settings, write.operation),
         "max_file_size": write.settings.packing.max_file_size,
+        "committed": committed,
         "retries": write.handle.settings.conflict_retries,
     }
     return pa.Table.from_pylist([row], PLAN_SCHEMA)
@@ -100,9 +118,47 @@ def _arrival(write: DistributedWrite, sort_mode: str) -> str:
 
 
 def decode_plan(plan: bytes, storage_options: Mapping[str, str]) -> DistributedWrite:
-    """The write that `plan_routed` has planned."""
-    write: DistributedWrite = pickle.loads(zlib.decompress(plan))
+    """The write that `plan_routed` has planned.
+
+    Raises:
+        ConfigError: the bytes are something else.
+    """
+    try:
+        write = _PlanReader(io.BytesIO(zlib.decompress(plan))).load()
+        if not isinstance(write, DistributedWrite):
+            raise ValueError
+    except (ValueError, TypeError, AttributeError, ImportError, EOFError, zlib.error, pickle.UnpicklingError) as error:
+        raise ConfigError(
+            f"Option {spark_config.WRITE_PLAN.key} is not valid: expected a plan that pyspark_hudi.write_table "
+            "has made with the same release"
+        ) from error
     return replace(write, storage_options=tuple(storage_options.items()))
+
+
+class _PlanReader(pickle.Unpickler):
+    """Makes values of plans and nothing else: plans come in an option, which SQL can set as well."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) == ("builtins", "getattr"):  # time zones
+            return _zone_maker
+        if (module, name) in _OTHERS or (module == "pyarrow.lib" and name in _ARROW):
+            return super().find_class(module, name)
+        found = super().find_class(module, name) if module.startswith("hudi_py.") and "." not in name else None
+        if not isinstance(found, type) and found is not table_lock:
+            raise pickle.UnpicklingError(f"{module}.{name} is in no plan")
+        return found
+
+
+def _zone_maker(owner: object, name: str) -> Any:
+    if owner is not ZoneInfo or name != "_unpickle":
+        raise pickle.UnpicklingError(f"{name} is in no plan")
+    return getattr(ZoneInfo, name)
+
+
+_OTHERS = frozenset({("datetime", "timedelta"), ("datetime", "timezone"), ("zoneinfo", "ZoneInfo")})
+_ARROW = frozenset(
+    ("schema", "field", "type_for_alias", "decimal128", "timestamp", "binary", "list_", "map_", "struct")
+)
 
 
 class RoutedWrite:

@@ -67,6 +67,13 @@ class Batch:
         raise BatchCommittedError(f"batch {self.id} of '{self.identifier}' is in the table, as are all up to {last.id}")
 
 
+def given_batch(options: Options) -> Batch | None:
+    """The batch that the options of a write name (`hoodie.internal.spark.streaming.batch.id`). Raises as
+    `stream_identifier`."""
+    number = options.get(sink.BATCH_ID)
+    return None if number < 0 else Batch(stream_identifier(options), number)
+
+
 def stream_identifier(options: Options) -> str:
     """The identifier of a query (`DefaultSource.validateMultiWriterConfigs`, 1.2.0).
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+import zlib
 from collections.abc import Iterable
 from itertools import product
 from pathlib import Path
@@ -12,12 +14,12 @@ import pytest
 
 import hudi_py
 from hudi_py.config import Options, Scope
-from hudi_py.errors import ConflictError, DuplicateKeyError, HudiError
+from hudi_py.errors import ConfigError, ConflictError, DuplicateKeyError, HudiError
 from hudi_py.wiring import metadata_writer
 from hudi_py.write import distributed, routing
 from hudi_py.write.distributed import TaskId, abort_write, commit_write, plan_write, run_task
 from hudi_py.write.result import WriteResult
-from hudi_py.write.routed import Sizes
+from hudi_py.write.routed import Sizes, decode_plan
 from tests.faults.tables import leftovers
 from tests.support.choice import cases
 from tests.support.engine import Engine, write_routed
@@ -255,3 +257,35 @@ def test_many_staged_rows_are_merged_in_parts(
     assert stored(root) == stored(other)
     assert "pyspark_hudi.write_table lets Spark's tasks merge them" in caplog.text
     assert leftovers(Path(root)) == set()
+
+
+@pytest.mark.parametrize("content", [b"", b"cos\nsystem\n(S'true'\ntR.", pickle.dumps(print), pickle.dumps({"a": 1})])
+def test_only_plans_are_read_as_plans(content: bytes) -> None:
+    """The option that has a plan can be set in SQL as well."""
+    with pytest.raises(ConfigError, match=r"hoodie\.py\.write\.plan is not valid"):
+        decode_plan(zlib.compress(content), {})
+    with pytest.raises(ConfigError, match=r"hoodie\.py\.write\.plan is not valid"):
+        decode_plan(content, {})
+
+
+def test_plans_of_all_types_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    kinds = [pa.int32(), pa.float32(), pa.bool_(), pa.string(), pa.binary(), pa.date32(), pa.decimal128(10, 2)]
+    kinds += [pa.timestamp("us", "UTC"), pa.timestamp("us"), pa.timestamp("ms"), pa.binary(5)]
+    kinds += [pa.list_(pa.string()), pa.map_(pa.string(), pa.int64()), pa.struct([("a", pa.list_(pa.float64()))])]
+    given = options(9, "mor")
+    data = rows(range(9), 1, 0)
+    for number, kind in enumerate(kinds):
+        data = data.append_column(f"c{number}", pa.nulls(9, kind))
+    del given["hoodie.table.timeline.timezone"]
+    write_routed(str(tmp_path / "t"), data, "upsert", given)
+    assert len(stored(str(tmp_path / "t"))) == 9
+
+
+def test_a_batch_of_a_stream_is_written_once(tmp_path: Path) -> None:
+    root, given = base(tmp_path)
+    batch = {"hoodie.datasource.write.streaming.checkpoint.identifier": "q"}
+    batch |= {"hoodie.internal.spark.streaming.batch.id": "4"}
+    assert write_routed(root, rows(range(40, 50), 1, 0), "upsert", {**given, **batch}).num_inserted == 10
+    again = Engine(root, rows(range(50, 60), 1, 0), "upsert", {**given, **batch})
+    assert "4" in again.plan["committed"]
