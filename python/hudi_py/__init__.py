@@ -10,29 +10,38 @@ rows = table.scan(columns=["id", "fare"], filter="city = 'Rome'").to_table()
 
 from __future__ import annotations
 
-from hudi_py.errors import (
-    ConfigError,
-    ConflictError,
-    CorruptFileError,
-    DuplicateKeyError,
-    HistoryCleanedError,
-    HudiError,
-    LockError,
-    RolledBackError,
-    SchemaMismatchError,
-    TableExistsError,
-    TableNotFoundError,
-    UnsupportedTableError,
-)
-from hudi_py.read import Scan, Split, read_split
-from hudi_py.table import Table, create_table, open_table, write
-from hudi_py.write.result import WriteResult
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hudi_py.errors import (
+        ConfigError,
+        ConflictError,
+        CorruptFileError,
+        DuplicateKeyError,
+        HistoryCleanedError,
+        HudiError,
+        LockError,
+        RolledBackError,
+        SchemaMismatchError,
+        TableExistsError,
+        TableNotFoundError,
+        UnsupportedTableError,
+    )
+    from hudi_py.health import Diagnosis, Finding, doctor, forget_repair, repair, repair_plan, undo_repair
+    from hudi_py.read import Scan, Split, read_split
+    from hudi_py.table import Table, create_table, open_table, write
+    from hudi_py.write.result import WriteResult
 
 __all__ = [
     "ConfigError",
     "ConflictError",
     "CorruptFileError",
+    "Diagnosis",
     "DuplicateKeyError",
+    "Finding",
     "HistoryCleanedError",
     "HudiError",
     "LockError",
@@ -46,7 +55,45 @@ __all__ = [
     "UnsupportedTableError",
     "WriteResult",
     "create_table",
+    "doctor",
+    "forget_repair",
     "open_table",
     "read_split",
+    "repair",
+    "repair_plan",
+    "undo_repair",
     "write",
 ]
+
+_ELSEWHERE = {
+    **dict.fromkeys(
+        ("Diagnosis", "Finding", "doctor", "forget_repair", "repair", "repair_plan", "undo_repair"), "hudi_py.health"
+    ),
+    **dict.fromkeys(("Scan", "Split", "read_split"), "hudi_py.read"),
+    **dict.fromkeys(("Table", "create_table", "open_table", "write"), "hudi_py.table"),
+    "WriteResult": "hudi_py.write.result",
+}
+"""Modules of the public names that are not errors."""
+
+
+class _Facade(ModuleType):
+    """Loads the public names when they are first used, because PyArrow takes half a second to import, and the help of
+    the command line does not need it."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        # an import of the package hudi_py.write would hide the function of this name
+        if not (name == "write" and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        found = getattr(import_module(_ELSEWHERE.get(name, "hudi_py.errors")), name)
+        setattr(self, name, found)
+        return found
+
+    def __dir__(self) -> list[str]:
+        return __all__
+
+
+sys.modules[__name__].__class__ = _Facade

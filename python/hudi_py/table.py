@@ -13,20 +13,28 @@ import pyarrow.compute as pc
 from hudi_py.config import Options, Scope
 from hudi_py.config.write import DURABLE
 from hudi_py.errors import ConfigError
+from hudi_py.health import Diagnosis, KeptRepair, RepairPlan, RepairReport, doctor_of, repair_of
+from hudi_py.health.repair.ledger import repairs
+from hudi_py.health.repair.plan import plan_repair
+from hudi_py.health.repair.run import forget_repair, undo_repair
+from hudi_py.model.instant import InstantTime
 from hudi_py.model.properties import TableConfig
 from hudi_py.read import Scan, make_scan, table_schema
 from hudi_py.read.arguments import Moment
+from hudi_py.read.ranges import time_of
 from hudi_py.read.reports import file_report, history_report, instant_report, partition_report
 from hudi_py.read.request import ScanArguments, ScanRequest
-from hudi_py.services.archive import ArchiveReport, archive
+from hudi_py.read.snapshot import open_snapshot
+from hudi_py.services.archive import ArchiveReport, Selection, archive, preview_archive
 from hudi_py.services.clean import Cleaning, CleanReport
 from hudi_py.services.compaction import Compaction, CompactionReport
 from hudi_py.services.context import ServiceContext
+from hudi_py.services.due import Due, due_services
 from hudi_py.services.log_compaction import LogCompaction
 from hudi_py.services.planned.pending import plan_report
 from hudi_py.services.planned.unschedule import UnscheduleReport, unschedule
-from hudi_py.services.recovery.restore import RestoreReport, restore
-from hudi_py.services.recovery.rollback import RollbackReport, rollback
+from hudi_py.services.recovery.restore import RestoreReport, preview_restore, restore
+from hudi_py.services.recovery.rollback import RollbackReport, preview_rollback, rollback
 from hudi_py.services.recovery.savepoint import SavepointReport, create_savepoint, delete_savepoint, savepoint_report
 from hudi_py.storage import Storage, StrPath, open_storage, with_durability
 from hudi_py.timeline.archived import ArchivedInstant, archived_instants
@@ -515,11 +523,99 @@ class Table:
         with self._serving("restore", options) as context:
             return restore(context, _time_of(instant))
 
+    # -- health
+
+    def doctor(self, *, full: bool = False, options: Mapping[str, Any] | None = None) -> Diagnosis:
+        """Examines the table: properties, timeline, files, keys, metadata table, locks and leftovers. Changes nothing.
+
+        Args:
+            full: read every row and every record of the metadata table, in the memory that the keys of a partition
+                take (of the table, if its index is global); otherwise a sample.
+            options: of writes; they name the lock, and what archiving, compaction and small files are held against.
+
+        Returns:
+            What was found, the most harmful first. `docs/doctor.md` lists all codes.
+        """
+        given = {**self._options, **(options or {})}
+        return doctor_of(self._storage, given, full=full, storage_options=self._storage_options)
+
+    def repair_plan(
+        self,
+        diagnosis: Diagnosis | None = None,
+        *,
+        lose_rows: bool = False,
+        options: Mapping[str, Any] | None = None,
+    ) -> RepairPlan:
+        """What `repair` would do about a diagnosis, by default a new one. Changes nothing.
+
+        Args:
+            lose_rows: also give up the rows of files that are missing or cannot be read, and keep the others.
+        """
+        return plan_repair(self.doctor(options=options) if diagnosis is None else diagnosis, lose_rows=lose_rows)
+
+    def repair(self, plan: RepairPlan, *, options: Mapping[str, Any] | None = None) -> RepairReport:
+        """Carries out a plan, if it still holds. What is removed or replaced is kept in `.hoodie/.hudi_py_repair` until
+        `forget_repair`. If a step fails, those before it stay done, and the repair can be undone.
+
+        Raises:
+            ConflictError: the plan no longer holds, or another action is in the way.
+            ConfigError, UnsupportedTableError: a step cannot be taken; the error says why.
+            LockError: the table lock could not be acquired in time.
+        """
+        given = {**self._options, **(options or {})}
+        return repair_of(self._storage, plan, given, storage_options=self._storage_options)
+
+    def repairs(self) -> list[KeptRepair]:
+        """Repairs that can be undone, oldest first."""
+        return repairs(self._storage)
+
+    def undo_repair(self, id: str, *, options: Mapping[str, Any] | None = None) -> KeptRepair:
+        """Brings the table back to what it was before a repair. Readers may see a state in between.
+
+        Raises:
+            ConfigError: there is no such repair.
+            ConflictError: the table has been written to since, or a later repair is kept.
+        """
+        given = {**self._options, **(options or {})}
+        return undo_repair(self._storage, id, given, storage_options=self._storage_options)
+
+    def forget_repair(self, id: str) -> KeptRepair:
+        """Deletes what a repair has kept. It cannot be undone any more."""
+        return forget_repair(self._storage, id)
+
+    # -- what services would do: changes nothing, and does not take the lock
+
+    def due(self, *, options: Mapping[str, Any] | None = None) -> list[Due]:
+        """Whether compaction, cleaning and archiving would find something to do now, and what. Lists files, but reads
+        no rows. `options` are those of writes, after which the services run."""
+        with self._serving("due services", options) as context:
+            return due_services(context)
+
+    def preview_archive(self, *, options: Mapping[str, Any] | None = None) -> Selection:
+        """The `instants` that `archive` would move now, oldest first, or the `reason` why there are none."""
+        with self._serving("archive", options) as context:
+            return preview_archive(context)
+
+    def preview_rollback(
+        self, instant: str | int | WriteResult, *, with_newer: bool = False, options: Mapping[str, Any] | None = None
+    ) -> list[InstantTime]:
+        """The instants that `rollback` would undo now, in this order. For arguments and errors see there."""
+        with self._serving("rollback", options) as context:
+            return [each.time for each in preview_rollback(context, _time_of(instant), with_newer=with_newer)]
+
+    def preview_restore(
+        self, instant: str | int | WriteResult, *, options: Mapping[str, Any] | None = None
+    ) -> list[InstantTime]:
+        """The instants that `restore` would undo now, in this order. For arguments and errors see there."""
+        with self._serving("restore", options) as context:
+            return [InstantTime(each.time) for each in preview_restore(context, _time_of(instant)).instants]
+
     # -- reports
 
     def history(self, archived: bool = False) -> pa.Table:
         """Completed writes, oldest first: instant, completion_time, action, operation (string), num_inserts,
-        num_updates, num_deletes, num_files, num_bytes (int64)."""
+        num_updates, num_deletes, num_writes (rows in the files written, unchanged ones included), num_files, num_bytes
+        (int64)."""
         return history_report(self._storage, self.timeline, self._archived(metadata=True) if archived else ())
 
     def instants(self, archived: bool = False) -> pa.Table:
@@ -527,20 +623,27 @@ class Table:
         instants of the archived timeline."""
         return instant_report(self.timeline, self._archived() if archived else ())
 
-    def files(self) -> pa.Table:
-        """Newest file slices: partition, file_id, base_instant, base_file (string), base_bytes (int64), log_files
-        (list of string), log_bytes (int64)."""
-        config = self._reload()
-        return file_report(self._storage, config, load_timeline(self._storage, config))
+    def files(self, *, as_of: Moment | None = None) -> pa.Table:
+        """File slices, the newest ones or those as of an earlier time (see `scan`): partition, file_id, base_instant,
+        base_file (string), base_bytes (int64), log_files (list of string), log_bytes (int64)."""
+        return file_report(self._storage, *self._state(as_of))
 
-    def partitions(self) -> pa.Table:
-        """Partitions: partition (string), num_slices, num_files, num_bytes (int64) of the newest slices."""
-        config = self._reload()
-        return partition_report(self._storage, config, load_timeline(self._storage, config))
+    def partitions(self, *, as_of: Moment | None = None) -> pa.Table:
+        """Partitions: partition (string), num_slices, num_files, num_bytes (int64) of the newest slices, or of those as
+        of an earlier time (see `scan`)."""
+        return partition_report(self._storage, *self._state(as_of))
 
     def __repr__(self) -> str:
         more = "" if read_only_reason(self._config) is None else ", read only"
         return f"Table({self.uri!r}, version={self._config.version}, type={self._config.table_type}{more})"
+
+    def _state(self, as_of: Moment | None) -> tuple[TableConfig, Timeline, InstantTime | None]:
+        config = self._reload()
+        timeline = load_timeline(self._storage, config)
+        if as_of is None:
+            return config, timeline, None
+        time = time_of(as_of, timeline, by_completion=False)
+        return config, timeline, open_snapshot(self._storage, config, timeline, time).as_of
 
     def _archived(self, *, metadata: bool = False) -> list[ArchivedInstant]:
         return archived_instants(self._storage, self._reload(), metadata=metadata)

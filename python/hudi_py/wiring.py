@@ -18,7 +18,7 @@ from hudi_py.model.instant import InstantTime
 from hudi_py.progress import Progress
 from hudi_py.services.after_commit import InlineServices
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.planned.service import AnyService, Report, run, run_all
+from hudi_py.services.planned.service import AnyService, Preview, Report, run, run_all
 from hudi_py.storage import Storage
 from hudi_py.transaction.protocols import AfterCommit, MetadataWriter
 
@@ -99,6 +99,11 @@ class ServicePlans(Generic[Report]):
         """Makes a plan. Returns its instant; None if there is nothing to do."""
         with self._serve(self._service.name, options) as context:
             return self._service.schedule(context).instant
+
+    def preview(self, *, options: Mapping[str, Any] | None = None) -> Preview:
+        """What a plan made now would contain, or why it would be empty. Changes nothing, and does not take the lock."""
+        with self._serve(self._service.name, options) as context:
+            return self._service.preview(context)
 
     def run(self, instant: str | None = None, *, options: Mapping[str, Any] | None = None) -> Report:
         """Executes the pending plan of an instant, by default the oldest one.

@@ -8,8 +8,22 @@ import textwrap
 
 import pytest
 
+import hudi_py
+
 # Optional, or slow to load and not needed to import.
-HEAVY = {"pyspark", "py4j", "pandas", "polars", "pyiceberg", "duckdb", "fastavro", "obstore", "sqlglot"}
+HEAVY = {
+    "pyspark",
+    "py4j",
+    "pandas",
+    "polars",
+    "pyiceberg",
+    "duckdb",
+    "fastavro",
+    "obstore",
+    "sqlglot",
+    "click",
+    "rich",
+}
 
 # A finder that says of each package named in its arguments that it is not there.
 BLOCK = """
@@ -33,16 +47,35 @@ def run(code: str, *, blocked: tuple[str, ...] = ()) -> str:
     return done.stdout
 
 
-def loaded_by(package: str) -> set[str]:
-    """Top-level names of all modules that importing the package loads."""
-    names = run(f"before = set(sys.modules); import {package}; print(*(set(sys.modules) - before))")
+def loaded_by(package: str, then: str = "") -> set[str]:
+    """Top-level names of all modules that importing the package, and then some code, loads."""
+    names = run(f"before = set(sys.modules); import {package}; {then}\nprint(*(set(sys.modules) - before))")
     return {name.split(".")[0] for name in names.split()}
 
 
 def test_importing_the_core_loads_nothing_heavy() -> None:
-    loaded = loaded_by("hudi_py")
+    loaded = loaded_by("hudi_py", "hudi_py.open_table")
     assert {"hudi_py", "pyarrow", "numpy"} <= loaded
     assert not loaded & HEAVY
+
+
+def test_public_names_are_loaded_when_they_are_used() -> None:
+    assert not loaded_by("hudi_py") & {"pyarrow", "numpy"}
+    names = hudi_py.__all__
+    assert dir(hudi_py) == names == sorted(names)
+    assert all(getattr(hudi_py, name).__module__.startswith("hudi_py.") for name in names)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        getattr(hudi_py, "nothing")  # noqa: B009
+
+
+def test_the_function_write_is_not_hidden_by_the_package_of_this_name() -> None:
+    assert "function write" in run("import hudi_py.write.api, hudi_py; print(hudi_py.write)")
+
+
+def test_the_help_of_the_command_line_is_quick() -> None:
+    """PyArrow and rich take most of the time that a command needs to start."""
+    run_help = "from hudi_py.cli.main import main\ntry: main(['read', '--help'])\nexcept SystemExit: pass"
+    assert not loaded_by("hudi_py", run_help) & {"pyarrow", "numpy", "rich"}
 
 
 def test_the_core_works_without_optional_packages() -> None:

@@ -25,7 +25,10 @@ from hudi_py.view import load_view
 _INSTANTS = pa.schema([(name, pa.string()) for name in ("instant", "action", "state", "completion_time")])
 _HISTORY = pa.schema(
     [(name, pa.string()) for name in ("instant", "completion_time", "action", "operation")]
-    + [(name, pa.int64()) for name in ("num_inserts", "num_updates", "num_deletes", "num_files", "num_bytes")]
+    + [
+        (name, pa.int64())
+        for name in ("num_inserts", "num_updates", "num_deletes", "num_writes", "num_files", "num_bytes")
+    ]
 )
 _FILES = pa.schema(
     [(name, pa.string()) for name in ("partition", "file_id", "base_instant", "base_file")]
@@ -91,6 +94,7 @@ def history_report(storage: Storage, timeline: Timeline, archived: Sequence[Arch
             "num_inserts": sum(stat.num_inserts for stat in metadata.stats),
             "num_updates": sum(stat.num_updates for stat in metadata.stats),
             "num_deletes": sum(stat.num_deletes for stat in metadata.stats),
+            "num_writes": sum(stat.num_writes for stat in metadata.stats),
             "num_files": len(metadata.stats),
             "num_bytes": sum(stat.total_write_bytes for stat in metadata.stats),
         }

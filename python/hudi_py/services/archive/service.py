@@ -95,6 +95,15 @@ def archive(
         return _Archiver(context, settings, state).run(data_timeline)
 
 
+def preview_archive(context: ServiceContext) -> Selection:
+    """The instants that `archive` would move now, or why there are none. Changes nothing, and does not take the lock.
+
+    Raises:
+        ConfigError: the settings contradict each other.
+    """
+    return _Archiver(context, ArchiveSettings.of(context.options), context.state()).select(None)
+
+
 def may_be_due(context: ServiceContext, state: TableState) -> bool:
     """Whether `archive` may find something to do, for callers that do not hold the table lock."""
     settings = ArchiveSettings.of(context.options)
@@ -143,7 +152,7 @@ class _Archiver:
         else:
             cleaned = v1.finish_merge(storage, folder)
             report = replace(report, num_files_cleaned=cleaned, num_files_deleted=self._finish_deletes())
-        selection = self._select(data_timeline)
+        selection = self.select(data_timeline)
         if selection.instants:
             self._context.progress.phase("archiving instants")
             if self._layout_2:
@@ -164,7 +173,7 @@ class _Archiver:
             report = replace(report, num_files_merged=merged)
         return report if report.num_instants else replace(report, reason=selection.reason)
 
-    def _select(self, data_timeline: Timeline | None) -> Selection:
+    def select(self, data_timeline: Timeline | None) -> Selection:
         reason = too_few(self._timeline, self._settings)
         if reason:
             return Selection((), reason)

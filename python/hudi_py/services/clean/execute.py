@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from hudi_py.errors import first_line
 from hudi_py.model.names import join_path
@@ -36,6 +37,14 @@ def files_of(plan: CleanPlan) -> list[File]:
     """Every file of a plan once, sorted; tasks are ranges of this order."""
     # names, not paths: the table may have been moved since it was planned
     return sorted({(partition, path.rpartition("/")[2]) for partition, paths in plan.files.items() for path in paths})
+
+
+def clean_rows(plan: CleanPlan) -> tuple[dict[str, Any], ...]:
+    """A row for each partition of a plan: partition, file_id (None) and files (the names to delete)."""
+    names: dict[str, list[str]] = defaultdict(list)
+    for partition, name in files_of(plan):
+        names[partition].append(name)
+    return tuple({"partition": partition, "file_id": None, "files": files} for partition, files in names.items())
 
 
 def num_tasks(count: int, parallelism: int) -> int:

@@ -10,13 +10,21 @@ from hudi_py.errors import ConfigError, ConflictError, UnsupportedTableError
 from hudi_py.model.instant import WRITE_ACTIONS, Action, CompletionTime, Instant, InstantTime, State
 from hudi_py.model.names import PartitionPath
 from hudi_py.model.words import counted, show_bytes
-from hudi_py.services.clean.execute import CleanOutcome, File, delete_files, files_of, files_of_task, num_tasks
+from hudi_py.services.clean.execute import (
+    CleanOutcome,
+    File,
+    clean_rows,
+    delete_files,
+    files_of,
+    files_of_task,
+    num_tasks,
+)
 from hudi_py.services.clean.guards import load_guards
 from hudi_py.services.clean.plan import needed_files, plan_clean
 from hudi_py.services.clean.policy import COMPACTIONS, CleanSettings
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.planned.report import ServiceReport, listed
-from hudi_py.services.planned.service import Scheduled
+from hudi_py.services.planned.service import Preview, Scheduled
 from hudi_py.timeline.clean_records import (
     CleanedPartition,
     CleanMetadata,
@@ -110,6 +118,13 @@ class Cleaning:
             content = encode_clean_plan(planned.plan)
             instants.request(context.storage, timeline.layout, time_, Action.CLEAN, content)
             return Scheduled(time_)
+
+    def preview(self, context: ServiceContext) -> Preview:
+        """See `PlannedService.preview`."""
+        context.progress.phase("planning the clean")
+        settings = CleanSettings.of(context.options)
+        planned = plan_clean(context, context.state(), settings, now_ms=self.now_ms())
+        return Preview(() if planned.plan is None else clean_rows(planned.plan), planned.reason)
 
     def pending(self, context: ServiceContext) -> list[InstantTime]:
         """Cleans that were planned but not completed, oldest first."""

@@ -8,18 +8,37 @@ from dataclasses import dataclass, field
 
 from hudi_py.config import Options
 from hudi_py.model.commit import CommitMetadata
-from hudi_py.model.instant import CompletionTime, InstantTime
+from hudi_py.model.instant import Action, CompletionTime, InstantTime
 from hudi_py.model.properties import TableConfig
+from hudi_py.services.compaction.plan import compaction_rows
 from hudi_py.services.compaction.report import CompactionReport
 from hudi_py.services.compaction.rewrite import Rewrite, RewriteSettings
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.planned.phases import PlannedSlice, SliceService, SliceWork
-from hudi_py.services.planned.service import Scheduled
+from hudi_py.services.planned.service import Preview, Scheduled
+from hudi_py.timeline.compaction_records import encode_compaction_plan
+from hudi_py.timeline.plans import CompactionPlan
 from hudi_py.timeline.state import TableState
-from hudi_py.transaction.session import LockedTable
+from hudi_py.transaction.instants import request
 
 CompactionWork = SliceWork[RewriteSettings]
 CompactionSlice = PlannedSlice[RewriteSettings]
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What a plan of an instant would compact."""
+
+    instant: InstantTime
+    plan: CompactionPlan | None
+    """None if there is nothing to do."""
+    reason: str = ""
+    """Why there is nothing to do."""
+
+
+def not_mor(config: TableConfig) -> str:
+    """Why a copy-on-write table is not compacted."""
+    return f"the table is {config.table_type}; only MERGE_ON_READ tables have logs to compact"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +58,8 @@ class LogRewriting(SliceService[RewriteSettings, CompactionReport]):
         """Raises UnsupportedTableError if a feature of the table would be lost."""
 
     @abstractmethod
-    def plan(self, context: ServiceContext, table: LockedTable, instant: InstantTime | None) -> Scheduled:
-        """Makes a plan if one is due."""
+    def choose(self, context: ServiceContext, state: TableState, instant: InstantTime | None) -> Chosen:
+        """Chooses the slices of a plan, if one is due. Changes nothing."""
 
     @abstractmethod
     def table_settings(self, context: ServiceContext, state: TableState, instant: InstantTime) -> RewriteSettings:
@@ -56,14 +75,28 @@ class LogRewriting(SliceService[RewriteSettings, CompactionReport]):
         """
         config, title = context.config(), self.name.replace("_", " ")
         if not config.is_mor:
-            return Scheduled(None, f"the table is {config.table_type}; only MERGE_ON_READ tables have logs to compact")
+            return Scheduled(None, not_mor(config))
         context.progress.phase(f"planning the {title}")
         if self.rewrite is None:
             self.check_table(config, context.options)
         with context.locked(f"plan a {title}") as table:
             if any(each.time == instant for each in table.plans.of(self.action)):
                 return Scheduled(instant)
-            return self.plan(context, table, instant)
+            chosen = self.choose(context, table, instant)
+            if chosen.plan is None:
+                return Scheduled(None, chosen.reason)
+            content = encode_compaction_plan(chosen.plan, log_compaction=self.action is Action.LOG_COMPACTION)
+            request(context.storage, table.timeline.layout, chosen.instant, self.action, content)
+            return Scheduled(chosen.instant)
+
+    def preview(self, context: ServiceContext) -> Preview:
+        config = context.config()
+        if not config.is_mor:
+            return Preview((), not_mor(config))
+        self.check_table(config, context.options)
+        context.progress.phase(f"planning the {self.name.replace('_', ' ')}")
+        chosen = self.choose(context, context.state(), None)
+        return Preview(() if chosen.plan is None else compaction_rows(chosen.plan), chosen.reason)
 
     def settings(self, context: ServiceContext, state: TableState, instant: InstantTime) -> RewriteSettings | None:
         return self.table_settings(context, state, instant) if self.rewrite is None else None

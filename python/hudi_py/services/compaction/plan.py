@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import date
+from typing import Any
 
 from hudi_py.model.files import FileSlice
 from hudi_py.model.instant import Action
@@ -76,6 +77,18 @@ def operations_of(
         return result
 
     return [operation for operations in in_threads(one, paths) for operation in operations]
+
+
+def compaction_rows(plan: CompactionPlan) -> tuple[dict[str, Any], ...]:
+    """A row for each file group of a plan: partition, file_id and files (its base file and logs)."""
+    return tuple(
+        {
+            "partition": each.partition_path,
+            "file_id": each.file_id,
+            "files": [*([each.base_file] if each.base_file else []), *each.log_files],
+        }
+        for each in plan.operations
+    )
 
 
 def without_obsolete(

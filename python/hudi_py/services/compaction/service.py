@@ -13,20 +13,17 @@ from hudi_py.config import write as write_config
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.instant import Action, InstantTime
 from hudi_py.model.properties import TableConfig
-from hudi_py.services.compaction.base import CompactionSlice, LogRewriting
+from hudi_py.services.compaction.base import Chosen, CompactionSlice, LogRewriting
 from hudi_py.services.compaction.execute import compact_slice
 from hudi_py.services.compaction.plan import busy_groups, partitions_to_consider, plan_compaction
 from hudi_py.services.compaction.rewrite import RewriteSettings, check_compactable, rewrite_slice
 from hudi_py.services.compaction.strategy import StrategySettings
 from hudi_py.services.compaction.trigger import Trigger, why_not_due
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.planned.service import Scheduled
 from hudi_py.timeline.clock import wall_clock_ms
-from hudi_py.timeline.compaction_records import encode_compaction_plan
+from hudi_py.timeline.pending_plans import PendingPlans
 from hudi_py.timeline.state import TableState
 from hudi_py.timeline.times import format_instant
-from hudi_py.transaction.instants import request
-from hudi_py.transaction.session import LockedTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,24 +43,26 @@ class Compaction(LogRewriting):
     def check_table(self, config: TableConfig, options: Options) -> None:
         check_compactable(config)
 
-    def plan(self, context: ServiceContext, table: LockedTable, instant: InstantTime | None) -> Scheduled:
-        config, timeline, options, storage = table.config, table.timeline, context.options, context.storage
+    def choose(self, context: ServiceContext, state: TableState, instant: InstantTime | None) -> Chosen:
+        config, timeline, options, storage = state.config, state.timeline, context.options, context.storage
         now = instant or InstantTime(format_instant(wall_clock_ms(), context.session.zone))
         if not self.always:
             reason = why_not_due(Trigger.of(options), timeline, now, context.session.zone)
             if reason:
-                return Scheduled(None, reason)
+                return Chosen(now, None, reason)
         if config.version < 8 and context.session.settings.optimistic is None:
             # Blocks of pending writes may be in log files that the plan names, and would be lost with them. With
             # several writers, such writes conflict with the plan instead
-            writes = [write for write in table.plans.writes if instant is None or write.time < instant]
+            pending = PendingPlans(storage, timeline).writes
+            writes = [write for write in pending if instant is None or write.time < instant]
             if writes:
-                return Scheduled(
+                return Chosen(
+                    now,
                     None,
                     f"the {writes[0].action.value} {writes[0].time} is pending, and in table version {config.version} "
                     "a compaction is planned only while no write is pending",
                 )
-        view = context.view(table)
+        view = context.view(state)
         # on demand, all partitions are listed: plans do not record which ones a strategy skipped
         looks_up = context.session.metadata is not None and not self.always
         incremental = options.get(compaction_config.INCREMENTAL) and looks_up
@@ -79,9 +78,8 @@ class Compaction(LogRewriting):
             records_missing=options.get(compaction_config.INCREMENTAL),
         )
         if not plan.operations:
-            return Scheduled(None, "no file group has logs to compact that are not in a pending plan")
-        request(storage, timeline.layout, chosen, self.action, encode_compaction_plan(plan))
-        return Scheduled(chosen)
+            return Chosen(chosen, None, "no file group has logs to compact that are not in a pending plan")
+        return Chosen(chosen, plan)
 
     def table_settings(self, context: ServiceContext, state: TableState, instant: InstantTime) -> RewriteSettings:
         return RewriteSettings.of(context.storage, state.config, state.timeline, context.options, as_of=instant)

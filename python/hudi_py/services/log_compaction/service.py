@@ -17,19 +17,15 @@ from hudi_py.model.files import FileSlice
 from hudi_py.model.instant import Action, InstantTime
 from hudi_py.model.properties import TableConfig
 from hudi_py.model.words import counted
-from hudi_py.services.compaction.base import CompactionSlice, LogRewriting
+from hudi_py.services.compaction.base import Chosen, CompactionSlice, LogRewriting
 from hudi_py.services.compaction.plan import busy_groups, operations_of, without_obsolete
 from hudi_py.services.compaction.rewrite import RewriteSettings, check_compactable
 from hudi_py.services.compaction.trigger import since_compaction, since_log_compaction
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.log_compaction.execute import compact_logs, rewrite_logs
-from hudi_py.services.planned.service import Scheduled
 from hudi_py.storage import Storage
-from hudi_py.timeline.compaction_records import encode_compaction_plan
 from hudi_py.timeline.plans import CompactionOperation, CompactionPlan
 from hudi_py.timeline.state import TableState
-from hudi_py.transaction.instants import request
-from hudi_py.transaction.session import LockedTable
 
 _FIRST_VERSION = 8
 """First table version in which log files are named by their own instant."""
@@ -52,22 +48,23 @@ class LogCompaction(LogRewriting):
     def check_table(self, config: TableConfig, options: Options) -> None:
         check_logs_compactable(config, options)
 
-    def plan(self, context: ServiceContext, table: LockedTable, instant: InstantTime | None) -> Scheduled:
-        storage, options, timeline = context.storage, context.options, table.timeline
+    def choose(self, context: ServiceContext, state: TableState, instant: InstantTime | None) -> Chosen:
+        storage, options, timeline = context.storage, context.options, state.timeline
         threshold = options.get(compaction_config.LOG_BLOCKS_THRESHOLD)
+        chosen = instant if instant is not None else context.session.clock.next_instant(timeline)
         backlog = since_compaction(timeline)
         if backlog is None:
-            return Scheduled(None, "there is no delta commit yet")
+            return Chosen(chosen, None, "there is no delta commit yet")
         if not self.always:
             count = min(backlog.count, since_log_compaction(storage, timeline))
             if count < threshold:
-                return Scheduled(
+                return Chosen(
+                    chosen,
                     None,
                     f"{counted(count, 'delta commit')} since the last compaction or log compaction, due after "
                     f"{threshold} ({compaction_config.LOG_BLOCKS_THRESHOLD.key})",
                 )
-        view = context.view(table)
-        chosen = instant if instant is not None else context.session.clock.next_instant(timeline)
+        view = context.view(state)
         operations = operations_of(
             view,
             list(view.partitions()),
@@ -77,14 +74,13 @@ class LogCompaction(LogRewriting):
             wanted=partial(_has_enough, storage, threshold, self.committed),
         )
         if not operations:
-            return Scheduled(
+            return Chosen(
+                chosen,
                 None,
                 f"no file group has {threshold} log files or blocks ({compaction_config.LOG_BLOCKS_THRESHOLD.key}), "
                 "apart from those in pending plans or with partial updates",
             )
-        plan = CompactionPlan(tuple(operations), ())
-        request(storage, timeline.layout, chosen, self.action, encode_compaction_plan(plan, log_compaction=True))
-        return Scheduled(chosen)
+        return Chosen(chosen, CompactionPlan(tuple(operations), ()))
 
     def table_settings(self, context: ServiceContext, state: TableState, instant: InstantTime) -> RewriteSettings:
         config = state.config

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 
 from hudi_py.model.instant import Action, Instant
-from hudi_py.services.clean.execute import files_of
+from hudi_py.services.clean.execute import clean_rows
+from hudi_py.services.compaction.plan import compaction_rows
 from hudi_py.storage import Storage
 from hudi_py.timeline.pending_plans import PendingPlans
 from hudi_py.timeline.timeline import Timeline
@@ -40,17 +40,9 @@ def plan_report(storage: Storage, timeline: Timeline) -> pa.Table:
     return pa.Table.from_pylist(rows, PLAN_SCHEMA)
 
 
-def _rows(plans: PendingPlans, instant: Instant) -> Iterator[dict[str, object]]:
+def _rows(plans: PendingPlans, instant: Instant) -> tuple[dict[str, Any], ...]:
     if instant.action is Action.CLEAN:
         clean = plans.clean(instant)
-        files: dict[str, list[str]] = {}
-        for partition, name in files_of(clean) if clean is not None else ():
-            files.setdefault(partition, []).append(name)
-        for partition, names in files.items():
-            yield {"partition": partition, "file_id": None, "files": names}
-        return
-    plan = plans.compaction(instant)
-    for operation in plan.operations if plan is not None else ():
-        base = [operation.base_file] if operation.base_file else []
-        names = [*base, *operation.log_files]
-        yield {"partition": operation.partition_path, "file_id": operation.file_id, "files": names}
+        return () if clean is None else clean_rows(clean)
+    compaction = plans.compaction(instant)
+    return () if compaction is None else compaction_rows(compaction)

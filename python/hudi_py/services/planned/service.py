@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, TypeVar
 
@@ -48,6 +48,16 @@ class Scheduled:
     """Why there was nothing to do."""
 
 
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What a plan made now would contain."""
+
+    rows: tuple[Mapping[str, Any], ...]
+    """partition, file_id (None for a clean) and files (list) of each file group to compact or partition to clean."""
+    reason: str = ""
+    """Why there is nothing to do."""
+
+
 class PlannedService(Protocol[WorkT, OutcomeT, Report_co]):
     """A service whose plan is an instant. Type parameters: a plan in progress, a task's outcome, and the report."""
 
@@ -61,6 +71,10 @@ class PlannedService(Protocol[WorkT, OutcomeT, Report_co]):
 
         `instant`: requested time of the plan; None: a new one.
         """
+        ...
+
+    def preview(self, context: ServiceContext) -> Preview:
+        """What `schedule` would plan now. Changes nothing, and does not take the lock."""
         ...
 
     def pending(self, context: ServiceContext) -> list[InstantTime]:

@@ -82,6 +82,16 @@ def restore(context: ServiceContext, instant: str | None = None) -> RestoreRepor
     )
 
 
+def preview_restore(context: ServiceContext, instant: str | None = None) -> RestorePlan:
+    """The plan of a restore: the commit of the savepoint, and the instants that would be undone. Changes nothing, and
+    does not take the lock. For arguments and errors see `restore`."""
+    state = context.state()
+    savepoint, commit = _savepoint(context, state.timeline, instant)
+    plan = plan_restore(context.session.at(state.config), state.timeline, commit)
+    _check(context, state.timeline, savepoint, plan)
+    return plan
+
+
 def _savepoint(context: ServiceContext, timeline: Timeline, instant: str | None) -> tuple[Instant, Instant]:
     """The savepoint, and its commit."""
     savepoints = savepoints_of(timeline)

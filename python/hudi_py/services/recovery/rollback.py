@@ -9,13 +9,14 @@ from hudi_py.errors import ConfigError, ConflictError, HistoryCleanedError
 from hudi_py.model.commit import NO_PREVIOUS_COMMIT, CommitMetadata
 from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant, InstantTime, State
 from hudi_py.model.names import parse_base_file_name, parse_log_file_name
+from hudi_py.model.properties import TableConfig
 from hudi_py.model.words import counted
 from hudi_py.services.clean.guards import savepoints_of
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.planned.report import ServiceReport, listed
 from hudi_py.storage import Storage
 from hudi_py.timeline.metadata import RollbackMetadata, decode_rollback_metadata, read_commit_metadata
-from hudi_py.timeline.pending_plans import COMPACTIONS, compaction_plan
+from hudi_py.timeline.pending_plans import COMPACTIONS, PendingPlans, compaction_plan
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.attempt import check_dead
 from hudi_py.transaction.recovery.failed_writes import recovered
@@ -90,25 +91,47 @@ def rollback(context: ServiceContext, instant: str, *, with_newer: bool = False)
             return _report_of_earlier(context, timeline, instant)
         if not found.completed:
             return _roll_back_pending(context, table, found)
-        newer = [each for each in timeline.write_completed if each.time > found.time]
-        if newer and not with_newer:
-            raise ConflictError(
-                f"Cannot roll back the {found.action.value} {instant} of {context.storage.uri}: newer "
-                "instants are completed; roll them back first, in this order: "
-                + ", ".join(each.time for each in reversed(newer))
-                + "; or set with_newer=True",
-                instant=newer[-1].time,
-            )
-        undone = [*reversed(newer), found]
-        gone: set[str] = set()
-        for each in undone:
-            gone.add(each.time)
-            _check(context, table, each, gone)
+        undone = _undone(context, table.config, timeline, found, with_newer=with_newer)
         if context.session.metadata is not None:
             context.session.metadata.check(table.session, tuple(each.time for each in undone))
         done = [_roll_back(context, table, each) for each in undone]
         timeline = context.timeline()
     return _report(context, timeline, done)
+
+
+def preview_rollback(context: ServiceContext, instant: str, *, with_newer: bool = False) -> tuple[Instant, ...]:
+    """The instants that a rollback would undo now, in this order; none if it was undone before. Changes nothing, and
+    does not take the lock. For arguments and errors see `rollback`."""
+    state = context.state()
+    found = _find(context, state.timeline, instant)
+    if found is None:
+        _report_of_earlier(context, state.timeline, instant)
+        return ()
+    if not found.completed:
+        check_dead(context.session, state.timeline, found, "roll back")
+        return () if found.state is State.REQUESTED else (found,)
+    return tuple(_undone(context, state.config, state.timeline, found, with_newer=with_newer))
+
+
+def _undone(
+    context: ServiceContext, config: TableConfig, timeline: Timeline, found: Instant, *, with_newer: bool
+) -> list[Instant]:
+    """The completed instants to undo, newest first. Raises if one cannot be undone."""
+    newer = [each for each in timeline.write_completed if each.time > found.time]
+    if newer and not with_newer:
+        raise ConflictError(
+            f"Cannot roll back the {found.action.value} {found.time} of {context.storage.uri}: newer "
+            "instants are completed; roll them back first, in this order: "
+            + ", ".join(each.time for each in reversed(newer))
+            + "; or set with_newer=True",
+            instant=newer[-1].time,
+        )
+    undone = [*reversed(newer), found]
+    gone: set[str] = set()
+    for each in undone:
+        gone.add(each.time)
+        _check(context, config, timeline, each, gone)
+    return undone
 
 
 def _find(context: ServiceContext, timeline: Timeline, instant: str) -> Instant | None:
@@ -179,12 +202,13 @@ def _report(
     )
 
 
-def _check(context: ServiceContext, table: LockedTable, instant: Instant, undone: Collection[str]) -> None:
+def _check(
+    context: ServiceContext, config: TableConfig, timeline: Timeline, instant: Instant, undone: Collection[str]
+) -> None:
     """Refuses a rollback that would delete files a savepoint or a plan needs, or lose rows.
 
     `undone`: the instants that will have been undone by then, including this one.
     """
-    timeline = table.timeline
     if any(savepoint.time == instant.time for savepoint in savepoints_of(timeline)):
         raise ConflictError(
             f"Cannot roll back the {instant.action.value} {instant.time} of {context.storage.uri}: it has a "
@@ -192,12 +216,13 @@ def _check(context: ServiceContext, table: LockedTable, instant: Instant, undone
             instant=instant.time,
         )
     metadata = read_commit_metadata(context.storage, timeline.layout, instant)
-    check_logs(context.storage, context.config(), instant, metadata)
+    check_logs(context.storage, config, instant, metadata)
     touched = {(stat.partition_path, stat.file_id) for stat in metadata.stats}
+    plans = PendingPlans(context.storage, timeline)
     for service in timeline.pending:
         if service.time < instant.time:
             continue
-        planned = touched & table.plans.file_groups(service)
+        planned = touched & plans.file_groups(service)
         if planned:
             partition, file_id = min(planned)
             raise ConflictError(

@@ -1,0 +1,176 @@
+"""`hudi-py diff`: rows, files and schema as of two times."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudi_py.cli.declare import Target
+from hudi_py.cli.screen import Column, Screen, number, records
+from hudi_py.model.words import counted, show_bytes
+from hudi_py.progress import Progress
+from hudi_py.schema import META_FIELDS
+from hudi_py.table import Table
+
+_PARTITION, _KEY = "_hoodie_partition_path", "_hoodie_record_key"
+_VERSION: Final = ("_hoodie_commit_time", "_hoodie_commit_seqno")
+_WANTED: Final = (_PARTITION, _KEY, *_VERSION)
+_TIMES: Final = ("before", "after")
+_NUL: Final = pa.scalar("\0", pa.large_string())
+_MOST: Final = 50
+
+
+def diff(target: Target, before: str, after: str | None, keys: bool) -> None:
+    """`hudi-py diff`."""
+    table, screen = target.open(), Screen()
+    old, new = (table.scan(as_of=time).schema for time in (before, after))
+    columns = changed_columns(old, new)
+    compared = all(name in schema.names for name in _WANTED for schema in (old, new))
+    changed = changed_rows(table, before, after) if compared else None
+    files = changed_files(table, before, after)
+    counts = None if changed is None else {name: rows.num_rows for name, rows in changed.items()}
+    if target.as_json:
+        found: dict[str, Any] = {"rows": counts, "columns": columns, "files": files}
+        if keys and changed is not None:
+            found["keys"] = {name: records(rows) for name, rows in changed.items()}
+        screen.json(found)
+        return
+    screen.title("Rows")
+    if changed is None or counts is None:
+        screen.line("  Not compared: the rows have no meta columns.")
+    else:
+        screen.line("  " + ", ".join(f"{count:,} {name}" for name, count in counts.items()))
+        if keys:
+            _show_keys(screen, changed)
+    screen.heading("Columns")
+    if not columns:
+        screen.line("  The same.")
+    for column in columns:
+        screen.line(f"  {column['column']}: {column['before'] or 'absent'} -> {column['after'] or 'absent'}")
+    screen.heading("Files")
+    if not files:
+        screen.line("  The same.")
+    else:
+        names = dict.fromkeys(row["change"] for row in files)
+        counts_of = {name: len([row for row in files if row["change"] == name]) for name in names}
+        screen.line("  " + ", ".join(f"{counted(count, 'file group')} {name}" for name, count in counts_of.items()))
+        screen.line()
+        listed = [
+            [row["partition"] or ".", row["file_id"], row["change"], *(show_bytes(row[f"bytes_{at}"]) for at in _TIMES)]
+            for row in files
+        ]
+        heads = [Column("partition"), Column("file id"), Column("change", keep=True), number("before"), number("after")]
+        screen.table(heads, listed[:_MOST], empty="")
+        if len(listed) > _MOST:
+            screen.note(f"{len(listed) - _MOST:,} more; --json lists all.")
+
+
+def changed_columns(old: pa.Schema, new: pa.Schema) -> list[dict[str, Any]]:
+    """Columns added, removed, or of another type: column, before and after (None: absent)."""
+    types = [
+        {field.name: str(field.type) for field in schema if field.name not in META_FIELDS} for schema in (old, new)
+    ]
+    names = dict.fromkeys((*types[0], *types[1]))
+    return [
+        {"column": name, "before": types[0].get(name), "after": types[1].get(name)}
+        for name in names
+        if types[0].get(name) != types[1].get(name)
+    ]
+
+
+def changed_files(table: Table, before: str, after: str | None) -> list[dict[str, Any]]:
+    """File groups that differ: partition, file_id, change (`added`, `removed`, `rewritten`: another base file,
+    `appended`: other logs), files_removed, files_added, bytes_before, bytes_after."""
+    old, new = (_slices(table, time) for time in (before, after))
+    found = []
+    for key in sorted({*old, *new}):
+        was, now = old.get(key, _NONE), new.get(key, _NONE)
+        if was.names == now.names:
+            continue
+        if was is _NONE or now is _NONE:
+            change = "added" if was is _NONE else "removed"
+        else:
+            change = "rewritten" if was.base != now.base else "appended"
+        found.append(
+            {
+                "partition": key[0],
+                "file_id": key[1],
+                "change": change,
+                "files_removed": sorted(was.names - now.names),
+                "files_added": sorted(now.names - was.names),
+                "bytes_before": was.size,
+                "bytes_after": now.size,
+            }
+        )
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Slice:
+    base: str | None = None
+    names: frozenset[str] = frozenset()
+    size: int = 0
+
+
+_NONE: Final = _Slice()
+
+
+def _slices(table: Table, as_of: str | None) -> dict[tuple[str, str], _Slice]:
+    return {
+        (row["partition"], row["file_id"]): _Slice(
+            row["base_file"],
+            frozenset([*([row["base_file"]] if row["base_file"] else []), *row["log_files"]]),
+            row["base_bytes"] + row["log_bytes"],
+        )
+        for row in records(table.files(as_of=as_of))
+    }
+
+
+def changed_rows(table: Table, before: str, after: str | None) -> dict[str, pa.Table]:
+    """Partition and key of the rows inserted, updated and deleted between two times.
+
+    A row is the same if it is of the same commit and has the same number in it: services keep both.
+    """
+    progress = Progress.on_terminal("comparing")
+    progress.phase("reading keys")
+    try:
+        old, new = (_keyed(table.scan(columns=_WANTED, as_of=time).to_table()) for time in (before, after))
+    finally:
+        progress.close()
+    inserted = pc.invert(pc.is_in(new["id"], value_set=old["id"].combine_chunks()))
+    deleted = pc.invert(pc.is_in(old["id"], value_set=new["id"].combine_chunks()))
+    same = pc.is_in(new["version"], value_set=old["version"].combine_chunks())
+    updated = pc.and_(pc.invert(inserted), pc.invert(same))
+    return {
+        "inserted": _named(new.filter(inserted)),
+        "updated": _named(new.filter(updated)),
+        "deleted": _named(old.filter(deleted)),
+    }
+
+
+def _keyed(rows: pa.Table) -> pa.Table:
+    """Partition, key, both as one text, and the same with the version of the row."""
+    parts = [rows[name].cast(pa.large_string()) for name in _WANTED]
+    identity = pc.binary_join_element_wise(*parts[:2], _NUL)
+    version = pc.binary_join_element_wise(*parts, _NUL)
+    return pa.table({"partition": rows[_PARTITION], "key": rows[_KEY], "id": identity, "version": version})
+
+
+def _named(rows: pa.Table) -> pa.Table:
+    return rows.select(["partition", "key"])
+
+
+def _show_keys(screen: Screen, changed: dict[str, pa.Table]) -> None:
+    rows = [
+        [name, row["partition"] or ".", row["key"]]
+        for name, table in changed.items()
+        for row in records(table.slice(0, _MOST))
+    ]
+    screen.line()
+    screen.table([Column("change", keep=True), Column("partition"), Column("record key")], rows, empty="")
+    most = max(table.num_rows for table in changed.values())
+    if most > _MOST:
+        screen.note(f"At most {_MOST} keys of each kind are shown; --json lists all.")

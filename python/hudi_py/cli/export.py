@@ -1,0 +1,302 @@
+"""Rows of a scan for people, and as CSV, JSON lines, Parquet or Arrow."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from typing import IO, Any, Final
+
+import click
+import pyarrow as pa
+from pyarrow import csv, parquet
+
+from hudi_py.cli.declare import Target
+from hudi_py.cli.rows import Query
+from hudi_py.cli.screen import Column, Screen, number
+from hudi_py.model.words import counted, show_bytes
+from hudi_py.progress import Progress
+from hudi_py.read import Scan
+from hudi_py.schema import META_FIELDS
+from hudi_py.table import Table
+
+_ROWS_SHOWN: Final = 20
+_ENDINGS: Final = {
+    ".csv": "csv",
+    ".json": "json",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".parquet": "parquet",
+    ".arrow": "arrow",
+    ".arrows": "arrow",
+    ".feather": "arrow",
+}
+_BINARY: Final = ("parquet", "arrow")
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How rows are printed, and where to."""
+
+    to: str | None
+    output: str | None
+
+    def resolved(self, as_json: bool) -> str:
+        """The format: as given, by `--json`, by the name of the file, or a table."""
+        if as_json and self.to not in (None, "json"):
+            raise click.UsageError(f"--json and --to {self.to} contradict each other.")
+        found = self.to or ("json" if as_json else None)
+        if found is None and self.output is not None:
+            found = format_of(self.output)
+            if found is None:
+                raise click.UsageError(f"The name {self.output} does not tell the format: give --to.")
+        if found in _BINARY and self.output is None and sys.stdout.isatty():
+            raise click.UsageError(f"A terminal cannot show {found} files: give --output.")
+        return found or "table"
+
+
+def format_of(name: str) -> str | None:
+    """The format of a file by its name."""
+    return _ENDINGS.get(os.path.splitext(name)[1].lower())
+
+
+def read(target: Target, query: Query, meta: bool, to: str | None, output: str | None) -> None:
+    """`hudi-py read`."""
+    form = Form(to, output)
+    shape = form.resolved(target.as_json)
+    table = target.open()
+    shown = _ROWS_SHOWN if shape == "table" and query.limit is None and Screen().terminal and output is None else None
+    # one more than is shown, to know whether there are more
+    scan = make_scan(table, query if shown is None else replace(query, limit=shown + 1), meta)
+    write_rows(scan.to_batches(), scan.schema, form, shape, shown)
+
+
+def explain(target: Target, query: Query) -> None:
+    """`hudi-py explain`."""
+    scan, screen = make_scan(target.open(), query, meta=False), Screen()
+    if not target.as_json:
+        title, *lines = scan.explain().splitlines()
+        screen.path(title)
+        for line in lines:
+            screen.line(line, hang=14)
+        return
+    plan = scan.plan()
+    screen.json(
+        {
+            "text": scan.explain(),
+            "num_slices": len(plan.splits),
+            "num_bytes": plan.size,
+            "partitions": {"before": plan.partitions_before, "after": plan.partitions_after},
+            "pruning": [
+                {"step": each.step, "what": each.what, "before": each.before, "after": each.after}
+                for each in plan.pruning
+            ],
+        }
+    )
+
+
+def make_scan(table: Table, query: Query, meta: bool) -> Scan:
+    """The scan that the options describe; without meta columns unless they are asked for."""
+    if query.cdc and query.incremental:
+        raise click.UsageError("--incremental and --cdc contradict each other.")
+    ranged = query.cdc or query.incremental
+    if not ranged and (query.begin or query.end):
+        raise click.UsageError("--begin and --end belong to --incremental or --cdc.")
+    kind = "cdc" if query.cdc else "incremental" if query.incremental else "read_optimized"
+    scan = table.scan(
+        query.columns,
+        query.filter,
+        as_of=query.as_of,
+        query_type=kind if ranged or query.read_optimized else None,
+        begin=query.begin,
+        end=query.end,
+        keys=query.keys,
+        partitions=query.partition or None,
+        limit=query.limit,
+    )
+    names = [name for name in scan.schema.names if name not in META_FIELDS]
+    if query.columns is not None or meta or query.cdc or len(names) == len(scan.schema) or not names:
+        return scan
+    return make_scan(table, replace(query, columns=names), meta=True)
+
+
+def write_rows(
+    batches: Iterable[pa.RecordBatch], schema: pa.Schema, form: Form, shape: str, shown: int | None = None
+) -> None:
+    """Prints rows, or writes them to a file that appears when it is complete.
+
+    Args:
+        shape: the format.
+        shown: rows to show of a table; None: all.
+    """
+    if shape == "table" and form.output is None:
+        show_table(pa.Table.from_batches(list(batches), schema), shown)
+        return
+    write = {"csv": _csv, "json": _json, "parquet": _parquet, "arrow": _arrow}.get(shape)
+    if write is None:
+        raise click.UsageError("A table is for the terminal: give --to csv, json, parquet or arrow with --output.")
+    if form.output is None:
+        sys.stdout.flush()
+        write(sys.stdout.buffer, batches, schema)
+        return
+    progress, rows = Progress.on_terminal(f"writing {form.output}"), 0
+
+    def followed() -> Iterator[pa.RecordBatch]:
+        nonlocal rows
+        progress.phase("reading")
+        for batch in batches:
+            yield batch
+            rows += batch.num_rows
+            progress.read(batch.num_rows)
+
+    try:
+        with _appearing(form.output) as file:
+            write(file, followed(), schema)
+    finally:
+        progress.close()
+    size = show_bytes(os.path.getsize(form.output))
+    click.echo(f"{counted(rows, 'row')} written to {form.output} ({size}).", err=True)
+
+
+def show_table(rows: pa.Table, most: int | None = None) -> None:
+    """Rows as a table for people, users' columns first."""
+    screen = Screen()
+    names = sorted(rows.schema.names, key=lambda name: name in META_FIELDS)
+    columns = [number(name) if _is_number(rows.schema.field(name).type) else Column(name) for name in names]
+    listed = rows if most is None else rows.slice(0, most)
+    values = [_texts(listed[name]) for name in names]
+    screen.table(columns, list(zip(*values, strict=True)), empty="No rows.")
+    if most is not None and rows.num_rows > most:
+        screen.note(f"The first {most} rows; see more with --limit, or all with --output FILE.")
+
+
+def _texts(column: pa.ChunkedArray) -> list[Any]:
+    """Values of a column for people: null is empty; numbers are plain, so that they can be copied."""
+    convert = converter(column.type)
+    found = column.to_pylist() if convert is None else [convert(each) for each in column.to_pylist()]
+    return [str(each) if isinstance(each, (int, float)) and not isinstance(each, bool) else each for each in found]
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def converter(kind: pa.DataType) -> Callable[[Any], Any] | None:
+    """Turns Python values of an Arrow type into those that JSON has; None if they are.
+
+    Times are ISO text, those with a zone in UTC; decimals are text; bytes are base64; floats that are no numbers are
+    `NaN`, `Infinity` and `-Infinity`, as in Spark's `to_json`; maps are objects.
+    """
+    found: Callable[[Any], Any] | None = None
+    if pa.types.is_floating(kind):
+        found = _float
+    elif pa.types.is_timestamp(kind):
+        found = _time
+    elif pa.types.is_date(kind) or pa.types.is_time(kind):
+        found = lambda value: value.isoformat()  # noqa: E731
+    elif pa.types.is_decimal(kind):
+        found = str
+    elif pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
+        found = lambda value: base64.b64encode(value).decode("ascii")  # noqa: E731
+    elif pa.types.is_struct(kind):
+        members = {field.name: converter(field.type) for field in kind}
+        found = lambda value: {name: _apply(members[name], part) for name, part in value.items()}  # noqa: E731
+    elif pa.types.is_map(kind):
+        item = converter(kind.item_type)
+        found = lambda value: {str(key): _apply(item, part) for key, part in value}  # noqa: E731
+    elif pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        element = converter(kind.value_type)
+        found = lambda value: [_apply(element, part) for part in value]  # noqa: E731
+    if found is None:
+        return None
+    return lambda value: None if value is None else found(value)
+
+
+def _apply(convert: Callable[[Any], Any] | None, value: Any) -> Any:
+    return value if convert is None else convert(value)
+
+
+def _float(value: float) -> float | str:
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
+
+
+def _time(value: datetime) -> str:
+    if value.tzinfo is None:
+        return value.isoformat()
+    return value.astimezone(timezone.utc).isoformat().replace("+00:00", "Z")
+
+
+def json_rows(batch: pa.RecordBatch) -> Iterator[Mapping[str, Any]]:
+    """The rows of a batch as values that JSON has. By row, since JSON lines are rows."""
+    values = []
+    for column in batch.columns:
+        convert, items = converter(column.type), column.to_pylist()
+        values.append(items if convert is None else [convert(item) for item in items])
+    names = batch.schema.names
+    for row in zip(*values, strict=True):
+        yield dict(zip(names, row, strict=True))
+
+
+def _json(file: IO[bytes], batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> None:
+    for batch in batches:
+        lines = (json.dumps(row, ensure_ascii=False, allow_nan=False) for row in json_rows(batch))
+        file.write("".join(line + "\n" for line in lines).encode())
+
+
+def _csv(file: IO[bytes], batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> None:
+    """With a header. Nested values and bytes are texts, as in JSON."""
+    texts = {
+        field.name
+        for field in schema
+        if pa.types.is_nested(field.type) or pa.types.is_binary(field.type) or pa.types.is_fixed_size_binary(field.type)
+    }
+    flat = pa.schema([field.with_type(pa.string()) if field.name in texts else field for field in schema])
+    with csv.CSVWriter(file, flat) as writer:
+        for batch in batches:
+            arrays = [
+                _as_text(array) if field.name in texts else array
+                for field, array in zip(schema, batch.columns, strict=True)
+            ]
+            writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=flat))
+
+
+def _as_text(array: pa.Array) -> pa.Array:
+    convert = converter(array.type)
+    values = [_apply(convert, value) for value in array.to_pylist()]
+    texts = [value if value is None or isinstance(value, str) else json.dumps(value) for value in values]
+    return pa.array(texts, pa.string())
+
+
+def _parquet(file: IO[bytes], batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> None:
+    with parquet.ParquetWriter(file, schema, compression="zstd") as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+
+
+def _arrow(file: IO[bytes], batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> None:
+    """An Arrow stream, which programs can also read from a pipe."""
+    with pa.ipc.new_stream(file, schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+
+
+@contextmanager
+def _appearing(path: str) -> Iterator[IO[bytes]]:
+    """A file that has its name only once it is complete."""
+    unfinished = f"{path}.part"
+    try:
+        with open(unfinished, "wb") as file:
+            yield file
+        os.replace(unfinished, path)
+    except BaseException:
+        if os.path.exists(unfinished):
+            os.remove(unfinished)
+        raise

@@ -1,0 +1,254 @@
+"""Commands that run table services."""
+
+from __future__ import annotations
+
+import click
+
+from hudi_py.cli.declare import Target, confirm, dry_run_option, table_command, yes_option
+
+
+def add_to(main: click.Group) -> None:
+    """Adds the commands to the program."""
+    for command in _GROUP.commands.values():
+        main.add_command(command)
+
+
+_GROUP = click.Group()
+_SCHEDULE = click.option("--schedule", is_flag=True, help="Only make a plan, which any process may run later.")
+_RUN = click.option("--run", metavar="INSTANT", help="Run this pending plan; `oldest` for the oldest one.")
+
+
+@table_command(
+    _GROUP,
+    "compact",
+    examples=[
+        "hudi-py compact /data/trips",
+        "hudi-py compact /data/trips --dry-run",
+        "hudi-py compact /data/trips --run oldest",
+    ],
+)
+@_SCHEDULE
+@_RUN
+@dry_run_option
+def compact(target: Target, schedule: bool, run: str | None, dry_run: bool) -> None:
+    """Merge logs into new base files.
+
+    Runs the pending plans, then compacts the rest.
+    """
+    from hudi_py.cli import services
+
+    services.planned(target, target.open().compaction, services.How(schedule, run, dry_run))
+
+
+@table_command(_GROUP, "log-compact", examples=["hudi-py log-compact /data/trips"])
+@_SCHEDULE
+@_RUN
+@dry_run_option
+def log_compact(target: Target, schedule: bool, run: str | None, dry_run: bool) -> None:
+    """Merge the logs of each file group into one.
+
+    Runs the pending plans, then merges the logs of file groups that have enough of them
+    (hoodie.log.compaction.blocks.threshold).
+    """
+    from hudi_py.cli import services
+
+    services.planned(target, target.open().log_compaction, services.How(schedule, run, dry_run))
+
+
+@table_command(
+    _GROUP,
+    "clean",
+    examples=[
+        "hudi-py clean /data/trips --dry-run",
+        "hudi-py clean /data/trips -o hoodie.clean.commits.retained=5 --yes",
+    ],
+)
+@_SCHEDULE
+@_RUN
+@dry_run_option
+@yes_option
+def clean(target: Target, schedule: bool, run: str | None, dry_run: bool, yes: bool) -> None:
+    """Delete old file versions.
+
+    Time travel to earlier commits is impossible afterwards. The options of Apache Hudi say what is kept
+    (hoodie.clean.policy, hoodie.clean.commits.retained).
+    """
+    from hudi_py.cli import services
+
+    services.clean(target, services.How(schedule, run, dry_run), yes)
+
+
+@table_command(_GROUP, "archive", examples=["hudi-py archive /data/trips", "hudi-py archive /data/trips --dry-run"])
+@dry_run_option
+def archive(target: Target, dry_run: bool) -> None:
+    """Move old instants to the archived timeline."""
+    from hudi_py.cli import services
+
+    services.archive(target, dry_run)
+
+
+@table_command(_GROUP, "unschedule", examples=["hudi-py unschedule /data/trips 20260131101530123"])
+@click.argument("instant")
+@yes_option
+def unschedule(target: Target, instant: str, yes: bool) -> None:
+    """Remove a pending plan. Rows do not change."""
+    from hudi_py.cli import services
+
+    table = target.open()
+    confirm(f"Remove the plan {instant} of {table.uri}?", yes)
+    services.report(target, table.unschedule(instant))
+
+
+@table_command(
+    _GROUP,
+    "rollback",
+    examples=[
+        "hudi-py rollback /data/trips 20260131101530123",
+        "hudi-py rollback /data/trips 20260131101530123 --with-newer --dry-run",
+    ],
+)
+@click.argument("instant")
+@click.option("--with-newer", is_flag=True, help="Undo newer commits as well, newest first.")
+@dry_run_option
+@yes_option
+def rollback(target: Target, instant: str, with_newer: bool, dry_run: bool, yes: bool) -> None:
+    """Undo a commit."""
+    from hudi_py.cli import services
+
+    table = target.open()
+    undone = services.Undone(table.preview_rollback(instant, with_newer=with_newer), f"roll back {table.uri}")
+    if services.agreed(target, undone, dry_run, yes):
+        services.report(target, table.rollback(instant, with_newer=with_newer))
+
+
+@table_command(
+    _GROUP,
+    "restore",
+    examples=[
+        "hudi-py restore /data/trips 20260131101530123 --dry-run",
+        "hudi-py restore /data/trips 20260131101530123",
+    ],
+)
+@click.argument("instant")
+@dry_run_option
+@yes_option
+def restore(target: Target, instant: str, dry_run: bool, yes: bool) -> None:
+    """Go back to a savepoint. Everything later is undone for good."""
+    from hudi_py.cli import services
+
+    table = target.open()
+    undone = services.Undone(table.preview_restore(instant), f"restore {table.uri} to {instant}")
+    if services.agreed(target, undone, dry_run, yes):
+        services.report(target, table.restore(instant))
+
+
+@_GROUP.group("savepoint")
+def savepoint() -> None:
+    """Protect commits, so that `restore` can go back to them."""
+
+
+@table_command(
+    savepoint,
+    "create",
+    examples=['hudi-py savepoint create /data/trips --comment "before the backfill"'],
+)
+@click.argument("instant", required=False)
+@click.option("--user", default="", help="Who created it.")
+@click.option("--comment", default="", help="What it is for.")
+def savepoint_create(target: Target, instant: str | None, user: str, comment: str) -> None:
+    """Protect a commit, by default the newest, from cleaning and archiving."""
+    from hudi_py.cli import services
+
+    services.report(target, target.open().savepoint(instant, user=user, comment=comment))
+
+
+@table_command(savepoint, "list", examples=["hudi-py savepoint list /data/trips"])
+def savepoint_list(target: Target) -> None:
+    """List savepoints."""
+    from hudi_py.cli import views
+
+    views.savepoints(target)
+
+
+@table_command(savepoint, "delete", examples=["hudi-py savepoint delete /data/trips 20260131101530123"])
+@click.argument("instant")
+@yes_option
+def savepoint_delete(target: Target, instant: str, yes: bool) -> None:
+    """Delete a savepoint, so that its commit may be cleaned and archived."""
+    from hudi_py.cli import services
+
+    table = target.open()
+    confirm(f"Delete the savepoint {instant} of {table.uri}? Its files may then be cleaned.", yes)
+    services.report(target, table.delete_savepoint(instant))
+
+
+@_GROUP.group("metadata")
+def metadata() -> None:
+    """Verify, rebuild or drop the metadata table."""
+
+
+@table_command(
+    metadata,
+    "verify",
+    examples=["hudi-py metadata verify /data/trips", "hudi-py metadata verify /data/trips files column_stats"],
+)
+@click.argument("partitions", metavar="[PARTITION]...", nargs=-1)
+@click.pass_context
+def metadata_verify(ctx: click.Context, target: Target, partitions: tuple[str, ...]) -> None:
+    """Compare the metadata table with the table's files, and look for lost data files.
+
+    The exit code is 5 if anything is wrong.
+    """
+    from hudi_py.cli import services
+
+    if not services.verify(target, partitions):
+        ctx.exit(5)
+
+
+@table_command(
+    metadata,
+    "rebuild",
+    examples=["hudi-py metadata rebuild /data/trips", "hudi-py metadata rebuild /data/trips files column_stats"],
+)
+@click.argument("partitions", metavar="[PARTITION]...", nargs=-1)
+def metadata_rebuild(target: Target, partitions: tuple[str, ...]) -> None:
+    """Build partitions of the metadata table anew, by default all that exist.
+
+    Partitions that are named are created if they do not exist.
+    """
+    from hudi_py.cli import services
+
+    services.rebuild(target, partitions)
+
+
+@table_command(metadata, "drop", examples=["hudi-py metadata drop /data/trips column_stats --yes"])
+@click.argument("partitions", metavar="PARTITION...", nargs=-1, required=True)
+@yes_option
+def metadata_drop(target: Target, partitions: tuple[str, ...], yes: bool) -> None:
+    """Drop partitions of the metadata table; `files` drops all of it."""
+    from hudi_py.cli import services
+
+    services.drop(target, partitions, yes)
+
+
+@_GROUP.group("locks")
+def locks() -> None:
+    """Show or break the table lock."""
+
+
+@table_command(locks, "show", examples=["hudi-py locks show /data/trips"])
+def locks_show(target: Target) -> None:
+    """Show who holds the table lock."""
+    from hudi_py.cli import views
+
+    views.locks(target)
+
+
+@table_command(locks, "break", examples=["hudi-py locks break /data/trips OWNER --yes"])
+@click.argument("owner")
+@yes_option
+def locks_break(target: Target, owner: str, yes: bool) -> None:
+    """Release the lock of an OWNER that is no longer running, as `locks show` names it."""
+    from hudi_py.cli import services
+
+    services.break_lock(target, owner, yes)

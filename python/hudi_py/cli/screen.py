@@ -1,0 +1,233 @@
+"""What commands print: tables and facts for people, JSON for programs.
+
+On a terminal, tables fit its width: long texts are shortened, and columns that do not fit are left out and named. When
+the output is not a terminal, nothing is shortened or left out, and there are no colours.
+"""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, is_dataclass
+from datetime import date, datetime, timezone
+from decimal import Decimal
+from typing import Any, Final
+
+import click
+import pyarrow as pa
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console
+from rich.text import Text
+
+_GAP: Final = 2
+_LEAST: Final = 8
+"""Width to which a text may be shortened, if its name is not longer."""
+_CONTROL: Final = {number: repr(chr(number))[1:-1] for number in (*range(32), 127, *range(128, 160))}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table for people."""
+
+    name: str
+    right: bool = False
+    keep: bool = False
+    """Whether its texts are never shortened, such as instants, which people copy."""
+
+
+def number(name: str) -> Column:
+    return Column(name, right=True, keep=True)
+
+
+class Screen:
+    """Standard output."""
+
+    def __init__(self) -> None:
+        self._console = Console(highlight=False, soft_wrap=False)
+
+    @property
+    def terminal(self) -> bool:
+        return self._console.is_terminal
+
+    @property
+    def width(self) -> int:
+        return self._console.width
+
+    def title(self, text: str, more: str = "") -> None:
+        self._print(Text.assemble((text, "bold"), f"  {more}" if more else ""))
+
+    def heading(self, text: str) -> None:
+        self._console.print()
+        self._print(Text(text, "bold"))
+
+    def path(self, text: str, style: str = "") -> None:
+        """A line that is never broken, so that paths in it can be copied."""
+        if self.terminal:
+            self._console.print(Text(text, style), soft_wrap=True)
+        else:
+            print(text)
+
+    def line(self, text: str = "", style: str = "", *, hang: int = 0) -> None:
+        """A line of text; on a terminal, what does not fit goes on below, `hang` columns from the left."""
+        lines = [text]
+        if self.terminal and cell_len(text) > self.width:
+            lines = textwrap.wrap(
+                text, max(self.width, hang + 20), subsequent_indent=" " * hang, break_on_hyphens=False
+            )
+        for each in lines:
+            self._print(Text(each, style))
+
+    def note(self, text: str) -> None:
+        """A remark about the output: below it on a terminal, otherwise on standard error."""
+        if self.terminal:
+            self._print(Text(text, "dim"))
+        else:
+            click.echo(text, err=True)
+
+    def facts(self, pairs: Iterable[tuple[str, str]]) -> None:
+        """Names and values, one pair a line; long values go on below themselves."""
+        known = [(name, value) for name, value in pairs if value]
+        left = max((len(name) for name, _ in known), default=0) + _GAP
+        for name, value in known:
+            lines = Text(value).wrap(self._console, max(self.width - left, 20)) if self.terminal else [Text(value)]
+            for at, part in enumerate(lines):
+                self._print(Text.assemble((name.ljust(left) if at == 0 else " " * left, "cyan"), part))
+
+    def table(self, columns: Sequence[Column], rows: Sequence[Sequence[Any]], *, empty: str) -> None:
+        """A table; `empty` is said if it has no rows."""
+        if not rows:
+            self.note(empty)
+            return
+        cells = [[shown(value) for value in row] for row in rows]
+        natural = [
+            max(cell_len(column.name), *(cell_len(row[at]) for row in cells)) for at, column in enumerate(columns)
+        ]
+        if not self.terminal:
+            for line in ([column.name for column in columns], *cells):
+                parts = (_padded(text, w, c) for text, w, c in zip(line, natural, columns, strict=True))
+                print((" " * _GAP).join(parts).rstrip())
+            return
+        widths = fitted(columns, natural, self.width)
+        heads = [column.name for column in columns]
+        self.path(self._row(heads, columns, widths), "bold")
+        self.path(("-" if self._console.options.ascii_only else "─") * _total(widths), "dim")
+        for line in cells:
+            self.path(self._row(line, columns, widths))
+        left_out = [column.name for column in columns[len(widths) :]]
+        if left_out:
+            more = f", and {len(left_out) - 8} more" if len(left_out) > 8 else ""
+            self.note(f"Not shown for lack of width: {', '.join(left_out[:8])}{more}.")
+
+    def _row(self, texts: Sequence[str], columns: Sequence[Column], widths: Sequence[int]) -> str:
+        cells = []
+        for text, column, width in zip(texts, columns, widths, strict=False):
+            if cell_len(text) > width:
+                text = set_cell_size(text, width - 1) + ("." if self._console.options.ascii_only else "…")
+            cells.append(_padded(text, width, column))
+        return (" " * _GAP).join(cells).rstrip()
+
+    def json(self, value: Any) -> None:
+        """One JSON value, on one line."""
+        print(to_json(value))
+
+    def json_lines(self, rows: Iterable[Any]) -> None:
+        """A JSON object on each line."""
+        for row in rows:
+            print(to_json(row))
+
+    def _print(self, text: Text) -> None:
+        if self.terminal:
+            self._console.print(text, soft_wrap=False)
+        else:
+            print(text.plain.rstrip())
+
+
+def fitted(columns: Sequence[Column], natural: Sequence[int], width: int) -> list[int]:
+    """Widths of the leading columns that fit: the widest texts are shortened first, then columns are left out from the
+    end. At least one column is kept."""
+    widths = list(natural)
+    least = [
+        size if column.keep else min(size, max(cell_len(column.name), _LEAST))
+        for column, size in zip(columns, natural, strict=True)
+    ]
+    while len(widths) > 1 and _total(least) > width:
+        widths.pop()
+        least.pop()
+    while _total(widths) > width:
+        slack = [size - low for size, low in zip(widths, least, strict=True)]
+        if not any(slack):
+            return [min(widths[0], width), *widths[1:]]
+        widest = max((at for at, left in enumerate(slack) if left), key=lambda at: widths[at])
+        widths[widest] -= 1
+    return widths
+
+
+def _total(widths: Sequence[int]) -> int:
+    return sum(widths) + _GAP * (len(widths) - 1)
+
+
+def shown(value: Any) -> str:
+    """A value as one line of text for people."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, datetime):
+        return value.isoformat(" ", "milliseconds" if value.microsecond else "seconds")
+    if isinstance(value, (dict, list, tuple, bytes)):
+        return to_json(value)
+    return str(value).translate(_CONTROL)
+
+
+def readable(instant: str | None) -> str:
+    """An instant as a date and time, to the second."""
+    if not instant or len(instant) < 14 or instant.startswith("0000"):
+        return instant or ""
+    date_, time_ = instant[:8], instant[8:14]
+    return f"{date_[:4]}-{date_[4:6]}-{date_[6:]} {time_[:2]}:{time_[2:4]}:{time_[4:]}"
+
+
+def ago(milliseconds: int) -> str:
+    """A duration until now, in its largest unit."""
+    seconds = max(milliseconds // 1000, 0)
+    for size, noun in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
+        if seconds >= size:
+            count = seconds // size
+            return f"{count:,} {noun}{'' if count == 1 else 's'} ago"
+    return "less than a minute ago"
+
+
+def to_json(value: Any) -> str:
+    return json.dumps(value, default=_plain, ensure_ascii=False)
+
+
+def records(table: pa.Table) -> list[dict[str, Any]]:
+    """The rows of a report, which are few."""
+    found: list[dict[str, Any]] = table.to_pylist()
+    return found
+
+
+def _plain(value: Any) -> Any:
+    """What JSON has no form for: times are ISO text, decimals are text, bytes are hexadecimal."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return value.to_dict() if hasattr(value, "to_dict") else asdict(value)
+    if isinstance(value, datetime):
+        return (value.astimezone(timezone.utc) if value.tzinfo else value).isoformat()
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, Decimal):
+        return str(value)
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, (set, frozenset)):
+        return sorted(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    return str(value)
+
+
+def _padded(text: str, width: int, column: Column) -> str:
+    return text.rjust(width) if column.right else set_cell_size(text, max(width, cell_len(text)))

@@ -1,0 +1,195 @@
+"""Table services: previews, questions and reports."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from hudi_py.cli.declare import Target, confirm
+from hudi_py.cli.screen import Column, Screen, number
+from hudi_py.model.instant import InstantTime
+from hudi_py.model.words import counted
+from hudi_py.services.planned.report import ServiceReport
+from hudi_py.services.planned.service import Preview
+from hudi_py.wiring import ServicePlans
+
+_MOST = 50
+
+
+@dataclass(frozen=True, slots=True)
+class How:
+    """Which part of a planned service to do; everything if nothing is set."""
+
+    schedule: bool
+    run: str | None
+    dry_run: bool
+
+    def __post_init__(self) -> None:
+        if sum(map(bool, (self.schedule, self.run, self.dry_run))) > 1:
+            raise click.UsageError("Give only one of --schedule, --run and --dry-run.")
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """What a rollback or restore would undo."""
+
+    instants: list[InstantTime]
+    purpose: str
+
+
+def planned(target: Target, plans: ServicePlans[Any], how: How) -> None:
+    """A service with plans: `compact`, `log-compact`, `clean`."""
+    if how.dry_run:
+        _preview(target, plans.preview(), counts_groups=True)
+    elif how.schedule:
+        _scheduled(target, plans.schedule())
+    elif how.run is not None:
+        report(target, plans.run(None if how.run == "oldest" else how.run))
+    else:
+        report(target, plans.schedule_and_run())
+
+
+def clean(target: Target, how: How, yes: bool) -> None:
+    """`hudi-py clean`."""
+    table = target.open()
+    plans = table.cleaning
+    if how.dry_run:
+        _preview(target, plans.preview(), counts_groups=False)
+        return
+    if not how.schedule:
+        question = f"Delete the old file versions of {table.uri}?"
+        if not yes and sys.stdin.isatty() and how.run is None:
+            preview = plans.preview()
+            files = sum(len(row["files"]) for row in preview.rows)
+            if files:
+                partitions = counted(len(preview.rows), "partition")
+                question = f"Delete {counted(files, 'file')} in {partitions} of {table.uri}?"
+            elif not plans.pending():
+                report(target, plans.schedule_and_run())  # deletes nothing, and says why
+                return
+        confirm(question, yes)
+    planned(target, plans, how)
+
+
+def archive(target: Target, dry_run: bool) -> None:
+    """`hudi-py archive`."""
+    table, screen = target.open(), Screen()
+    if not dry_run:
+        report(target, table.archive())
+        return
+    found = table.preview_archive()
+    instants = [each.time for each in found.instants]
+    if target.as_json:
+        screen.json({"dry_run": True, "reason": found.reason, "instants": instants})
+    elif instants:
+        count = counted(len(instants), "instant")
+        screen.line(f"{count} would be archived, {instants[0]} to {instants[-1]}. Nothing was changed.")
+    else:
+        screen.line(f"Nothing would be archived: {found.reason}.")
+
+
+def agreed(target: Target, undone: Undone, dry_run: bool, yes: bool) -> bool:
+    """Whether to go on with a rollback or restore; shows what it would undo on a dry run, otherwise asks."""
+    screen, count = Screen(), counted(len(undone.instants), "instant")
+    if dry_run:
+        if target.as_json:
+            screen.json({"dry_run": True, "instants": undone.instants})
+        elif undone.instants:
+            screen.line(f"{count} would be undone, in this order: {', '.join(undone.instants)}. Nothing was changed.")
+        else:
+            screen.line("Nothing would be undone.")
+        return False
+    if undone.instants:
+        listed = ", ".join(undone.instants[:5]) + (", ..." if len(undone.instants) > 5 else "")
+        confirm(f"To {undone.purpose}, undo {count} ({listed}) for good?", yes)
+    return True
+
+
+def report(target: Target, found: ServiceReport) -> None:
+    """Says what a service did."""
+    screen = Screen()
+    if target.as_json:
+        screen.json(found.to_dict())
+        return
+    text = str(found)
+    screen.line(text[:1].upper() + text[1:] + ".")
+
+
+def verify(target: Target, partitions: Sequence[str]) -> bool:
+    """`hudi-py metadata verify`; whether all is well."""
+    found, screen = target.open().metadata.verify(*partitions), Screen()
+    if target.as_json:
+        screen.json(found.to_dict())
+    else:
+        for line in str(found).splitlines():
+            screen.line(line)
+    return found.ok
+
+
+def rebuild(target: Target, partitions: Sequence[str]) -> None:
+    """`hudi-py metadata rebuild`."""
+    built, screen = target.open().metadata.rebuild(*partitions), Screen()
+    if target.as_json:
+        screen.json({"rebuilt": built})
+    else:
+        screen.line(f"Rebuilt: {', '.join(built) or 'nothing'}.")
+
+
+def drop(target: Target, partitions: Sequence[str], yes: bool) -> None:
+    """`hudi-py metadata drop`."""
+    table, screen = target.open(), Screen()
+    confirm(f"Drop {', '.join(partitions)} of the metadata table of {table.uri}, and what depends on them?", yes)
+    dropped = table.metadata.drop(*partitions)
+    if target.as_json:
+        screen.json({"dropped": dropped})
+    else:
+        screen.line(f"Dropped: {', '.join(dropped) or 'nothing'}.")
+
+
+def break_lock(target: Target, owner: str, yes: bool) -> None:
+    """`hudi-py locks break`."""
+    table, screen = target.open(), Screen()
+    confirm(f"Release the lock of {table.uri} that {owner} holds? A holder that still runs will fail.", yes)
+    table.break_lock(owner)
+    if target.as_json:
+        screen.json({"owner": owner, "released": True})
+    else:
+        screen.line("The lock was released.")
+
+
+def _scheduled(target: Target, instant: InstantTime | None) -> None:
+    screen = Screen()
+    if target.as_json:
+        screen.json({"instant": instant})
+    elif instant is None:
+        screen.line("Nothing to do: no plan was made. --dry-run tells why.")
+    else:
+        screen.line(f"Planned: {instant}. Run it with --run {instant}.")
+
+
+def _preview(target: Target, found: Preview, *, counts_groups: bool) -> None:
+    """What a plan made now would contain. `counts_groups`: of a compaction, otherwise of a clean."""
+    screen, rows = Screen(), found.rows
+    if target.as_json:
+        screen.json({"dry_run": True, "reason": found.reason, "plan": list(rows)})
+        return
+    if not rows:
+        screen.line(f"Nothing would be done: {found.reason}.")
+        return
+    files = counted(sum(len(row["files"]) for row in rows), "file")
+    if counts_groups:
+        screen.line(f"{counted(len(rows), 'file group')} with {files} would be compacted. Nothing was changed.")
+        columns = [Column("partition"), Column("file id"), number("files")]
+        listed = [[row["partition"] or ".", row["file_id"], len(row["files"])] for row in rows]
+    else:
+        screen.line(f"{files} in {counted(len(rows), 'partition')} would be deleted. Nothing was changed.")
+        columns = [Column("partition"), Column("file")]
+        listed = [[row["partition"] or ".", file] for row in rows for file in row["files"]]
+    screen.line()
+    screen.table(columns, listed[:_MOST], empty="")
+    if len(listed) > _MOST:
+        screen.note(f"{len(listed) - _MOST:,} more; --json lists all.")

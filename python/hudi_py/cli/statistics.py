@@ -1,0 +1,95 @@
+"""`hudi-py stats`: sizes of files, and how much the writes had to rewrite."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from hudi_py.cli.declare import Target
+from hudi_py.cli.overview import SERVICES
+from hudi_py.cli.screen import Column, Screen, number, records
+from hudi_py.model.words import counted, show_bytes
+from hudi_py.progress import Progress
+
+_ALL = "all"
+
+
+def stats(target: Target, rows: bool) -> None:
+    """`hudi-py stats`."""
+    table, screen = target.open(), Screen()
+    files, history = records(table.files()), records(table.history())
+    found: dict[str, Any] = {"base_files": sizes(files), "writes": writes(history)}
+    if rows:
+        progress = Progress.on_terminal("counting")
+        progress.phase("reading")
+        try:
+            found["num_rows"] = table.scan().count()
+        finally:
+            progress.close()
+    if target.as_json:
+        screen.json(found)
+        return
+    if rows:
+        screen.title(counted(found["num_rows"], "row"))
+    screen.heading("Sizes of base files")
+    columns = [Column("partition"), *map(number, ("files", "least", "median", "95 %", "most", "total"))]
+    names = ("min_bytes", "median_bytes", "p95_bytes", "max_bytes", "num_bytes")
+    table_rows = [
+        [row["partition"] or ".", row["num_files"], *(show_bytes(row[name]) for name in names)]
+        for row in found["base_files"]
+    ]
+    screen.table(columns, table_rows, empty="There are no base files.")
+    screen.heading("Writes on the active timeline")
+    done = found["writes"]
+    changed = done["num_inserts"] + done["num_updates"] + done["num_deletes"]
+    facts = [
+        (
+            "Commits",
+            f"{done['num_commits']:,}, {show_bytes(done['num_bytes'])} in {counted(done['num_files'], 'file')}",
+        ),
+        ("Rows changed", f"{changed:,}"),
+        ("Rows written", f"{done['num_writes']:,}"),
+    ]
+    if done["write_amplification"] is not None:
+        facts.append(("Amplification", f"{done['write_amplification']:.1f} rows written for each one changed"))
+    screen.facts(facts)
+
+
+def sizes(files: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Sizes of the base files of each partition, and of all."""
+    by_partition: dict[str, list[int]] = {}
+    for row in files:
+        if row["base_file"]:
+            by_partition.setdefault(row["partition"], []).append(row["base_bytes"])
+    found = [_spread(partition, values) for partition, values in sorted(by_partition.items())]
+    if len(found) > 1:
+        found.append(_spread(_ALL, [size for values in by_partition.values() for size in values]))
+    return found
+
+
+def writes(history: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Sums over the writes; services such as compaction write rows, too, but change none."""
+    names = ("num_inserts", "num_updates", "num_deletes", "num_writes", "num_files", "num_bytes")
+    total: dict[str, Any] = {"num_commits": len(history)}
+    own = [row for row in history if row["operation"] not in SERVICES]
+    for name in names:
+        counts = own if name in names[:3] else history
+        total[name] = sum(row[name] for row in counts)
+    changed = sum(total[name] for name in names[:3])
+    total["write_amplification"] = total["num_writes"] / changed if changed else None
+    return total
+
+
+def _spread(partition: str, values: Sequence[int]) -> dict[str, Any]:
+    low, median, high = (int(each) for each in np.percentile(values, (0, 50, 95)))
+    return {
+        "partition": partition,
+        "num_files": len(values),
+        "num_bytes": sum(values),
+        "min_bytes": low,
+        "median_bytes": median,
+        "p95_bytes": high,
+        "max_bytes": max(values),
+    }

@@ -1,0 +1,204 @@
+"""Lists: timeline, files, partitions, schema, plans, savepoints, locks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from hudi_py.cli.declare import Target
+from hudi_py.cli.screen import Column, Screen, number, readable, records
+from hudi_py.errors import ConfigError
+from hudi_py.model.words import show_bytes
+from hudi_py.schema import META_FIELDS
+from hudi_py.table import Table
+
+_WROTE: Final = ("operation", "num_inserts", "num_updates", "num_deletes", "num_files", "num_bytes")
+INSTANT: Final = Column("instant", keep=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The instants to list."""
+
+    limit: int | None = None
+    action: str | None = None
+    pending: bool = False
+    archived: bool = False
+
+
+def instants(table: Table, wanted: Wanted) -> list[dict[str, Any]]:
+    """Instants, the newest first, each with what it wrote (None for those that write no rows)."""
+    written = {row["instant"]: row for row in records(table.history(archived=wanted.archived))}
+    found = []
+    for row in reversed(records(table.instants(archived=wanted.archived))):
+        if (wanted.pending and row["state"] == "COMPLETED") or wanted.action not in (None, row["action"]):
+            continue
+        history = written.get(row["instant"], {}) if row["state"] == "COMPLETED" else {}
+        same = history.get("action") == row["action"]
+        found.append({**row, **{name: history.get(name) if same else None for name in _WROTE}})
+    return found[: wanted.limit]
+
+
+def timeline(target: Target, wanted: Wanted) -> None:
+    """`hudi-py timeline`."""
+    found, screen = instants(target.open(), wanted), Screen()
+    if target.as_json:
+        screen.json_lines(found)
+        return
+    states = [Column("state", keep=True)] if any(row["state"] != "COMPLETED" for row in found) else []
+    columns = [INSTANT, Column("action", keep=True), *states, Column("operation")]
+    columns += [*map(number, ("inserted", "updated", "deleted", "size")), Column("completed", keep=True)]
+    rows = [
+        [
+            row["instant"],
+            row["action"],
+            *([row["state"].lower()] if states else []),
+            (row["operation"] or "").lower(),
+            *(row[name] for name in _WROTE[1:4]),
+            _size(row["num_bytes"]),
+            readable(row["completion_time"]),
+        ]
+        for row in found
+    ]
+    screen.table(columns, rows, empty="No instants.")
+
+
+def files(target: Target, partition: str | None, logs: bool, as_of: str | None) -> None:
+    """`hudi-py files`."""
+    table, screen = target.open(), Screen()
+    found = records(table.files(as_of=as_of))
+    if partition is not None:
+        wanted = partition.strip("/")
+        if all(row["partition"] != wanted for row in found):
+            known = [row["partition"] for row in records(table.partitions(as_of=as_of))]
+            if wanted not in known:
+                raise ConfigError(
+                    f"Cannot list the files of partition {wanted!r}: {table.uri} has no such partition; "
+                    f"it has {', '.join(known[:5]) or 'none'}{', ...' if len(known) > 5 else ''}"
+                )
+        found = [row for row in found if row["partition"] == wanted]
+    if logs:
+        found = [row for row in found if row["log_files"]]
+    if target.as_json:
+        screen.json_lines(found)
+        return
+    rows = [
+        [
+            row["partition"],
+            row["file_id"],
+            row["base_instant"],
+            _size(row["base_bytes"]) if row["base_file"] else "",
+            len(row["log_files"]) or None,
+            _size(row["log_bytes"] or None),
+        ]
+        for row in found
+    ]
+    columns = [Column("partition"), Column("file id"), Column("base instant", keep=True), number("base size")]
+    columns += [number("logs"), number("log size")]
+    if not any(row[0] for row in rows):  # not partitioned
+        columns, rows = columns[1:], [row[1:] for row in rows]
+    screen.table(columns, rows, empty="No files.")
+
+
+def partitions(target: Target, as_of: str | None) -> None:
+    """`hudi-py partitions`."""
+    found, screen = records(target.open().partitions(as_of=as_of)), Screen()
+    if target.as_json:
+        screen.json_lines(found)
+        return
+    rows = [
+        [row["partition"] or ".", row["num_slices"], row["num_files"], show_bytes(row["num_bytes"])] for row in found
+    ]
+    columns = [Column("partition"), *map(number, ("file slices", "files", "size"))]
+    screen.table(columns, rows, empty="No partitions.")
+
+
+def schema(target: Target, meta: bool, as_of: str | None) -> None:
+    """`hudi-py schema`."""
+    table, screen = target.open(), Screen()
+    columns = table.schema if as_of is None else table.scan(as_of=as_of).schema
+    config = {key: table.properties.get(f"hoodie.table.{key}", "") for key in ("recordkey.fields", "partition.fields")}
+    found = [
+        {
+            "name": field.name,
+            "type": str(field.type),
+            "nullable": field.nullable,
+            "record_key": field.name in _names(config["recordkey.fields"]),
+            "partition": field.name in _names(config["partition.fields"]),
+        }
+        for field in columns
+        if meta or field.name not in META_FIELDS
+    ]
+    if target.as_json:
+        screen.json_lines(found)
+        return
+    required = not all(row["nullable"] for row in found)
+    heads = [Column("column", keep=True), Column("type"), Column("role", keep=True)]
+    heads += [Column("null", keep=True)] if required else []
+    rows = [
+        [row["name"], row["type"], _role(row), *(["" if row["nullable"] else "not null"] if required else [])]
+        for row in found
+    ]
+    screen.table(heads, rows, empty="No columns: nothing has been written.")
+
+
+def plans(target: Target) -> None:
+    """`hudi-py plans`."""
+    found, screen = records(target.open().plans()), Screen()
+    if target.as_json:
+        screen.json_lines(found)
+        return
+    rows = [
+        [row["instant"], row["service"], row["state"].lower(), row["partition"], row["file_id"], len(row["files"])]
+        for row in found
+    ]
+    columns = [INSTANT, Column("service", keep=True), Column("state", keep=True), Column("partition")]
+    screen.table([*columns, Column("file id"), number("files")], rows, empty="No pending plans.")
+
+
+def savepoints(target: Target) -> None:
+    """`hudi-py savepoint list`."""
+    found, screen = records(target.open().savepoints()), Screen()
+    if target.as_json:
+        screen.json_lines(found)
+        return
+    names = ("user", "comment", "num_partitions", "num_files")
+    rows = [
+        [row["instant"], row["created"].strftime("%Y-%m-%d %H:%M:%S"), *(row[name] for name in names)] for row in found
+    ]
+    columns = [INSTANT, Column("created (UTC)", keep=True), Column("user"), Column("comment")]
+    screen.table([*columns, number("partitions"), number("files")], rows, empty="No savepoints.")
+
+
+def locks(target: Target) -> None:
+    """`hudi-py locks show`."""
+    found, screen = target.open().locks(), Screen()
+    if target.as_json:
+        screen.json_lines(asdict(each) for each in found)
+        return
+    if not found:
+        screen.note("Nobody holds the table lock.")
+    for each in found:
+        times = {"since": each.since, "expires": each.expires}
+        screen.facts(
+            [
+                ("owner", each.owner),
+                ("process", each.process),
+                *((name, value.isoformat(" ", "seconds")) for name, value in times.items() if value is not None),
+                ("lock", f"{each.provider} in {each.place}"),
+            ]
+        )
+
+
+def _size(size: int | None) -> str | None:
+    return None if size is None else show_bytes(size)
+
+
+def _names(text: str) -> list[str]:
+    """Of fields, without the `:TYPE` of custom key generators."""
+    return [part.strip().split(":")[0] for part in text.split(",")]
+
+
+def _role(row: Mapping[str, Any]) -> str:
+    return ", ".join(name.replace("_", " ") for name in ("record_key", "partition") if row[name])

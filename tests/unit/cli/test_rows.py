@@ -1,0 +1,176 @@
+"""Reading, exporting, writing and changing rows."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from datetime import date, datetime, timezone
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import hudi_py
+from hudi_py.cli.export import json_rows
+from tests.golden.tables import Extracted
+from tests.unit.cli.conftest import OPTIONS, Run
+
+KEYS = ("--record-key", "id", "--partition-by", "city", "--ordering-by", "ts")
+
+
+def ids(path: Path) -> list[str]:
+    return sorted(hudi_py.open_table(path).scan("id").to_table()["id"].to_pylist())
+
+
+def test_read(cli: Run, made: Path) -> None:
+    text = cli("read", made, "-c", "id,fare", "-f", "city = 'lima' AND fare < 5").out
+    assert text == "id  fare\n1    1.5\n3    4.5\n"
+    assert list(cli("read", made, "--json", "-n", 1).lines[0]) == ["id", "ts", "city", "fare", "note"]
+    assert "_hoodie_record_key" in cli("read", made, "--json", "--meta").lines[0]
+    assert {row["id"] for row in cli("read", made, "-k", "3,4", "--json").lines} == {"3", "4"}
+    assert {row["id"] for row in cli("read", made, "--incremental", "--json").lines} == set("456789")
+    assert cli("read", made, "-p", "oslo", "--read-optimized", "--json").lines[-1]["ts"] == 0
+    times = hudi_py.open_table(made).history()["instant"].to_pylist()
+    assert {row["ts"] for row in cli("read", made, "--as-of", times[0], "--json").lines} == {0}
+
+
+def test_changes(cli: Run, golden: Extracted) -> None:
+    changes = cli("read", golden("v9_cow_cdc_before_after"), "--cdc", "--begin", "earliest", "--json").lines
+    assert {row["op"] for row in changes} == {"i", "u", "d"}
+    assert list(changes[0]) == ["op", "ts_ms", "before", "after"]
+
+
+def test_a_terminal_shows_twenty_rows(cli: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hudi_py.write(tmp_path / "t", [{"id": n} for n in range(30)], record_key="id")
+    for key, value in {"FORCE_COLOR": "1", "TERM": "dumb", "COLUMNS": "80", "LINES": "50"}.items():
+        monkeypatch.setenv(key, value)
+    text = cli("read", tmp_path / "t").out
+    assert "The first 20 rows" in text
+    assert len(text.splitlines()) == 23
+    assert "The first" not in cli("read", tmp_path / "t", "-n", 30).out
+    monkeypatch.setenv("FORCE_COLOR", "")
+    monkeypatch.delenv("FORCE_COLOR")
+    assert len(cli("read", tmp_path / "t").out.splitlines()) == 31
+
+
+@pytest.mark.parametrize("form", ["csv", "json", "parquet", "arrow"])
+def test_rows_go_out_and_come_back(form: str, cli: Run, made: Path, tmp_path: Path) -> None:
+    rows = hudi_py.open_table(made).scan(["id", "ts", "city", "fare", "note"]).to_table()
+    file, copy = tmp_path / f"rows.{form}", tmp_path / "copy"
+    assert "10 rows written" in cli("read", made, "--output", file).err
+    assert not list(tmp_path.glob("*.part"))
+    done = cli("write", copy, file, *KEYS, "--type", "mor", "--table-version", 8, "--json")
+    assert (done.json["num_inserted"], done.json["operation"]) == (10, "upsert")
+    table = hudi_py.open_table(copy)
+    assert (table.version, table.table_type) == (8, "MERGE_ON_READ")
+    if form == "csv":  # without a table, its types are guessed
+        assert table.scan().count() == 10
+        return
+    assert table.scan(rows.schema.names).to_table().sort_by("id") == rows.sort_by("id")
+
+
+def test_text_is_read_in_the_types_of_the_table(cli: Run, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    schema = pa.schema({"id": pa.string(), "at": pa.date32(), "price": pa.decimal128(9, 2), "n": pa.int32()})
+    hudi_py.create_table(path, schema, record_key="id")
+    csv, lines = b"id,at,price,n\n007,2026-01-31,1.50,\n", b'{"id": "8", "price": "2.25"}\n'
+    cli("write", path, "-", "--from", "csv", input=csv)
+    cli("write", path, "-", "--from", "json", input=lines)
+    rows = hudi_py.open_table(path).scan(schema.names).to_table().sort_by("id").to_pylist()
+    assert rows == [
+        {"id": "007", "at": date(2026, 1, 31), "price": Decimal("1.50"), "n": None},
+        {"id": "8", "at": None, "price": Decimal("2.25"), "n": None},
+    ]
+    refused = cli("write", path, "-", "--from", "csv", input=b"id,n\n1,many\n", code=1)
+    assert "Cannot read standard input as csv" in refused.err
+
+
+def test_json_values() -> None:
+    batch = pa.record_batch(
+        {
+            "f": pa.array([math.nan, -math.inf, None]),
+            "at": pa.array([datetime(2026, 1, 2, 3, tzinfo=timezone.utc)] * 3, pa.timestamp("us", "Asia/Tokyo")),
+            "m": pa.array([[("a", Decimal("1.5"))], [], None], pa.map_(pa.string(), pa.decimal128(5, 1))),
+            "s": pa.array([{"b": b"\x00\xff", "l": [1.0, math.inf]}, None, {"b": None, "l": None}]),
+        }
+    )
+    first, second, third = map(json.loads, (json.dumps(row, allow_nan=False) for row in json_rows(batch)))
+    assert first == {
+        "f": "NaN",
+        "at": "2026-01-02T03:00:00Z",
+        "m": {"a": "1.5"},
+        "s": {"b": "AP8=", "l": [1.0, "Infinity"]},
+    }
+    assert (second["f"], second["m"], second["s"]) == ("-Infinity", {}, None)
+    assert (third["f"], third["m"], third["s"]) == (None, None, {"b": None, "l": None})
+
+
+def test_csv_of_nested_values(cli: Run, tmp_path: Path) -> None:
+    hudi_py.write(tmp_path / "t", [{"id": 1, "tags": ["a", "b"], "raw": b"\x01"}], record_key="id")
+    assert cli("read", tmp_path / "t", "--to", "csv").out.splitlines()[1] == '1,"[""a"", ""b""]","AQ=="'
+
+
+def test_binary_formats_on_standard_output(cli: Run, made: Path) -> None:
+    from click.testing import CliRunner
+
+    from hudi_py.cli.main import main
+
+    raw = CliRunner().invoke(main, ["read", str(made), "--to", "parquet"]).stdout_bytes
+    assert pq.read_table(io.BytesIO(raw)).num_rows == 10
+    raw = CliRunner().invoke(main, ["read", str(made), "--to", "arrow"]).stdout_bytes
+    assert pa.ipc.open_stream(raw).read_all().num_rows == 10
+
+
+def test_delete_and_update(cli: Run, trips: Path) -> None:
+    quick = [text for pair in OPTIONS.items() for text in ("-o", "=".join(pair))]
+    assert "3 rows would be deleted" in cli("delete", trips, "--where", "fare > 10", "--dry-run").out
+    assert cli("delete", trips, "--where", "fare > 10", "--yes", "--json", *quick).json["num_deleted"] == 3
+    assert cli("delete", trips, "--keys", "0,1", "--yes", *quick).out.startswith("Delete 20")
+    assert ids(trips) == list("234567")[:5]
+    assert cli("update", trips, "--set", "fare=fare + 1", "--where", "id = '4'", "--dry-run", "--json").json == {
+        "dry_run": True,
+        "num_updated": 1,
+    }
+    done = cli("update", trips, "--set", "fare=fare + 1", "--set", "note='y'", "--where", "id = '4'", *quick)
+    assert "1 updated" in done.out
+    assert cli("read", trips, "-k", "4", "-c", "fare,note", "--json").lines == [{"fare": 7.0, "note": "y"}]
+    cli("delete", trips, "-p", "lima", "--yes", *quick)
+    assert ids(trips) == ["2", "4", "6"]
+
+
+def test_sql(cli: Run, made: Path) -> None:
+    pytest.importorskip("duckdb")
+    query = "SELECT a.city, count(*) AS n FROM a JOIN b USING (id) GROUP BY ALL ORDER BY 1"
+    assert cli("sql", query, "-t", f"a={made}", "-t", f"b={made}").out == "city  n\nlima  5\noslo  5\n"
+    assert cli("sql", "SELECT max(fare) AS m FROM t", "-t", made, "--json").lines == [{"m": 13.5}]
+    assert len(cli("sql", "FROM t", "-t", made, "--json").lines[0]) == 10
+    assert "syntax error" in cli("sql", "SELEC", "-t", made, code=2).err
+    assert "have the name t" in cli("sql", "FROM t", "-t", made, "-t", made, code=2).err
+
+
+@pytest.mark.parametrize(
+    ("query", "columns"),
+    [
+        ("SELECT fare FROM t WHERE city = 'oslo'", ["city", "fare"]),
+        ("SELECT count(*) FROM t", None),
+        ("SELECT * FROM t", "all"),
+        ("SELECT t.* EXCLUDE (fare) FROM t", "all"),
+        ("FROM t", "all"),
+        ("SELECT t FROM t", "all"),
+        ("SELECT COLUMNS('f.*') FROM t", "all"),
+        ("SUMMARIZE t", "all"),
+        ("SELECT 1 FROM t NATURAL JOIN u", "all"),
+        ("SELEC x FROM", "all"),
+    ],
+)
+def test_only_the_columns_that_a_query_names_are_read(query: str, columns: object, made: Path) -> None:
+    from hudi_py.cli.query import needed_columns, words_of
+
+    found = needed_columns(hudi_py.open_table(made), words_of(query, {"t", "u"}))
+    if columns == "all":
+        assert found is None
+    else:
+        assert found == (columns or ["_hoodie_commit_time"])

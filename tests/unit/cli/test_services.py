@@ -1,0 +1,166 @@
+"""Services, savepoints, metadata table, locks and differences."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import hudi_py
+from hudi_py.cli.screen import Column, ago, fitted, number, shown
+from tests.unit.cli.conftest import OPTIONS, Run
+
+QUICK = [text for pair in OPTIONS.items() for text in ("-o", "=".join(pair))]
+
+
+def actions(path: Path) -> list[str]:
+    found: list[str] = hudi_py.open_table(path).instants()["action"].to_pylist()
+    return found
+
+
+def test_compaction(cli: Run, trips: Path) -> None:
+    before = actions(trips)
+    assert "2 file groups with 6 files would be compacted" in cli("compact", trips, "--dry-run").out
+    assert actions(trips) == before
+    planned = cli("compact", trips, "--schedule", "--json", *QUICK).json["instant"]
+    assert [row["instant"] for row in cli("plans", trips, "--json").lines] == [planned] * 2
+    (step, *_) = cli("show", trips, "--json").json["next"]
+    assert step["command"] == f"hudi-py compact {trips}"
+    assert cli("compact", trips, "--run", "oldest", "--json", *QUICK).json["num_file_groups"] == 2
+    assert "no file group has logs" in cli("compact", trips, *QUICK).out
+    assert "no plan was made" in cli("compact", trips, "--schedule", *QUICK).out
+    assert not cli("files", trips, "--logs", "--json").lines
+
+
+def test_a_plan_is_removed(cli: Run, trips: Path) -> None:
+    planned = cli("compact", trips, "--schedule", "--json", *QUICK).json["instant"]
+    assert "the plan of a compaction dropped" in cli("unschedule", trips, planned, "--yes", *QUICK).out
+    assert cli("plans", trips).err == "No pending plans.\n"
+
+
+def test_clean(cli: Run, trips: Path) -> None:
+    cli("compact", trips, *QUICK)
+    one = ["-o", "hoodie.clean.policy=KEEP_LATEST_FILE_VERSIONS", "-o", "hoodie.clean.fileversions.retained=1", *QUICK]
+    preview = cli("clean", trips, "--dry-run", "--json", *one).json
+    files = [file for row in preview["plan"] for file in row["files"]]
+    assert len(files) == 6
+    assert "6 files in 2 partitions would be deleted" in cli("clean", trips, "--dry-run", *one).out
+    due = {row["service"]: row for row in cli("show", trips, "--json", *one).json["services"]}
+    assert due["clean"] == {"service": "clean", "due": True, "reason": "6 files in 2 partitions can be deleted"}
+    assert cli("clean", trips, "--yes", "--json", *one).json["num_files"] == 6
+    assert not any(list(trips.rglob(file)) for file in files)
+
+
+def test_archive(cli: Run, trips: Path) -> None:
+    few = ["-o", "hoodie.keep.min.commits=1", "-o", "hoodie.keep.max.commits=2"]
+    few += [
+        "-o",
+        "hoodie.clean.commits.retained=1",
+        "-o",
+        "hoodie.metadata.enable=false",
+        "-o",
+        "hoodie.compact.inline.trigger.strategy=TIME_ELAPSED",
+        *QUICK,
+    ]
+    assert "may have up to 30" in cli("archive", trips, "--dry-run").out
+    preview = cli("archive", trips, "--dry-run", "--json", *few).json
+    done = cli("archive", trips, "--json", *few).json
+    assert len(preview["instants"]) == done["num_instants"]
+    assert preview["instants"][-1:] == ([done["instant"]] if done["instant"] else [])
+
+
+def test_rollback_and_restore(cli: Run, trips: Path) -> None:
+    first, second, third = (row["instant"] for row in reversed(cli("timeline", trips, "--json").lines))
+    assert cli("rollback", trips, second, "--with-newer", "--dry-run", "--json").json["instants"] == [third, second]
+    saved = cli("savepoint", "create", trips, second, "--user", "me", "--comment", "now", "--json", *QUICK).json
+    assert saved["savepoint"] == second
+    assert [row["comment"] for row in cli("savepoint", "list", trips, "--json").lines] == ["now"]
+    assert third in cli("restore", trips, second, "--dry-run").out
+    assert "confirm with --yes" in cli("restore", trips, second, code=2).err
+    assert cli("restore", trips, second, "--yes", "--json", *QUICK).json["rolled_back"] == [third]
+    assert "delete the savepoint first" in cli("rollback", trips, second, "--yes", code=4).err
+    assert "released" in cli("savepoint", "delete", trips, second, "--yes", *QUICK).out
+    assert cli("rollback", trips, second, "--yes", "--json", *QUICK).json["rolled_back"] == [second]
+    assert cli("rollback", trips, second, "--dry-run").out == "Nothing would be undone.\n"
+    assert [row["instant"] for row in cli("timeline", trips, "--json", "--action", "deltacommit").lines] == [first]
+
+
+def test_the_metadata_table(cli: Run, trips: Path) -> None:
+    assert cli("metadata", "verify", trips, "--json").json["ok"]
+    lost = next(trips.glob("oslo/*.parquet"))
+    lost.rename(trips / "away")
+    assert "data files are lost" in cli("metadata", "verify", trips, code=5).out
+    (trips / "away").rename(lost)
+    assert cli("metadata", "drop", trips, "column_stats", "--yes", "--json", *QUICK).json == {
+        "dropped": ["column_stats", "partition_stats"]
+    }
+    assert cli("metadata", "rebuild", trips, "column_stats", *QUICK).out == "Rebuilt: column_stats.\n"
+    cli("metadata", "drop", trips, "files", "--yes", *QUICK)
+    assert "There is no metadata table" in cli("show", trips).out
+
+
+def test_locks(cli: Run, trips: Path) -> None:
+    assert cli("locks", "show", trips).err == "Nobody holds the table lock.\n"
+    (trips / ".hoodie" / "lock").write_text("")
+    (held,) = cli("locks", "show", trips, "--json").lines
+    assert held["provider"] == "FileSystemBasedLockProvider"
+    assert "held by" in cli("show", trips).out
+    assert "locks show" in cli("locks", "break", trips, "somebody", "--yes", code=4).err
+    assert cli("locks", "break", trips, held["owner"], "--yes").out == "The lock was released.\n"
+    assert not cli("locks", "show", trips, "--json").out
+
+
+def test_diff(cli: Run, trips: Path) -> None:
+    first, *_ = (row["instant"] for row in reversed(cli("timeline", trips, "--json").lines))
+    cli("delete", trips, "--keys", "9", "--yes", *QUICK)
+    hudi_py.write(trips, [{"id": "new", "ts": 1, "city": "rome", "fare": 1.0, "note": "", "more": 1}], options=OPTIONS)
+    found = cli("diff", trips, first, "--keys", "--json").json
+    assert found["rows"] == {"inserted": 1, "updated": 7, "deleted": 1}
+    assert found["keys"]["deleted"] == [{"partition": "lima", "key": "9"}]
+    assert found["columns"] == [{"column": "more", "before": None, "after": "int64"}]
+    assert [(row["partition"], row["change"]) for row in found["files"]] == [
+        ("lima", "appended"),
+        ("oslo", "appended"),
+        ("rome", "added"),
+    ]
+    text = cli("diff", trips, first, "--keys").out
+    assert "1 inserted, 7 updated, 1 deleted" in text
+    assert "more: absent -> int64" in text
+    assert "2 file groups appended, 1 file group added" in text
+    # a compaction changes files, not rows
+    newest = cli("timeline", trips, "--json").lines[0]["instant"]
+    cli("compact", trips, *QUICK)
+    found = cli("diff", trips, newest, "--json").json
+    assert found["rows"] == {"inserted": 0, "updated": 0, "deleted": 0}
+    assert {row["change"] for row in found["files"]} == {"rewritten"}
+
+
+def test_a_read_only_table_is_shown(cli: Run, tmp_path: Path, made: Path) -> None:
+    found = cli("show", made, "--json").json
+    assert found["read_only"] is None
+    assert [row["service"] for row in found["services"]] == ["compaction", "clean", "archive"]
+
+
+@pytest.mark.parametrize(
+    ("natural", "width", "widths"),
+    [
+        ([5, 5, 5], 30, [5, 5, 5]),
+        ([5, 40, 5], 30, [5, 16, 5]),
+        ([40, 40, 5], 40, [15, 16, 5]),
+        ([40, 40, 5], 20, [9, 9]),
+        ([40, 40, 5], 10, [10]),
+    ],
+)
+def test_columns_are_fitted(natural: list[int], width: int, widths: list[int]) -> None:
+    assert fitted([Column("a"), Column("b"), number("c")], natural, width) == widths
+
+
+def test_values_of_people() -> None:
+    assert shown("a\nb\x1b[31m\tc") == r"a\nb\x1b[31m\tc"
+    assert (shown(None), shown(True), shown(1234567)) == ("", "true", "1,234,567")
+    assert (ago(59_999), ago(60_000), ago(7_200_000), ago(100_000_000)) == (
+        "less than a minute ago",
+        "1 minute ago",
+        "2 hours ago",
+        "1 day ago",
+    )
