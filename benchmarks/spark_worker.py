@@ -47,8 +47,13 @@ def run(spark: SparkSession, request: dict[str, Any]) -> dict[str, Any]:
             request["path"]
         )
         return {"seconds": time.perf_counter() - started}
+    if request["format"] == "hudi-py":
+        import pyspark_hudi
+
+        (pyspark_hudi.enable if request.get("enabled") else pyspark_hudi.disable)(spark)
     started = time.perf_counter()
-    frame: DataFrame = spark.read.format(request["format"]).options(**request.get("options", {})).load(request["path"])
+    reader = spark.read.format(request["format"]).options(**request.get("options", {}))
+    frame: DataFrame = reader.load(request.get("files") or request["path"])
     value: Any = None
     if request["op"] == "all":
         frame.write.format("noop").mode("overwrite").save()
@@ -58,7 +63,7 @@ def run(spark: SparkSession, request: dict[str, Any]) -> dict[str, Any]:
     elif request["op"] == "one":
         row = frame.selectExpr("sum(l_quantity)").first()
         value = None if row is None else str(row[0])
-    elif request["op"] == "count":
+    elif request["op"] in ("count", "incremental"):
         value = frame.count()
     elif request["op"] == "partition":
         row = frame.where("l_shipyear = 1995").selectExpr("count(*)", "sum(l_quantity)").first()

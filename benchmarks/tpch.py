@@ -3,8 +3,10 @@
     python -m benchmarks.tpch --scale 0.1 --out figures.json
 
 Writes: bulk insert; an upsert of 5 % of the rows into a copy-on-write and a merge-on-read table. Reads: all columns,
-one column, count, one partition. Each engine reads the same table, the one hudi-py wrote, so that only readers differ.
-Seconds are medians of `--runs`; compare ratios within one run, never seconds between machines.
+one column, count, one partition, and what the upsert wrote. Each engine reads the same table, the one hudi-py wrote,
+so that only readers differ; Spark's Parquet reader reads the base files of the copy-on-write table, and its own.
+hudi-py reads through its format as it is, and after `enable`. Seconds are medians of `--runs`; compare ratios within
+one run, never seconds between machines.
 """
 
 from __future__ import annotations
@@ -31,8 +33,9 @@ import hudi_py
 from tests.oracle.environment import locate
 
 WORKER = Path(__file__).with_name("spark_worker.py")
-READS = ("all", "one", "count", "partition")
+READS = ("all", "one", "count", "partition", "incremental")
 # What a query needs of the table is said with the load: Spark tells it to Java's sources, and to no Python source.
+# After `enable` it is left out.
 LOAD_OPTIONS = {
     "one": {"columns": "l_quantity"},
     "count": {"columns": "_hoodie_record_key"},
@@ -57,6 +60,7 @@ class SparkWorker:
 
     def __init__(self, python: str, form: str, jar: str = "") -> None:
         self.form = form
+        self.enabled = False
         environment = {**os.environ, "PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python}
         self.process = subprocess.Popen(
             [python, str(WORKER), *([jar] if jar else [])],
@@ -67,12 +71,15 @@ class SparkWorker:
             env=environment,
         )
 
-    def __call__(self, op: str, path: Path, **members: Any) -> float | None:
+    def __call__(
+        self, op: str, path: Path, options: dict[str, str] | None = None, files: list[str] | None = None, **members: Any
+    ) -> float | None:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        request = {"op": op, "path": str(path), "format": self.form, **members}
-        if self.form == "hudi-py" and op in LOAD_OPTIONS:
-            request["options"] = {**request.get("options", {}), **LOAD_OPTIONS[op]}
+        request: dict[str, Any] = {"op": op, "path": str(path), "format": self.form, "enabled": self.enabled}
+        request |= {"options": options or {}, "files": files, **members}
+        if self.form == "hudi-py" and op in LOAD_OPTIONS and not self.enabled:
+            request["options"] = {**request["options"], **LOAD_OPTIONS[op]}
         self.process.stdin.write(json.dumps(request) + "\n")
         self.process.stdin.flush()
         line = self.process.stdout.readline()
@@ -128,8 +135,20 @@ def core_write(path: Path, source: Path, kind: str, operation: str) -> float:
     return timed(lambda: hudi_py.write(str(path), pq.read_table(source), operation, options))
 
 
+def incremental_options(path: Path) -> dict[str, str]:
+    """For what was written after the first commit."""
+    first = hudi_py.open_table(str(path)).history()["completion_time"][0].as_py()
+    return {
+        "hoodie.datasource.query.type": "incremental",
+        "hoodie.datasource.read.begin.instanttime": first,
+    }
+
+
 def core_read(path: Path, op: str) -> float:
     def act() -> object:
+        if op == "incremental":
+            begin = incremental_options(path)["hoodie.datasource.read.begin.instanttime"]
+            return hudi_py.open_table(str(path)).scan(query_type="incremental", begin=begin).count()
         scan = hudi_py.open_table(str(path)).scan
         if op == "all":
             return sum(batch.num_rows for batch in scan().to_batches())
@@ -168,7 +187,7 @@ def median(runs: int, action: Callable[..., float | None], *arguments: object) -
     return statistics.median(found) if found else None
 
 
-def run(scale: float, runs: int, work: Path) -> Figures:
+def run(scale: float, runs: int, work: Path, *, reads_only: bool = False) -> Figures:
     source, update = prepare(work, scale)
     oracle = locate()
     workers = {"hudi-py (Spark)": SparkWorker(sys.executable, "hudi-py")}
@@ -184,15 +203,14 @@ def run(scale: float, runs: int, work: Path) -> Figures:
 
     try:
         for worker in workers.values():  # the first job of a JVM pays for its start
-            worker(
-                "write",
-                work / f"warm-{id(worker)}",
-                source=str(update),
-                options=table_options("COPY_ON_WRITE", "bulk_insert"),
-            )
-            worker("all", work / f"warm-{id(worker)}")
+            warm = work / f"warm-{id(worker)}"
+            worker("write", warm, source=str(update), options=table_options("COPY_ON_WRITE", "bulk_insert"))
+            worker("all", warm)
+        spark = workers["hudi-py (Spark)"]
         for kind, short in (("COPY_ON_WRITE", "cow"), ("MERGE_ON_READ", "mor")):
-            engines: list[tuple[str, SparkWorker | None]] = [*workers.items(), ("hudi-py (core)", None)]
+            engines: list[tuple[str, SparkWorker | None]] = [("hudi-py (core)", None)]
+            if not reads_only:
+                engines = [*workers.items(), *engines]
             for engine, at in engines:
                 path = work / f"{short}-{'core' if at is None else at.form}"
                 for row, data, operation in (
@@ -205,23 +223,28 @@ def run(scale: float, runs: int, work: Path) -> Figures:
                         seconds = at("write", path, source=str(data), options=table_options(kind, operation))
                     note(f"{row}, {short}", engine, seconds)
         plain = work / "plain"
-        spark = workers["hudi-py (Spark)"]
-        form, spark.form = spark.form, "parquet"
-        note(
-            "bulk insert, cow", "Spark Parquet", spark("write", plain, source=str(source), options={}, mode="overwrite")
-        )
-        spark.form = form
-        bases = {"mor, 5 % in logs": work / "mor-core", "cow": work / "cow-core"}
-        for name, path in bases.items():
+        spark.form = "parquet"
+        seconds = spark("write", plain, source=str(source), options={}, mode="overwrite")
+        note("bulk insert, cow", "Spark Parquet", seconds)
+        spark.form = "hudi-py"
+        for name, path in {"mor, 5 % in logs": work / "mor-core", "cow": work / "cow-core"}.items():
             for op in READS:
                 row = f"{op}, {name}"
+                options = incremental_options(path) if op == "incremental" else {}
                 for engine, worker in workers.items():
-                    note(row, engine, median(runs, worker, op, path))
+                    note(row, engine, median(runs, worker, op, path, options))
+                spark.enabled = True
+                note(row, "hudi-py (enabled)", median(runs, spark, op, path, options))
+                spark.enabled = False
                 note(row, "hudi-py (core)", median(runs, core_read, path, op))
-                note(row, "hudi-rs", median(runs, hudi_rs_read, path, op))
+                if op != "incremental":
+                    note(row, "hudi-rs", median(runs, hudi_rs_read, path, op))
         spark.form = "parquet"
-        for op in READS:
-            note(f"{op}, cow", "Spark Parquet", median(runs, spark, op, plain))
+        files = hudi_py.open_table(str(work / "cow-core")).files().to_pylist()
+        same = [str(work / "cow-core" / file["partition"] / file["base_file"]) for file in files]
+        for op in READS[:-1]:
+            note(f"{op}, cow", "Spark Parquet", median(runs, spark, op, plain, {}))
+            note(f"{op}, cow", "Spark Parquet, same files", median(runs, spark, op, plain, {}, same))
     finally:
         for worker in workers.values():
             worker.close()
@@ -251,11 +274,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--scale", type=float, default=0.1)
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--reads-only", action="store_true", help="write with the core alone")
     parser.add_argument("--out", help="write the figures as JSON")
     arguments = parser.parse_args()
     work = Path(tempfile.mkdtemp(prefix="hudi-py-bench-"))
     try:
-        figures = run(arguments.scale, arguments.runs, work)
+        figures = run(arguments.scale, arguments.runs, work, reads_only=arguments.reads_only)
     finally:
         shutil.rmtree(work, ignore_errors=True)
     print("\n" + report(figures))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from hudi_py.write.distributed import WriteResult
 
-__all__ = ["read_table", "register", "register_sql", "run_service", "write_table"]
+__all__ = ["disable", "enable", "read_table", "register", "register_sql", "run_service", "write_table"]
 
 _failure: Exception | None = None
 # Spark imports every package named `pyspark_*` when it looks for data sources. If one import fails, Spark finds no data
@@ -67,6 +67,26 @@ def register_sql(
     from pyspark_hudi import sql
 
     sql.register_sql(spark, name, None if path is None else os.fspath(path), options=options, temporary=temporary)
+
+
+def enable(spark: SparkSession) -> None:
+    """Let `spark.read.format("hudi-py")` of a session read in the way of `read_table`: see `pyspark_hudi.hooks.enable`.
+
+    Raises:
+        ImportError: as `register`.
+    """
+    _check()
+    from pyspark_hudi import hooks
+
+    hooks.enable(spark)
+
+
+def disable(spark: SparkSession) -> None:
+    """Undo `enable(spark)`: see `pyspark_hudi.hooks.disable`."""
+    _check()
+    from pyspark_hudi import hooks
+
+    hooks.disable(spark)
 
 
 def read_table(

@@ -11,10 +11,12 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 from pyspark.sql.udtf import UserDefinedTableFunction
 
 from hudi_py.config import STORAGE_PREFIX
+from hudi_py.config import spark as spark_config
 from hudi_py.errors import ConfigError
+from pyspark_hudi.enabled import SqlTable, is_enabled, note_table
 from pyspark_hudi.functions import FUNCTIONS
 from pyspark_hudi.paths import checked_path
-from pyspark_hudi.table import FORMAT
+from pyspark_hudi.table import FORMAT, read_if_native
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,7 +46,8 @@ def register_sql(
     does not change the table's files.
 
     With `temporary`: the session gets the temporary view `name` instead, from which you can select and into which you
-    can insert. It shows the state of the table at its first use until it is re-created.
+    can insert. It shows the state of the table at its first use until it is re-created. In a session for which `enable`
+    was called it shows the state at this call, and is for selecting only.
 
     Args:
         name: one name, or `schema.name`.
@@ -63,6 +66,12 @@ def register_sql(
     if name is None or path is None:
         raise ConfigError(f"Cannot register a table with name={name!r} and path={path!r}: give both, or neither")
     given = {"path": checked_path(path, "read"), **(options or {})}
+    if temporary and is_enabled(spark):
+        _quoted(name)  # checked before Spark does
+        frame = read_if_native(spark, given["path"], options or {})
+        if frame is not None:
+            frame.createOrReplaceTempView(name)
+            return
     if temporary:
         listed = ", ".join(f"{_key(key)} {_text(value)}" for key, value in given.items())
         spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW {_quoted(name)} USING `{FORMAT}` OPTIONS ({listed})")
@@ -73,14 +82,21 @@ def register_sql(
             f"Cannot register {name} with the option {secrets[0]}: the catalog would show it to everyone; use a "
             "temporary view, or set the storage's credentials in the workers' environment"
         )
-    _make_pair(spark, name, given)
+    text = _make_pair(spark, name, given)
+    note_table(spark, name, SqlTable(text, given["path"], options or {}))
 
 
-def _make_pair(spark: SparkSession, name: str, given: Mapping[str, str]) -> None:
+def is_from(spark: SparkSession, name: str, table: SqlTable) -> bool:
+    """Whether the name still means the view that `register_sql` made."""
+    return _text_of(spark, name) == table.text
+
+
+def _make_pair(spark: SparkSession, name: str, given: Mapping[str, str]) -> str:
+    """Returns the text of the view."""
     view, table = _quoted(name), _quoted(name + SUFFIX)
     listed = ", ".join(f"{_key(key)} = {_text(value)}" for key, value in given.items())
     query = f"SELECT * FROM {table} WITH ({listed})"
-    schema = spark.read.format(FORMAT).options(**given).load().schema
+    schema = spark.read.format(FORMAT).options(**{**given, spark_config.NATIVE.key: "never"}).load().schema
     text = _text_of(spark, name)
     has_table = spark.catalog.tableExists(name + SUFFIX)
     ours = text is not None and f"FROM {table} WITH (" in text
@@ -92,7 +108,7 @@ def _make_pair(spark: SparkSession, name: str, given: Mapping[str, str]) -> None
             "another name"
         )
     if has_table and text == query and spark.table(name + SUFFIX).schema == schema:
-        return
+        return query
     if ours:
         spark.sql(f"DROP VIEW {view}")
     if has_table:
@@ -101,6 +117,7 @@ def _make_pair(spark: SparkSession, name: str, given: Mapping[str, str]) -> None
     # a table with a path is external, so dropping it deletes no files
     spark.sql(f"CREATE TABLE {table} ({columns}) USING `{FORMAT}` LOCATION {_text(given['path'])}")
     spark.sql(f"CREATE VIEW {view} AS {query}")
+    return query
 
 
 def _text_of(spark: SparkSession, name: str) -> str | None:

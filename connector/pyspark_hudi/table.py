@@ -7,20 +7,26 @@ columns, and pushes filters down to row groups.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import logging
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import reduce
 from typing import TYPE_CHECKING
 
+from pyspark.errors import PySparkException
 from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 
 from hudi_py.config import read as read_config
 from hudi_py.config import spark as spark_config
-from hudi_py.errors import ConfigError
+from hudi_py.errors import ConfigError, HudiError, first_line
 from hudi_py.read import CHUNK_ROWS
 from pyspark_hudi.failure import raised_here
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, Row, SparkSession
+
+_log = logging.getLogger(__name__)
 
 FORMAT = "hudi-py"
 
@@ -40,7 +46,12 @@ _LISTED_AT_ONCE = 32
 """Files that a reader looks up in the driver (default of `spark.sql.sources.parallelPartitionDiscovery.threshold`): for
 more it starts a job with up to a task for each, which takes several times as long."""
 _MOST_READERS = 160
-"""Maximum number of readers of a plan: planning each takes time as well, so that the job pays for more files."""
+"""Maximum number of such readers in a plan: planning each takes time as well, so that the job pays for more files."""
+_LISTED_BY_A_JOB = 10_000
+"""Files of a reader where there are more: no argument list grows with the table."""
+_LISTED_BY_A_TASK = 256
+_LISTING_TASKS = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
+"""By default 10,000 at most, each for a file or two (on Spark Connect, which lists at each use, it stays so)."""
 _FILE, _CHUNK, _ROW, _BITS = (f"__hudi_py_{name}" for name in ("file", "chunk", "row", "bits"))
 """Columns of the join that leaves out replaced rows, by names that no table has."""
 _ROW_ID = (
@@ -53,6 +64,7 @@ _REPLACED = StructType(
 )
 """The columns of `hudi_py.read.REPLACED_SCHEMA`."""
 _IS_KEPT = f"{_BITS} IS NULL OR bit_get(get({_BITS}, shiftright({_ROW}, 6)), {_ROW} & 63) = 0"
+_listing = threading.Lock()
 _BROADCAST_BYTES = 8 << 30
 """Files with logs of up to this size are joined by broadcast: a row takes a bit. Spark's planner decides beyond."""
 
@@ -116,6 +128,15 @@ def read_table(
     return _union(frames)
 
 
+def read_if_native(spark: SparkSession, path: str, options: Mapping[str, str]) -> DataFrame | None:
+    """`read_table`; None if it fails: the plain format then reads the table, or raises an error in its own way."""
+    try:
+        return read_table(spark, path, options=options)
+    except (HudiError, PySparkException) as error:
+        _log.info("%s is read by the plain format: %s", path, first_line(error))
+        return None
+
+
 def _union(frames: Sequence[DataFrame]) -> DataFrame:
     return reduce(lambda first, second: first.union(second), frames)
 
@@ -128,9 +149,31 @@ def _parquet(spark: SparkSession, plan: Row, files: str, *more: str) -> DataFram
     """The rows of the base files in the plan's column `files`, by Spark's own reader, with more columns (SQL)."""
     schema = StructType.fromJson(json.loads(plan["native_schema"]))
     paths = plan[files]
-    step = _LISTED_AT_ONCE if len(paths) <= _MOST_READERS * _LISTED_AT_ONCE else len(paths)
     reader = spark.read.schema(schema).options(**_EXACTLY)
-    return _union([reader.parquet(*paths[at : at + step]).selectExpr("*", *more) for at in range(0, len(paths), step)])
+
+    def read(step: int) -> DataFrame:
+        parts = (paths[at : at + step] for at in range(0, len(paths), step))
+        return _union([reader.parquet(*part).selectExpr("*", *more) for part in parts])
+
+    if len(paths) <= _MOST_READERS * _LISTED_AT_ONCE:
+        return read(_LISTED_AT_ONCE)
+    with _listing_tasks(spark, -(-_LISTED_BY_A_JOB // _LISTED_BY_A_TASK)):
+        return read(_LISTED_BY_A_JOB)
+
+
+@contextmanager
+def _listing_tasks(spark: SparkSession, number: int) -> Iterator[None]:
+    """Readers made within list their files by jobs of that many tasks."""
+    with _listing:
+        before = spark.conf.get(_LISTING_TASKS, None)
+        spark.conf.set(_LISTING_TASKS, number)
+        try:
+            yield
+        finally:
+            if before is None:
+                spark.conf.unset(_LISTING_TASKS)
+            else:
+                spark.conf.set(_LISTING_TASKS, before)
 
 
 def _without(frame: DataFrame, replaced: DataFrame, *, few: bool) -> DataFrame:

@@ -1,4 +1,5 @@
-"""`read_table` on golden tables: rows as Apache Hudi shows them, and generated queries that Catalyst pushes down."""
+"""Loads in an enabled session on golden tables: the schema of a plain load, rows as Apache Hudi shows them, and
+generated queries that Catalyst pushes down."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from pyspark_hudi import read_table
+from pyspark_hudi import disable, enable
 from tests.connector.conftest import CONNECT
 from tests.connector.tables import read
 from tests.connector.test_golden import options, queries
@@ -85,8 +86,12 @@ def condition(chance: random.Random, rows: pa.Table) -> str:
 def test_rows_of_queries(spark: SparkSession, golden: Extracted, query: Expected) -> None:
     path = str(golden(query.table))
     chance = random.Random(f"{SEED} {query.id}")
-    frame = read_table(spark, path, options=options(query))
     plain = read(spark, path, **options(query))
+    enable(spark)
+    try:
+        frame = read(spark, path, **options(query))
+    finally:
+        disable(spark)
     assert frame.schema == plain.schema
     expected = corrected(query)
     assert_rows_equal(frame.toArrow(), expected)

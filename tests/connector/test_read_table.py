@@ -109,13 +109,16 @@ def test_more_files_than_one_reader_lists(spark: SparkSession, path: str, monkey
     hudi_py.write(path, data, record_key="id", partition_by="p", table_type="mor")
     hudi_py.write(path, [{"id": n, "p": f"{n % 7}", "v": -n} for n in range(0, 21, 2)])
     expected = [(n, n if n % 2 else -n) for n in range(21)]
+    parallelism = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
     for at_once, readers, few in ((2, 10, 0), (2, 2, 1 << 30)):
         monkeypatch.setattr("pyspark_hudi.table._LISTED_AT_ONCE", at_once)
         monkeypatch.setattr("pyspark_hudi.table._MOST_READERS", readers)
+        monkeypatch.setattr("pyspark_hudi.table._LISTED_BY_A_JOB", 4)
         monkeypatch.setattr("pyspark_hudi.table._BROADCAST_BYTES", few)
         frame = read_table(spark, path)
         assert sorted(map(tuple, frame.select("id", "v").collect())) == expected
         assert files_read(frame) == 7
+        assert spark.conf.get(parallelism, None) is None
 
 
 @pytest.mark.slow

@@ -22,8 +22,9 @@ PIN = optional_text(
 )
 NATIVE = choice(
     "hoodie.py.read.native",
-    "Whether `read_table` lets Spark's own Parquet reader read base files where it reads the same rows (`auto`), or "
-    "never (`never`). If the read has storage options, it does not, because Spark's reader does not get them.",
+    "Whether `read_table`, and a load after `enable`, lets Spark's own Parquet reader read base files where it reads "
+    "the same rows (`auto`), or never (`never`). If the read has storage options, it does not, because Spark's reader "
+    "does not get them.",
     Scope.READ,
     "auto",
     ("auto", "never"),

@@ -1,0 +1,51 @@
+"""The sessions for which `enable` was called, and the tables that `register_sql` made in each session."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary, WeakSet
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True)
+class SqlTable:
+    """What `register_sql` put into the catalog."""
+
+    text: str
+    """Of the view."""
+    path: str
+    options: Mapping[str, str]
+
+
+lock = threading.RLock()
+"""Held while the sessions, the tables or PySpark's classes change."""
+_sessions: WeakSet[SparkSession] = WeakSet()
+_tables: WeakKeyDictionary[SparkSession, dict[str, SqlTable]] = WeakKeyDictionary()
+
+
+def is_enabled(spark: SparkSession) -> bool:
+    with lock:
+        return spark in _sessions
+
+
+def set_enabled(spark: SparkSession, enabled: bool) -> int:
+    """Returns how many sessions are enabled now."""
+    with lock:
+        (_sessions.add if enabled else _sessions.discard)(spark)
+        return len(_sessions)
+
+
+def note_table(spark: SparkSession, name: str, table: SqlTable) -> None:
+    with lock:
+        _tables.setdefault(spark, {})[name.lower()] = table
+
+
+def noted_tables(spark: SparkSession) -> dict[str, SqlTable]:
+    """By name in lower case. The catalog may have another table of that name since."""
+    with lock:
+        return dict(_tables.get(spark, {}))

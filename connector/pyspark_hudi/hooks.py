@@ -1,0 +1,353 @@
+"""`enable`: the readers and writers of PySpark itself take the ways of `read_table` and `write_table`.
+
+PySpark hands out readers and writers by attributes of its sessions and DataFrames. `enable` wraps those attributes: in
+an enabled session the object becomes one of a subclass, which notes what is asked of it, and at `load()` or `save()`
+answers or leaves it to PySpark. Only public names are used, so that the classic classes and those of Spark Connect are
+treated alike.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pyspark
+from pyspark.errors import PySparkException
+
+from hudi_py.config import Options, Scope, sink
+from hudi_py.config import spark as spark_config
+from hudi_py.config import write as write_config
+from hudi_py.errors import ConfigError, HudiError, first_line
+from pyspark_hudi.enabled import SqlTable, is_enabled, lock, noted_tables, set_enabled
+from pyspark_hudi.sql import SUFFIX, is_from
+from pyspark_hudi.table import FORMAT, read_if_native
+from pyspark_hudi.table_writer import write_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    _Base: Any = object
+else:
+    _Base = object
+
+_log = logging.getLogger(__name__)
+_PLAIN_READS = frozenset({spark_config.VIEW.key, spark_config.PIN.key})
+_PLAIN_WRITES = frozenset({spark_config.SERVICE.key, spark_config.WRITE_PLAN.key, sink.BATCH_ID.key.lower()})
+"""Options by which the plain format is meant, among them those that `read_table` and `write_table` set themselves."""
+_QUERY = re.compile(r"\s*(?:(?P<with>WITH(?:\s+RECURSIVE)?)|SELECT)\b", re.IGNORECASE)
+_COMMAND = re.compile(r"\bINSERT\b", re.IGNORECASE)
+
+
+def enable(spark: SparkSession) -> None:
+    """Let `spark.read.format("hudi-py").load(path)` read in the way of `read_table`, and
+    `df.write.format("hudi-py").mode("append").save(path)` write in that of `write_table`.
+
+    The same holds for what `register_sql` makes: temporary views made after this call; and tables, where this session
+    reads them by `spark.table(name)`, by `spark.read.table(name)`, or in a query of `spark.sql` that begins with SELECT
+    or WITH and names them without their schema.
+
+    `df.writeTo(name).append()` writes to such a table.
+
+    Rows, columns, options and errors stay the same. The plain format reads what the native way cannot plan, loads with
+    `.schema(...)`, views and streams; and writes with mode `overwrite`, streams and batches of streams. DataFrames show
+    the table as it was at `load()`, on Spark Connect too.
+
+    Nothing changes for other formats, sessions and processes. A second call has no effect. Any thread may call this.
+
+    Raises:
+        ConfigError: PySpark's classes are not as expected.
+    """
+    with lock:
+        hooks = [_Hook.of(type(spark), name, wrap) for name, wrap in _OF_SESSIONS.items()]
+        hooks += [_Hook.of(type(spark.range(0)), name, wrap) for name, wrap in _OF_FRAMES.items()]
+        for hook in hooks:
+            hook.put()
+        set_enabled(spark, True)
+
+
+def disable(spark: SparkSession) -> None:
+    """Undo `enable(spark)`: readers of the session read in the plain way again. DataFrames and views that exist stay as
+    they are. PySpark's classes are as they were once no session is enabled."""
+    with lock:
+        if set_enabled(spark, False) == 0:
+            while _hooks:
+                _hooks.popitem()[1].remove()
+
+
+@dataclass(frozen=True)
+class _Hook:
+    """An attribute of a class of PySpark, wrapped."""
+
+    owner: type
+    name: str
+    original: Any
+    wrapped: Any
+
+    @classmethod
+    def of(cls, kind: type, name: str, wrap: Callable[[Any], Any]) -> _Hook:
+        owner = next((each for each in kind.__mro__ if name in vars(each)), None)
+        original = None if owner is None else vars(owner)[name]
+        if owner is None or not (callable(original) or isinstance(original, property)):
+            raise ConfigError(
+                f"Cannot enable hudi-py in PySpark {pyspark.__version__}: {kind.__module__}.{kind.__name__} has no "
+                f"{name} as expected; use read_table of pyspark_hudi instead"
+            )
+        return cls(owner, name, original, wrap(original))
+
+    def put(self) -> None:
+        if _hooks.setdefault((self.owner, self.name), self) is self:
+            setattr(self.owner, self.name, self.wrapped)
+
+    def remove(self) -> None:
+        # what others have put over it since stays; without enabled sessions it changes nothing
+        if vars(self.owner).get(self.name) is self.wrapped:
+            setattr(self.owner, self.name, self.original)
+
+
+_hooks: dict[tuple[type, str], _Hook] = {}
+
+
+@dataclass
+class _Asked:
+    """What a reader or writer was asked for."""
+
+    owner: Any
+    """The session that reads, or the DataFrame that is written."""
+    format: str = ""
+    mode: str = ""
+    plain: bool = False
+    """Whether something was asked for that the plain format is to answer."""
+    options: dict[str, str] = field(default_factory=dict)
+    """By keys in lower case, as Spark compares them."""
+
+    def note(self, options: Mapping[str, Any]) -> None:
+        for key, value in options.items():
+            if value is not None:
+                self.options[key.lower()] = str(value).lower() if isinstance(value, bool) else str(value)
+
+    def path(self, given: Any) -> str | None:
+        """The path if it is one, and given once."""
+        paths = [path for path in (given, self.options.get("path")) if path is not None]
+        return paths[0] if len(paths) == 1 and isinstance(paths[0], str) else None
+
+    def own_options(self) -> dict[str, str]:
+        return {key: value for key, value in self.options.items() if key != "path"}
+
+
+class _Noting(_Base):  # type: ignore[misc]
+    """A reader or writer of PySpark, classic or Connect, that notes what it is asked for."""
+
+    _hudi_py: _Asked
+
+    def format(self, source: str) -> Any:
+        self._hudi_py.format = source
+        return super().format(source)
+
+    def option(self, key: str, value: Any) -> Any:
+        self._hudi_py.note({key: value})
+        return super().option(key, value)
+
+    def options(self, **options: Any) -> Any:
+        self._hudi_py.note(options)
+        return super().options(**options)
+
+
+class _NativeReader(_Noting):
+    """Of `spark.read`."""
+
+    def schema(self, schema: Any) -> Any:
+        self._hudi_py.plain = True
+        return super().schema(schema)
+
+    def load(self, path: Any = None, format: str | None = None, schema: Any = None, **options: Any) -> DataFrame:
+        if format is not None:
+            self.format(format)
+        if schema is not None:
+            self.schema(schema)
+        self.options(**options)
+        frame = _native_load(self._hudi_py, path)
+        return super().load(path) if frame is None else frame
+
+    def table(self, tableName: str) -> DataFrame:  # noqa: N803
+        asked = self._hudi_py
+        frame = None if asked.options or asked.plain else _native_table(asked.owner, tableName)
+        return super().table(tableName) if frame is None else frame
+
+
+class _NativeWriter(_Noting):
+    """Of `df.write`."""
+
+    def mode(self, saveMode: str | None) -> Any:  # noqa: N803
+        self._hudi_py.mode = saveMode or self._hudi_py.mode
+        return super().mode(saveMode)
+
+    def partitionBy(self, *columns: Any) -> Any:  # noqa: N802
+        self._hudi_py.plain = True
+        return super().partitionBy(*columns)
+
+    def bucketBy(self, *arguments: Any, **named: Any) -> Any:  # noqa: N802
+        self._hudi_py.plain = True
+        return super().bucketBy(*arguments, **named)
+
+    def sortBy(self, *arguments: Any, **named: Any) -> Any:  # noqa: N802
+        self._hudi_py.plain = True
+        return super().sortBy(*arguments, **named)
+
+    def clusterBy(self, *columns: Any) -> Any:  # noqa: N802
+        self._hudi_py.plain = True
+        return super().clusterBy(*columns)
+
+    def save(
+        self,
+        path: str | None = None,
+        format: str | None = None,
+        mode: str | None = None,
+        partitionBy: Any = None,  # noqa: N803
+        **options: Any,
+    ) -> None:
+        self.mode(mode).options(**options)
+        if partitionBy is not None:
+            self.partitionBy(partitionBy)
+        if format is not None:
+            self.format(format)
+        if not _native_save(self._hudi_py, path):
+            super().save(path)
+
+
+class _NativeWriterV2(_Noting):
+    """Of `df.writeTo`."""
+
+    def append(self) -> None:
+        asked = self._hudi_py
+        if not _native_save(asked, None):
+            super().append()
+
+
+@functools.cache
+def _subclass(noting: Any, kind: Any) -> type:
+    return type(kind.__name__, (noting, kind), {"__doc__": kind.__doc__, "__module__": kind.__module__})
+
+
+def _noting(found: Any, noting: type[_Noting], asked: _Asked) -> Any:
+    """The reader or writer that PySpark has made, as one that notes."""
+    spark = asked.owner if noting is _NativeReader else asked.owner.sparkSession
+    if is_enabled(spark) and not isinstance(found, _Noting):
+        kinds: Any = noting, type(found)
+        found.__class__ = _subclass(*kinds)
+        found._hudi_py = asked
+    return found
+
+
+def _reading(original: property) -> property:
+    return property(lambda self: _noting(original.__get__(self), _NativeReader, _Asked(self)), doc=original.__doc__)
+
+
+def _writing(original: property) -> property:
+    return property(lambda self: _noting(original.__get__(self), _NativeWriter, _Asked(self)), doc=original.__doc__)
+
+
+def _writing_to(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def write_to(self: DataFrame, table: str) -> Any:
+        asked = _Asked(self, FORMAT, "append")
+        found = _noted(self.sparkSession, table.lower().removesuffix(SUFFIX)) if isinstance(table, str) else None
+        asked.plain = found is None
+        if found is not None:
+            asked.note({"path": found.path})
+        return _noting(original(self, table), _NativeWriterV2, asked)
+
+    return write_to
+
+
+def _tables(original: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
+    @functools.wraps(original)
+    def table(self: SparkSession, tableName: str) -> DataFrame:  # noqa: N803
+        frame = _native_table(self, tableName)
+        return original(self, tableName) if frame is None else frame
+
+    return table
+
+
+def _queries(original: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
+    @functools.wraps(original)
+    def sql(self: SparkSession, sqlQuery: str, args: Any = None, **kwargs: Any) -> DataFrame:  # noqa: N803
+        frames = _frames_in(self, sqlQuery) if is_enabled(self) else {}
+        if frames:
+            given = {f"_hudi_py_{name}": frame for name, frame in frames.items()}
+            query = sqlQuery if kwargs else sqlQuery.replace("{", "{{").replace("}", "}}")
+            try:
+                return original(self, _with_tables(query, list(frames)), args, **kwargs, **given)
+            except PySparkException as error:  # also one of the query itself, which Spark then words
+                _log.info("reading %s by the plain format: %s", ", ".join(frames), first_line(error))
+        return original(self, sqlQuery, args, **kwargs)
+
+    return sql
+
+
+_OF_SESSIONS: dict[str, Callable[[Any], Any]] = {"read": _reading, "table": _tables, "sql": _queries}
+_OF_FRAMES: dict[str, Callable[[Any], Any]] = {"write": _writing, "writeTo": _writing_to}
+"""For each attribute of PySpark's classes what wraps it."""
+
+
+def _native_load(asked: _Asked, path: Any) -> DataFrame | None:
+    """The DataFrame of `read_table`; None where the plain format is to answer."""
+    found, options = asked.path(path), asked.own_options()
+    if asked.format.lower() != FORMAT or asked.plain or found is None or not is_enabled(asked.owner):
+        return None
+    if options.get(spark_config.NATIVE.key) == "never" or not _PLAIN_READS.isdisjoint(options):
+        return None
+    return read_if_native(asked.owner, found, options)
+
+
+def _native_table(spark: SparkSession, name: object) -> DataFrame | None:
+    found = _noted(spark, name) if isinstance(name, str) else None
+    return None if found is None else read_if_native(spark, found.path, found.options)
+
+
+def _noted(spark: SparkSession, name: str) -> SqlTable | None:
+    """The table of `register_sql` that the name means now."""
+    found = noted_tables(spark).get(name.lower()) if is_enabled(spark) else None
+    return found if found is not None and is_from(spark, name, found) else None
+
+
+def _native_save(asked: _Asked, path: Any) -> bool:
+    """Write by `write_table`; False, without a write, where the plain format is to answer."""
+    found, options = asked.path(path), asked.own_options()
+    if asked.format.lower() != FORMAT or asked.plain or found is None or not is_enabled(asked.owner.sparkSession):
+        return False
+    if asked.mode.lower() != "append" or not _PLAIN_WRITES.isdisjoint(options):
+        return False
+    try:
+        operation = Options.resolve(options, Scope.WRITE).get(write_config.OPERATION)
+    except ConfigError:
+        return False
+    try:
+        write_table(asked.owner, found, operation=operation, options=options)
+    except HudiError as error:
+        spark_error = error.__cause__
+        if not isinstance(spark_error, PySparkException):
+            raise
+        raise spark_error from spark_error.__cause__  # as `df.write` raises it
+    return True
+
+
+def _frames_in(spark: SparkSession, query: object) -> dict[str, DataFrame]:
+    """For each table of `register_sql` that the query may name its rows."""
+    if not isinstance(query, str) or not _QUERY.match(query) or _COMMAND.search(query):
+        return {}
+    words = set(re.findall(r"\w+", query.lower()))
+    frames = {name: _native_table(spark, name) for name in noted_tables(spark) if name in words}
+    return {name: frame for name, frame in frames.items() if frame is not None}
+
+
+def _with_tables(query: str, names: list[str]) -> str:
+    """The query with each table as a common table expression, which hides the one in the catalog."""
+    defined = ", ".join(f"`{name}` AS (SELECT * FROM {{_hudi_py_{name}}})" for name in names)
+    start = _QUERY.match(query)
+    assert start is not None
+    begun = start["with"]
+    return f"WITH {defined} {query}" if begun is None else f"{begun} {defined}, {query[start.end() :]}"

@@ -1,0 +1,234 @@
+"""`enable` and `disable`: loads of the format, and tables of `register_sql`, go the way of `read_table`."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from pyspark.errors import IllegalArgumentException, PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+import hudi_py
+from hudi_py.errors import ConfigError
+from pyspark_hudi import disable, enable, register_sql
+from pyspark_hudi.hooks import _Hook
+from tests.connector.tables import FORMAT, PARTITIONED, read, rows, save
+
+pytestmark = pytest.mark.spark
+
+BEFORE = [(n, n * 10) for n in range(1, 9)]
+AFTER = sorted([(0, -1), *BEFORE], key=repr)
+
+
+@pytest.fixture
+def table(path: str) -> str:
+    """Three partitions; one has a log."""
+    data = [{"id": n, "p": "abc"[n % 3], "ts": 1, "v": n * 10} for n in range(9)]
+    hudi_py.write(path, data, record_key="id", partition_by="p", ordering_by="ts", table_type="mor")
+    hudi_py.write(path, [{"id": 0, "p": "a", "ts": 2, "v": -1}])
+    return path
+
+
+@pytest.fixture
+def enabled(spark: SparkSession) -> Iterator[SparkSession]:
+    enable(spark)
+    yield spark
+    disable(spark)
+
+
+@pytest.fixture
+def pair(spark: SparkSession, table: str) -> Iterator[str]:
+    name = f"h_{uuid.uuid4().hex[:8]}"
+    register_sql(spark, name, table)
+    yield name
+    spark.sql(f"DROP VIEW IF EXISTS {name}")
+    spark.sql(f"DROP TABLE IF EXISTS {name}_table")
+
+
+def is_native(frame: DataFrame) -> bool:
+    """Whether Spark's own reader reads files."""
+    return len(frame.inputFiles()) > 0
+
+
+def test_only_between_enable_and_disable(spark: SparkSession, table: str) -> None:
+    classes = [dict(vars(each)) for each in type(spark).__mro__]
+    old = spark.read.format(FORMAT)
+    assert not is_native(old.load(table))
+    enable(spark)
+    try:
+        enable(spark)
+        frame = read(spark, table)
+        assert is_native(frame)
+        assert rows(frame, "id", "v") == AFTER
+        assert not is_native(old.load(table))
+        assert type(spark.read).__name__ == "DataFrameReader"
+        reader = spark.read.format(FORMAT)
+    finally:
+        disable(spark)
+        disable(spark)
+    assert [dict(vars(each)) for each in type(spark).__mro__] == classes
+    for later in (reader.load(table), read(spark, table)):
+        assert not is_native(later)
+        assert later.schema == frame.schema
+    assert rows(frame, "id", "v") == AFTER  # stays as it is
+
+
+@pytest.mark.slow
+def test_every_way_to_say_it(enabled: SparkSession, table: str) -> None:
+    read, instants = enabled.read, hudi_py.open_table(table).history().column("instant").to_pylist()
+    assert is_native(read.option("columns", "id,v").format("HUDI-PY").load(table))
+    assert enabled.read.load(table, format=FORMAT, columns="v,id").columns == ["v", "id"]
+    chosen = enabled.read.format(FORMAT).options(filter="v < 20", path=table).option("hoodie.memory", None).load()
+    assert rows(chosen, "id", "v") == [(0, -1), (1, 10)]
+    assert is_native(chosen)
+    assert enabled.read.format(FORMAT).option("As.Of.Instant", instants[0]).load(table).where("v < 0").count() == 0
+    some = enabled.read.format(FORMAT).option("hoodie.metadata.enable", False).load(table)
+    assert is_native(some)
+
+
+def test_what_the_plain_format_reads(enabled: SparkSession, table: str) -> None:
+    projected = enabled.read.format(FORMAT).schema("v LONG, id LONG").load(table)
+    assert not is_native(projected)
+    assert rows(projected, "id", "v") == AFTER
+    assert read(enabled, table, view="files").count() == 3
+    assert not is_native(read(enabled, table, **{"hoodie.py.read.native": "never"}))
+    assert enabled.readStream.format(FORMAT).load(table).isStreaming
+    file = read(enabled, table).inputFiles()[0]
+    assert enabled.read.parquet(file).count() == enabled.read.format("parquet").load(file).count() == 3
+
+
+def raised(act: Callable[[], object]) -> tuple[type, str]:
+    """The class of an error, and the line of its text that says what is wrong."""
+    with pytest.raises((PySparkException, IllegalArgumentException)) as caught:
+        act()
+    lines = [line.strip() for line in str(caught.value).splitlines()]
+    return caught.type, next((line for line in lines if line.startswith("hudi_py.errors.")), lines[0])
+
+
+def test_errors_are_those_of_the_plain_format(spark: SparkSession, table: str) -> None:
+    wrong: list[Callable[[], object]] = [
+        lambda: read(spark, f"{table}/absent").collect(),
+        lambda: read(spark, table, **{"hoodie.datasource.query.typ": "snapshot"}).collect(),
+        lambda: read(spark, table, columns="nope").collect(),
+        lambda: spark.read.format(FORMAT).load().collect(),
+        lambda: spark.read.format(FORMAT).load([table, table]).collect(),
+    ]
+    plain = [raised(each) for each in wrong]
+    enable(spark)
+    try:
+        assert [raised(each) for each in wrong] == plain
+    finally:
+        disable(spark)
+
+
+@pytest.mark.slow
+def test_tables_of_the_catalog(enabled: SparkSession, pair: str, table: str) -> None:
+    for frame in (enabled.table(pair), enabled.read.table(pair.upper()), enabled.sql(f"SELECT * FROM {pair}")):
+        assert is_native(frame)
+        assert rows(frame, "id", "v") == AFTER
+    joined = enabled.sql(
+        f"WITH some AS (SELECT id FROM {pair} WHERE v < :most) "
+        f"SELECT {pair}.id, '{{}}' FROM {pair} JOIN some ON some.id = {pair}.id WHERE {pair}.v > 0 ORDER BY id",
+        {"most": 30},
+    )
+    assert is_native(joined)
+    assert list(map(tuple, joined.collect())) == [(1, "{}"), (2, "{}")]
+    given = enabled.sql(f"SELECT id FROM {pair} WHERE v IN (SELECT id * 10 FROM {{some}})", some=enabled.range(1, 3))
+    assert is_native(given)
+    assert rows(given) == [(1,), (2,)]
+    hudi_py.write(table, [{"id": 9, "p": "a", "ts": 2, "v": 90}])
+    assert enabled.sql(f"SELECT count(*) FROM {pair}").first() == (10,)
+    own = enabled.sql(f"WITH {pair} AS (SELECT 1 one) SELECT * FROM {pair}")
+    assert rows(own) == [(1,)]
+    with pytest.raises(PySparkException, match="nope"):
+        enabled.sql(f"SELECT nope FROM {pair}").collect()
+    enabled.range(2).createOrReplaceTempView(pair)
+    try:
+        assert enabled.sql(f"SELECT * FROM {pair}").columns == enabled.table(pair).columns == ["id"]
+    finally:
+        enabled.catalog.dropTempView(pair)
+
+
+def test_writes(enabled: SparkSession, path: str) -> None:
+    frame = enabled.createDataFrame([(1, "a", 1, 10), (2, "b", 1, 20)], "id long, p string, ts long, v long")
+    save(frame, path, PARTITIONED)
+    frame.selectExpr("id", "p", "2L ts", "v + 1 v").write.save(path, FORMAT, "append", **PARTITIONED)
+    assert rows(read(enabled, path), "id", "v") == [(1, 11), (2, 21)]
+
+
+@pytest.mark.slow
+def test_operations_and_modes(enabled: SparkSession, path: str) -> None:
+    frame = enabled.createDataFrame([(1, "a", 1, 10), (2, "b", 1, 20)], "id long, p string, ts long, v long")
+    save(frame, path, PARTITIONED, "bulk_insert")
+    save(frame.where("id = 1"), path, PARTITIONED, "delete")
+    assert rows(read(enabled, path), "id") == [(2,)]
+    groups = hudi_py.open_table(path).files()["file_id"].to_pylist()
+    save(enabled.createDataFrame([(3, "b", 1, 30)], frame.schema), path, PARTITIONED, "insert")
+    assert hudi_py.open_table(path).files()["file_id"].to_pylist() == groups  # small files are filled up
+    save(frame, path, PARTITIONED, mode="overwrite")
+    assert rows(read(enabled, path), "id", "v") == [(1, 10), (2, 20)]
+
+
+@pytest.mark.slow
+def test_writes_to_tables_of_the_catalog(enabled: SparkSession, pair: str, table: str) -> None:
+    frame = enabled.createDataFrame([(1, "b", 3, -2)], "id long, p string, ts long, v long")
+    for name in (pair, f"{pair}_table"):
+        frame.selectExpr("id", "p", "ts", "v").writeTo(name).append()
+    frame.writeTo(pair).option("hoodie.datasource.write.operation", "delete").append()
+    assert 1 not in [row[0] for row in rows(enabled.table(pair), "id")]
+    for writer in (frame.writeTo("absent"), frame.writeTo(pair)):
+        with pytest.raises(PySparkException):
+            writer.overwritePartitions()
+    assert enabled.table(pair).count() == 8
+
+
+def test_errors_of_writes_are_those_of_the_plain_format(spark: SparkSession, table: str) -> None:
+    frame = spark.createDataFrame([(1, "b", 3, "x")], "id long, p string, ts long, v string")
+    wrong: list[Callable[[], object]] = [
+        lambda: save(frame, table, {}),
+        lambda: save(frame.drop("v"), table, {"hoodie.datasource.write.recordkey.field": "v"}),
+        lambda: save(frame.drop("v"), table, {"hoodie.datasource.write.operation": "upsrt"}),
+        lambda: frame.write.format(FORMAT).save(table),
+        lambda: frame.write.format(FORMAT).mode("append").partitionBy("p").save(table),
+        lambda: frame.write.format(FORMAT).mode("append").save(),
+    ]
+    plain = [raised(each) for each in wrong]
+    enable(spark)
+    try:
+        assert [raised(each) for each in wrong] == plain
+    finally:
+        disable(spark)
+    assert len(hudi_py.open_table(table).history()) == 2
+
+
+@pytest.mark.slow
+def test_temporary_views(enabled: SparkSession, table: str) -> None:
+    register_sql(enabled, "native", table, options={"columns": "id,v"}, temporary=True)
+    hudi_py.write(table, [{"id": 9, "p": "a", "ts": 2, "v": 90}])
+    frame = enabled.table("native")
+    assert is_native(frame)
+    assert rows(frame) == AFTER
+    with pytest.raises(ConfigError, match="not a valid table name"):
+        register_sql(enabled, "a b", table, temporary=True)
+
+
+@pytest.mark.slow
+def test_many_threads(spark: SparkSession, table: str) -> None:
+    def work(n: int) -> int:
+        (enable if n % 3 else disable)(spark)
+        return read(spark, table, columns="id").count()
+
+    reads = vars(type(spark))["read"]
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            assert set(threads.map(work, range(12))) == {9}
+    finally:
+        disable(spark)
+    assert vars(type(spark))["read"] is reads
+
+
+def test_another_pyspark() -> None:
+    with pytest.raises(ConfigError, match=r"Cannot enable hudi-py in PySpark .*\.Other has no read as expected"):
+        _Hook.of(type("Other", (), {"read": 3}), "read", lambda original: original)
