@@ -295,8 +295,8 @@ MUTATIONS: Final = (
     Mutation(
         "distributed: rows that tasks have written are not written again",
         CORE + "write/distributed.py",
-        "itertools.chain(_staged_rows(storage, staged), *written)",
-        "_staged_rows(storage, staged)",
+        "itertools.chain(staged_rows(storage, staged), *written)",
+        "staged_rows(storage, staged)",
         "tests/unit/write/test_distributed_retries.py",
     ),
     Mutation(

@@ -59,8 +59,14 @@ SERVICE_ARGUMENTS = optional_text(
 )
 SERVICE_TOKEN = optional_text(
     "hoodie.py.service.token",
-    "Name under which the report of the service is stored; the view `service` reads it.",
+    "Name under which the report of the service or statement is stored; the view `service` reads it.",
     Scope.BOTH,
+)
+STATEMENT = optional_text(
+    "hoodie.py.statement",
+    "An update, delete or merge to run instead of writing rows, as JSON; the rows are the source of a merge. `update`, "
+    "`delete_from` and `merge_into` of `pyspark_hudi` set this option.",
+    Scope.WRITE,
 )
 
 OPTIONS = declared(globals())

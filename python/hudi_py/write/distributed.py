@@ -11,6 +11,7 @@ import itertools
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import pyarrow as pa
 
@@ -20,7 +21,7 @@ from hudi_py.errors import ConfigError, ConflictError, HudiError, LockError
 from hudi_py.formats.parquet import iter_base_batches
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.names import PartitionPath
-from hudi_py.storage import Storage, open_storage, with_durability
+from hudi_py.storage import open_storage, with_durability
 from hudi_py.transaction.action import CommitResult
 from hudi_py.transaction.conflicts import conflict_policy
 from hudi_py.transaction.handle import TransactionHandle
@@ -43,6 +44,7 @@ from hudi_py.write.retry import CONFLICTS, redo_on_conflict
 from hudi_py.write.rows import one_row_per_key, split_by_partition
 from hudi_py.write.rows.input import normalise_batch, normalise_schema
 from hudi_py.write.settings import Operation, WriteSettings, effective_operation, write_settings
+from hudi_py.write.staged import Stage, StagedFile, staged_rows
 from hudi_py.write.stream import Batch, OncePerBatch, last_archived_batch, last_batch
 
 __all__ = [
@@ -107,14 +109,6 @@ class DistributedWrite:
 
     def attach(self) -> WriteTransaction:
         return WriteTransaction.attach(self.handle, dict(self.storage_options) or None)
-
-
-@dataclass(frozen=True, slots=True)
-class StagedFile:
-    """Rows that a task staged for the commit: an Arrow IPC stream, by its path relative to the table's base path."""
-
-    path: str
-    num_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +230,7 @@ def run_task(write: DistributedWrite, task: TaskId, batches: Iterable[pa.RecordB
         settings = replace(write.settings, threads=1, memory_bytes=TASK_MEMORY)
         context = WriteContext(transaction, settings, task=task)
         rows = (normalise_batch(_selected(batch, write.incoming), write.incoming) for batch in batches)
-        stage = _Stage(write, transaction, task)
+        stage = Stage(transaction.storage, f"{transaction.staging}/{task}.arrow", partial(_check_volume, write))
         try:
             if write.stages_all:
                 for batch in _key_columns(write, rows):
@@ -275,7 +269,7 @@ def commit_write(write: DistributedWrite, results: Sequence[TaskResult]) -> Comm
             if number and optimistic:
                 return _commit_again(write, transaction, task, staged, stats)
             return _commit_rows(
-                write, transaction, write.settings, task, _staged_rows(transaction.storage, staged), stats
+                write, transaction, write.settings, task, staged_rows(transaction.storage, staged), stats
             )
 
         retries, causes, pause_s = transaction.handle.settings.conflict_retries, CONFLICTS, None
@@ -345,7 +339,7 @@ def _commit_again(
         )
         storage = transaction.storage
         written = (iter_base_batches(storage, stat.path, write.incoming.names) for stat in stats)
-        rows = itertools.chain(_staged_rows(storage, staged), *written)
+        rows = itertools.chain(staged_rows(storage, staged), *written)
         return _commit_rows(write, transaction, settings, task, rows, ())
 
 
@@ -399,7 +393,7 @@ def _one_row_per_key(context: WriteContext, rows: Iterator[pa.RecordBatch]) -> I
             yield from table.select(table.column_names[1:]).to_batches()
 
 
-def _large_partitions(context: WriteContext, rows: Iterable[pa.RecordBatch], stage: _Stage) -> Iterator[pa.RecordBatch]:
+def _large_partitions(context: WriteContext, rows: Iterable[pa.RecordBatch], stage: Stage) -> Iterator[pa.RecordBatch]:
     """The rows of partitions with enough rows for a file; the others are staged."""
     keygen, schema = context.settings.keygen, context.settings.schema
     held: dict[PartitionPath, list[pa.RecordBatch]] = {}
@@ -424,7 +418,7 @@ def _large_partitions(context: WriteContext, rows: Iterable[pa.RecordBatch], sta
     _stage_all(held, stage)
 
 
-def _stage_all(held: dict[PartitionPath, list[pa.RecordBatch]], stage: _Stage) -> None:
+def _stage_all(held: dict[PartitionPath, list[pa.RecordBatch]], stage: Stage) -> None:
     for batches in held.values():
         for batch in pa.Table.from_batches(batches).combine_chunks().to_batches():
             stage.add(batch)
@@ -449,48 +443,6 @@ def _key_columns(write: DistributedWrite, rows: Iterable[pa.RecordBatch]) -> Ite
 
 def _selected(batch: pa.RecordBatch, incoming: pa.Schema) -> pa.RecordBatch:
     return batch if batch.schema.names == incoming.names else batch.select(incoming.names)
-
-
-class _Stage:
-    """The staged file of one attempt, created with its first rows."""
-
-    def __init__(self, write: DistributedWrite, transaction: WriteTransaction, task: TaskId) -> None:
-        self._write = write
-        self._storage = transaction.storage
-        self._path = f"{transaction.staging}/{task}.arrow"
-        self._sink: pa.PythonFile | None = None
-        self._writer: pa.ipc.RecordBatchStreamWriter | None = None
-
-    def add(self, batch: pa.RecordBatch) -> None:
-        if not batch.num_rows:
-            return
-        if self._writer is None:
-            self._sink = pa.PythonFile(self._storage.open_output(self._path), "w")
-            options = pa.ipc.IpcWriteOptions(compression="lz4")
-            self._writer = pa.ipc.new_stream(self._sink, batch.schema, options=options)
-        self._writer.write_batch(batch)
-        assert self._sink is not None
-        _check_volume(self._write, self._sink.tell())
-
-    def close(self) -> StagedFile | None:
-        if self._writer is None or self._sink is None:
-            return None
-        self._writer.close()
-        size = self._sink.tell()
-        self._sink.close()
-        return StagedFile(self._path, size)
-
-    def abandon(self) -> None:
-        if self._sink is not None:
-            self._sink.close()
-            self._storage.delete(self._path)
-
-
-def _staged_rows(storage: Storage, files: Iterable[StagedFile]) -> Iterator[pa.RecordBatch]:
-    """The rows of the files, in order."""
-    for file in files:
-        with storage.open_input(file.path) as source, pa.ipc.open_stream(source) as reader:
-            yield from reader
 
 
 def _check_volume(write: DistributedWrite, num_bytes: int) -> None:
