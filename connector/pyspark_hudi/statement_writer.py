@@ -13,13 +13,13 @@ from hudi_py.config import Options
 from hudi_py.services.distributed import store_report
 from hudi_py.wiring import after_commit, metadata_writer
 from hudi_py.write.dml.distributed import (
-    StagedFile,
     StatementCall,
     commit_statement,
     forget_source,
     plan_statement,
     stage_source,
 )
+from hudi_py.write.staged import StagedFile
 from pyspark_hudi.types import arrow_schema
 from pyspark_hudi.writer import task_id
 
@@ -49,7 +49,8 @@ class StatementWriter(DataSourceArrowWriter):
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         found = [message.staged for message in messages if isinstance(message, SourceMessage)]
         result = commit_statement(self.call, [each for each in found if each is not None])
-        store_report(self.call.storage(), self.call.token, asdict(result))
+        if result is not None:
+            store_report(self.call.storage(), self.call.token, asdict(result))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         forget_source(self.call)

@@ -100,16 +100,12 @@ def run(
     source: DataFrame | None = None,
 ) -> WriteResult:
     """Run a statement, given as text of `hudi_py.write.dml.distributed`, and return its report."""
-    activate(spark)
     token = uuid.uuid4().hex
     given = {str(key): value for key, value in (options or {}).items()}
-    rows = spark.range(0, 0, 1, 1) if source is None else source
-    writer = rows.write.format(FORMAT).options(**given).mode("append")
-    writer = writer.option(spark_config.STATEMENT.key, text).option(spark_config.SERVICE_TOKEN.key, token)
     storage = {key: value for key, value in given.items() if key.lower().startswith("storage.")}
     reader = spark.read.format(FORMAT).options(**storage).option(spark_config.SERVICE_TOKEN.key, token)
+    issue(spark, path, text, {**given, spark_config.SERVICE_TOKEN.key: token}, source)
     with raised_here():
-        writer.save(path)
         found = reader.option(spark_config.VIEW.key, "service").load(path).collect()
     if not found:
         raise CorruptFileError(
@@ -118,6 +114,16 @@ def run(
         )
     report = json.loads(found[0]["report"])
     return WriteResult(**{**report, "services": tuple(report["services"]), "schema_changes": ()})
+
+
+def issue(
+    spark: SparkSession, path: str, text: str, options: Mapping[str, Any], source: DataFrame | None = None
+) -> None:
+    """Run a statement as one write; `source` has the rows of a merge, or the columns of a new table."""
+    activate(spark)
+    rows = spark.range(0, 0, 1, 1) if source is None else source
+    with raised_here():
+        rows.write.format(FORMAT).options(**options).option(spark_config.STATEMENT.key, text).mode("append").save(path)
 
 
 def _check_text(what: str, path: str, filter: object) -> None:

@@ -7,12 +7,12 @@ from hudi_py.config.option import Scope, choice, declared, flag, optional_choice
 VIEW = optional_choice(
     "view",
     "Return a description of a table, or of a read, instead of rows: the newest file slices (`files`), the active "
-    "timeline (`timeline`), the partitions (`partitions`), the file slices that this read would take, and which of "
-    "them Spark's own Parquet reader can take (`splits`), one row that explains the read (`plan`), the pending plans "
-    "of table services (`plans`), the report of a service (`service`), or, without a path, the libraries that Spark's "
-    "Python has for hudi-py (`environment`).",
+    "timeline (`timeline`), completed writes (`commits`), the partitions (`partitions`), the table's properties "
+    "(`properties`), the file slices that this read would take, and which of them Spark's own Parquet reader can take "
+    "(`splits`), one row that explains the read (`plan`), the pending plans of table services (`plans`), the report of "
+    "a service (`service`), or, without a path, the libraries that Spark's Python has for hudi-py (`environment`).",
     Scope.READ,
-    ("files", "timeline", "partitions", "splits", "plan", "plans", "service", "environment"),
+    ("files", "timeline", "commits", "partitions", "properties", "splits", "plan", "plans", "service", "environment"),
 )
 PIN = optional_text(
     "hoodie.py.read.pin",

@@ -9,8 +9,7 @@ import base64
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import pyarrow as pa
 
@@ -24,6 +23,7 @@ from hudi_py.transaction.locks.in_process import check_many_processes
 from hudi_py.transaction.owner.heartbeat import now_ms
 from hudi_py.transaction.paths import SOURCES
 from hudi_py.transaction.protocols import AfterCommit, MetadataWriter
+from hudi_py.write.api import create_empty_table, existing_table
 from hudi_py.write.context import TaskId
 from hudi_py.write.dml.merge import Merge
 from hudi_py.write.dml.merge_plan import Clause, MergePlan
@@ -55,6 +55,11 @@ def merge_text(plan: MergePlan) -> str:
     return json.dumps({"kind": "merge", **asdict(plan), "clauses": clauses})
 
 
+def table_text(kind: Literal["create", "drop"]) -> str:
+    """The creation of a table with the columns of the rows that tasks get, or the deletion of its files, as text."""
+    return json.dumps({"kind": kind})
+
+
 @dataclass(frozen=True, slots=True)
 class StatementCall:
     """A statement as each process receives it. Pickles."""
@@ -66,7 +71,7 @@ class StatementCall:
     token: str
     """Unique to the call; names the files of its source and its report."""
     source: pa.Schema
-    """Normalised columns of the rows that tasks get; used by merges alone."""
+    """Normalised columns of the rows that tasks get: of the source of a merge, or of a new table."""
     metadata: MetadataWriter
     after: tuple[AfterCommit, ...] = ()
     storage_options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
@@ -76,8 +81,12 @@ class StatementCall:
         return with_durability(storage, self.options.get(write_config.DURABLE))
 
     @property
+    def kind(self) -> str:
+        return str(json.loads(self.text)["kind"])
+
+    @property
     def has_source(self) -> bool:
-        return bool(json.loads(self.text)["kind"] == "merge")
+        return self.kind == "merge"
 
     def check_volume(self, num_bytes: int) -> None:
         """Raises ConfigError if the source is larger than one process should hold."""
@@ -107,9 +116,11 @@ def plan_statement(
     bare = replace(options, storage={})
     storage_options = tuple(options.storage.items())
     call = StatementCall(path, bare, text, token, pa.schema([]), metadata, after, storage_options)
-    if call.has_source:
+    if call.kind in ("merge", "create"):
         columns = pa.schema([each for each in schema if each.name not in META_FIELDS])
         call = replace(call, source=normalise_schema(columns))
+    if call.kind in ("create", "drop"):
+        return call
     storage = call.storage()
     check_statement(storage, _statement(call, ()), bare, metadata, storage_options=dict(storage_options) or None)
     return call
@@ -133,10 +144,22 @@ def stage_source(call: StatementCall, task: TaskId, batches: Iterable[pa.RecordB
         raise
 
 
-def commit_statement(call: StatementCall, staged: Sequence[StagedFile]) -> WriteResult:
-    """Runs the statement, whatever its tasks staged, and removes its source. Raises what `run_statement` raises."""
+def commit_statement(call: StatementCall, staged: Sequence[StagedFile]) -> WriteResult | None:
+    """Runs the statement, whatever its tasks staged, and removes its source. Creating and dropping a table has no
+    result.
+
+    Raises:
+        HudiError: as `run_statement` or `create_empty_table`.
+    """
     call.check_volume(sum(file.num_bytes for file in staged))
     storage = call.storage()
+    if call.kind == "create":
+        create_empty_table(storage, call.source, call.options)
+        return None
+    if call.kind == "drop":
+        if existing_table(storage) is not None:  # nothing else is deleted
+            storage.delete_tree("")
+        return None
     try:
         return run_statement(
             storage,
@@ -163,7 +186,7 @@ def forget_source(call: StatementCall) -> None:
 def _statement(call: StatementCall, staged: Sequence[StagedFile]) -> Statement:
     given = json.loads(call.text)
     if given["kind"] == "update":
-        return Update(_decoded(given["set"]), given["where"])
+        return Update(_decoded(given["set"]) or {}, given["where"])
     if given["kind"] == "delete":
         return Delete(given["where"])
     clauses = tuple(
