@@ -24,7 +24,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 SUFFIX = "_table"
 """Added to the name of a view for the catalog table behind it."""
 MANAGED = "hudi-py.managed"
-"""Property of the catalog table behind a view whose files are deleted with it."""
+"""Property of a view whose files are deleted with it. Spark does not keep properties of the table behind it."""
 _PATH = re.compile(r"WITH \(`path` = '((?:[^'\\]|\\.)*)'")
 _registered: WeakKeyDictionary[Any, dict[str, str]] = WeakKeyDictionary()
 """For each session: paths of tables by the qualified names, in lower case, that it has registered."""
@@ -104,13 +104,13 @@ def path_of_view(spark: SparkSession, name: str) -> str | None:
 
 def is_managed(spark: SparkSession, name: str) -> bool:
     """Whether the files of a registered table are deleted with it."""
-    rows = spark.sql(f"SHOW TBLPROPERTIES {_quoted(name + SUFFIX)}").collect()
+    rows = spark.sql(f"SHOW TBLPROPERTIES {_quoted(name)}").collect()
     return any(row["key"] == MANAGED for row in rows)
 
 
 def set_managed(spark: SparkSession, name: str) -> None:
     """Has the files of a registered table deleted with it."""
-    spark.sql(f"ALTER TABLE {_quoted(name + SUFFIX)} SET TBLPROPERTIES ('{MANAGED}' = 'true')")
+    spark.sql(f"ALTER VIEW {_quoted(name)} SET TBLPROPERTIES ('{MANAGED}' = 'true')")
 
 
 def forget(spark: SparkSession, name: str) -> None:

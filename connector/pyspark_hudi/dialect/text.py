@@ -59,8 +59,11 @@ def tokens_of(text: str) -> list[Token] | None:
     for token in found:
         at, end = skipped + token.start, skipped + token.end + 1
         kind = kinds.get(token.token_type, "word")
-        shown = token.text if kind != "word" else text[at:end]
-        made.append(Token(shown, kind, at, end))
+        if kind == "word":  # such as GROUP BY, which is one token
+            for part in re.finditer(r"\S+", text[at:end]):
+                made.append(Token(part.group(), kind, at + part.start(), at + part.end()))
+        else:
+            made.append(Token(token.text, kind, at, end))
     while made and made[-1].is_word(";"):
         made.pop()
     return _joined(made)
