@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import hudi_py
 from hudi_py.errors import ConfigError, SchemaMismatchError, TableExistsError
 from pyspark_hudi import sql
 
-QUIET = "hoodie.clean.automatic"
+PAGE = Path(__file__).parents[2] / "docs" / "sql.md"
 
 
 @pytest.fixture(autouse=True)
@@ -35,46 +36,52 @@ def create(spark: SparkSession, path: str, kind: str = "cow", partitions: str = 
     )
 
 
-def test_a_table_from_start_to_end(spark: SparkSession, path: str) -> None:
-    create(spark, path, "mor")
+def test_the_statements_of_the_page(spark: SparkSession, path: str) -> None:
+    """Those of docs/sql.md, with the rows that it shows."""
+    (block,) = re.findall(r"^```sql\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    shown = re.findall(r"(.+?);\n((?:-- .*\n)*)\n*", block.replace("/data/trips", path), re.DOTALL)
+    assert len(shown) > 15
+    for text, expected in shown:
+        found = "".join(f"-- {row}\n" for row in rows(spark, text))
+        assert found == expected, text
+    assert hudi_py.open_table(path).scan().count() == 4, "DROP TABLE keeps the files at a LOCATION"
+    assert not spark.catalog.tableExists("trips")
     properties = hudi_py.open_table(path).properties
     assert properties["hoodie.datasource.write.hive_style_partitioning"] == "true"
     assert (properties["hoodie.table.name"], properties["hoodie.database.name"]) == ("trips", "default")
-    assert sql(spark, "INSERT INTO trips VALUES (1, 1, 10, 'oslo'), (2, 1, 20, 'lima'), (3, 1, 30, 'lima')").columns == []
+
+
+@pytest.mark.slow
+def test_what_spark_evaluates(spark: SparkSession, path: str) -> None:
+    create(spark, path, "mor")
+    sql(spark, "INSERT INTO trips VALUES (1, 1, 10, 'oslo'), (2, 1, 20, 'lima'), (3, 1, 30, 'lima')")
     sql(spark, "INSERT INTO trips (city, id) SELECT 'rome', 4")
-    sql(spark, "INSERT INTO trips PARTITION (city = 'bern') SELECT 5, 1L, 50.5D")
-    sql(spark, "UPDATE trips AS t SET t.fare = t.fare * 2, ts = ts + 1 WHERE t.city = 'lima'")
-    sql(spark, "UPDATE trips SET fare = length(repeat(city, 2)), ts = 9 WHERE id IN (SELECT 5)")
-    sql(spark, "DELETE FROM trips WHERE id = 2")
-    sql(spark, "DELETE FROM trips t WHERE EXISTS (SELECT 1 FROM VALUES (4) AS s(id) WHERE s.id = t.id)")
-    found = rows(spark, "SELECT id, ts, fare, city FROM trips ORDER BY id")
-    assert found == [(1, 1, 10.0, "oslo"), (3, 2, 60.0, "lima"), (5, 9, 8.0, "bern")]
-    assert rows(spark, "SHOW PARTITIONS trips") == [(f"city={each}",) for each in ("bern", "lima", "oslo", "rome")]
     sql(
         spark,
-        """MERGE INTO trips AS t USING (SELECT id + 1 AS id, 7L AS ts, -1.0D AS fare, city FROM trips) AS s
-        ON t.id = s.id -- a comment
-        WHEN MATCHED AND s.city = 'x' THEN DELETE
-        WHEN NOT MATCHED AND s.city <> 'bern' THEN INSERT (id, city, fare, ts) VALUES (s.id, initcap(s.city), 1, s.ts)
-        WHEN NOT MATCHED BY SOURCE AND t.id = 5 THEN UPDATE SET fare = CASE WHEN t.fare > 7 THEN 0.5 END, ts = 10
-        """,
+        "UPDATE trips AS t SET t.fare = length(repeat(t.city, 2)), ts = 9 WHERE t.id IN (SELECT max(id) FROM trips)",
     )
-    found = rows(spark, f"SELECT id, fare, city FROM hudi.`{path}` ORDER BY id")
-    assert found == [(1, 10.0, "oslo"), (2, 1.0, "Oslo"), (3, 60.0, "lima"), (4, 1.0, "Lima"), (5, 0.5, "bern")]
+    sql(spark, "DELETE FROM trips t WHERE EXISTS (SELECT 1 FROM VALUES (2) AS s(id) WHERE s.id = t.id)")
+    expected = [(1, 1, 10.0, "oslo"), (3, 1, 30.0, "lima"), (4, 9, 8.0, "rome")]
+    assert rows(spark, "SELECT id, ts, fare, city FROM trips ORDER BY id") == expected
+    sql(
+        spark,
+        """MERGE INTO trips USING (SELECT * FROM VALUES (3, '2026'), (5, '7')) AS s (id, n) ON trips.id = s.id
+        WHEN MATCHED AND hash(s.n) <> 1 THEN UPDATE SET fare = least(double(reverse(s.n)), 99), ts = 2
+        WHEN NOT MATCHED THEN INSERT (id, ts, city) VALUES (s.id, date_diff(DATE '2026-01-02', '2026-01-01'), s.n)""",
+    )
     first = rows(spark, "CALL show_commits('trips')")[-1]
     assert (first[2], first[7]) == ("deltacommit", 3)
-    old = rows(spark, f"SELECT count(*), max(x.id) FROM trips TIMESTAMP AS OF '{first[0]}' x, trips AS y WHERE y.id = 1")
+    old = rows(
+        spark, f"SELECT count(*), max(x.id) FROM trips TIMESTAMP AS OF '{first[0]}' x, trips AS y WHERE y.id = 1"
+    )
     assert old == [(3, 3)]
-    sql(spark, "TRUNCATE TABLE trips PARTITION (city = 'lima')")
-    sql(spark, "ALTER TABLE trips DROP PARTITION (city = 'Lima')")
-    assert rows(spark, "SELECT id FROM trips ORDER BY id") == [(1,), (2,), (5,)]
-    sql(spark, "TRUNCATE TABLE trips")
-    assert rows(spark, "SELECT * FROM trips") == []
-    sql(spark, "DROP TABLE trips")
-    assert hudi_py.open_table(path).version == 9
-    assert not spark.catalog.tableExists("trips")
+    found = rows(spark, f"SELECT id, ts, fare, city FROM hudi.`{path}` WHERE id IN (3, 5) ORDER BY id")
+    assert found == [(3, 2, 99.0, "lima"), (5, 1, None, "7")]
+    with pytest.raises(ConfigError, match="Expression .* uses"):
+        sql(spark, "MERGE INTO trips t USING trips s ON t.id = s.id WHEN MATCHED THEN UPDATE SET ts = hash(t.ts)")
 
 
+@pytest.mark.slow
 def test_overwriting(spark: SparkSession, path: str) -> None:
     create(spark, path)
     sql(spark, "INSERT INTO trips VALUES (1, 1, 1, 'a'), (2, 1, 1, 'b'), (3, 1, 1, 'c')")
@@ -87,6 +94,7 @@ def test_overwriting(spark: SparkSession, path: str) -> None:
     assert rows(spark, "SELECT id, city FROM trips") == [(4, "d")]
 
 
+@pytest.mark.slow
 def test_tables_by_location_and_query(spark: SparkSession, path: str, tmp_path: Path) -> None:
     sql(spark, "CREATE TABLE kept USING hudi TBLPROPERTIES (primaryKey = 'id') AS SELECT 1 AS id, 'x' AS v")
     where = Path(spark.conf.get("spark.sql.warehouse.dir").removeprefix("file:"), "kept")
@@ -96,7 +104,11 @@ def test_tables_by_location_and_query(spark: SparkSession, path: str, tmp_path: 
     sql(spark, "CREATE TABLE IF NOT EXISTS kept (id INT) USING hudi")
     sql(spark, f"CREATE TABLE copy USING hudi LOCATION '{where}'")
     sql(spark, "INSERT INTO copy BY NAME SELECT 'y' AS v, 2 AS id")
-    assert rows(spark, "WITH kept AS (SELECT 5 AS id) SELECT id FROM kept UNION ALL SELECT id FROM copy") == [(5,), (1,), (2,)]
+    assert rows(spark, "WITH kept AS (SELECT 5 AS id) SELECT id FROM kept UNION ALL SELECT id FROM copy") == [
+        (5,),
+        (1,),
+        (2,),
+    ]
     assert rows(spark, "SELECT * FROM VALUES (1), (2) AS copy(id)") == [(1,), (2,)]
     sql(spark, "DROP TABLE copy")
     assert where.exists()
@@ -104,6 +116,7 @@ def test_tables_by_location_and_query(spark: SparkSession, path: str, tmp_path: 
     assert not where.exists()
 
 
+@pytest.mark.slow
 def test_values_are_stored_as_in_spark(spark: SparkSession, path: str) -> None:
     create(spark, path, partitions="")
     sql(spark, "INSERT INTO trips VALUES (1, 2.7, 1, 5)")
@@ -136,6 +149,7 @@ def test_what_is_refused_names_what_to_do(spark: SparkSession, path: str) -> Non
             sql(spark, text)
 
 
+@pytest.mark.slow
 def test_procedures(spark: SparkSession, path: str) -> None:
     create(spark, path, "mor")
     sql(spark, "INSERT INTO trips VALUES (1, 1, 1, 'a')")
@@ -150,7 +164,9 @@ def test_procedures(spark: SparkSession, path: str) -> None:
     assert rows(spark, "CALL rollback_to_savepoint(table => 'trips')") == [(True,)]
     assert rows(spark, "SELECT fare FROM trips") == [(2.0,)]
     assert rows(spark, f"CALL delete_savepoint('trips', '{saved}')") == [(True,)]
-    assert dict(rows(spark, "CALL show_table_properties(table => 'trips', limit => 99)"))["hoodie.table.name"] == "trips"
+    assert (
+        dict(rows(spark, "CALL show_table_properties(table => 'trips', limit => 99)"))["hoodie.table.name"] == "trips"
+    )
     assert rows(spark, "CALL run_clean(table => 'trips', retain_commits => 9)") == []
 
 

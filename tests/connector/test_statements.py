@@ -62,7 +62,7 @@ def test_refusals_are_those_of_the_core(spark: SparkSession, path: str) -> None:
     with pytest.raises(TableNotFoundError, match="Cannot delete the table at .*: there is none"):
         delete_from(spark, path, "id = 1")
     make(path)
-    before = hudi_py.open_table(path).instants().to_pylist()
+    before = hudi_py.open_table(path).history().to_pylist()
     with pytest.raises(ConfigError, match="disallowed assignment clause in UPDATE statement for record key field 'id'"):
         update(spark, path, {"id": 3})
     with pytest.raises(SchemaMismatchError, match="Cannot set the column 'w', which the table lacks"):
@@ -76,8 +76,8 @@ def test_refusals_are_those_of_the_core(spark: SparkSession, path: str) -> None:
         merge_into(spark, path, twice, "t.p = 'a'").when_matched_delete().execute()
     with pytest.raises(DuplicateKeyError, match="several rows of the source match the row with the key '1'"):
         merge_into(spark, path, twice, "id").when_matched_update({"v": "s.v"}).execute()
+    large = merge_into(spark, path, twice, "id", options={"hoodie.py.staging.max.bytes": "10"}).when_matched_delete()
     with pytest.raises(ConfigError, match="its source takes more than 10 bytes"):
-        large = {"hoodie.py.staging.max.bytes": "10"}
-        merge_into(spark, path, twice, "id", options=large).when_matched_delete().execute()
-    assert hudi_py.open_table(path).instants().to_pylist() == before
+        large.execute()
+    assert hudi_py.open_table(path).history().to_pylist() == before
     assert not os.listdir(Path(path, SOURCES))

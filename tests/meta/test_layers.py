@@ -45,13 +45,15 @@ LAZY: Final = frozenset(
 # Parts of PyArrow that load pandas where it is installed.
 LAZY_PARTS: Final = frozenset({("pyarrow", "acero"), ("pyarrow", "dataset")})
 
-# The modules of the core that the connector imports: what plans and reads a split, plans a write and commits it, and
-# runs a service. What they offer is enough for an engine; how tables are laid out and seen is not among it.
+# The modules of the core that the connector imports: what plans and reads a split, plans a write and commits it, runs a
+# service, and runs a statement. What they offer is enough for an engine; how tables are laid out and seen is not among it.
 FOR_CONNECTOR: Final = frozenset(
     {
         "hudi_py.config",
         "hudi_py.errors",
+        "hudi_py.model.properties",
         "hudi_py.read",
+        "hudi_py.read.expressions",
         "hudi_py.read.predicate",
         "hudi_py.read.stream",
         "hudi_py.schema",
@@ -59,6 +61,12 @@ FOR_CONNECTOR: Final = frozenset(
         "hudi_py.services.registry",
         "hudi_py.wiring",
         "hudi_py.write.distributed",
+        "hudi_py.write.dml.builder",
+        "hudi_py.write.dml.distributed",
+        "hudi_py.write.dml.merge_plan",
+        "hudi_py.write.result",
+        "hudi_py.write.rows.keygen",
+        "hudi_py.write.staged",
         "hudi_py.write.stream",
     }
 )

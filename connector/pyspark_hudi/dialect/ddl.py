@@ -284,7 +284,8 @@ def show_partitions(tables: Tables, cursor: Cursor) -> DataFrame | None:
         return None
     spec = partition_spec(cursor) if cursor.sees("PARTITION") else {}
     cursor.finish()
-    found = sorted(row["partition"] for row in target.view("partitions").collect() if row["partition"])
+    listed = target.view("partitions").where("partition <> '' AND num_slices > 0").collect()
+    found = sorted(row["partition"] for row in listed)
     if spec:
         prefix_of = {target.field(name).name: value for name, value in spec.items()}
         found = [each for each in found if _has(target, each, prefix_of)]
