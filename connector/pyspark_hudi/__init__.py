@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from hudi_py.write.dml.builder import MergeBuilder
-    from hudi_py.write.result import WriteResult
+    from hudi_py.write.dml.distributed import MergeBuilder, WriteResult
 
 __all__ = ["delete_from", "merge_into", "read_table", "register", "register_sql", "run_service", "sql", "update"]
 

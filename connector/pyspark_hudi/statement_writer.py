@@ -13,13 +13,13 @@ from hudi_py.config import Options
 from hudi_py.services.distributed import store_report
 from hudi_py.wiring import after_commit, metadata_writer
 from hudi_py.write.dml.distributed import (
+    StagedFile,
     StatementCall,
     commit_statement,
     forget_source,
     plan_statement,
     stage_source,
 )
-from hudi_py.write.staged import StagedFile
 from pyspark_hudi.types import arrow_schema
 from pyspark_hudi.writer import task_id
 

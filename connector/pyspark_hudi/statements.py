@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from hudi_py.config import spark as spark_config
 from hudi_py.errors import ConfigError, CorruptFileError
-from hudi_py.write.dml.builder import MergeBuilder
-from hudi_py.write.dml.distributed import delete_text, merge_text, update_text
-from hudi_py.write.dml.merge_plan import MergePlan
-from hudi_py.write.result import WriteResult
+from hudi_py.write.dml.distributed import (
+    MergeBuilder,
+    MergePlan,
+    WriteResult,
+    delete_text,
+    merge_text,
+    update_text,
+)
 from pyspark_hudi.failure import raised_here
 from pyspark_hudi.session import activate
 from pyspark_hudi.table import FORMAT

@@ -15,8 +15,7 @@ import pyarrow as pa
 from pyspark.sql.types import DataType, StructType
 
 from hudi_py.errors import ConfigError, SchemaMismatchError
-from hudi_py.read import parse_filter
-from hudi_py.read.expressions import parse_condition, parse_expression
+from hudi_py.read import parse_condition, parse_expression, parse_filter
 from pyspark_hudi import statements
 from pyspark_hudi.catalog import sql_type
 from pyspark_hudi.dialect.queries import run_query
@@ -28,7 +27,7 @@ from pyspark_hudi.types import arrow_schema
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from hudi_py.write.dml.builder import MergeBuilder
+    from hudi_py.write.dml.distributed import MergeBuilder
 
 _TARGET, _SOURCE = "_hudi_target", "_hudi_source"
 _COMPUTED = "_hudi_value_"

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, SchemaMismatchError
-from hudi_py.write.rows.keygen import key_generator
+from hudi_py.write.dml.distributed import partition_path
 from pyspark_hudi.dialect.queries import run_query
 from pyspark_hudi.dialect.store import stored
 from pyspark_hudi.dialect.tables import Tables, Target
-from pyspark_hudi.dialect.text import Cursor, quoted
+from pyspark_hudi.dialect.text import Cursor, quoted, tokens_of
 from pyspark_hudi.types import arrow_schema
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def aligned(
     return held.selectExpr(*made)
 
 
-def partition_path(target: Target, spec: Mapping[str, str | None]) -> str:
+def path_of_partition(target: Target, spec: Mapping[str, str | None]) -> str:
     """The path of the partition that has these values.
 
     Raises:
@@ -160,12 +160,12 @@ def partition_path(target: Target, spec: Mapping[str, str | None]) -> str:
     exprs = [f"CAST({given[each.name]} AS {each.dataType.simpleString()}) AS {quoted(each.name)}" for each in columns]
     row = target.spark.range(1).selectExpr(*exprs)
     batch = row.toArrow().cast(arrow_schema(row.schema)).combine_chunks().to_batches()[0]
-    return str(key_generator(target.config).partition_paths(batch)[0].as_py())
+    return partition_path(target.config, batch)
 
 
 def delete_partition(target: Target, spec: Mapping[str, str | None]) -> None:
     """Deletes the partition that has these values, as DROP PARTITION does."""
-    delete_partition_at(target, partition_path(target, spec))
+    delete_partition_at(target, path_of_partition(target, spec))
 
 
 def delete_partition_at(target: Target, path: str) -> None:
@@ -184,7 +184,7 @@ def _overwrite(target: Target, rows: DataFrame, spec: Mapping[str, str | None]) 
     if not partitions or (mode.upper() == "STATIC" and not spec):
         target.write(rows, "insert_overwrite_table")
     elif spec and None not in spec.values():
-        path = partition_path(target, spec)
+        path = path_of_partition(target, spec)
         target.write(rows, "insert_overwrite", **{write_config.OVERWRITTEN_PARTITIONS.key: path})
     else:
         target.write(rows, "insert_overwrite")
@@ -198,8 +198,6 @@ def _with(cursor: Cursor) -> Cursor | None:
 def _query(tables: Tables, with_clause: Cursor | None, query: Cursor) -> DataFrame:
     if with_clause is None:
         return run_query(tables, query)
-    from pyspark_hudi.dialect.text import tokens_of
-
     text = f"{with_clause.source} {query.source}"
     return run_query(tables, Cursor(text, tokens_of(text) or []))
 

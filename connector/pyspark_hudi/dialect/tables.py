@@ -11,8 +11,8 @@ from pyspark.sql.types import StructField, StructType
 
 from hudi_py.config import spark as spark_config
 from hudi_py.errors import ConfigError, TableNotFoundError
-from hudi_py.model.properties import TableConfig
 from hudi_py.schema import META_FIELDS
+from hudi_py.write.dml.distributed import TableConfig
 from pyspark_hudi import catalog
 from pyspark_hudi.failure import raised_here
 from pyspark_hudi.paths import checked_path

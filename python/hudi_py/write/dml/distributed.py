@@ -17,6 +17,7 @@ from hudi_py.config import Options
 from hudi_py.config import spark as spark_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError
+from hudi_py.model.properties import TableConfig
 from hudi_py.schema import META_FIELDS
 from hudi_py.storage import Storage, open_storage, with_durability
 from hudi_py.transaction.locks.in_process import check_many_processes
@@ -25,13 +26,33 @@ from hudi_py.transaction.paths import SOURCES
 from hudi_py.transaction.protocols import AfterCommit, MetadataWriter
 from hudi_py.write.api import create_empty_table, existing_table
 from hudi_py.write.context import TaskId
+from hudi_py.write.dml.builder import MergeBuilder
 from hudi_py.write.dml.merge import Merge
 from hudi_py.write.dml.merge_plan import Clause, MergePlan
 from hudi_py.write.dml.run import check_statement, run_statement
 from hudi_py.write.dml.statements import Delete, Statement, Update
 from hudi_py.write.result import WriteResult
 from hudi_py.write.rows.input import normalise_batch, normalise_schema
+from hudi_py.write.rows.keygen import key_generator
 from hudi_py.write.staged import Stage, StagedFile, staged_rows
+
+__all__ = [
+    "MergeBuilder",
+    "MergePlan",
+    "StagedFile",
+    "StatementCall",
+    "TableConfig",
+    "WriteResult",
+    "commit_statement",
+    "delete_text",
+    "forget_source",
+    "merge_text",
+    "partition_path",
+    "plan_statement",
+    "stage_source",
+    "table_text",
+    "update_text",
+]
 
 _SOURCE_LIFE_MS: Final = 24 * 3600 * 1000
 
@@ -58,6 +79,11 @@ def merge_text(plan: MergePlan) -> str:
 def table_text(kind: Literal["create", "drop"]) -> str:
     """The creation of a table with the columns of the rows that tasks get, or the deletion of its files, as text."""
     return json.dumps({"kind": kind})
+
+
+def partition_path(config: TableConfig, values: pa.RecordBatch) -> str:
+    """The path of the partition with the values of the one row of `values`."""
+    return str(key_generator(config).partition_paths(values)[0].as_py())
 
 
 @dataclass(frozen=True, slots=True)
