@@ -110,7 +110,7 @@ class HudiStreamWriter(DataSourceStreamWriter, DataSourceArrowWriter):
             if not self.options.get(sink.IGNORE_FAILED_BATCH):
                 raise
             _log.warning(
-                "batch %d for %s failed, and the query goes on, as %s says: %s",
+                "batch %d for %s failed; the query continues without it because of %s: %s",
                 batchId,
                 self.path,
                 sink.IGNORE_FAILED_BATCH.key,

@@ -154,6 +154,17 @@ def clean_path(path: str) -> str:
     return "/".join(parts)
 
 
+def walk_folders(storage: Storage, path: str) -> Iterator[FileInfo]:
+    """`Storage.walk` where a storage lists one folder at a time."""
+    folders = [clean_path(path)]
+    while folders:
+        for info in storage.list(folders.pop()):
+            if info.is_dir:
+                folders.append(info.path)
+            else:
+                yield info
+
+
 def is_hidden_by_storage(name: str) -> bool:
     """Whether a file of this name is never listed: a checksum sibling or an unfinished `put`."""
     if not name.startswith("."):

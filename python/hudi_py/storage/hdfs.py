@@ -33,6 +33,7 @@ from hudi_py.storage.base import (
     exists,
     is_hidden_by_storage,
     missing,
+    walk_folders,
 )
 from hudi_py.storage.libhdfs import Entry, NameNode, UnansweredError
 
@@ -254,13 +255,7 @@ class HdfsStorage:
         return sorted(found)
 
     def walk(self, path: str = "") -> Iterator[FileInfo]:
-        folders = [clean_path(path)]
-        while folders:
-            for info in self.list(folders.pop()):
-                if info.is_dir:
-                    folders.append(info.path)
-                else:
-                    yield info
+        return walk_folders(self, path)
 
     def stat(self, path: str) -> FileInfo | None:
         found = self._names.look_up(self._full(path))

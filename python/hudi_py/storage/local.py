@@ -33,6 +33,7 @@ from hudi_py.storage.base import (
     is_lock,
     is_scratch,
     missing,
+    walk_folders,
 )
 from hudi_py.storage.flushing import Unflushed, flush_descriptor
 
@@ -189,13 +190,7 @@ class LocalStorage:
         return sorted(found)
 
     def walk(self, path: str = "") -> Iterator[FileInfo]:
-        folders = [clean_path(path)]
-        while folders:
-            for info in self.list(folders.pop()):
-                if info.is_dir:
-                    folders.append(info.path)
-                else:
-                    yield info
+        return walk_folders(self, path)
 
     def stat(self, path: str) -> FileInfo | None:
         try:

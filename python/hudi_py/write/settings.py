@@ -180,8 +180,8 @@ def write_settings(
     if operation is Operation.INSERT and index.buckets is not None and insert_duplicates(options) != "none":
         raise ConfigError(
             f"Cannot insert into the table '{config.name}' with {write_config.INSERT_DUPLICATES.key} = "
-            f"'{insert_duplicates(options)}' and the index BUCKET, which tells buckets apart, not keys; use upsert, or "
-            "leave known keys out"
+            f"'{insert_duplicates(options)}' and the bucket index: it finds the bucket of a key, not whether the "
+            "bucket has the key; use upsert"
         )
     if operation not in (Operation.INSERT_OVERWRITE_TABLE, Operation.DELETE_PARTITION):
         check_table_index(storage, timeline, view, index.buckets)

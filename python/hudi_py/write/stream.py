@@ -119,18 +119,20 @@ def batch_of(metadata: CommitMetadata, identifier: str, instant: InstantTime) ->
     """The batch that a commit holds; None if it holds none of this query.
 
     Raises:
-        CorruptFileError: it notes it in another way.
+        CorruptFileError: what it records cannot be read.
     """
     text = metadata.extra.get(CHECKPOINT_KEY)
     if not text:
         return None
     try:
         noted = json.loads(text)
-        value = noted.get(identifier) if isinstance(noted, Mapping) else int("not a JSON object")
+        if not isinstance(noted, Mapping):
+            raise TypeError(type(noted).__name__)
+        value = noted.get(identifier)
         return None if value is None else Batch(identifier, int(value), metadata.extra.get(QUERY_KEY))
     except (ValueError, TypeError) as error:
         raise CorruptFileError(
-            f"Cannot tell which batch of a stream the commit {instant} holds: {CHECKPOINT_KEY} is {text!r}; expected "
+            f"Cannot read the streaming batch recorded in the commit {instant}: {CHECKPOINT_KEY} is {text!r}; expected "
             "a JSON object of identifiers and batch ids",
             instant=instant,
         ) from error

@@ -14,8 +14,8 @@ class MergeBuilder:
     """A merge to be: each method returns it with another clause, `execute` runs it.
 
     Of the clauses of one kind (matched, not matched, not matched by source) the first whose condition is true applies
-    to a row; a row that none applies to stays as it is. Conditions and values are text in a subset of Spark SQL over
-    the columns `t.name` of the table and `s.name` of the source; a value that is not text is a constant.
+    to a row; other rows are not changed. Conditions and values are text in a subset of Spark SQL over the columns
+    `t.name` of the table and `s.name` of the source; a value that is not text is a constant.
     """
 
     plan: MergePlan
