@@ -34,7 +34,7 @@ class Procedure:
 
 
 def call(tables: Tables, cursor: Cursor) -> DataFrame | None:
-    """Runs CALL procedure(name => value, ...). None: a procedure of a catalog of Spark's.
+    """Runs CALL procedure(name => value, ...). None: a procedure of another catalog.
 
     Raises:
         ConfigError: hudi-py does not have the procedure, or an argument is wrong.
@@ -45,6 +45,8 @@ def call(tables: Tables, cursor: Cursor) -> DataFrame | None:
     if catalog:
         return None
     procedure = PROCEDURES.get(name)
+    if procedure is None and tables.spark.catalog.currentCatalog() != "spark_catalog":
+        return None
     if procedure is None:
         raise ConfigError(
             f"Cannot call the procedure '{name}'; supported are {', '.join(PROCEDURES)}. See run_service, and the "

@@ -81,7 +81,8 @@ def delete(tables: Tables, cursor: Cursor) -> DataFrame | None:
 
 def merge(tables: Tables, cursor: Cursor) -> DataFrame | None:
     """Runs MERGE INTO. None: not a Hudi table."""
-    cursor.need("MERGE", "INTO")
+    if not cursor.take("MERGE", "INTO"):
+        return None
     target = tables.find(cursor.names())
     if target is None:
         return None

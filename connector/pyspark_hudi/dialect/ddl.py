@@ -262,7 +262,8 @@ def truncate(tables: Tables, cursor: Cursor) -> DataFrame | None:
 
 def alter(tables: Tables, cursor: Cursor) -> DataFrame | None:
     """Runs ALTER TABLE t DROP PARTITION (...). None: not a Hudi table."""
-    cursor.need("ALTER", "TABLE")
+    if not cursor.take("ALTER", "TABLE"):
+        return None
     target = tables.find(cursor.names())
     if target is None:
         return None

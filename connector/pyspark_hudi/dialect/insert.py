@@ -109,7 +109,7 @@ def aligned(
     elif columns is not None:
         named = [target.field(name).name for name in columns]
     else:
-        last = [name for name in (given or partitions) if name not in fixed]
+        last = [name for name in partitions if name not in fixed]
         named = [name for name in names if name not in partitions] + last
         if named != [name for name in names if name not in fixed] and not given:
             raise SchemaMismatchError(
