@@ -30,8 +30,10 @@ INSERT INTO hudi_table VALUES
 SELECT ts, fare, rider, driver, city FROM hudi_table WHERE fare > 20.0;
 UPDATE hudi_table SET fare = 25.0 WHERE rider = 'rider-D';
 DELETE FROM hudi_table WHERE uuid = '334e26e9-8355-45cc-97c6-c31daf0df330';
-MERGE INTO hudi_table AS target USING (SELECT 1 AS ts, uuid, 'rider-X' AS rider, driver, fare + 1 AS fare, city
-FROM hudi_table WHERE city = 'san_francisco') AS source ON target.uuid = source.uuid
+MERGE INTO hudi_table AS target USING (SELECT * FROM VALUES
+(1, 'e96c4396-3fad-413a-a942-4cb36106d721', 'rider-X', 'driver-M', 28.7D, 'san_francisco'),
+(2, 'new', 'rider-Y', 'driver-N', 1.5D, 'chennai') AS r(ts, uuid, rider, driver, fare, city)) AS source
+ON target.uuid = source.uuid
 WHEN MATCHED THEN UPDATE SET target.fare = source.fare WHEN NOT MATCHED THEN INSERT *;
 SELECT * FROM hudi_table
 """
@@ -45,8 +47,8 @@ INSERT INTO hudi_table SELECT id + 3, upper(name), price * 3, ts, dt, hh FROM hu
 SELECT * FROM hudi_table;
 SHOW PARTITIONS hudi_table;
 UPDATE hudi_table SET price = price * 2 + 0.005, name = id WHERE id = 1;
-UPDATE hudi_table SET name = concat(substring(dt, 1, 4), '-', lpad(id, 3, '0')), ts = ts + 1 WHERE id IN (SELECT 3);
-DELETE FROM hudi_table WHERE id = 4 OR hh = (SELECT max(hh) FROM hudi_table WHERE hh < '0');
+UPDATE hudi_table SET name = concat(substring(dt, 1, 4), '-', lpad(id, 3, '0')), ts = ts + 1 WHERE id = 3;
+DELETE FROM hudi_table WHERE id IN (SELECT 4);
 SELECT * FROM hudi_table;
 MERGE INTO hudi_table AS t USING (
 SELECT 1 AS id, 'm1' AS name, 11.5D AS price, 2000 AS ts, '2021-12-09' AS dt, '10' AS hh

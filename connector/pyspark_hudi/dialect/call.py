@@ -112,7 +112,7 @@ def _target(tables: Tables, name: str, given: _Given) -> Target:
 
 
 def _service(target: Target, name: str, options: Mapping[str, Any] | None = None, **arguments: Any) -> dict[str, Any]:
-    given = {**target.tables.write_options(), **(options or {})}
+    given = {**target.tables.options(), **(options or {})}
     return run_service(target.spark, target.path, name, options=given, **arguments)
 
 

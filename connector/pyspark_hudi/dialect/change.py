@@ -53,7 +53,7 @@ def update(tables: Tables, cursor: Cursor) -> DataFrame | None:
     if known and _is_filter(condition, alias, inputs):
         assigned = {name: text for name, (_, text) in given.items()}
         where = None if condition is None else _bare(condition, alias)
-        statements.update(tables.spark, target.path, assigned, where, options=tables.write_options())
+        statements.update(tables.spark, target.path, assigned, where, options=tables.options())
         return tables.nothing()
     casts = {name: _cast(text, target.field(name).dataType) for name, (text, _) in given.items()}
     merge = _merging_by_key(target, _evaluated(target, alias, casts, condition))
@@ -73,7 +73,7 @@ def delete(tables: Tables, cursor: Cursor) -> DataFrame | None:
     cursor.finish()
     if _is_filter(condition, alias, arrow_schema(target.schema)):
         where = _bare(condition, alias)
-        statements.delete_from(tables.spark, target.path, where, options=tables.write_options())
+        statements.delete_from(tables.spark, target.path, where, options=tables.options())
     else:
         _merging_by_key(target, _evaluated(target, alias, {}, condition)).when_matched_delete().execute()
     return tables.nothing()
@@ -233,7 +233,7 @@ class _Merging:
             (on,),
             source_alias=self.aliases[1],
             target_alias=self.aliases[0],
-            options=self.target.tables.write_options(),
+            options=self.target.tables.options(),
         )
         for clause in self.clauses:
             merge = _with_clause(merge, clause)
@@ -272,7 +272,7 @@ def _evaluated(target: Target, alias: str, values: Mapping[str, str], condition:
 def _merging_by_key(target: Target, rows: DataFrame) -> MergeBuilder:
     keys = target.config.record_key_fields
     on = [f"t.{quoted(name)} {'=' if name in keys else '<=>'} s.{quoted(name)}" for name in _identifying(target)]
-    options = target.tables.write_options()
+    options = target.tables.options()
     return statements.merge_into(target.spark, target.path, rows, " AND ".join(on), options=options)
 
 

@@ -11,6 +11,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from hudi_py.config import table as table_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, TableExistsError, TableNotFoundError
+from hudi_py.schema import META_FIELDS
 from hudi_py.write.dml.distributed import table_text
 from pyspark_hudi import catalog
 from pyspark_hudi.dialect.insert import delete_partition, partition_spec
@@ -114,7 +115,8 @@ def _create(tables: Tables, definition: _Definition) -> None:
             raise TableExistsError(f"Cannot create the table {name} AS a query: there is a table at {path} already")
         rows = run_query(tables, definition.query)
         last = definition.partitions
-        first = [each for each in rows.columns if each.lower() not in {name.lower() for name in last}]
+        others = {*META_FIELDS, *(each.lower() for each in last)}
+        first = [each for each in rows.columns if each.lower() not in others]
         rows = rows.select(*(quoted(each) for each in [*first, *last]))
         _check_key(options, name)
         with raised_here():
@@ -141,7 +143,7 @@ def _create(tables: Tables, definition: _Definition) -> None:
 
 def _options(tables: Tables, definition: _Definition) -> dict[str, str]:
     """The options of the write that makes the table."""
-    given = {**_DEFAULTS, **tables.write_options()}
+    given = {**_DEFAULTS, **tables.options()}
     for key, value in definition.properties.items():
         known = _KEYS.get(key.lower())
         if known is None and not key.startswith("hoodie."):
@@ -233,7 +235,7 @@ def drop(tables: Tables, cursor: Cursor) -> DataFrame | None:
             "a table named by its path is not in the catalog; drop it by its name, or delete its files"
         )
     if purge or catalog.is_managed(tables.spark, target.name):
-        issue(tables.spark, target.path, table_text("drop"), tables.write_options())
+        issue(tables.spark, target.path, table_text("drop"), tables.options())
     catalog.unregister(tables.spark, target.name)
     return tables.nothing()
 

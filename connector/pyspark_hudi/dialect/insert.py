@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, SchemaMismatchError
+from hudi_py.schema import META_FIELDS
 from hudi_py.write.dml.distributed import partition_path
+from pyspark_hudi.catalog import sql_type
 from pyspark_hudi.dialect.queries import run_query
 from pyspark_hudi.dialect.store import stored
 from pyspark_hudi.dialect.tables import Tables, Target
@@ -96,6 +98,7 @@ def aligned(
         SchemaMismatchError: their number, names or types do not fit.
     """
     schema, partitions = target.schema, target.config.partition_fields
+    query = query.drop(*META_FIELDS)
     given = {target.field(name).name: value for name, value in spec.items()}
     if given and set(given) != set(partitions):
         raise ConfigError(
@@ -126,19 +129,16 @@ def aligned(
         )
     held = query.toDF(*(f"_{number}" for number in range(len(named))))
     places = {name: number for number, name in enumerate(named)}
-    values = {name: (f"_{number}", held.schema[number].dataType) for name, number in places.items()}
-    if fixed:
-        constants = target.spark.range(1).selectExpr(*fixed.values()).schema
-        values.update((name, (text, constants[at].dataType)) for at, (name, text) in enumerate(fixed.items()))
     made = []
     for field in schema:
-        text = "NULL"
+        kind = sql_type(field.dataType)
         if field.name in fixed:  # Spark takes it for a text of its type
-            text = f"CAST({values[field.name][0]} AS {field.dataType.simpleString()})"
-        elif field.name in values:
-            text = stored(values[field.name][1], field.dataType, values[field.name][0], field.name)
+            text = f"CAST({fixed[field.name]} AS {kind})"
+        elif field.name in places:
+            number = places[field.name]
+            text = stored(held.schema[number].dataType, field.dataType, f"_{number}", field.name)
         else:
-            text = f"CAST(NULL AS {field.dataType.simpleString()})"
+            text = f"CAST(NULL AS {kind})"
         made.append(f"{text} AS {quoted(field.name)}")
     return held.selectExpr(*made)
 
@@ -157,7 +157,7 @@ def path_of_partition(target: Target, spec: Mapping[str, str | None]) -> str:
             f"value; they are {', '.join(fields) or 'none'}"
         )
     columns = [target.field(name) for name in fields]
-    exprs = [f"CAST({given[each.name]} AS {each.dataType.simpleString()}) AS {quoted(each.name)}" for each in columns]
+    exprs = [f"CAST({given[each.name]} AS {sql_type(each.dataType)}) AS {quoted(each.name)}" for each in columns]
     row = target.spark.range(1).selectExpr(*exprs)
     batch = row.toArrow().cast(arrow_schema(row.schema)).combine_chunks().to_batches()[0]
     return partition_path(target.config, batch)

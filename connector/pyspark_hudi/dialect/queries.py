@@ -50,7 +50,7 @@ def run_query(tables: Tables, query: Cursor) -> DataFrame:
         name = known.setdefault((path, each.as_of), f"hudi_{len(known)}")
         if name not in frames:
             given = {} if each.as_of is None else {"as.of.instant": each.as_of}
-            frames[name] = read_table(tables.spark, path, options={**tables.read_options(), **given})
+            frames[name] = read_table(tables.spark, path, options={**tables.options(), **given})
         pieces.append(_escaped(text[done : each.start - offset]))
         alias = "" if each.has_alias else f" AS {quoted(each.names[-1])}"
         pieces.append(f"{{{name}}}{alias}")

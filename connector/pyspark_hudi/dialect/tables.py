@@ -53,11 +53,9 @@ class Tables:
         found: Mapping[str, Any] = self.spark.conf.getAll
         return {key: str(value) for key, value in found.items() if key.startswith("hoodie.")}
 
-    def read_options(self) -> dict[str, str]:
+    def options(self) -> dict[str, str]:
+        """Those of reads and writes."""
         return {key: value for key, value in self.configured.items() if not key.startswith(_OF_SQL)}
-
-    def write_options(self) -> dict[str, str]:
-        return self.read_options()
 
     def nothing(self) -> DataFrame:
         """What statements without rows return."""
@@ -127,7 +125,7 @@ class Target:
 
     def write(self, frame: DataFrame, operation: str, **options: str) -> None:
         """Writes rows to the table, as `df.write` does."""
-        given = {**self.tables.write_options(), **options, "hoodie.datasource.write.operation": operation}
+        given = {**self.tables.options(), **options, "hoodie.datasource.write.operation": operation}
         with raised_here():
             frame.write.format(FORMAT).options(**given).mode("append").save(self.path)
 
