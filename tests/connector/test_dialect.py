@@ -36,6 +36,14 @@ def create(spark: SparkSession, path: str, kind: str = "cow", partitions: str = 
     )
 
 
+def test_a_few_statements(spark: SparkSession, path: str) -> None:
+    create(spark, path)
+    assert sql(spark, "INSERT INTO trips VALUES (1, 1, 10, 'oslo'), (2, 1, 20, 'lima')").columns == []
+    sql(spark, "UPDATE trips AS t SET t.fare = t.fare * 2 WHERE t.city = 'lima'")
+    assert rows(spark, "SELECT id, fare, city FROM trips ORDER BY id") == [(1, 10.0, "oslo"), (2, 40.0, "lima")]
+
+
+@pytest.mark.slow
 def test_the_statements_of_the_page(spark: SparkSession, path: str) -> None:
     """Those of docs/sql.md, with the rows that it shows."""
     (block,) = re.findall(r"^```sql\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
