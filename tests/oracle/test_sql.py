@@ -112,7 +112,7 @@ def shown(rows: list[dict[str, Any]]) -> list[str]:
     ("page", "kind"),
     [
         pytest.param("quick start", "cow"),
-        pytest.param("dml", "mor"),
+        pytest.param("dml", "mor", marks=pytest.mark.long),
         pytest.param("dml", "cow", marks=pytest.mark.long),
         pytest.param("ctas and procedures", "cow", marks=pytest.mark.long),
         pytest.param("ctas and procedures", "mor", marks=pytest.mark.long),
