@@ -51,8 +51,9 @@ UPDATE hudi_table SET name = concat(substring(dt, 1, 4), '-', lpad(id, 3, '0')),
 DELETE FROM hudi_table WHERE id IN (SELECT 4);
 SELECT * FROM hudi_table;
 MERGE INTO hudi_table AS t USING (
-SELECT 1 AS id, 'm1' AS name, 11.5D AS price, 2000 AS ts, '2021-12-09' AS dt, '10' AS hh
-UNION ALL SELECT 9, 'm9', 9, 2000, '2021-12-11', '10') AS s ON t.id = s.id AND t.dt = s.dt AND t.hh = s.hh
+SELECT 1 AS id, 'm1' AS name, CAST(11.5 AS DECIMAL(10,2)) AS price, 2000L AS ts,
+'2021-12-09' AS dt, '10' AS hh
+UNION ALL SELECT 9, 'm9', 9, 2000L, '2021-12-11', '10') AS s ON t.id = s.id AND t.dt = s.dt AND t.hh = s.hh
 WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED AND s.name <> 'x' THEN INSERT *;
 SELECT * FROM hudi_table;
 INSERT OVERWRITE hudi_table PARTITION (dt = '2021-12-09', hh = '11') SELECT 7, 'o7', 7, 7;
