@@ -24,6 +24,7 @@ from hudi_py.errors import (
     TableNotFoundError,
     UnsupportedTableError,
 )
+from hudi_py.health import Diagnosis, Finding, doctor, forget_repair, repair, repair_plan, undo_repair
 from hudi_py.read import Scan, Split, read_split
 from hudi_py.table import Table, create_table, open_table, write
 from hudi_py.write.result import WriteResult
@@ -32,7 +33,9 @@ __all__ = [
     "ConfigError",
     "ConflictError",
     "CorruptFileError",
+    "Diagnosis",
     "DuplicateKeyError",
+    "Finding",
     "HistoryCleanedError",
     "HudiError",
     "LockError",
@@ -46,7 +49,12 @@ __all__ = [
     "UnsupportedTableError",
     "WriteResult",
     "create_table",
+    "doctor",
+    "forget_repair",
     "open_table",
     "read_split",
+    "repair",
+    "repair_plan",
+    "undo_repair",
     "write",
 ]

@@ -32,6 +32,7 @@ LAYERS: Final = (
     Layer(("services",), "compaction, cleaning, archiving, restore and the like"),
     Layer(("metadata_write",), "writing the metadata table, within every action"),
     Layer(("wiring",), "metadata writer and services, put together from options"),
+    Layer(("health",), "what can be wrong with a table, and mending it"),
     Layer(("table", "inspect", "interop", "catalog", "testing"), "the public names"),
     Layer(("cli",), "the command line"),
 )

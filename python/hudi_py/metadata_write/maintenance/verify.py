@@ -31,9 +31,12 @@ from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.table.buffer import GroupBuffer, GroupKey
 from hudi_py.metadata_write.table.create import lost_files
 from hudi_py.metadata_write.table.source import TableSource
+from hudi_py.model.properties import TableConfig
 from hudi_py.model.words import counted
+from hudi_py.progress import Progress
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.planned.report import shown
+from hudi_py.storage import Storage
 from hudi_py.timeline.table_schema import resolve_table_schema
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.session import TableSession
@@ -145,13 +148,31 @@ def verify(
         chosen = check_names(names, config.metadata_partitions, BY_NAME, "verify", context.storage.uri)
         if metadata is None:
             return VerifyReport(reason="the table has no metadata table", lost_files=lost)
-        source = source_of(table.session, timeline, settings, read_damaged=bool(lost))
-        checks = []
-        for name in (name for name in BY_NAME if name in chosen):
-            context.progress.phase(f"verifying {name}")
-            checks.append(_compared(source, BY_NAME[name], metadata))
+        checks = compare(context.storage, config, timeline, metadata, settings, chosen, context.progress)
         others = tuple(name for name in config.metadata_partitions if name not in BY_NAME) if names is None else ()
-        return VerifyReport(tuple(checks), others, lost_files=lost)
+        return VerifyReport(checks, others, lost_files=lost)
+
+
+def compare(
+    storage: Storage,
+    config: TableConfig,
+    timeline: Timeline,
+    metadata: MetadataTable,
+    settings: MetadataWriteSettings,
+    names: Collection[str],
+    progress: Progress,
+) -> tuple[PartitionCheck, ...]:
+    """Compares partitions of the metadata table with the files of a state of the table. Lost files count as absent.
+
+    Raises:
+        CorruptFileError: the metadata table cannot be read at all.
+    """
+    source = _source(storage, config, timeline, settings, read_damaged=True)
+    checks = []
+    for name in (name for name in BY_NAME if name in names):
+        progress.phase(f"verifying {name}")
+        checks.append(_compared(source, BY_NAME[name], metadata))
+    return tuple(checks)
 
 
 def _compared(source: TableSource, partition: MetadataPartition, metadata: MetadataTable) -> PartitionCheck:
@@ -164,14 +185,18 @@ def _compared(source: TableSource, partition: MetadataPartition, metadata: Metad
         return PartitionCheck(partition.name, error=first_line(error))
 
 
-def source_of(
-    session: TableSession, timeline: Timeline, settings: MetadataWriteSettings, *, read_damaged: bool = False
+def source_of(session: TableSession, timeline: Timeline, settings: MetadataWriteSettings) -> TableSource:
+    """The table as the storage lists it, without its metadata table."""
+    return _source(session.storage, session.config, timeline, settings, read_damaged=False)
+
+
+def _source(
+    storage: Storage, config: TableConfig, timeline: Timeline, settings: MetadataWriteSettings, *, read_damaged: bool
 ) -> TableSource:
-    """The table as the storage lists it, without its metadata table. `read_damaged`: see `load_view`."""
-    schema = resolve_table_schema(session.storage, session.config, timeline)
+    schema = resolve_table_schema(storage, config, timeline)
     text = json.dumps(schema.avro) if schema is not None else ""
-    view = load_view(session.storage, session.config, timeline, read_damaged=read_damaged)
-    return TableSource(session.storage, session.config, timeline, view, text, settings)
+    view = load_view(storage, config, timeline, read_damaged=read_damaged)
+    return TableSource(storage, config, timeline, view, text, settings)
 
 
 def check_names(

@@ -1,0 +1,471 @@
+"""What the doctor can find: one code for each kind of trouble, with its consequence and remedy.
+
+`python -m hudi_py.health.docs > docs/doctor.md` writes the page from this list.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+
+class Severity(IntEnum):
+    """How much harm a finding does; the greatest comes first in a diagnosis."""
+
+    NOTICE = 0
+    """Costs time or space, or is worth knowing. A healthy table may have notices."""
+    WARNING = 1
+    """Does no harm yet, or only to some readers."""
+    ERROR = 2
+    """Writes or services fail, or other engines read something else."""
+    CRITICAL = 3
+    """Rows are lost, wrong, or cannot be read."""
+
+    @property
+    def word(self) -> str:
+        return self.name.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """One kind of finding."""
+
+    name: str
+    severity: Severity
+    title: str
+    consequence: str
+    remedy: str
+    """The call that mends it, or what to do where no call can."""
+    repaired: bool = False
+    """Whether `Table.repair` mends it."""
+
+
+_REPAIR: Final = "table.repair(table.repair_plan())"
+_REPAIR_PATH: Final = "hudi_py.repair(path, hudi_py.repair_plan(path))"
+_C, _E, _W, _N = Severity.CRITICAL, Severity.ERROR, Severity.WARNING, Severity.NOTICE
+
+_ALL: Final = (
+    # -- properties
+    Code(
+        "properties.missing",
+        _C,
+        "`hoodie.properties` is missing and there is no backup",
+        "The table cannot be opened by any engine.",
+        "restore it from a copy; or " + _REPAIR_PATH + " with the columns of key, partition and ordering as options: "
+        "metadata table, timeline and folders prove the rest",
+        True,
+    ),
+    Code(
+        "properties.from_backup",
+        _E,
+        "`hoodie.properties` is missing or unreadable, its backup is whole",
+        "Readers fall back to the backup. Any writer may replace it.",
+        _REPAIR_PATH,
+        True,
+    ),
+    Code(
+        "properties.damaged",
+        _C,
+        "`hoodie.properties` cannot be read or its checksum is wrong, and there is no whole backup",
+        "The table cannot be opened.",
+        _REPAIR_PATH + " restores the checksum where the table's name can be proved; else restore the file from a copy",
+        True,
+    ),
+    Code(
+        "properties.leftover",
+        _W,
+        "an interrupted update of the properties left a file",
+        "Nothing, until the properties are lost: then readers take the old ones.",
+        _REPAIR,
+        True,
+    ),
+    Code(
+        "properties.key",
+        _C,
+        "a key of `hoodie.properties` has a wrong character",
+        "The key counts as absent, so Apache Hudi may merge rows in another way. hudi-py refuses the table.",
+        _REPAIR_PATH,
+        True,
+    ),
+    Code(
+        "properties.value",
+        _C,
+        "a property has a value that no release knows",
+        "hudi-py refuses the table; Apache Hudi takes another value or fails.",
+        "correct the value in .hoodie/hoodie.properties",
+    ),
+    Code(
+        "properties.version",
+        _E,
+        "this release does not read the table version or its timeline layout",
+        "The table cannot be opened by hudi-py.",
+        "upgrade or downgrade the table with a release of Apache Hudi that reads it, or correct hoodie.table.version",
+    ),
+    Code(
+        "properties.foreign",
+        _E,
+        "the properties contradict the files of the table",
+        "Engines read or write the table as what it is not.",
+        "correct .hoodie/hoodie.properties, or restore it from a copy",
+    ),
+    # -- timeline
+    Code(
+        "timeline.unreadable",
+        _C,
+        "the timeline cannot be read",
+        "The table cannot be read.",
+        "correct hoodie.timeline.path and hoodie.timeline.layout.version, or restore the timeline's folder from a copy",
+    ),
+    Code(
+        "timeline.corrupt_commit",
+        _C,
+        "the file of a completed instant cannot be read",
+        "Schema, replaced file groups and statistics of the commit are unknown. Reads and services may fail.",
+        "restore the file from a copy",
+    ),
+    Code(
+        "timeline.empty_commit",
+        _W,
+        "the file of a completed commit is empty",
+        "Incremental queries over the commit fail; its files are not checked.",
+        "restore the file from a copy",
+    ),
+    Code(
+        "timeline.twice_completed",
+        _E,
+        "an instant has several completed files",
+        "Engines may disagree on when the instant completed, and so on which logs count.",
+        "remove the completed files that no copy of the table has",
+    ),
+    Code(
+        "timeline.plan_unreadable",
+        _E,
+        "the plan of a pending instant cannot be read",
+        "Reads and writes that need the plan fail.",
+        "restore the requested file from a copy",
+    ),
+    Code(
+        "timeline.no_request",
+        _W,
+        "an instant has begun without a requested file",
+        "Apache Hudi cannot roll it back or archive it.",
+        "restore the requested file from a copy; if the instant is dead, table.rollback(instant)",
+    ),
+    Code(
+        "timeline.archive_unreadable",
+        _E,
+        "the archived timeline cannot be read",
+        "Incremental queries over archived commits, and services that look back, fail.",
+        "restore the folder of the archive from a copy",
+    ),
+    Code(
+        "timeline.dead_write",
+        _W,
+        "a write is pending whose process has ended or shows no sign of life",
+        "Its files take space. The next write rolls it back first, unless hoodie.clean.failed.writes.policy=NEVER.",
+        _REPAIR,
+        True,
+    ),
+    Code(
+        "timeline.dead_recovery",
+        _W,
+        "a rollback or restore was begun and not finished",
+        "The table may hold files that are half undone. The next write finishes it first.",
+        _REPAIR,
+        True,
+    ),
+    Code(
+        "timeline.dead_service",
+        _W,
+        "a table service was begun, and its process has ended or shows no sign of life",
+        "What it planned is not done; cleaning and archiving stop before it.",
+        _REPAIR
+        + " undoes the attempt; then run the plan (table.compact(), table.clean()) or table.unschedule(instant)",
+        True,
+    ),
+    Code(
+        "timeline.running",
+        _N,
+        "an action is under way",
+        "One writer at a time has to wait for it.",
+        "wait until it is done",
+    ),
+    Code(
+        "timeline.planned",
+        _N,
+        "a table service is planned and not begun",
+        "Cleaning and archiving stop before it.",
+        "run it: table.compact(), table.log_compact(), table.clean(); or table.unschedule(instant)",
+    ),
+    Code(
+        "timeline.ahead",
+        _E,
+        "the timeline is ahead of this machine's clock",
+        "Writes are refused until the clock has caught up. New instants of other machines may come out of order.",
+        "correct the clock, or the time zone (hoodie.table.timeline.timezone), or wait",
+    ),
+    Code(
+        "timeline.order",
+        _E,
+        "an instant was completed before it was requested",
+        "Logs may belong to the wrong file slice; incremental queries skip or repeat the commit.",
+        "find the machine with the wrong clock; restore the table to a savepoint before the instant",
+    ),
+    Code(
+        "timeline.zone",
+        _W,
+        "the instants were not written in this machine's time zone",
+        "New instants may sort before old ones. Times in queries mean another moment.",
+        "run all writers in one time zone, or in UTC with hoodie.table.timeline.timezone=UTC",
+    ),
+    Code(
+        "timeline.long",
+        _W,
+        "the active timeline has far more commits than archiving keeps",
+        "Each read and write lists and reads all of them.",
+        "table.archive(); look for old savepoints, pending plans and hoodie.archive.automatic=false",
+    ),
+    # -- files
+    Code(
+        "files.missing",
+        _C,
+        "a file that a completed commit wrote is missing",
+        "Its rows cannot be read. Apache Hudi returns older rows, or none, without an error.",
+        "restore the file from a copy or roll back the commit; "
+        "table.repair(table.repair_plan(lose_rows=True)) gives the rows up",
+        True,
+    ),
+    Code(
+        "files.short",
+        _C,
+        "a file that a completed commit wrote is too short",
+        "Its rows cannot be read.",
+        "restore the file from a copy or roll back the commit; "
+        "table.repair(table.repair_plan(lose_rows=True)) keeps what can be read",
+        True,
+    ),
+    Code(
+        "files.replaced",
+        _C,
+        "a base file is longer than its commit recorded: it was replaced",
+        "Its rows may be others than those committed.",
+        "restore the file from a copy or roll back the commit; "
+        "table.repair(table.repair_plan(lose_rows=True)) keeps what can be read",
+        True,
+    ),
+    Code(
+        "files.corrupt",
+        _C,
+        "a committed file cannot be read",
+        "Queries that need it fail.",
+        "restore the file from a copy or roll back the commit; "
+        "table.repair(table.repair_plan(lose_rows=True)) keeps what can be read",
+        True,
+    ),
+    Code(
+        "files.intruder",
+        _C,
+        "a base file counts as committed, although no commit wrote it",
+        "Its rows are read with those of the table.",
+        _REPAIR,
+        True,
+    ),
+    Code(
+        "files.stranger",
+        _W,
+        "a data file belongs to an instant that is not on the timeline",
+        "It takes space. Readers skip it, until an archived or later instant makes it count.",
+        _REPAIR,
+        True,
+    ),
+    Code(
+        "files.no_metafile",
+        _E,
+        "a partition's folder has no `.hoodie_partition_metadata`",
+        "Engines that list folders do not see the partition.",
+        _REPAIR,
+        True,
+    ),
+    Code(
+        "files.unknown",
+        _N,
+        "files in partitions have names that are not Apache Hudi's",
+        "None: all engines skip them.",
+        "move them away if they are not wanted",
+    ),
+    Code(
+        "files.small",
+        _N,
+        "many base files are small",
+        "Reads open many files; listings and the metadata table grow.",
+        "larger writes, or clustering with Apache Hudi; hoodie.parquet.small.file.limit packs inserts into them",
+    ),
+    Code(
+        "files.logs_waiting",
+        _N,
+        "logs wait for a compaction",
+        "Each read merges them.",
+        "table.compact()",
+    ),
+    Code(
+        "files.long_slice",
+        _N,
+        "a file slice has very many or large logs",
+        "Reads of the slice are slow and take much memory.",
+        "table.compact(), or table.log_compact()",
+    ),
+    # -- rows
+    Code(
+        "keys.duplicate",
+        _E,
+        "rows of one partition share a record key",
+        "Queries return the key several times; an update changes only some of its rows.",
+        _REPAIR + " keeps the row that wins by the table's merge order",
+        True,
+    ),
+    Code(
+        "keys.across",
+        _E,
+        "a record key is in several partitions, although the index is global",
+        "An update finds only one of the rows.",
+        _REPAIR + " keeps the row that wins by the table's merge order",
+        True,
+    ),
+    Code(
+        "index.record",
+        _E,
+        "the record index contradicts the rows",
+        "Upserts insert known keys again or update the wrong file; look-ups by key miss rows.",
+        _REPAIR,
+        True,
+    ),
+    # -- metadata table
+    Code(
+        "metadata.unusable",
+        _E,
+        "the metadata table is missing, damaged, or lacks commits",
+        "hudi-py lists folders instead, which is slow; Apache Hudi fails or misses files.",
+        _REPAIR,
+        True,
+    ),
+    Code(
+        "metadata.files",
+        _E,
+        "the metadata table lists other files than the storage has",
+        "Engines that use it miss files or fail on those that are gone.",
+        _REPAIR,
+        True,
+    ),
+    Code(
+        "metadata.index",
+        _W,
+        "a partition of the metadata table contradicts the files",
+        "Queries may skip files that hold matching rows.",
+        _REPAIR,
+        True,
+    ),
+    Code(
+        "metadata.unfinished",
+        _N,
+        "an index was begun and is not complete",
+        "Readers do not use it. The next write completes what hudi-py began.",
+        "table.metadata.rebuild(name), or run the indexer of Apache Hudi again",
+    ),
+    Code(
+        "metadata.leftover",
+        _N,
+        "the metadata table has folders that the properties do not name",
+        "They take space.",
+        _REPAIR,
+        True,
+    ),
+    # -- locks and leftovers
+    Code(
+        "lock.dead",
+        _W,
+        "the table lock is held by a process that has ended, or has expired",
+        "Writers that cannot see the process, such as Apache Hudi, wait for it in vain.",
+        _REPAIR,
+        True,
+    ),
+    Code(
+        "lock.old",
+        _W,
+        "another engine has held the table lock for more than an hour",
+        "Writers and services fail after waiting for it.",
+        "make sure that its process has ended, then table.break_lock(owner)",
+    ),
+    Code("lock.held", _N, "the table lock is held", "Writers wait for it.", "wait; Table.locks() shows the holder"),
+    Code(
+        "leftovers.markers",
+        _N,
+        "markers of instants that are not pending",
+        "They take space.",
+        _REPAIR,
+        True,
+    ),
+    Code(
+        "leftovers.staging",
+        _N,
+        "files of finished writes in `.hoodie/.hudi_py`",
+        "They take space. The next write removes them.",
+        _REPAIR,
+        True,
+    ),
+    Code(
+        "leftovers.heartbeats",
+        _N,
+        "heartbeats of instants that are not pending",
+        "Apache Hudi may take the writer for one that is alive.",
+        _REPAIR,
+        True,
+    ),
+    Code(
+        "leftovers.locks",
+        _N,
+        "files of locks that were broken",
+        "None.",
+        _REPAIR,
+        True,
+    ),
+    Code(
+        "repair.unfinished",
+        _W,
+        "a repair was begun and not finished",
+        "The table is between two states; what was removed is kept.",
+        "table.undo_repair(id)",
+    ),
+    Code(
+        "repair.kept",
+        _N,
+        "what an earlier repair removed is kept",
+        "It takes space.",
+        "table.undo_repair(id), or table.forget_repair(id)",
+    ),
+    # -- release and environment
+    Code(
+        "release.read_only",
+        _N,
+        "this release cannot write to the table",
+        "Writes and services are refused.",
+        "write to it with Apache Hudi",
+    ),
+    Code(
+        "environment.spark",
+        _N,
+        "Spark's Python would load another hudi-py, or none",
+        '`format("hudi-py")` is not found, or behaves like another release.',
+        "set PYSPARK_PYTHON to this Python, or install hudi-py where it points",
+    ),
+    Code(
+        "environment.java",
+        _N,
+        "PySpark is installed without a Java that it can use",
+        "Classic Spark does not start.",
+        "install Java 17 or later and set JAVA_HOME",
+    ),
+)
+
+CODES: Final = {code.name: code for code in _ALL}
+"""Every code by its name, in the order of the page."""

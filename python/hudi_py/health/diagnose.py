@@ -1,0 +1,125 @@
+"""Examines a table: runs the checks in order, and sorts what they find by harm."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from hudi_py.config import Options, Scope
+from hudi_py.health import files, leftovers, metadata, properties, rows, timeline
+from hudi_py.health.codes import CODES
+from hudi_py.health.environment import check_environment, environment
+from hudi_py.health.facts import Facts, Limits
+from hudi_py.health.findings import Diagnosis, Finding
+from hudi_py.progress import Progress
+from hudi_py.storage import Storage
+from hudi_py.write.table.support import read_only_reason
+
+_ORDER = {name: number for number, name in enumerate(CODES)}
+_NEED_SLICES: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
+    files.check_files,
+    files.check_contents,
+    files.check_sizes,
+    rows.check_rows,
+    metadata.check_metadata,
+)
+
+
+def diagnose(
+    storage: Storage,
+    options: Mapping[str, Any] | None = None,
+    *,
+    full: bool = False,
+    with_environment: bool = True,
+    limits: Limits | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    progress: Progress | None = None,
+) -> Diagnosis:
+    """Examines a table, even one that cannot be opened. Changes nothing and takes no lock.
+
+    Lists the storage once. Writes that go on meanwhile may show as findings: examine again.
+
+    Args:
+        options: options of writes, which name the lock and what archiving, compaction and small files are held
+            against.
+        full: read every row and every record of the metadata table; otherwise a sample, see `Limits`.
+        with_environment: whether to look at Python, Spark and Java too.
+
+    Raises:
+        TableNotFoundError: there is no table.
+        ConfigError: an option is unknown or not valid.
+    """
+    resolved = Options.resolve(options, Scope.WRITE)
+    facts = Facts(
+        storage,
+        resolved,
+        dict(options or {}),
+        storage_options,
+        full,
+        limits or Limits(),
+        progress or Progress.silent(),
+        time.time_ns() // 1_000_000,
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # damage becomes findings
+        found = list(_of_table(facts))
+    libraries = environment() if with_environment else {}
+    found += check_environment(libraries) if with_environment else ()
+    unique = {(finding.code, finding.subject, finding.what): finding for finding in found}
+    ordered = sorted(
+        unique.values(), key=lambda each: (-each.severity, _ORDER[each.code], each.instant or "", each.what)
+    )
+    return Diagnosis(
+        storage.uri,
+        _without_repeated(ordered),
+        tuple(facts.checked),
+        tuple(facts.skipped),
+        libraries,
+        full,
+    )
+
+
+def _of_table(facts: Facts) -> Iterator[Finding]:
+    facts.progress.phase("reading properties and timeline")
+    yield from properties.check_properties(facts)
+    yield from leftovers.check_locks(facts)
+    if facts.config is not None:
+        yield from timeline.check_readable(facts)
+    yield from leftovers.check_leftovers(facts)
+    if facts.config is None or facts.timeline is None:
+        facts.skipped.append("files, rows and metadata table: properties or timeline cannot be read")
+        return
+    reason = read_only_reason(facts.config)
+    if reason is not None:
+        yield Finding("release.read_only", reason)
+    yield from properties.check_contradictions(facts)
+    for check in (timeline.check_contents, timeline.check_pending, timeline.check_clock, timeline.check_length):
+        yield from check(facts)
+    facts.progress.phase("listing files")
+    why = files.check_slices(facts)
+    if why:
+        facts.skipped.append(f"files, rows and metadata table: {why}")
+        return
+    for each in _NEED_SLICES:
+        yield from each(facts)
+
+
+def _without_repeated(found: list[Finding]) -> tuple[Finding, ...]:
+    """Findings without those that others explain: a file that cannot be read is named once."""
+    lost = {
+        path
+        for finding in found
+        if finding.code in ("files.missing", "files.short", "files.replaced")
+        for path in finding.paths
+    }
+    seen: set[str] = set()
+    kept = []
+    for finding in found:
+        if finding.code == "files.corrupt":
+            if lost.intersection(finding.paths) or seen.intersection(finding.paths):
+                continue
+            seen.update(finding.paths)
+        kept.append(finding)
+    return tuple(kept)

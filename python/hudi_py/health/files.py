@@ -1,0 +1,242 @@
+"""Examines data files against commit metadata: what is missing, damaged, strange, small or waits for a compaction."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from hudi_py.config import compaction as compaction_config
+from hudi_py.config import write as write_config
+from hudi_py.errors import CorruptFileError, HudiError, UnsupportedTableError, first_line
+from hudi_py.formats.log.blocks import BlockType
+from hudi_py.formats.log.reader import read_blocks
+from hudi_py.formats.parquet import read_footer
+from hudi_py.health.facts import Facts, is_data, is_metafile
+from hudi_py.health.findings import Finding
+from hudi_py.model.files import FileSlice
+from hudi_py.model.names import BaseFileName, PartitionPath, parse_base_file_name, parse_log_file_name
+from hudi_py.model.words import counted, show_bytes
+from hudi_py.storage.threads import in_threads
+from hudi_py.timeline.timeline import load_timeline
+from hudi_py.view.bootstrap import METADATA_INSTANT
+from hudi_py.view.recorded import describe_loss
+
+_FEW_FILES: Final = 20
+"""Partitions with fewer small files are not worth a word."""
+_MOST_LOGS: Final = 50
+_MOST_LOG_BYTES: Final = 1 << 30
+_NAMED: Final = 20
+"""Paths named in one finding of strange files."""
+
+
+def check_files(facts: Facts) -> Iterator[Finding]:
+    """Findings about committed files that are lost, and files that no commit wrote."""
+    yield from _lost(facts)
+    yield from _strange(facts)
+    yield from _unmarked(facts)
+
+
+def _lost(facts: Facts) -> Iterator[Finding]:
+    view = facts.view
+    for partition in view.partitions():
+        for file, size in view.lost_files(partition):
+            code = "files.missing" if size is None else ("files.short" if size < file.size else "files.replaced")
+            yield Finding(
+                code,
+                describe_loss(file, size),
+                instant=file.commit,
+                partition=partition,
+                paths=(file.path,),
+                details={"file_id": str(file.name.file_id), "expected": file.size, "found": size},
+            )
+
+
+def _strange(facts: Facts) -> Iterator[Finding]:
+    """Data files whose instant is unknown, and base files that count although their commit did not write them."""
+    timeline, config = facts.active, facts.table
+    known: set[str] = {instant.time for instant in timeline.instants}
+    archived, _ = facts.archive
+    first = min(archived, default=None)
+    strangers: dict[tuple[str, str], list[str]] = defaultdict(list)
+    intruders: dict[tuple[str, str], list[str]] = defaultdict(list)
+    others: dict[str, list[str]] = defaultdict(list)
+    for folder in facts.data_folders:
+        for info in facts.folders[folder]:
+            base, log = parse_base_file_name(info.name), parse_log_file_name(info.name)
+            name = base or log
+            if name is None:
+                if not is_metafile(info):
+                    others[folder].append(info.path)
+                continue
+            instant = name.instant
+            if instant in known or instant == METADATA_INSTANT:
+                written = facts.written.get(instant)
+                if base is not None and written and info.path not in written and config.version >= 6:
+                    intruders[folder, instant].append(info.path)
+                continue
+            older = timeline.start is not None and instant < timeline.start
+            if older and (first is None or instant < first or instant in archived):
+                continue  # committed, or from before what the archive has
+            counts = older and (base is not None or config.version >= 8)
+            (intruders if counts else strangers)[folder, instant].append(info.path)
+    if strangers or intruders:
+        # the storage was listed after the timeline: a write may have begun in between
+        begun = {instant.time for instant in load_timeline(facts.raw, config).instants} - known
+        strangers = {place: paths for place, paths in strangers.items() if place[1] not in begun}
+    for code, found, why in (
+        ("files.intruder", intruders, "count as committed, but their commit did not write them"),
+        ("files.stranger", strangers, "belong to no instant of the timeline"),
+    ):
+        for (folder, instant), paths in sorted(found.items()):
+            yield Finding(
+                code,
+                f"{counted(len(paths), 'file')} of {instant} in partition {folder!r} {why}: {_named(paths)}",
+                instant=instant,
+                partition=folder,
+                paths=tuple(paths),
+            )
+    for folder, paths in sorted(others.items()):
+        yield Finding(
+            "files.unknown",
+            f"{counted(len(paths), 'file')} in partition {folder!r} with other names: {_named(paths)}",
+            partition=folder,
+            paths=tuple(paths),
+        )
+
+
+def _unmarked(facts: Facts) -> Iterator[Finding]:
+    """Folders with data files and without a partition metafile."""
+    for folder in facts.data_folders:
+        files = facts.folders[folder]
+        if any(is_metafile(info) for info in files) or (folder == "" and not facts.table.partition_fields):
+            continue
+        data = [info.path for info in files if is_data(info)]
+        yield Finding(
+            "files.no_metafile",
+            f"the folder {folder!r} has {counted(len(data), 'data file')} and no partition metafile",
+            partition=folder,
+        )
+
+
+def check_contents(facts: Facts) -> Iterator[Finding]:
+    """Findings about files that cannot be read: footers and log blocks of a sample, all of them in a full one."""
+    if facts.table.base_file_format != "PARQUET":
+        facts.skipped.append(f"contents of files: base files are {facts.table.base_file_format}")
+        return
+    view = facts.view
+    files: list[tuple[PartitionPath, FileSlice, str, int]] = []
+    for partition in view.partitions():
+        lost = {file.path for file, _ in view.lost_files(partition)}
+        for slice_ in view.latest_slices(partition):
+            base = (slice_.base_file,) if slice_.base_file is not None else ()
+            for file in (*base, *slice_.log_files):
+                if file.path not in lost:
+                    files.append((partition, slice_, file.path, file.size))
+    step = 1 if facts.full else max(-(-len(files) // facts.limits.files), 1)
+    chosen = files[::step]
+    facts.progress.phase("reading footers and blocks", files=len(chosen))
+
+    def problem(each: tuple[PartitionPath, FileSlice, str, int]) -> str:
+        return _problem(facts, each[2], each[3])
+
+    for (partition, slice_, path, _), why in zip(chosen, in_threads(problem, chosen), strict=True):
+        if why:
+            yield Finding(
+                "files.corrupt",
+                f"{path} cannot be read: {why}",
+                partition=partition,
+                paths=(path,),
+                details={"file_id": str(slice_.file_id)},
+            )
+    facts.checked.append(f"contents: {len(chosen):,} of {counted(len(files), 'file')}")
+
+
+def _problem(facts: Facts, path: str, size: int) -> str:
+    """Why a file cannot be read; empty if it can, or is gone."""
+    storage = facts.storage
+    try:
+        if isinstance(parse_base_file_name(path.rpartition("/")[2]), BaseFileName):
+            read_footer(storage, path)
+            return ""
+        blocks = list(read_blocks(storage, path, size))
+        corrupt = [block for block in blocks if block.type is BlockType.CORRUPT]
+        # version 6 appends: a torn block stays within the log, where later blocks follow it
+        if corrupt and facts.table.version >= 8:
+            return f"{corrupt[0].content_length} bytes from {corrupt[0].content_offset} on form no block"
+    except UnsupportedTableError:
+        return ""
+    except CorruptFileError as error:
+        return first_line(error)
+    except FileNotFoundError:
+        return ""
+    finally:
+        facts.progress.wrote(size)
+    return ""
+
+
+def check_sizes(facts: Facts) -> Iterator[Finding]:
+    """Notices about small files, logs waiting and long slices."""
+    limit = facts.options.get(write_config.SMALL_FILE_LIMIT)
+    most = facts.options.get(compaction_config.MAX_DELTA_COMMITS)
+    waiting: dict[PartitionPath, list[FileSlice]] = {}
+    tiny: dict[PartitionPath, list[FileSlice]] = {}
+    for partition in facts.view.partitions():
+        slices = facts.view.latest_slices(partition)
+        small = [slice_ for slice_ in slices if slice_.base_file is not None and slice_.base_file.size < limit]
+        if len(small) >= _FEW_FILES:
+            tiny[partition] = small
+        with_logs = [slice_ for slice_ in slices if len(slice_.log_files) >= most]
+        if with_logs:
+            waiting[partition] = with_logs
+        for slice_ in slices:
+            size = sum(log.size for log in slice_.log_files)
+            if len(slice_.log_files) > _MOST_LOGS or size > _MOST_LOG_BYTES:
+                yield Finding(
+                    "files.long_slice",
+                    f"the file group {slice_.file_id} of partition {partition!r} has "
+                    f"{counted(len(slice_.log_files), 'log file')} of {show_bytes(size)} over its base file",
+                    partition=partition,
+                    paths=tuple(log.path for log in slice_.log_files[:_NAMED]),
+                    details={"file_id": str(slice_.file_id), "logs": len(slice_.log_files), "bytes": size},
+                )
+    if tiny:
+        yield _small(tiny, limit)
+    if waiting:
+        yield _waiting(waiting, most)
+
+
+def _small(tiny: Mapping[PartitionPath, list[FileSlice]], limit: int) -> Finding:
+    sizes = [slice_.base_file.size for each in tiny.values() for slice_ in each if slice_.base_file is not None]
+    worst = max(tiny, key=lambda partition: len(tiny[partition]))
+    return Finding(
+        "files.small",
+        f"{counted(len(sizes), 'base file')} in {counted(len(tiny), 'partition')} are below {show_bytes(limit)}, "
+        f"{show_bytes(sum(sizes) // len(sizes))} on average; most are in partition {worst!r}, {len(tiny[worst]):,}",
+        details={"files": len(sizes), "partitions": len(tiny), "bytes": sum(sizes)},
+    )
+
+
+def _waiting(waiting: Mapping[PartitionPath, list[FileSlice]], most: int) -> Finding:
+    slices = [slice_ for each in waiting.values() for slice_ in each]
+    logs = [log for slice_ in slices for log in slice_.log_files]
+    return Finding(
+        "files.logs_waiting",
+        f"{counted(len(slices), 'file slice')} in {counted(len(waiting), 'partition')} have {most} or more log files, "
+        f"{show_bytes(sum(log.size for log in logs))} in all",
+        details={"slices": len(slices), "logs": len(logs), "bytes": sum(log.size for log in logs)},
+    )
+
+
+def check_slices(facts: Facts) -> str:
+    """Why the table's file slices cannot be determined; empty if they can."""
+    try:
+        facts.view.partitions()
+    except (HudiError, FileNotFoundError) as error:
+        return first_line(error)
+    return ""
+
+
+def _named(paths: list[str]) -> str:
+    more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
+    return ", ".join(paths[:_NAMED]) + more

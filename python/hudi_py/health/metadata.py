@@ -1,0 +1,107 @@
+"""Examines the metadata table against the storage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hudi_py.errors import HudiError, first_line
+from hudi_py.health.facts import Facts, is_data
+from hudi_py.health.findings import Finding
+from hudi_py.metadata.files import read_files
+from hudi_py.metadata.keys import ALL_PARTITIONS, partition_key, partition_of_key
+from hudi_py.metadata.table import FILES, FOLDER, MetadataTable, open_metadata
+from hudi_py.metadata_write.maintenance.verify import compare
+from hudi_py.metadata_write.partitions.registry import BY_NAME
+from hudi_py.metadata_write.settings import MetadataWriteSettings
+from hudi_py.model.names import join_path, parse_base_file_name, parse_log_file_name
+from hudi_py.model.words import counted
+
+_NAMED = 10
+
+
+def check_metadata(facts: Facts) -> Iterator[Finding]:
+    """Findings about the metadata table: by a comparison of listings, in a full examination by that of all records."""
+    config = facts.table
+    yield from _leftover(facts)
+    unfinished = sorted({*config.metadata_partitions_inflight, *config.metadata_partitions_to_make})
+    if unfinished:
+        yield Finding(
+            "metadata.unfinished",
+            f"{', '.join(unfinished)} of the metadata table were begun and are not complete",
+            details={"partitions": unfinished},
+        )
+    try:
+        metadata = open_metadata(facts.storage, config, facts.active)
+        if metadata is None:
+            return
+        metadata.check()
+        listed = read_files(metadata)
+    except (HudiError, FileNotFoundError) as error:
+        yield Finding("metadata.unusable", f"the metadata table cannot be used: {first_line(error)}", paths=(FOLDER,))
+        return
+    facts.checked.append("metadata table: files")
+    different = list(_listings(facts, listed))
+    yield from different
+    if facts.full:
+        yield from _records(facts, metadata, skip_files=bool(different))
+
+
+def _leftover(facts: Facts) -> Iterator[Finding]:
+    config = facts.table
+    named = {*config.metadata_partitions, *config.metadata_partitions_inflight, *config.metadata_partitions_to_make}
+    folders = [info.name for info in facts.storage.list(FOLDER) if info.is_dir and info.name != ".hoodie"]
+    with_files = [name for name in folders if name not in named and facts.storage.list(f"{FOLDER}/{name}")]
+    if with_files:
+        yield Finding(
+            "metadata.leftover",
+            f"the properties do not name {', '.join(with_files)}, which {FOLDER} has",
+            paths=tuple(f"{FOLDER}/{name}" for name in with_files) if named else (FOLDER,),
+        )
+
+
+def _listings(facts: Facts, listed: dict[str, dict[str, int]]) -> Iterator[Finding]:
+    """Compares the files of completed commits that the metadata table lists with those of the storage."""
+    timeline = facts.active
+    pending: set[str] = {instant.time for instant in timeline.pending}
+    here = set(facts.view.partitions())
+    there = {partition_of_key(key) for key in listed.get(ALL_PARTITIONS, {})}
+    for partition in sorted(here | there):
+        recorded = listed.get(partition_key(partition), {})
+        files = {info.name: info.size for info in facts.folders.get(partition, ()) if is_data(info)}
+        gone = [name for name in recorded if name not in files and _counts(facts, join_path(partition, name), pending)]
+        new = [name for name in files if name not in recorded and _counts(facts, join_path(partition, name), pending)]
+        shorter = [name for name, size in recorded.items() if name in files and files[name] < size]
+        if gone or new or shorter or (partition not in there and files):
+            yield Finding(
+                "metadata.files",
+                f"the metadata table lists {counted(len(gone), 'file')} of partition {partition!r} that are not there, "
+                f"lacks {len(new)}, and has {len(shorter)} with a greater size: "
+                + ", ".join((gone + new + shorter)[:_NAMED]),
+                partition=partition,
+                details={"gone": len(gone), "lacking": len(new), "longer": len(shorter)},
+            )
+
+
+def _counts(facts: Facts, path: str, pending: set[str]) -> bool:
+    """Whether both sides must agree on a file: a completed commit wrote it, as far as is known."""
+    name = path.rpartition("/")[2]
+    log = parse_log_file_name(name)
+    parsed = log or parse_base_file_name(name)
+    if parsed is None or (log is not None and log.cdc) or parsed.instant in pending:
+        return False
+    if log is not None and facts.table.version < 8:  # its name has the base instant, and rollbacks write logs too
+        return path in facts.written_by_any
+    written = facts.written.get(parsed.instant)
+    return facts.active.is_committed(parsed.instant) if written is None else path in written
+
+
+def _records(facts: Facts, metadata: MetadataTable, *, skip_files: bool) -> Iterator[Finding]:
+    names = [name for name in facts.table.metadata_partitions if name in BY_NAME and not (skip_files and name == FILES)]
+    settings = MetadataWriteSettings.of(facts.options)
+    for check in compare(facts.storage, facts.table, facts.active, metadata, settings, names, facts.progress):
+        if not check.ok:
+            code = "index.record" if check.partition == "record_index" else "metadata.index"
+            yield Finding(
+                code, f"the partition {check}; {'; '.join(check.examples)}", details={"partition": check.partition}
+            )
+    facts.checked.append(f"metadata table: records of {', '.join(names)}")

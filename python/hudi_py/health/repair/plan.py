@@ -1,0 +1,207 @@
+"""What a repair will do: steps, in order, each a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Final
+
+from hudi_py.health.findings import Diagnosis, Finding
+from hudi_py.model.words import counted, show_bytes
+
+
+class StepKind(str, Enum):
+    """The kinds of steps, in the order in which a repair takes them."""
+
+    RESTORE_PROPERTIES = "restore properties"
+    BREAK_LOCK = "break lock"
+    REBUILD_PROPERTIES = "rebuild properties"
+    REMOVE = "remove"
+    RECOVER = "recover"
+    UNDO_ATTEMPT = "undo attempt"
+    MARK_PARTITION = "mark partition"
+    QUARANTINE = "quarantine"
+    DEDUPLICATE = "deduplicate"
+    REBUILD_METADATA = "rebuild metadata"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing that a repair does."""
+
+    kind: StepKind
+    sentence: str
+    """What will be done."""
+    findings: tuple[Finding, ...]
+    """What it mends."""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Field names and values, ready for JSON."""
+        return {
+            "kind": self.kind.value,
+            "sentence": self.sentence,
+            "codes": sorted({finding.code for finding in self.findings}),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class RepairPlan:
+    """What `repair` will do; nothing is changed until then."""
+
+    uri: str
+    steps: tuple[Step, ...] = ()
+    left: tuple[Finding, ...] = ()
+    """Findings of severity warning or above that no step mends."""
+    full: bool = False
+    """Whether it was made from a full examination."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Field names and values, ready for JSON."""
+        return {
+            "uri": self.uri,
+            "steps": [step.to_dict() for step in self.steps],
+            "left": [finding.to_dict() for finding in self.left],
+            "full": self.full,
+        }
+
+    def __str__(self) -> str:
+        lines = [f"repair of {self.uri}: " + (counted(len(self.steps), "step") if self.steps else "nothing to do")]
+        lines += (f"  {number}. {step.sentence}" for number, step in enumerate(self.steps, 1))
+        lines += (f"  not mended: {finding} {finding.remedy}" for finding in self.left)
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class RepairReport:
+    """What a repair did."""
+
+    id: str | None
+    """Names it for `undo_repair` and `forget_repair`; None if there was nothing to do."""
+    done: tuple[str, ...] = ()
+    """One sentence for each step."""
+    num_kept: int = 0
+    """Files that were removed or replaced, and are kept."""
+    num_bytes: int = 0
+    """Size of these files."""
+    folder: str | None = None
+    """Where they are kept, relative to the table."""
+    rows_lost: int = 0
+    """Rows that could not be read, and rows of logs, whose keys may have an older version left."""
+    keys_lost: tuple[str, ...] = ()
+    """Record keys of lost rows, as far as they could be read."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Field names and values, ready for JSON."""
+        return {
+            "id": self.id,
+            "done": list(self.done),
+            "num_kept": self.num_kept,
+            "num_bytes": self.num_bytes,
+            "folder": self.folder,
+            "rows_lost": self.rows_lost,
+            "keys_lost": list(self.keys_lost),
+        }
+
+    def __str__(self) -> str:
+        if self.id is None:
+            return "repair: nothing to do"
+        lines = [f"repair {self.id}: {counted(len(self.done), 'step')}", *(f"  {sentence}" for sentence in self.done)]
+        if self.rows_lost:
+            lines.append(f"  {counted(self.rows_lost, 'row')} lost")
+        lines.append(f"  {counted(self.num_kept, 'file')} of {show_bytes(self.num_bytes)} kept in {self.folder}")
+        return "\n".join(lines)
+
+
+_LOSING: Final = ("files.missing", "files.short", "files.replaced", "files.corrupt")
+_REMOVED: Final = {
+    "properties.leftover": "Remove {} of an interrupted update of the properties",
+    "files.stranger": "Remove {} that no instant of the timeline wrote",
+    "files.intruder": "Remove {} that no commit wrote",
+    "leftovers.markers": "Remove {} of markers",
+    "leftovers.staging": "Remove {} of finished writes",
+    "leftovers.heartbeats": "Remove {} of heartbeats",
+    "leftovers.locks": "Remove {} of broken locks",
+    "metadata.leftover": "Remove {} of the metadata table that the properties do not name",
+}
+_METADATA: Final = ("metadata.unusable", "metadata.files", "metadata.index", "index.record")
+
+
+def plan_repair(diagnosis: Diagnosis, *, lose_rows: bool = False) -> RepairPlan:
+    """The steps that mend what a diagnosis found.
+
+    Args:
+        lose_rows: also give up the rows of files that are missing or cannot be read, and keep what can be read of them.
+    """
+    steps = sorted(_steps(diagnosis, lose_rows), key=lambda step: list(StepKind).index(step.kind))
+    mended = {id(finding) for step in steps for finding in step.findings}
+    left = tuple(each for each in diagnosis.findings if each.severity > 0 and id(each) not in mended)
+    return RepairPlan(diagnosis.uri, tuple(steps), left, diagnosis.full)
+
+
+def _steps(diagnosis: Diagnosis, lose_rows: bool) -> Iterator[Step]:
+    of = diagnosis.of
+    for finding in of("properties.from_backup"):
+        yield Step(StepKind.RESTORE_PROPERTIES, "Restore hoodie.properties from its backup.", (finding,))
+    rebuilt = of("properties.missing", "properties.damaged", "properties.key")
+    if rebuilt:
+        yield Step(
+            StepKind.REBUILD_PROPERTIES,
+            "Write hoodie.properties again, with what timeline, files and metadata table prove.",
+            rebuilt,
+        )
+    for finding in of("lock.dead"):
+        sentence = f"Break the table lock of {finding.details['process'] or finding.details['owner']}."
+        yield Step(StepKind.BREAK_LOCK, sentence, (finding,), {"owner": finding.details["owner"]})
+    for code, text in _REMOVED.items():
+        for finding in of(code):
+            named = counted(len(finding.paths), "file") + f" ({', '.join(finding.paths[:3])}"
+            sentence = text.format(named + (", ...)" if len(finding.paths) > 3 else ")")) + "."
+            yield Step(StepKind.REMOVE, sentence, (finding,), {"paths": finding.paths})
+    dead = of("timeline.dead_write", "timeline.dead_recovery")
+    if dead:
+        writes = ", ".join(f"{each.details['action']} {each.instant}" for each in dead)
+        yield Step(StepKind.RECOVER, f"Roll back failed writes, and finish rollbacks and restores: {writes}.", dead)
+    for finding in of("timeline.dead_service"):
+        if finding.details["action"] in ("compaction", "logcompaction", "clustering", "replacecommit"):
+            sentence = f"Undo the attempt at the {finding.details['action']} {finding.instant}; its plan stays."
+            yield Step(StepKind.UNDO_ATTEMPT, sentence, (finding,), {"instant": finding.instant})
+    for finding in of("files.no_metafile"):
+        sentence = f"Write the partition metafile of {finding.partition!r}."
+        yield Step(StepKind.MARK_PARTITION, sentence, (finding,), {"partition": finding.partition})
+    lost = of(*_LOSING) if lose_rows else ()
+    groups = tuple(sorted({(str(each.partition), str(each.details["file_id"])) for each in lost}))
+    if lost:
+        yield Step(
+            StepKind.QUARANTINE,
+            f"Write {counted(len(groups), 'file group')} again with the rows that can be read, and set the damaged "
+            f"files aside: {', '.join(path for each in lost for path in each.paths)}.",
+            lost,
+            {"groups": groups, "paths": tuple(path for each in lost for path in each.paths)},
+        )
+    twice = of("keys.duplicate", "keys.across")
+    unsettled = bool(of("files.intruder")) or bool(of(*_LOSING) and not lose_rows)
+    if twice and not unsettled:
+        found = {(str(each.partition), str(id_)) for each in twice for id_ in each.details.get("file_ids", ())}
+        found |= {(str(each[0]), str(each[1])) for finding in twice for each in finding.details.get("groups", ())}
+        keys = sum(int(each.details["keys"]) for each in twice)
+        yield Step(
+            StepKind.DEDUPLICATE,
+            f"Write {counted(len(found), 'file group')} again with one row for each of {counted(keys, 'key')} that "
+            "they have several times.",
+            twice,
+            {"groups": tuple(sorted(found))},
+        )
+    damaged = of(*_METADATA)
+    if damaged and not unsettled:
+        yield _rebuild(damaged)
+
+
+def _rebuild(damaged: tuple[Finding, ...]) -> Step:
+    """Only the partitions that are wrong, unless it is the listing of files, on which the others rest."""
+    names = sorted({str(each.details.get("partition", "record_index")) for each in damaged})
+    if any(each.code in ("metadata.unusable", "metadata.files") for each in damaged):
+        names = []
+    what = f"{', '.join(names)} of the metadata table" if names else "the metadata table"
+    return Step(StepKind.REBUILD_METADATA, f"Rebuild {what} from the files.", damaged, {"names": tuple(names)})

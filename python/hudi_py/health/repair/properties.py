@@ -1,0 +1,142 @@
+"""Writes `hoodie.properties` again, with nothing but what the table's own files prove."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from hudi_py.config import Options
+from hudi_py.errors import ConfigError, CorruptFileError
+from hudi_py.health.properties import read_properties
+from hudi_py.model.instant import Action
+from hudi_py.model.names import join_path
+from hudi_py.model.properties import CHECKSUM, NAME, TableConfig, checksum, damaged_keys, format_properties
+from hudi_py.storage import Storage
+from hudi_py.timeline.layout import Layout
+from hudi_py.timeline.metadata import decode_commit_metadata
+from hudi_py.timeline.properties import PROPERTIES, load_table_config
+from hudi_py.timeline.timeline import Timeline, load_timeline
+from hudi_py.write.table.create import table_properties, table_spec
+
+_METADATA_PROPERTIES: Final = ".hoodie/metadata/.hoodie/hoodie.properties"
+_ESSENTIAL: Final = frozenset(("hoodie.table.version", "hoodie.table.type", "hoodie.timeline.layout.version"))
+"""Without these the file was cut."""
+_SUFFIX: Final = "_metadata"
+_RECORD: Final = "_record"
+
+
+def rebuilt_properties(storage: Storage, options: Options) -> dict[str, str]:
+    """The properties with damaged keys corrected, or with a checksum for the table's name where it is proved. If the
+    file is gone, what timeline, folders and metadata table prove, and what no file tells from the options.
+
+    Args:
+        options: of a write; `hoodie.datasource.write.recordkey.field` and the others that make a table.
+
+    Raises:
+        ConfigError: a property cannot be proved and is not given; names it.
+    """
+    properties, problem = read_properties(storage, PROPERTIES)
+    if properties is None or (problem and not properties.keys() >= _ESSENTIAL):
+        return _from_files(storage, options)
+    if problem:
+        names = set(_names(storage))
+        if properties.get(NAME) not in names and len(names) != 1:
+            raise _unproved(storage, NAME, "neither the metadata table nor the schema of a commit names the table")
+        if properties.get(NAME) not in names:
+            properties[NAME] = names.pop()
+        properties[CHECKSUM] = str(checksum(properties))
+    for key, known in damaged_keys(properties).items():
+        value = properties.pop(key)
+        if not value:  # the sign after the key was damaged too, so the value may have been cut
+            raise _unproved(storage, known, f"the value of {key!r} is empty")
+        properties[known] = value
+    return properties
+
+
+def write_properties(storage: Storage, properties: Mapping[str, str]) -> None:
+    """Writes the properties, and reads them back.
+
+    Raises:
+        HudiError: the table cannot be opened with them.
+    """
+    storage.put(PROPERTIES, format_properties(properties, "Restored by a repair").encode("ascii"))
+    load_table_config(storage)
+
+
+def _from_files(storage: Storage, options: Options) -> dict[str, str]:
+    own, problem = read_properties(storage, _METADATA_PROPERTIES)
+    spec = table_spec(options)
+    if own is None or problem:
+        if spec.version is None or spec.name is None:
+            why = "the metadata table has no properties; give hoodie.table.name and hoodie.write.table.version"
+            raise _unproved(storage, "hoodie.table.version", why)
+        own = {"hoodie.table.version": str(spec.version), NAME: spec.name + _SUFFIX}
+    own_config = TableConfig(own)
+    folders = [info for info in storage.list("") if info.is_dir and info.name != ".hoodie"]
+    partitions = spec.partition_fields if folders else ()
+    for given, key, option in (
+        (spec.record_key_fields, "hoodie.table.recordkey.fields", "hoodie.datasource.write.recordkey.field"),
+        (partitions, "hoodie.table.partition.fields", "hoodie.datasource.write.partitionpath.field"),
+        (spec.ordering_fields, "hoodie.table.ordering.fields", "hoodie.table.ordering.fields"),
+    ):
+        if given is None:
+            raise _unproved(storage, key, f"no file names these columns; give the option {option}, empty for none")
+    config = TableConfig({"hoodie.table.version": str(own_config.version)})
+    timeline = load_timeline(storage, config)
+    made = replace(
+        spec,
+        name=own_config.name.removesuffix(_SUFFIX),
+        version=own_config.version,
+        table_type=_table_type(timeline),
+        partition_fields=partitions,
+        hive_style=all("=" in info.name for info in folders) if folders else None,
+    )
+    found = table_properties(made)
+    built = [
+        info.name
+        for info in storage.list(".hoodie/metadata")
+        if info.is_dir and info.name != ".hoodie" and storage.list(info.path)
+    ]
+    return found | ({"hoodie.table.metadata.partitions": ",".join(sorted(built))} if built else {})
+
+
+def _table_type(timeline: Timeline) -> str:
+    actions = {instant.action for instant in timeline.instants}
+    return "MERGE_ON_READ" if actions & {Action.DELTA_COMMIT, Action.COMPACTION} else "COPY_ON_WRITE"
+
+
+def _names(storage: Storage) -> Iterator[str]:
+    """The table's names according to its metadata table and the schemas of its commits."""
+    own, problem = read_properties(storage, _METADATA_PROPERTIES)
+    if own is not None and not problem and own[NAME].endswith(_SUFFIX):
+        yield own[NAME].removesuffix(_SUFFIX)
+        return
+    for folder, layout in ((".hoodie", Layout(1, "")), (".hoodie/timeline", Layout(2, ""))):
+        for info in storage.list(folder):
+            instant = None if info.is_dir else layout.parse(info.name)
+            if instant is None or not instant.completed:
+                continue
+            name = _record_name(storage, join_path(folder, info.name))
+            if name:
+                yield name
+
+
+def _record_name(storage: Storage, path: str) -> str:
+    """The table's name in the Avro schema that a commit stores: records are called `<table>_record`."""
+    try:
+        schema: Any = json.loads(decode_commit_metadata(storage.read(path)).extra.get("schema", "null"))
+    except (CorruptFileError, ValueError):
+        return ""
+    name = schema.get("name", "") if isinstance(schema, dict) else ""
+    return str(name).removesuffix(_RECORD) if str(name).endswith(_RECORD) else ""
+
+
+def _unproved(storage: Storage, key: str, why: str) -> ConfigError:
+    return ConfigError(
+        f"Cannot write {PROPERTIES} of {storage.uri} again: nothing proves {key}: {why}; restore the file from a copy, "
+        "or write it by hand",
+        key=key,
+        path=PROPERTIES,
+    )

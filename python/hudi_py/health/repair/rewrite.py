@@ -1,0 +1,281 @@
+"""Writes file groups again with some of their rows, as one commit that replaces them: without the losers among rows of
+one key, or without what cannot be read."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from hudi_py.config import Options, Scope
+from hudi_py.config.read import DAMAGED
+from hudi_py.errors import ConfigError, ConflictError, CorruptFileError, UnsupportedTableError
+from hudi_py.formats.arrays import combined
+from hudi_py.formats.log import read_blocks
+from hudi_py.formats.parquet import open_parquet
+from hudi_py.merge import written_merge_settings
+from hudi_py.model.files import LogFile
+from hudi_py.model.instant import Action
+from hudi_py.model.names import PartitionPath
+from hudi_py.model.properties import TableConfig
+from hudi_py.progress import Progress
+from hudi_py.read import make_scan
+from hudi_py.read.request import ScanArguments, ScanRequest
+from hudi_py.read.split import ReadSpec, Split
+from hudi_py.read.support import text_partition_columns
+from hudi_py.read.task import read_split_on
+from hudi_py.schema import COMMIT_TIME, META_FIELDS, PARTITION_PATH, RECORD_KEY
+from hudi_py.storage import HeldStorage, Storage
+from hudi_py.timeline.metadata import read_commit_metadata
+from hudi_py.timeline.pending_plans import PendingPlans
+from hudi_py.timeline.table_schema import resolve_table_schema
+from hudi_py.timeline.timeline import Timeline
+from hudi_py.transaction.session import TableSession
+from hudi_py.transaction.transaction import WriteTransaction
+from hudi_py.view import FileSystemView, load_view
+from hudi_py.write.context import WriteContext
+from hudi_py.write.operations.buckets import insert_new
+from hudi_py.write.operations.bulk_insert import write_new_file_groups
+from hudi_py.write.settings import Operation, write_settings
+
+Groups = Sequence[tuple[str, str]]
+"""Partition path and file id."""
+_SEQUENCE = "_hoodie_commit_seqno"
+_METADATA = "hoodie.metadata.enable"
+
+
+class _Held(HeldStorage):
+    """A storage with some files in memory, which may be opened too."""
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        found = self._held.get(path)
+        return super().open_input(path) if found is None else pa.BufferReader(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Salvage:
+    """What can be read of file groups."""
+
+    rows: pa.Table
+    num_lost: int
+    """Rows of base files that are not among `rows`, and rows in logs, which may have been newer versions."""
+    keys_lost: tuple[str, ...]
+
+
+def check_can_rewrite(config: TableConfig, uri: str) -> None:
+    """Refuses tables whose file groups cannot be written again with the same rows.
+
+    Raises:
+        UnsupportedTableError: the table merges by a class of its own, or shows other partition values than it stores.
+    """
+    written_merge_settings(config)
+    if text_partition_columns(config):
+        raise UnsupportedTableError(
+            f"Cannot write file groups of {uri} again: its key generator {config.keygen_class or config.keygen_type} "
+            "makes partition paths of times; write the rows with Apache Hudi"
+        )
+
+
+def one_row_per_key(rows: pa.Table, config: TableConfig, *, across: bool) -> pa.Table:
+    """Of the rows of a key the one that wins: with the greatest ordering value, if the table has ordering fields; of
+    equal ones the last that was committed; null is the least value.
+
+    Args:
+        across: a key has one row in all partitions, not one in each.
+    """
+    settings = written_merge_settings(config)
+    fields = [*(settings.ordering_fields if settings.by_event_time else ()), COMMIT_TIME, _SEQUENCE]
+    unique = (RECORD_KEY,) if across else (PARTITION_PATH, RECORD_KEY)
+    keys = [*((name, "ascending") for name in unique), *((name, "descending") for name in fields)]
+    rows = rows.combine_chunks()
+    ordered = rows.take(pc.sort_indices(rows, sort_keys=keys))
+    if not ordered.num_rows:
+        return ordered
+    columns = [combined(ordered[name].cast(pa.string())) for name in unique]
+    differs = [pc.not_equal(column[1:], column[:-1]) for column in columns]
+    new = differs[0] if across else pc.or_(*differs)
+    return ordered.filter(pa.concat_arrays([pa.array([True]), new]))
+
+
+def rows_of(session: TableSession, timeline: Timeline, groups: Groups) -> pa.Table:
+    """All columns of the rows of file groups, meta columns first. Raises CorruptFileError if any cannot be read."""
+    wanted = set(groups)
+    request = _request(groups, {_METADATA: "false"})
+    scan = make_scan(session.storage, session.config, timeline, request)
+    chosen = [split for split in scan.splits() if (str(split.partition), str(split.file_id)) in wanted]
+    batches = [batch for split in chosen for batch in read_split_on(session.storage, split)]
+    return pa.Table.from_batches(batches, scan.schema)
+
+
+def salvaged(session: TableSession, timeline: Timeline, groups: Groups) -> Salvage:
+    """What can be read of file groups: whole row groups of base files, and whole blocks of logs."""
+    storage, config = session.storage, session.config
+    view = load_view(storage, config, timeline, read_damaged=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that files are damaged is known
+        scan = make_scan(storage, config, timeline, _request(groups, {_METADATA: "false", DAMAGED.key: "true"}))
+        spec = replace(scan.plan().spec, read_damaged=True)
+        written = _rows_written(storage, timeline)
+        found = [
+            _salvage(storage, view, (PartitionPath(partition), file_id), spec, written) for partition, file_id in groups
+        ]
+    rows = pa.concat_tables([scan.schema.empty_table(), *(each.rows for each in found)])
+    present = set(combined(rows[RECORD_KEY]).to_pylist())
+    keys = {key for each in found for key in each.keys_lost} - present
+    return Salvage(rows, sum(each.num_lost for each in found), tuple(sorted(keys)))
+
+
+def _salvage(
+    storage: Storage,
+    view: FileSystemView,
+    group: tuple[PartitionPath, str],
+    spec: ReadSpec,
+    written: Mapping[str, int],
+) -> Salvage:
+    partition, file_id = group
+    missing = {file.path for file, _ in view.lost_files(partition) if file.name.file_id == file_id}
+    slice_ = next((each for each in view.latest_slices(partition) if each.file_id == file_id), None)
+    held: dict[str, bytes] = {}
+    keys: list[str] = []
+    base, logs = (slice_.base_file, slice_.log_files) if slice_ is not None else (None, ())
+    newest = {path for path in missing if not path.rpartition("/")[2].startswith(".")}
+    num_base = sum(written.get(path, 0) for path in newest)
+    if base is not None and newest - {base.path}:
+        base = None  # an older version, whose rows would come back
+    if base is not None:
+        content, num_rows, keys = _row_groups(storage, base.path)
+        num_base = num_rows or written.get(base.path, 0)
+        base = None if content is None else replace(base, size=len(content))
+        held = {} if content is None or base is None else {base.path: content}
+    readable = tuple(log for log in logs if _begins_well(storage, log))
+    lost_logs = {log.path for log in logs} - {log.path for log in readable} | (missing - newest)
+    split = Split(spec, partition, file_id, base, readable)
+    batches = list(read_split_on(_Held(storage, held), split)) if base is not None or readable else []
+    rows = pa.Table.from_batches(batches, split.output_schema)
+    lost = max(num_base - rows.num_rows, 0) + sum(written.get(path, 0) for path in lost_logs)
+    return Salvage(rows, lost, tuple(keys))
+
+
+def _begins_well(storage: Storage, log: LogFile) -> bool:
+    """Whether a log exists and its blocks can be told apart."""
+    try:
+        list(read_blocks(storage, log.path, log.size))
+    except (CorruptFileError, FileNotFoundError):
+        return False
+    return True
+
+
+def _rows_written(storage: Storage, timeline: Timeline) -> Mapping[str, int]:
+    """The rows that active commits wrote, by the path of the file."""
+    found: dict[str, int] = {}
+    for instant in timeline.write_completed:
+        metadata = read_commit_metadata(storage, timeline.layout, instant, may_be_empty=True)
+        found.update({stat.path: stat.num_writes for stat in metadata.stats})
+    return found
+
+
+def _row_groups(storage: Storage, path: str) -> tuple[bytes | None, int, list[str]]:
+    """A base file with only the row groups that can be read, None if its footer cannot be; the number of its rows, and
+    the keys of those left out."""
+    sink = io.BytesIO()
+    keys: list[str] = []
+    try:
+        with open_parquet(storage, path) as file:
+            with pq.ParquetWriter(sink, file.schema_arrow) as writer:
+                for number in range(file.metadata.num_row_groups):
+                    try:
+                        writer.write_table(file.read_row_group(number))
+                    except (OSError, pa.ArrowException):
+                        keys += _keys_in(file, number)
+            return sink.getvalue(), file.metadata.num_rows, keys
+    except (CorruptFileError, FileNotFoundError):
+        return None, 0, []
+
+
+def _keys_in(file: pq.ParquetFile, number: int) -> list[str]:
+    try:
+        found: list[str] = file.read_row_group(number, columns=[RECORD_KEY])[RECORD_KEY].to_pylist()
+    except (OSError, pa.ArrowException):
+        return []
+    return found
+
+
+def replace_groups(
+    session: TableSession, seen: Timeline, options: Options, groups: Groups, rows: pa.Table, progress: Progress
+) -> str:
+    """Writes rows to new file groups and replaces the given ones, as one commit. Returns its instant.
+
+    Args:
+        seen: the timeline with which the rows were read.
+
+    Raises:
+        ConflictError: another write has completed since, or a pending table service has one of the file groups.
+        ConfigError: the table makes other keys or partitions of the rows than they have.
+    """
+    config = session.config
+    check_can_rewrite(config, session.storage.uri)
+    _check_free(session, seen, groups)
+    stored = resolve_table_schema(session.storage, config, seen)
+    if stored is None:
+        raise ConfigError(f"Cannot write file groups of {session.storage.uri} again: no commit has a schema")
+    columns = pa.schema([field for field in stored.arrow if field.name not in META_FIELDS])
+    view = load_view(session.storage, config, seen, read_damaged=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the caller knows which file groups are damaged
+        settings = write_settings(session.storage, config, seen, view, columns, Operation.BULK_INSERT, options)
+    replaced: dict[str, list[str]] = {}
+    for partition, file_id in groups:
+        replaced.setdefault(partition, []).append(file_id)
+    with WriteTransaction.begin(session, action=Action.REPLACE_COMMIT, operation="INSERT_OVERWRITE") as transaction:
+        if transaction.timeline.pin() != seen.pin():
+            raise ConflictError(f"Cannot repair {session.storage.uri}: another write came in between; plan again")
+        context = WriteContext(transaction, settings, progress=progress)
+        batches = list(_checked(context, rows, columns.names))
+        if settings.index.buckets is not None:
+            stats = list(insert_new(context, batches).stats)
+        else:
+            stats = write_new_file_groups(context, batches)
+        progress.phase("committing")
+        commit = transaction.commit(
+            stats,
+            schema_json=settings.schema.avro_json,
+            replaced={partition: tuple(ids) for partition, ids in replaced.items()},
+        )
+    return commit.instant
+
+
+def _checked(context: WriteContext, rows: pa.Table, names: Iterable[str]) -> Iterator[pa.RecordBatch]:
+    """The columns of the table, if they make the same keys and partitions again."""
+    wanted = list(names)
+    for batch in rows.to_batches():
+        given = batch.select(wanted)
+        keyed = context.keyed(given)
+        same = keyed.rows[RECORD_KEY].equals(batch[RECORD_KEY].cast(pa.string()))
+        if not same or not keyed.partitions.equals(batch[PARTITION_PATH].cast(pa.string())):
+            raise ConfigError(
+                f"Cannot write file groups of {context.transaction.storage.uri} again: the columns of some rows make "
+                "another record key or partition path than the rows have; write the rows by hand"
+            )
+        yield given
+
+
+def _check_free(session: TableSession, timeline: Timeline, groups: Groups) -> None:
+    plans = PendingPlans(session.storage, timeline)
+    for instant in plans.of(Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING, Action.REPLACE_COMMIT):
+        planned = {(str(partition), str(file_id)) for partition, file_id in plans.file_groups(instant)} & set(groups)
+        if planned:
+            raise ConflictError(
+                f"Cannot write the file group {min(planned)[1]} of {session.storage.uri} again: the pending "
+                f"{instant.action.value} {instant.time} has it; run or unschedule it first",
+                instant=instant.time,
+            )
+
+
+def _request(groups: Groups, options: Mapping[str, str]) -> ScanRequest:
+    partitions = sorted({partition for partition, _ in groups})
+    return ScanRequest.of(Options.resolve(options, Scope.READ), ScanArguments(partitions=partitions))

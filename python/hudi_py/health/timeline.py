@@ -1,0 +1,237 @@
+"""Examines the timeline: instants that are stuck, cannot be read, or contradict the clock."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from datetime import datetime, timezone
+from typing import Final
+
+from hudi_py.errors import ConfigError, CorruptFileError, HudiError, first_line
+from hudi_py.health.facts import Facts, decoded_commit
+from hudi_py.health.findings import Finding
+from hudi_py.model.instant import Action, Instant, State
+from hudi_py.services.archive.select import ArchiveSettings
+from hudi_py.timeline.clock import InstantClock
+from hudi_py.timeline.records import decode_record
+from hudi_py.timeline.timeline import INITIAL, load_timeline
+from hudi_py.timeline.times import epoch_ms, table_zone
+from hudi_py.transaction.owner.claim import holder
+from hudi_py.transaction.owner.heartbeat import last_beat_ms
+from hudi_py.transaction.owner.identity import WriterIdentity
+from hudi_py.transaction.paths import marker_folder
+from hudi_py.transaction.recovery.failed_writes import PendingWrite
+from hudi_py.transaction.settings import TransactionSettings
+
+_MINUTE_MS: Final = 60_000
+_QUARTER_MS: Final = 15 * _MINUTE_MS
+_ZONE_TOLERANCE_MS: Final = 5_000
+_LONGEST_ZONE_MS: Final = 14 * 60 * _MINUTE_MS
+_SERVICES: Final = frozenset(
+    {Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING, Action.CLEAN, Action.INDEXING}
+)
+_SERVICE_PATIENCE_MS: Final = 60 * _MINUTE_MS
+"""How long a service of another engine may show no sign of life: it has no heartbeat of ours."""
+_LONG: Final = 3
+"""The active timeline may be so many times as long as archiving lets it become."""
+
+
+def check_readable(facts: Facts) -> Iterator[Finding]:
+    """Findings about a timeline that cannot be read; sets `facts.timeline` if it can."""
+    try:
+        facts.timeline = load_timeline(facts.storage, facts.table)
+    except HudiError as error:
+        yield Finding("timeline.unreadable", first_line(error), paths=(facts.table.timeline_folder,))
+
+
+def check_contents(facts: Facts) -> Iterator[Finding]:
+    """Findings about the files of completed instants, and of the archive."""
+    timeline = facts.active
+    path = timeline.layout.path
+    for instant in timeline.write_completed:
+        content = facts.contents.get(instant.file_name)
+        if content is None:
+            continue  # archived since it was listed
+        what = f"the completed {instant.action.value} {instant.time}"
+        if not content:
+            yield _of(instant, "timeline.empty_commit", f"{what} has an empty file", path(instant.file_name))
+        elif decoded_commit(content, instant) is None:
+            yield _of(instant, "timeline.corrupt_commit", f"{what} cannot be read", path(instant.file_name))
+    for instant in timeline.completed:
+        if instant.action in (Action.CLEAN, Action.ROLLBACK, Action.RESTORE, Action.SAVEPOINT):
+            content = _content(facts, path(instant.file_name))
+            if content and not _is_record(content):
+                what = f"the completed {instant.action.value} {instant.time} cannot be read"
+                yield _of(instant, "timeline.corrupt_commit", what, path(instant.file_name))
+    ends = Counter((i.time, i.action.comparable) for i in timeline.files if i.state is State.COMPLETED)
+    for (time, action), count in sorted(ends.items()):
+        if count > 1:
+            found = [
+                i.file_name for i in timeline.files if i.completed and (i.time, i.action.comparable) == (time, action)
+            ]
+            yield Finding(
+                "timeline.twice_completed",
+                f"the {action.value} {time} has {count} completed files: {', '.join(found)}",
+                instant=time,
+                paths=tuple(map(path, found)),
+            )
+    if facts.archive[1]:
+        yield Finding("timeline.archive_unreadable", f"the archived timeline cannot be read: {facts.archive[1]}")
+
+
+def check_pending(facts: Facts) -> Iterator[Finding]:
+    """Findings about instants that are not completed: who holds them, and since when."""
+    timeline = facts.active
+    expiry_ms = TransactionSettings.of(facts.options).heartbeat_expiry_ms
+    for instant in timeline.pending:
+        states = {each.state for each in timeline.states_of(instant)}
+        if State.REQUESTED not in states and instant.action is not Action.SAVEPOINT and timeline.layout.version > 0:
+            yield _of(
+                instant,
+                "timeline.no_request",
+                f"the pending {instant.action.value} {instant.time} has no requested file",
+                timeline.layout.path(instant.file_name),
+            )
+        try:
+            clustering = facts.plans.is_clustering(instant)
+            facts.plans.file_groups(instant)
+            if instant.action is Action.ROLLBACK:
+                facts.plans.rollback(instant)
+            if instant.action is Action.RESTORE:
+                facts.plans.restore(instant)
+            if instant.action is Action.CLEAN:
+                facts.plans.clean(instant)
+        except (HudiError, FileNotFoundError) as error:
+            yield Finding(
+                "timeline.plan_unreadable",
+                f"the plan of the pending {instant.action.value} {instant.time} cannot be read: {first_line(error)}",
+                instant=instant.time,
+            )
+            continue
+        yield _pending(facts, instant, clustering or instant.action in _SERVICES, expiry_ms)
+
+
+def _pending(facts: Facts, instant: Instant, service: bool, expiry_ms: int) -> Finding:
+    try:
+        write = _examined(facts, instant)
+    except CorruptFileError:  # its inflight file is damaged, so nobody is known to hold it
+        write = PendingWrite(instant, None, None)
+    recovery = instant.action in (Action.ROLLBACK, Action.RESTORE)
+    holder_ = str(write.writer) if write.writer is not None else "another engine"
+    age = "never" if write.active_ms is None else f"{max(facts.now_ms - write.active_ms, 0) / 1000:,.0f} s ago"
+    foreign = write.writer is None and service
+    dead = write.dead(max(expiry_ms, _SERVICE_PATIENCE_MS) if foreign else expiry_ms)
+    if recovery:
+        code = "timeline.dead_recovery" if dead else "timeline.running"
+    elif service:
+        requested = instant.state is State.REQUESTED
+        code = "timeline.planned" if requested else ("timeline.dead_service" if dead else "timeline.running")
+    else:
+        code = "timeline.dead_write" if dead else "timeline.running"
+    ended = write.writer is not None and write.writer.provably_dead
+    return Finding(
+        code,
+        f"the {instant.action.value} {instant.time} is {instant.state.name.lower()}, begun by {holder_}"
+        + (", whose process has ended" if ended else "")
+        + f"; last sign of life {age}",
+        instant=instant.time,
+        details={
+            "action": instant.action.value,
+            "state": instant.state.name,
+            "holder": holder_,
+            "process_ended": ended,
+            "last_active": None if write.active_ms is None else _moment(write.active_ms),
+        },
+    )
+
+
+def _examined(facts: Facts, instant: Instant) -> PendingWrite:
+    """As `failed_writes.examine`, for every action: its writer, and the newest of its heartbeat, files and markers."""
+    storage, timeline = facts.raw, facts.active
+    writer: WriterIdentity | None = holder(storage, timeline.layout, instant.time, instant.action)
+    beat = last_beat_ms(storage, instant.time)
+    if beat is None and (writer is None or instant.action not in (Action.COMMIT, Action.DELTA_COMMIT)):
+        files = (storage.stat(timeline.layout.path(each.file_name)) for each in timeline.states_of(instant))
+        times = [info.modified_ms for info in files if info is not None]
+        times += [info.modified_ms for info in storage.walk(marker_folder(instant.time))]
+        beat = max(times, default=None)
+    return PendingWrite(instant, writer, beat)
+
+
+def check_clock(facts: Facts) -> Iterator[Finding]:
+    """Findings about times that contradict the clock, one another, or the zone."""
+    config, timeline = facts.table, facts.active
+    clock = InstantClock(config, waits=False)
+    newest = max((time for time in timeline.latest_times() if time), default="")
+    try:
+        clock.next_instant(timeline)
+    except ConfigError as error:
+        yield Finding("timeline.ahead", first_line(error), instant=newest or None)
+    if timeline.layout.version < 2:
+        return
+    zone = table_zone(config)
+    shifts: Counter[int] = Counter()
+    modified = {info.name: info.modified_ms for info in facts.storage.list(timeline.layout.folder)}
+    for instant in timeline.completed:
+        if instant.completion_time is None or instant.legacy or instant.time.startswith(INITIAL):
+            continue
+        if instant.completion_time < instant.time:
+            yield Finding(
+                "timeline.order",
+                f"the {instant.action.value} requested at {instant.time} was completed at {instant.completion_time}",
+                instant=instant.time,
+            )
+            continue
+        try:
+            shift = modified[instant.file_name] - epoch_ms(instant.completion_time, zone)
+        except (ConfigError, KeyError):
+            continue
+        quarters = round(shift / _QUARTER_MS)
+        near = abs(shift - quarters * _QUARTER_MS) <= _ZONE_TOLERANCE_MS
+        if near and abs(quarters) >= 2 and abs(shift) <= _LONGEST_ZONE_MS:
+            shifts[quarters] += 1
+    for quarters, count in shifts.most_common(1):
+        if count > 1 and config.timezone != "UTC":
+            yield Finding(
+                "timeline.zone",
+                f"{count} completed instants were written {quarters / 4:+.2f} hours after the time in their names, "
+                f"read in the zone {zone}: their writer was in another zone",
+                details={"hours": quarters / 4, "instants": count},
+            )
+
+
+def check_length(facts: Facts) -> Iterator[Finding]:
+    """Findings about archiving that does not run."""
+    limit = _LONG * ArchiveSettings.of(facts.options).max_commits
+    count = len(facts.active.write_completed)
+    if count > limit:
+        yield Finding(
+            "timeline.long",
+            f"{count} completed commits are active, from {facts.active.write_completed[0].time} on; archiving begins "
+            f"at {limit // _LONG}",
+            details={"commits": count},
+        )
+
+
+def _of(instant: Instant, code: str, what: str, path: str) -> Finding:
+    return Finding(code, what, instant=instant.time, paths=(path,))
+
+
+def _content(facts: Facts, path: str) -> bytes | None:
+    try:
+        return facts.storage.read(path)
+    except FileNotFoundError:
+        return None
+
+
+def _is_record(content: bytes) -> bool:
+    try:
+        decode_record(content, "")
+    except (HudiError, json.JSONDecodeError):
+        return False
+    return True
+
+
+def _moment(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, timezone.utc).isoformat(timespec="seconds")

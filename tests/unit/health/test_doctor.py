@@ -1,0 +1,192 @@
+"""The doctor names each planted fault, finds nothing in healthy tables, and changes nothing."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import hudi_py
+from hudi_py.health import CODES, Severity
+from hudi_py.health.diagnose import diagnose
+from hudi_py.health.docs import doctor_page
+from hudi_py.health.facts import ListedStorage
+from hudi_py.health.findings import Diagnosis
+from hudi_py.storage import MemoryStorage, open_storage
+from tests.golden.old import tables as old
+from tests.golden.tables import Extracted, load
+from tests.support.choice import cases
+from tests.support.damage import files_of
+from tests.support.ill_tables import FAULTS, OPTIONS, Fault
+
+ILL = {
+    "v6_cow_orc": {"keys.duplicate"},  # inserted twice
+    "v6_mor_inflight": {"timeline.dead_write"},
+    "v6_mor_rollback": {"files.stranger"},  # a failed write, of which a file is left
+    "v6_mor_torn_log": {"files.short"},
+    "v8_mor_rollback": {"files.stranger"},
+    "v9_cow_insert_dups": {"keys.duplicate"},
+    "v9_cow_schema_on_read": {"keys.duplicate"},
+    "v9_cow_vector": {"keys.duplicate"},
+    "v9_mor_all_types": {"metadata.index"},  # Apache Hudi bounds binary columns in logs by signed bytes
+    "v9_mor_inflight": {"timeline.dead_write"},
+    "v9_mor_long_unicode_keys": {"index.record"},  # Apache Hudi loses keys that come back after a delete
+    "v9_mor_torn_log": {"files.short"},
+}
+"""Golden tables that are not healthy, and what is wrong with them."""
+
+
+@pytest.fixture
+def ill(made: Callable[[int, str], Path], tmp_path: Path) -> Callable[[Fault, int, str], Path]:
+    """`ill(fault, version, kind)` is a copy of a healthy table with a fault planted."""
+
+    def plant(fault: Fault, version: int, kind: str) -> Path:
+        path = tmp_path / "t"
+        shutil.copytree(made(version, kind), path)
+        fault.plant(path)
+        return path
+
+    return plant
+
+
+def examine(path: Path, fault: Fault | None = None, **more: str) -> Diagnosis:
+    options = {**(fault.options if fault else {}), **more}
+    return diagnose(open_storage(path), options, full=fault is not None and fault.full, with_environment=False)
+
+
+def rows(path: Path) -> list[tuple[object, ...]]:
+    found = hudi_py.open_table(path).scan(["id", "p", "ts", "v"]).to_table()
+    return sorted(tuple(row.values()) for row in found.to_pylist())
+
+
+BY_NAME = {fault.name: fault for fault in FAULTS}
+EVERY = [(fault.name, version, kind) for fault in FAULTS for version in fault.versions for kind in fault.kinds]
+
+
+def test_faults_are_many() -> None:
+    assert len(EVERY) > 200
+    assert len(FAULTS) >= 60
+    assert len({fault.name for fault in FAULTS}) == len(FAULTS)
+
+
+@pytest.mark.parametrize(("name", "version", "kind"), cases(EVERY, "ill tables", 30))
+def test_a_fault_is_named(name: str, version: int, kind: str, ill: Callable[[Fault, int, str], Path]) -> None:
+    fault = BY_NAME[name]
+    path = ill(fault, version, kind)
+    before = files_of(path)
+    found = examine(path, fault)
+    severity = CODES[fault.code].severity
+    worst = {finding.code for finding in found.findings if finding.severity >= severity}
+    if severity is not Severity.NOTICE:
+        assert worst == {fault.code}, str(found)
+        assert not found.healthy
+    else:
+        assert fault.code in worst
+        assert found.healthy, str(found)
+    assert json.loads(json.dumps(found.to_dict()))["findings"][0]["code"] == found.findings[0].code
+    assert files_of(path) == before
+
+
+@pytest.mark.parametrize(("version", "kind"), cases([(v, k) for v in (6, 8, 9) for k in ("cow", "mor")], "healthy", 2))
+def test_a_healthy_table_has_no_findings(version: int, kind: str, made: Callable[[int, str], Path]) -> None:
+    path = made(version, kind)
+    for full in (False, True):
+        found = diagnose(open_storage(path), OPTIONS, full=full, with_environment=False)
+        assert not found.findings, str(found)
+        assert not found.skipped
+        assert len(found.checked) == (4 if full else 3)
+
+
+@pytest.mark.parametrize("name", cases([(name,) for name in load()], "golden tables and the doctor", 4))
+def test_golden_tables_are_as_healthy_as_they_should_be(name: str, golden: Extracted) -> None:
+    found = diagnose(open_storage(golden(name)), full=True, with_environment=False)
+    bad = {finding.code for finding in found.findings if finding.severity >= Severity.WARNING}
+    assert bad == ILL.get(name, set()), str(found)
+
+
+@pytest.mark.parametrize("name", cases([(name,) for name in old.load()], "old tables and the doctor", 2))
+def test_old_tables_are_healthy(name: str, tmp_path: Path) -> None:
+    found = diagnose(open_storage(old.extract(name, tmp_path)), full=True, with_environment=False)
+    assert found.healthy, str(found)
+    assert found.of("release.read_only")
+    assert not found.of("metadata.unusable")
+
+
+def test_every_code_is_planted_or_found_elsewhere() -> None:
+    elsewhere = {"files.small", "files.long_slice", "index.record", "metadata.index"}
+    elsewhere |= {"environment.spark", "environment.java"}
+    assert CODES.keys() - {fault.code for fault in FAULTS} == elsewhere
+
+
+def test_the_page_is_current_and_its_example_runs(made: Callable[[int, str], Path], tmp_path: Path) -> None:
+    page = Path(__file__).parents[3] / "docs" / "doctor.md"
+    text = page.read_text("utf-8")
+    assert text == doctor_page(), "run: python -m hudi_py.health.docs > docs/doctor.md"
+    (code,) = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    path = Path(shutil.copytree(made(9, "cow"), tmp_path / "t"))
+    BY_NAME["staging left"].plant(path)
+    before = files_of(path)
+    known: dict[str, Any] = {}
+    exec(code.replace('"/data/trips"', repr(str(path))), known)
+    assert known["diagnosis"].healthy
+    assert known["report"].id
+    assert files_of(path) == before
+
+
+def test_an_examination_cannot_change_the_storage() -> None:
+    storage = MemoryStorage("health-listed")
+    storage.put("a/b", b"x")
+    listed = ListedStorage(storage)
+    assert [info.path for info in listed.list("a")] == ["a/b"]
+    storage.put("a/c", b"y")
+    assert [info.path for info in listed.list("a")] == ["a/b"]  # listed once
+    changes: list[Callable[[], object]] = [
+        lambda: listed.put("a/b", b""),
+        lambda: listed.put_if_absent("a/d", b""),
+        lambda: listed.open_output("a/b"),
+        lambda: listed.delete("a/b"),
+        lambda: listed.delete_tree("a"),
+        lambda: listed.rename("a/b", "a/d"),
+        lambda: listed.touch("a/b"),
+    ]
+    for change in changes:
+        with pytest.raises(PermissionError, match="changes nothing"):
+            change()
+    assert storage.read("a/b") == b"x"
+
+
+def test_there_is_no_table(tmp_path: Path) -> None:
+    with pytest.raises(hudi_py.TableNotFoundError, match="there is no timeline"):
+        hudi_py.doctor(tmp_path / "nothing")
+
+
+def test_small_files_and_long_slices(made: Callable[[int, str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hudi_py.health.files._FEW_FILES", 1)
+    monkeypatch.setattr("hudi_py.health.files._MOST_LOGS", 0)
+    found = examine(made(9, "mor"))
+    assert {finding.code for finding in found.findings} == {"files.small", "files.long_slice"}
+    assert found.healthy
+    assert found.worst is Severity.NOTICE
+
+
+def test_the_environment_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, made: Callable[[int, str], Path]
+) -> None:
+    found = hudi_py.doctor(made(9, "cow"))
+    assert {"hudi-py", "hudi_py", "python", "pyarrow"} <= set(found.environment)
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\necho '9.9|/elsewhere/hudi_py/__init__.py'\n")
+    python.chmod(0o755)
+    (tmp_path / "release").write_text('JAVA_VERSION="11.0.2"\n')
+    monkeypatch.setenv("PYSPARK_PYTHON", str(python))
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    found = hudi_py.doctor(made(9, "cow"))
+    assert [finding.code for finding in found.findings] == ["environment.spark", "environment.java"]
+    assert "/elsewhere/" in found.findings[0].what
+    assert "11.0.2" in found.findings[1].what
+    assert found.healthy
