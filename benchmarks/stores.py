@@ -85,7 +85,7 @@ def ours(measured: Measured, uri: str, options: Mapping[str, str], given: argpar
 
 
 def theirs(measured: Measured, uri: str, oracle: Oracle, given: argparse.Namespace) -> None:
-    more = {"key": "id", "partition": "part", "ordering": "ts", "type": "mor", "name": "t"}
+    more: dict[str, Any] = {"key": "id", "partition": "part", "ordering": "ts", "type": "mor", "name": "t"}
     first = rows(range(given.partitions), given.rows, 0)
     oracle.write(uri, first, "insert", **more, table_version=9, options=OFF, mode="overwrite")
     compaction = f"call run_compaction(op => 'scheduleAndExecute', path => '{uri}')"

@@ -15,15 +15,27 @@ the calling thread write.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from hudi_py.write.distributed import WriteResult
+    from hudi_py.write.dml.distributed import MergeBuilder, WriteResult
 
-__all__ = ["disable", "enable", "read_table", "register", "register_sql", "run_service", "write_table"]
+__all__ = [
+    "delete_from",
+    "disable",
+    "enable",
+    "merge_into",
+    "read_table",
+    "register",
+    "register_sql",
+    "run_service",
+    "sql",
+    "update",
+    "write_table",
+]
 
 _failure: Exception | None = None
 # Spark imports every package named `pyspark_*` when it looks for data sources. If one import fails, Spark finds no data
@@ -58,15 +70,15 @@ def register_sql(
     temporary: bool = False,
 ) -> None:
     """Register the table functions with a session and, with a name and a path, a table with Spark SQL: see
-    `pyspark_hudi.sql.register_sql`.
+    `pyspark_hudi.catalog.register_sql`.
 
     Raises:
         ImportError: as `register`.
     """
     _check()
-    from pyspark_hudi import sql
+    from pyspark_hudi import catalog
 
-    sql.register_sql(spark, name, None if path is None else os.fspath(path), options=options, temporary=temporary)
+    catalog.register_sql(spark, name, None if path is None else os.fspath(path), options=options, temporary=temporary)
 
 
 def enable(spark: SparkSession) -> None:
@@ -124,6 +136,80 @@ def write_table(
     from pyspark_hudi import table_writer
 
     return table_writer.write_table(df, os.fspath(path), operation=operation, options=options)
+
+
+def update(
+    spark: SparkSession,
+    path: str | os.PathLike[str],
+    set: Mapping[str, object],
+    filter: str | None = None,
+    *,
+    options: Mapping[str, Any] | None = None,
+) -> WriteResult:
+    """Set columns of the rows for which a condition is true: see `pyspark_hudi.statements.update`.
+
+    Raises:
+        ImportError: as `register`.
+    """
+    _check()
+    from pyspark_hudi import statements
+
+    return statements.update(spark, os.fspath(path), set, filter, options=options)
+
+
+def delete_from(
+    spark: SparkSession, path: str | os.PathLike[str], filter: str, *, options: Mapping[str, Any] | None = None
+) -> WriteResult:
+    """Delete the rows for which a condition is true: see `pyspark_hudi.statements.delete_from`.
+
+    Raises:
+        ImportError: as `register`.
+    """
+    _check()
+    from pyspark_hudi import statements
+
+    return statements.delete_from(spark, os.fspath(path), filter, options=options)
+
+
+def merge_into(
+    spark: SparkSession,
+    path: str | os.PathLike[str],
+    source: DataFrame,
+    on: str | Iterable[str],
+    *,
+    source_alias: str = "s",
+    target_alias: str = "t",
+    options: Mapping[str, Any] | None = None,
+) -> MergeBuilder:
+    """Merge a DataFrame into a table: see `pyspark_hudi.statements.merge_into`.
+
+    Raises:
+        ImportError: as `register`.
+    """
+    _check()
+    from pyspark_hudi import statements
+
+    return statements.merge_into(
+        spark,
+        os.fspath(path),
+        source,
+        on,
+        source_alias=source_alias,
+        target_alias=target_alias,
+        options=options,
+    )
+
+
+def sql(spark: SparkSession, text: str) -> DataFrame:
+    """Run a statement of Spark SQL that may concern Hudi tables: see `pyspark_hudi.dialect.run.sql`.
+
+    Raises:
+        ImportError: as `register`.
+    """
+    _check()
+    from pyspark_hudi.dialect import run
+
+    return run.sql(spark, text)
 
 
 def run_service(

@@ -22,8 +22,8 @@ from hudi_py.config import Options, Scope, sink
 from hudi_py.config import spark as spark_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, HudiError, first_line
+from pyspark_hudi.catalog import SUFFIX, is_from
 from pyspark_hudi.enabled import SqlTable, is_enabled, lock, noted_tables, set_enabled
-from pyspark_hudi.sql import SUFFIX, is_from
 from pyspark_hudi.table import FORMAT, read_if_native
 from pyspark_hudi.table_writer import write_table
 

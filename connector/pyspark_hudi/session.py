@@ -15,9 +15,9 @@ from pyspark.sql.types import StructType
 
 from hudi_py.config import spark as spark_config
 from hudi_py.errors import ConfigError
+from pyspark_hudi.catalog import register_sql
 from pyspark_hudi.environment import ENVIRONMENT_SCHEMA, missing
 from pyspark_hudi.source import DefaultSource
-from pyspark_hudi.sql import register_sql
 from pyspark_hudi.table import FORMAT
 
 if TYPE_CHECKING:

@@ -27,6 +27,7 @@ from pyspark_hudi.paths import checked_path
 from pyspark_hudi.reader import HudiReader, ReplacedReader
 from pyspark_hudi.service_writer import ServiceWriter
 from pyspark_hudi.sink import HudiStreamWriter
+from pyspark_hudi.statement_writer import StatementWriter
 from pyspark_hudi.stream import HudiStreamReader, stream_schema
 from pyspark_hudi.types import spark_schema
 from pyspark_hudi.views import ViewReader, packed, read_view
@@ -96,6 +97,8 @@ class DefaultSource(DataSource):
             return HudiWriter.planned(options)
         if options.given(spark_config.SERVICE):
             return ServiceWriter.of(self._path("write"), options)
+        if options.given(spark_config.STATEMENT):
+            return StatementWriter.of(self._path("write"), options, schema)
         return HudiWriter.of(self._path("write"), options, schema, overwrite=overwrite)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
@@ -112,10 +115,9 @@ class DefaultSource(DataSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
         options = self._options("write")
-        if options.given(spark_config.SERVICE):
-            raise ConfigError(
-                f"Cannot stream with the option {options.name_of(spark_config.SERVICE)}: it is for run_service alone"
-            )
+        for option, users in ((spark_config.SERVICE, "run_service"), (spark_config.STATEMENT, "update and the like")):
+            if options.given(option):
+                raise ConfigError(f"Cannot stream with the option {options.name_of(option)}: it is for {users} alone")
         planned = None if self._travelled else schema
         return HudiStreamWriter.of(self._path("stream"), options, planned, overwrite=overwrite)
 

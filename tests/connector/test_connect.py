@@ -18,7 +18,7 @@ pytestmark = pytest.mark.connect
 FIRST = ("test_write.py",)
 SECOND = ("test_enable.py", "test_read.py", "test_write.py")
 REST = (
-    ("test_functions.py", "test_golden.py", "test_services.py"),
+    ("test_dialect.py", "test_functions.py", "test_golden.py", "test_services.py", "test_statements.py"),
     ("test_read_table.py", "test_sink_spark.py", "test_sql.py", "test_stream.py", "test_write_table.py"),
 )
 # Of the rest CI runs one part, as HUDI_PY_SEED chooses

@@ -436,9 +436,9 @@ FAULTS: Final = (
         ),
     ),
     Fault(
-        "change data capture",
+        "files without partition columns",
         "release.read_only",
-        lambda p: set_property(p, hoodie__table__cdc__enabled="true"),
+        lambda p: set_property(p, hoodie__datasource__write__drop__partition__columns="true"),
     ),
 )
 

@@ -7,12 +7,25 @@ from hudi_py.config.option import Scope, choice, declared, flag, optional_choice
 VIEW = optional_choice(
     "view",
     "Return a description of a table, or of a read, instead of rows: the newest file slices (`files`), the active "
-    "timeline (`timeline`), the partitions (`partitions`), the file slices that this read would take, and which of "
-    "them Spark's own Parquet reader can take (`splits`), one row that explains the read (`plan`), the pending plans "
-    "of table services (`plans`), the report of a service (`service`), the plan of a write by `write_table` (`write`), "
-    "or, without a path, the libraries that Spark's Python has for hudi-py (`environment`).",
+    "timeline (`timeline`), completed writes (`commits`), the partitions (`partitions`), the table's properties "
+    "(`properties`), the file slices that this read would take, and which of them Spark's own Parquet reader can take "
+    "(`splits`), one row that explains the read (`plan`), the pending plans of table services (`plans`), the report of "
+    "a service (`service`), the plan of a write by `write_table` (`write`), or, without a path, the libraries that "
+    "Spark's Python has for hudi-py (`environment`).",
     Scope.READ,
-    ("files", "timeline", "partitions", "splits", "plan", "plans", "service", "write", "environment"),
+    (
+        "files",
+        "timeline",
+        "commits",
+        "partitions",
+        "properties",
+        "splits",
+        "plan",
+        "plans",
+        "service",
+        "write",
+        "environment",
+    ),
 )
 PIN = optional_text(
     "hoodie.py.read.pin",
@@ -60,8 +73,8 @@ SERVICE_ARGUMENTS = optional_text(
 )
 SERVICE_TOKEN = optional_text(
     "hoodie.py.service.token",
-    "Name under which the report of the service, or of a write by `write_table`, is stored; the view `service` reads "
-    "it.",
+    "Name under which the report of the service, of a statement, or of a write by `write_table`, is stored; the view "
+    "`service` reads it.",
     Scope.BOTH,
 )
 WRITE_REQUEST = optional_text(
@@ -71,5 +84,11 @@ WRITE_REQUEST = optional_text(
     Scope.READ,
 )
 WRITE_PLAN = optional_text("hoodie.py.write.plan", "The plan of a write: the view `write`.", Scope.WRITE)
+STATEMENT = optional_text(
+    "hoodie.py.statement",
+    "An update, delete or merge to run instead of writing rows, as JSON; the rows are the source of a merge. `update`, "
+    "`delete_from` and `merge_into` of `pyspark_hudi` set this option.",
+    Scope.WRITE,
+)
 
 OPTIONS = declared(globals())

@@ -1,5 +1,6 @@
 """Reading: plan, prune, split, and one split to record batches."""
 
+from hudi_py.read.expressions import parse_condition, parse_expression
 from hudi_py.read.filter import Filter, parse_filter
 from hudi_py.read.parts import CHUNK_ROWS, REPLACED_SCHEMA
 from hudi_py.read.plan import check_columns
@@ -22,6 +23,8 @@ __all__ = [
     "Split",
     "check_columns",
     "make_scan",
+    "parse_condition",
+    "parse_expression",
     "parse_filter",
     "pin_table",
     "plan_table",

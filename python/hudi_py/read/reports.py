@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from hudi_py.config import Options
 from hudi_py.config import read as read_config
-from hudi_py.model.commit import CommitMetadata
+from hudi_py.model.commit import NO_PREVIOUS_COMMIT, CommitMetadata
 from hudi_py.model.files import FileSlice
 from hudi_py.model.instant import WRITE_ACTIONS, Instant, InstantTime
 from hudi_py.model.properties import TableConfig
@@ -30,6 +30,18 @@ _HISTORY = pa.schema(
         for name in ("num_inserts", "num_updates", "num_deletes", "num_writes", "num_files", "num_bytes")
     ]
 )
+_COMMITS = pa.schema(
+    [(name, pa.string()) for name in ("commit_time", "state_transition_time", "action")]
+    + [
+        (f"total_{name}", pa.int64())
+        for name in (
+            *("bytes_written", "files_added", "files_updated", "partitions_written", "records_written"),
+            *("update_records_written", "errors"),
+        )
+    ]
+)
+"""The columns of Apache Hudi's procedure `show_commits`."""
+_PROPERTIES = pa.schema([(name, pa.string()) for name in ("key", "value")])
 _FILES = pa.schema(
     [(name, pa.string()) for name in ("partition", "file_id", "base_instant", "base_file")]
     + [("base_bytes", pa.int64()), ("log_files", pa.list_(pa.string())), ("log_bytes", pa.int64())]
@@ -46,10 +58,16 @@ _SPLITS = pa.schema(
 
 
 def table_report(path: str, options: Options, view: str) -> pa.Table:
-    """The report `files`, `partitions` or `timeline` of a table's newest state, or of the options' instant or pin."""
+    """The report `files`, `partitions`, `timeline`, `commits` or `properties` of a table's newest state, or of the
+    options' instant or pin."""
     storage, config, timeline, _ = load_pinned(path, options)
     if view == "timeline":
         return instant_report(timeline)
+    if view == "commits":
+        return commit_report(storage, timeline)
+    if view == "properties":
+        rows = [{"key": key, "value": value} for key, value in sorted(config.properties.items())]
+        return pa.Table.from_pylist(rows, _PROPERTIES)
     given = options.get(read_config.AS_OF_INSTANT)
     as_of = None if given is None else parse_instant(given, table_zone(config))
     report = file_report if view == "files" else partition_report
@@ -71,6 +89,32 @@ def instant_report(timeline: Timeline, archived: Sequence[ArchivedInstant] = ())
         for instant in sorted(found, key=lambda instant: instant.time)
     ]
     return pa.Table.from_pylist(rows, _INSTANTS)
+
+
+def commit_report(storage: Storage, timeline: Timeline) -> pa.Table:
+    """Completed writes of the active timeline, newest first, with totals (`ShowCommitsProcedure`, 1.2.0)."""
+    rows = []
+    for instant in reversed(timeline.write_completed):
+        try:
+            stats = read_commit_metadata(storage, timeline.layout, instant, may_be_empty=True).stats
+        except FileNotFoundError:  # archived since it was listed
+            continue
+        added = sum(stat.prev_commit == NO_PREVIOUS_COMMIT for stat in stats)
+        rows.append(
+            {
+                "commit_time": instant.time,
+                "state_transition_time": instant.completion_time,
+                "action": instant.action.value,
+                "total_bytes_written": sum(stat.total_write_bytes for stat in stats),
+                "total_files_added": added,
+                "total_files_updated": len(stats) - added,
+                "total_partitions_written": len({stat.partition_path for stat in stats}),
+                "total_records_written": sum(stat.num_writes for stat in stats),
+                "total_update_records_written": sum(stat.num_updates for stat in stats),
+                "total_errors": 0,
+            }
+        )
+    return pa.Table.from_pylist(rows, _COMMITS)
 
 
 def history_report(storage: Storage, timeline: Timeline, archived: Sequence[ArchivedInstant] = ()) -> pa.Table:

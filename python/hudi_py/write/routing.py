@@ -29,10 +29,10 @@ from hudi_py.model.files import FileSlice
 from hudi_py.model.names import FileId, PartitionPath
 from hudi_py.schema import RECORD_KEY
 from hudi_py.write.context import WriteContext
-from hudi_py.write.index import GlobalIndex
+from hudi_py.write.index import GlobalBaseFileIndex, GlobalIndex
 from hudi_py.write.operations import buckets, delete, insert, run_operation, upsert
 from hudi_py.write.operations.partition import PartitionWriter, fillable, measured_record_size
-from hudi_py.write.operations.tagging import index_of
+from hudi_py.write.operations.tagging import distinct_keys, index_of
 from hudi_py.write.placement.assign import MEGABYTE, Assignment, assign_inserts, effective_record_size, even_files
 from hudi_py.write.placement.relocate import located, losing_keys, relocate
 from hudi_py.write.rows import (
@@ -380,21 +380,24 @@ class _Router:
             Operation.INSERT: settings.combine_before_insert,
         }.get(self._operation, False)
         schema, memory, view = rows[0].rows.schema, settings.memory_bytes, context.transaction.view
-        packed = LocatedRows.packed_schema(schema, moves=moves)
+        whole = moves or isinstance(index, GlobalBaseFileIndex)
+        packed = LocatedRows.packed_schema(schema, moves=whole)
         with PartitionedRows(schema, memory) as held, PartitionedRows(packed, memory) as found:
-            if moves:
+            if whole:
                 for keyed in rows:
                     held.add(keyed.rows, keyed.partitions)
-                relocate(index, held, found, context.key_reader(), view, one_per_key=one)
+                reader = context.key_reader() if moves else None
+                searched = index.searched(distinct_keys(held))
+                relocate(searched, held, found, reader, view, settings.merge, one_per_key=one)
             else:
                 for keyed in rows:
                     there = located(index, keyed)
                     found.add(there.rows, there.partitions)
-            losing = losing_keys(found, settings.merge, packed=True) if one and not moves else {}
+            losing = losing_keys(found, settings.merge, packed=True) if one and not whole else {}
             for path in found.partitions:
                 table = without_keys(found.table(path), losing.get(path))
                 slices = list(view.latest_slices(path))
-                self.tagged(path, LocatedRows.unpacked(table, moves=moves).tagged(slices), routes)
+                self.tagged(path, LocatedRows.unpacked(table, moves=whole).tagged(slices), routes)
 
     def _new(self, path: str, keys: pa.StringArray, rows: RowNumbers, routes: _Routes) -> None:
         """Rows with new keys: those of a file to be filled or made have a range of hashes."""

@@ -1,8 +1,8 @@
-"""Rows that tasks of a distributed write leave for its commit, as Arrow IPC files."""
+"""Rows that tasks stage for one process to read: Arrow IPC streams in the table's storage."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -12,7 +12,7 @@ from hudi_py.storage import Storage
 
 @dataclass(frozen=True, slots=True)
 class StagedFile:
-    """Rows that a task staged for the commit: an Arrow IPC stream, by its path relative to the table's base path."""
+    """Staged rows: an Arrow IPC stream, by its path relative to the table's base path."""
 
     path: str
     num_bytes: int
@@ -21,9 +21,11 @@ class StagedFile:
 class Stage:
     """The staged file of one attempt, created with its first rows."""
 
-    def __init__(self, storage: Storage, path: str) -> None:
+    def __init__(self, storage: Storage, path: str, check_volume: Callable[[int], None] | None = None) -> None:
+        """`check_volume` gets the number of bytes written so far, and raises if they are too many."""
         self._storage = storage
         self._path = path
+        self._check_volume = check_volume
         self._sink: pa.PythonFile | None = None
         self._writer: pa.ipc.RecordBatchStreamWriter | None = None
 
@@ -35,8 +37,11 @@ class Stage:
             options = pa.ipc.IpcWriteOptions(compression="lz4")
             self._writer = pa.ipc.new_stream(self._sink, batch.schema, options=options)
         self._writer.write_batch(batch)
+        if self._check_volume is not None and self._sink is not None:
+            self._check_volume(self._sink.tell())
 
     def close(self) -> StagedFile | None:
+        """The file; None if there were no rows."""
         if self._writer is None or self._sink is None:
             return None
         self._writer.close()

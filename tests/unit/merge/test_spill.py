@@ -115,9 +115,9 @@ def test_ten_times_the_limit_within_it(tmp_path: Path) -> None:
         import json, sys
         import hudi_py
         options = {"hoodie.memory.merge.max.size": sys.argv[2]}
-        rows = 0
+        rows, table = 0, hudi_py.open_table(sys.argv[1])
         if sys.argv[2] != "0":
-            scan = hudi_py.open_table(sys.argv[1]).scan(options=options, columns=["id", "name"])
+            scan = table.scan(options=options, columns=["id", "name"])
             for batch in scan.to_batches(threads=1):
                 rows += batch.num_rows
         with open("/proc/self/status") as status:

@@ -56,7 +56,7 @@ def test_reading_what_a_commit_notes() -> None:
 
 @pytest.mark.parametrize("text", ["7", "[]", '{"a":', '{"a":"x"}', '{"a":{}}'])
 def test_what_is_noted_in_another_way_is_refused(text: str) -> None:
-    with pytest.raises(CorruptFileError, match=rf"commit {AT} holds: {CHECKPOINT_KEY} is"):
+    with pytest.raises(CorruptFileError, match=rf"in the commit {AT}: {CHECKPOINT_KEY} is"):
         batch_of(noted(text), "a", AT)
 
 

@@ -21,7 +21,7 @@ from hudi_py.transaction.instants import inflight_path
 from hudi_py.transaction.markers import remove_markers
 from hudi_py.transaction.owner.heartbeat import remove_heartbeat
 from hudi_py.transaction.owner.identity import WRITER_KEY, WriterIdentity, parse_writer
-from hudi_py.transaction.paths import REPORTS, STAGING, claim_path, forbidden_path, owner_path, write_folder
+from hudi_py.transaction.paths import REPORTS, SOURCES, STAGING, claim_path, forbidden_path, owner_path, write_folder
 
 PLANNED = frozenset({Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING})
 """Actions that carry out a plan, which stays when an attempt fails or is rolled back."""
@@ -146,7 +146,7 @@ def sweep_vanished(storage: Storage, pending: Collection[str]) -> None:
     """
     for info in storage.list(STAGING):
         instant = InstantTime(info.name)
-        if instant not in pending and info.path != REPORTS:
+        if instant not in pending and info.path not in (REPORTS, SOURCES):
             forget_write(storage, instant)
 
 

@@ -50,6 +50,35 @@ def run_statement(
         ConflictError: another write is pending, or completed meanwhile.
     """
     storage = with_durability(storage, options.get(write_config.DURABLE))
+    session = _session(storage, statement, options, metadata, after, storage_options)
+    (result, committed), retries = redo_on_conflict(
+        lambda: _attempt(session, statement, options), session.settings.conflict_retries
+    )
+    services = () if committed is None else run_after(after, session, committed)
+    return replace(result, retries=retries, services=services)
+
+
+def check_statement(
+    storage: Storage,
+    statement: Statement,
+    options: Options,
+    metadata: MetadataWriter | None = None,
+    *,
+    storage_options: Mapping[str, str] | None = None,
+) -> None:
+    """Raises the errors of `run_statement` that show before any row is read."""
+    session = _session(storage, statement, options, metadata, (), storage_options)
+    _bound(session, statement, session.timeline(), options)
+
+
+def _session(
+    storage: Storage,
+    statement: Statement,
+    options: Options,
+    metadata: MetadataWriter | None,
+    after: Sequence[AfterCommit],
+    storage_options: Mapping[str, str] | None,
+) -> TableSession:
     existing = existing_table(storage)
     if existing is None:
         raise TableNotFoundError(f"Cannot {statement.title} the table at {storage.uri}: there is none; check the path")
@@ -60,12 +89,7 @@ def run_statement(
             f"use {concurrency_config.OPTIMISTIC}"
         )
     config = open_or_create(storage, existing, pa.schema([]), statement.operation, options, after)
-    session = open_session(storage, config, options, metadata, storage_options=storage_options)
-    (result, committed), retries = redo_on_conflict(
-        lambda: _attempt(session, statement, options), session.settings.conflict_retries
-    )
-    services = () if committed is None else run_after(after, session, committed)
-    return replace(result, retries=retries, services=services)
+    return open_session(storage, config, options, metadata, storage_options=storage_options)
 
 
 def _attempt(session: TableSession, statement: Statement, options: Options) -> tuple[WriteResult, Committed | None]:

@@ -93,13 +93,14 @@ def _locate_and_write(
             losing = losing_keys(held, merge, packed=True) if one_per_key else {}
             return write_all(held, losing, not one_per_key)
     with held_rows(context, rows, schema) as held, PartitionedRows(packed, context.settings.memory_bytes) as moved:
-        searched = index.searched(_distinct_keys(held))
+        searched = index.searched(distinct_keys(held))
         reader = context.key_reader() if moves else None
         relocate(searched, held, moved, reader, context.transaction.view, merge, one_per_key=one_per_key)
         return write_all(moved, {}, True)
 
 
-def _distinct_keys(held: PartitionedRows) -> pa.StringArray:
+def distinct_keys(held: PartitionedRows) -> pa.StringArray:
+    """The record keys of all rows, which are their first column."""
     keys = [batch.column(0) for partition in held.partitions for batch in held.batches(partition)]
     return pa.chunked_array(keys, pa.string()).unique()
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
+from weakref import WeakKeyDictionary
 
 from pyspark.sql.functions import udtf
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
@@ -24,6 +25,11 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 SUFFIX = "_table"
 """Added to the name of a view for the catalog table behind it."""
+MANAGED = "hudi-py.managed"
+"""Property of a view whose files are deleted with it. Spark does not keep properties of the table behind it."""
+_PATH = re.compile(r"WITH \(`path` = '((?:[^'\\]|\\.)*)'")
+_registered: WeakKeyDictionary[Any, dict[str, str]] = WeakKeyDictionary()
+"""For each session: paths of tables by the qualified names, in lower case, that it has registered."""
 
 
 def register_sql(
@@ -84,6 +90,49 @@ def register_sql(
         )
     text = _make_pair(spark, name, given)
     note_table(spark, name, SqlTable(text, given["path"], options or {}))
+    _registered.setdefault(spark, {})[qualified(spark, name)] = given["path"]
+
+
+def qualified(spark: SparkSession, name: str) -> str:
+    """The name of a table with that of its schema, in lower case."""
+    return (name if "." in name else f"{spark.catalog.currentDatabase()}.{name}").lower()
+
+
+def registered(spark: SparkSession) -> Mapping[str, str]:
+    """The paths of the tables that this session has registered, by qualified name."""
+    return _registered.get(spark, {})
+
+
+def path_of_view(spark: SparkSession, name: str) -> str | None:
+    """The path of a table that any session has registered; None if the name is of something else, or of nothing."""
+    if not all(_NAME.fullmatch(part) for part in name.split(".")):
+        return None
+    text = _text_of(spark, name)
+    found = None if text is None or f"FROM {_quoted(name + SUFFIX)} WITH (" not in text else _PATH.search(text)
+    return None if found is None else re.sub(r"\\(.)", r"\1", found.group(1))
+
+
+def is_managed(spark: SparkSession, name: str) -> bool:
+    """Whether the files of a registered table are deleted with it."""
+    rows = spark.sql(f"SHOW TBLPROPERTIES {_quoted(name)}").collect()
+    return any(row["key"] == MANAGED for row in rows)
+
+
+def set_managed(spark: SparkSession, name: str) -> None:
+    """Has the files of a registered table deleted with it."""
+    spark.sql(f"ALTER VIEW {_quoted(name)} SET TBLPROPERTIES ('{MANAGED}' = 'true')")
+
+
+def forget(spark: SparkSession, name: str) -> None:
+    """Forgets the name of a table, which is no longer in the catalog."""
+    _registered.get(spark, {}).pop(qualified(spark, name), None)
+
+
+def unregister(spark: SparkSession, name: str) -> None:
+    """Removes a table from the catalog. Its files stay."""
+    spark.sql(f"DROP VIEW IF EXISTS {_quoted(name)}")
+    spark.sql(f"DROP TABLE IF EXISTS {_quoted(name + SUFFIX)}")
+    forget(spark, name)
 
 
 def is_from(spark: SparkSession, name: str, table: SqlTable) -> bool:
@@ -113,7 +162,7 @@ def _make_pair(spark: SparkSession, name: str, given: Mapping[str, str]) -> str:
         spark.sql(f"DROP VIEW {view}")
     if has_table:
         spark.sql(f"DROP TABLE {table}")
-    columns = ", ".join(f"{_key(field.name)} {_type(field.dataType)}" for field in schema)
+    columns = ", ".join(f"{_key(field.name)} {sql_type(field.dataType)}" for field in schema)
     # a table with a path is external, so dropping it deletes no files
     spark.sql(f"CREATE TABLE {table} ({columns}) USING `{FORMAT}` LOCATION {_text(given['path'])}")
     spark.sql(f"CREATE VIEW {view} AS {query}")
@@ -141,14 +190,14 @@ def _key(key: str) -> str:
     return "`" + key.replace("`", "``") + "`"
 
 
-def _type(kind: DataType) -> str:
+def sql_type(kind: DataType) -> str:
     """A type in SQL's notation."""
     if isinstance(kind, StructType):
-        return f"STRUCT<{', '.join(f'{_key(field.name)}: {_type(field.dataType)}' for field in kind)}>"
+        return f"STRUCT<{', '.join(f'{_key(field.name)}: {sql_type(field.dataType)}' for field in kind)}>"
     if isinstance(kind, ArrayType):
-        return f"ARRAY<{_type(kind.elementType)}>"
+        return f"ARRAY<{sql_type(kind.elementType)}>"
     if isinstance(kind, MapType):
-        return f"MAP<{_type(kind.keyType)}, {_type(kind.valueType)}>"
+        return f"MAP<{sql_type(kind.keyType)}, {sql_type(kind.valueType)}>"
     return str(kind.simpleString())
 
 

@@ -1,0 +1,309 @@
+"""CALL: those of Apache Hudi's procedures that hudi-py has. Names, parameters and columns are those of 1.2.0."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from hudi_py.config import archive as archive_config
+from hudi_py.config import clean as clean_config
+from hudi_py.errors import ConfigError
+from pyspark_hudi.dialect.insert import delete_partition_at
+from pyspark_hudi.dialect.tables import Tables, Target
+from pyspark_hudi.dialect.text import Cursor, tokens_of
+from pyspark_hudi.paths import checked_path
+from pyspark_hudi.services import run_service
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_Rows = Iterator[tuple[Any, ...]]
+_Given = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Procedure:
+    """A procedure that a CALL names."""
+
+    parameters: Mapping[str, Any]
+    """With their default values, in order."""
+    columns: str
+    """Of the result, as DDL."""
+    run: Callable[[Target, _Given], _Rows]
+
+
+def call(tables: Tables, cursor: Cursor) -> DataFrame | None:
+    """Runs CALL procedure(name => value, ...). None: a procedure of another catalog.
+
+    Raises:
+        ConfigError: hudi-py does not have the procedure, or an argument is wrong.
+        HudiError: as `run_service`.
+    """
+    cursor.need("CALL")
+    *catalog, name = (each.lower() for each in cursor.names())
+    if catalog:
+        return None
+    procedure = PROCEDURES.get(name)
+    if procedure is None and tables.spark.catalog.currentCatalog() != "spark_catalog":
+        return None
+    if procedure is None:
+        raise ConfigError(
+            f"Cannot call the procedure '{name}'; supported are {', '.join(PROCEDURES)}. See run_service, and the "
+            "methods of hudi_py.Table"
+        )
+    given = _arguments(name, procedure, cursor.group())
+    cursor.finish()
+    target = _target(tables, name, given)
+    rows = list(procedure.run(target, given))
+    return tables.spark.createDataFrame(rows, procedure.columns)
+
+
+def _arguments(name: str, procedure: Procedure, cursor: Cursor) -> dict[str, Any]:
+    given = dict(procedure.parameters)
+    for number, part in enumerate(cursor.parts()):
+        following = Cursor(part.text, part.tokens, part.at + 1, part.end)
+        if following.sees("=>") or following.sees("=", ">"):
+            key = part.name().lower()
+            if not part.take("=>"):
+                part.need("=", ">")
+        else:
+            key = list(procedure.parameters)[number] if number < len(procedure.parameters) else f"number {number + 1}"
+        if key not in given:
+            raise ConfigError(
+                f"Cannot call {name} with the argument '{key}'; supported are {', '.join(procedure.parameters)}"
+            )
+        given[key] = _value(part)
+    return given
+
+
+def _value(cursor: Cursor) -> Any:
+    if cursor.take("NULL"):
+        value: Any = None
+    elif cursor.take("TRUE"):
+        value = True
+    elif cursor.take("FALSE"):
+        value = False
+    else:
+        token = cursor.token
+        text = cursor.constant()
+        is_text = token is not None and token.kind == "text"
+        if not is_text and not text.isdigit():
+            raise cursor.refused(f"the argument {text} is not a whole number")
+        value = text if is_text else int(text)
+    cursor.finish()
+    return value
+
+
+def _target(tables: Tables, name: str, given: _Given) -> Target:
+    if given.get("path"):
+        path = checked_path(given["path"], "read")
+        return Target(tables, ("hudi", path), path)
+    if not given.get("table"):
+        raise ConfigError(f"Cannot call {name} without a table; give table => 'name' or path => '/path'")
+    named = str(given["table"])
+    target = tables.find(Cursor(named, tokens_of(named) or []).names())
+    if target is None:
+        raise ConfigError(
+            f"Cannot call {name} for the table '{given['table']}': no Hudi table is registered by this name; give "
+            "path => '/path', or register it by register_sql"
+        )
+    return target
+
+
+def _service(target: Target, name: str, options: Mapping[str, Any] | None = None, **arguments: Any) -> dict[str, Any]:
+    given = {**target.tables.options(), **(options or {})}
+    return run_service(target.spark, target.path, name, options=given, **arguments)
+
+
+def _options(given: _Given) -> dict[str, str]:
+    """The parameter `options`: key=value, separated by commas."""
+    found = {}
+    for part in str(given.get("options") or "").split(","):
+        key, separator, value = part.partition("=")
+        if separator:
+            found[key.strip()] = value.strip()
+    return found
+
+
+def _pending(target: Target, service: str) -> dict[str, tuple[int, str]]:
+    """The number of operations and the state of each pending plan, by instant, oldest first."""
+    found: dict[str, tuple[int, str]] = {}
+    for row in target.view("plans").collect():
+        if row["service"] == service:
+            found[row["instant"]] = (found.get(row["instant"], (0, ""))[0] + 1, row["state"])
+    return dict(sorted(found.items()))
+
+
+def _run_compaction(target: Target, given: _Given) -> _Rows:
+    operation = str(given["op"] or "").lower()
+    if operation not in ("run", "schedule", "execute", "scheduleandexecute"):
+        raise ConfigError(
+            f"Cannot call run_compaction with op => {given['op']!r}; supported are schedule, execute and "
+            "scheduleAndExecute (run)"
+        )
+    options = _options(given)
+    wanted = [each.strip() for each in str(given["instants"] or given["timestamp"] or "").split(",") if each.strip()]
+    if wanted:
+        operation = "execute"
+    if operation in ("schedule", "run", "scheduleandexecute"):
+        report = _service(target, "compaction", options, phase="schedule")
+        if report["instant"] is None:
+            return
+        wanted = [report["instant"]]
+    pending = _pending(target, "compaction")
+    if operation == "execute" and not wanted:
+        wanted = list(pending)[: given["limit"]]
+    missing = [each for each in wanted if each not in pending]
+    if missing:
+        raise ConfigError(f"Cannot run the compaction {missing[0]} of {target.shown}: no such plan is pending")
+    for instant in wanted if operation != "schedule" else ():
+        _service(target, "compaction", options, phase="execute", instant=instant)
+    for instant in reversed(wanted):
+        size, state = pending[instant]
+        yield instant, size, state if operation == "schedule" else "COMPLETED"
+
+
+def _show_compaction(target: Target, given: _Given) -> _Rows:
+    pending = _pending(target, "compaction")
+    for instant, (size, state) in list(reversed(pending.items()))[: given["limit"]]:
+        yield instant, size, state
+
+
+def _run_clean(target: Target, given: _Given) -> _Rows:
+    keys = {
+        "clean_policy": clean_config.POLICY.key,
+        "retain_commits": clean_config.COMMITS_RETAINED.key,
+        "hours_retained": clean_config.HOURS_RETAINED.key,
+        "file_versions_retained": clean_config.FILE_VERSIONS_RETAINED.key,
+        "trigger_strategy": clean_config.TRIGGER_STRATEGY.key,
+        "trigger_max_commits": clean_config.TRIGGER_MAX_COMMITS.key,
+    }
+    options = {key: str(given[name]) for name, key in keys.items() if given[name] is not None}
+    report = _service(target, "clean", {**options, **_options(given)})
+    if report["instant"] is not None:
+        yield report["instant"], None, report["num_files"], report["earliest_retained"], "{}", 2
+
+
+def _rollback(target: Target, given: _Given) -> _Rows:
+    _service(target, "rollback", instant=_needed(given, "instant_time"))
+    yield (True,)
+
+
+def _create_savepoint(target: Target, given: _Given) -> _Rows:
+    user, comment = str(given["user"] or ""), str(given["comments"] or "")
+    _service(target, "savepoint", instant=given["commit_time"] or None, user=user, comment=comment)
+    yield (True,)
+
+
+def _delete_savepoint(target: Target, given: _Given) -> _Rows:
+    _service(target, "delete_savepoint", instant=given["instant_time"] or _newest_savepoint(target))
+    yield (True,)
+
+
+def _restore(target: Target, given: _Given) -> _Rows:
+    _service(target, "restore", instant=given["instant_time"] or _newest_savepoint(target))
+    yield (True,)
+
+
+def _savepoints(target: Target) -> list[str]:
+    """Newest first."""
+    rows = target.view("timeline").collect()
+    found = [row["instant"] for row in rows if (row["action"], row["state"]) == ("savepoint", "COMPLETED")]
+    return sorted(found, reverse=True)
+
+
+def _newest_savepoint(target: Target) -> str:
+    found = _savepoints(target)
+    if not found:
+        raise ConfigError(f"The table {target.shown} has no savepoint; create one with CALL create_savepoint")
+    return found[0]
+
+
+def _show_savepoints(target: Target, given: _Given) -> _Rows:
+    for each in _savepoints(target):
+        yield (each,)
+
+
+def _show_commits(target: Target, given: _Given) -> _Rows:
+    yield from (tuple(row) for row in target.view("commits").limit(given["limit"]).collect())
+
+
+def _archive(target: Target, given: _Given) -> _Rows:
+    options = {
+        archive_config.MIN_COMMITS.key: str(given["min_commits"]),
+        archive_config.MAX_COMMITS.key: str(given["max_commits"]),
+        clean_config.COMMITS_RETAINED.key: str(given["retain_commits"]),
+    }
+    _service(target, "archive", options)
+    yield (0,)
+
+
+def _show_properties(target: Target, given: _Given) -> _Rows:
+    yield from (tuple(row) for row in target.view("properties").limit(given["limit"]).collect())
+
+
+def _drop_partition(target: Target, given: _Given) -> _Rows:
+    delete_partition_at(target, _needed(given, "partition"))
+    yield ("Success",)
+
+
+def _needed(given: _Given, name: str) -> str:
+    if not given[name]:
+        raise ConfigError(f"Cannot call the procedure without {name}; give {name} => '...'")
+    return str(given[name])
+
+
+_COMPACTION = "timestamp STRING, operation_size INT, state STRING"
+_SAVEPOINT: Final[Mapping[str, Any]] = {"table": None, "instant_time": "", "path": None}
+PROCEDURES: Final[Mapping[str, Procedure]] = {
+    "run_compaction": Procedure(
+        dict.fromkeys(("op", "table", "path", "timestamp", "options", "instants", "limit")),
+        _COMPACTION,
+        _run_compaction,
+    ),
+    "show_compaction": Procedure({"table": None, "path": None, "limit": 20}, _COMPACTION, _show_compaction),
+    "run_clean": Procedure(
+        {
+            "table": None,
+            "schedule_in_line": True,
+            **dict.fromkeys(("clean_policy", "retain_commits", "hours_retained", "file_versions_retained")),
+            **dict.fromkeys(("trigger_strategy", "trigger_max_commits", "options")),
+        },
+        "start_clean_time STRING, time_taken_in_millis BIGINT, total_files_deleted INT, "
+        "earliest_commit_to_retain STRING, bootstrap_part_metadata STRING, version INT",
+        _run_clean,
+    ),
+    "rollback_to_instant": Procedure({"table": None, "instant_time": None}, "rollback_result BOOLEAN", _rollback),
+    "create_savepoint": Procedure(
+        {"table": None, "commit_time": "", "user": "", "comments": "", "path": None},
+        "create_savepoint_result BOOLEAN",
+        _create_savepoint,
+    ),
+    "delete_savepoint": Procedure(_SAVEPOINT, "delete_savepoint_result BOOLEAN", _delete_savepoint),
+    "rollback_to_savepoint": Procedure(_SAVEPOINT, "rollback_savepoint_result BOOLEAN", _restore),
+    "show_savepoints": Procedure({"table": None, "path": None}, "savepoint_time STRING", _show_savepoints),
+    "show_commits": Procedure(
+        {"table": None, "limit": 10},
+        "commit_time STRING, state_transition_time STRING, action STRING, total_bytes_written BIGINT, "
+        "total_files_added BIGINT, total_files_updated BIGINT, total_partitions_written BIGINT, "
+        "total_records_written BIGINT, total_update_records_written BIGINT, total_errors BIGINT",
+        _show_commits,
+    ),
+    "archive_commits": Procedure(
+        {
+            "table": None,
+            "path": None,
+            "min_commits": 20,
+            "max_commits": 30,
+            "retain_commits": 10,
+            "enable_metadata": True,
+        },
+        "result INT",
+        _archive,
+    ),
+    "show_table_properties": Procedure(
+        {"table": None, "path": None, "limit": 10, "filter": ""}, "key STRING, value STRING", _show_properties
+    ),
+    "drop_partition": Procedure({"table": None, "partition": None}, "result STRING", _drop_partition),
+}

@@ -1,0 +1,370 @@
+"""UPDATE, DELETE and MERGE INTO.
+
+The core runs them. It has a subset of Spark's expressions; Spark evaluates the others first, where they need the table
+alone (UPDATE, DELETE) or the source alone (MERGE), and the core merges the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql.types import DataType, StructType
+
+from hudi_py.errors import ConfigError, SchemaMismatchError
+from hudi_py.read import parse_condition, parse_expression, parse_filter
+from pyspark_hudi import statements
+from pyspark_hudi.catalog import sql_type
+from pyspark_hudi.dialect.queries import run_query
+from pyspark_hudi.dialect.store import is_atomic
+from pyspark_hudi.dialect.tables import Tables, Target
+from pyspark_hudi.dialect.text import Cursor, literal, quoted, tokens_of
+from pyspark_hudi.types import arrow_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from hudi_py.write.dml.distributed import MergeBuilder
+
+_TARGET, _SOURCE = "_hudi_target", "_hudi_source"
+_COMPUTED = "_hudi_value_"
+
+
+def update(tables: Tables, cursor: Cursor) -> DataFrame | None:
+    """Runs UPDATE t [AS a] SET ... [WHERE ...]. None: not a Hudi table."""
+    cursor.need("UPDATE")
+    target = tables.find(cursor.names())
+    if target is None:
+        return None
+    alias = _alias(cursor, "SET") or target.names[-1]
+    cursor.need("SET")
+    values = _assignments(cursor.until("WHERE"), alias)
+    condition = cursor.rest().source if cursor.take("WHERE") else None
+    cursor.finish()
+    inputs = arrow_schema(target.schema)
+    given = {
+        target.field(name).name: (text, _cast(_bare(text, alias), target.field(name).dataType, inputs))
+        for name, text in values.items()
+    }
+    known = all(_holds(partial(parse_expression, text, inputs)) for _, text in given.values())
+    if known and _is_filter(condition, alias, inputs):
+        assigned = {name: text for name, (_, text) in given.items()}
+        where = None if condition is None else _bare(condition, alias)
+        statements.update(tables.spark, target.path, assigned, where, options=tables.options())
+        return tables.nothing()
+    casts = {name: _cast(text, target.field(name).dataType) for name, (text, _) in given.items()}
+    merge = _merging_by_key(target, _evaluated(target, alias, casts, condition))
+    merge.when_matched_update({name: f"s.{_COMPUTED}{at}" for at, name in enumerate(casts)}).execute()
+    return tables.nothing()
+
+
+def delete(tables: Tables, cursor: Cursor) -> DataFrame | None:
+    """Runs DELETE FROM t [AS a] [WHERE ...]. None: not a Hudi table."""
+    cursor.need("DELETE")
+    cursor.take("FROM")
+    target = tables.find(cursor.names())
+    if target is None:
+        return None
+    alias = _alias(cursor, "WHERE") or target.names[-1]
+    condition = cursor.rest().source if cursor.take("WHERE") else "true"
+    cursor.finish()
+    if _is_filter(condition, alias, arrow_schema(target.schema)):
+        where = _bare(condition, alias)
+        statements.delete_from(tables.spark, target.path, where, options=tables.options())
+    else:
+        _merging_by_key(target, _evaluated(target, alias, {}, condition)).when_matched_delete().execute()
+    return tables.nothing()
+
+
+def merge(tables: Tables, cursor: Cursor) -> DataFrame | None:
+    """Runs MERGE INTO. None: not a Hudi table."""
+    if not cursor.take("MERGE", "INTO"):
+        return None
+    target = tables.find(cursor.names())
+    if target is None:
+        return None
+    target_alias = _alias(cursor, "USING") or (_TARGET if target.is_path else target.names[-1])
+    cursor.need("USING")
+    relation = cursor.until("ON")
+    source_alias = _relation_alias(relation)
+    text = f"SELECT * FROM {relation.source}"
+    source = run_query(tables, Cursor(text, tokens_of(text) or []))
+    cursor.need("ON")
+    on = cursor.until("WHEN").source
+    clauses = []
+    while cursor.token is not None:
+        clauses.append(_clause(cursor, target_alias))
+    merging = _Merging(target, target_alias, source, source_alias)
+    for clause in clauses:
+        merging.add(clause)
+    merging.execute(on)
+    return tables.nothing()
+
+
+@dataclass(frozen=True, slots=True)
+class _Clause:
+    when: str
+    action: str
+    condition: str | None
+    values: Mapping[str, str] | None
+    """None: of all columns, or of none for a delete."""
+
+
+def _clause(cursor: Cursor, alias: str) -> _Clause:
+    cursor.need("WHEN")
+    when = "not matched" if cursor.take("NOT") else "matched"
+    cursor.need("MATCHED")
+    if cursor.take("BY", "SOURCE"):
+        when = "not matched by source"
+    else:
+        cursor.take("BY", "TARGET")
+    condition = cursor.until("THEN").source if cursor.take("AND") else None
+    cursor.need("THEN")
+    if cursor.take("DELETE"):
+        return _Clause(when, "delete", condition, None)
+    if cursor.take("UPDATE"):
+        cursor.need("SET")
+        part = cursor.until("WHEN")
+        return _Clause(when, "update", condition, None if _is_star(part) else _assignments(part, alias))
+    cursor.need("INSERT")
+    if cursor.take("*"):
+        return _Clause(when, "insert", condition, None)
+    names = [_column(part.names(), alias) for part in cursor.group().parts()]
+    cursor.need("VALUES")
+    values = [part.source for part in cursor.group().parts()]
+    if len(names) != len(values):
+        raise cursor.refused(f"INSERT has {len(names)} columns and {len(values)} values; expected is one for each;")
+    return _Clause(when, "insert", condition, dict(zip(names, values, strict=True)))
+
+
+class _Merging:
+    """A merge in the making: conditions and values that only Spark can evaluate become columns of the source."""
+
+    def __init__(self, target: Target, target_alias: str, source: DataFrame, source_alias: str) -> None:
+        self.target = target
+        self.aliases = target_alias, source_alias
+        self.source = source
+        self.own = source.columns
+        self.computed: list[str] = []
+        self.clauses: list[_Clause] = []
+        ours = StructType(list(target.schema))
+        both = [(target_alias, ours), (source_alias, source.schema)]
+        self.inputs = {
+            "matched": _structs(both),
+            "not matched": _structs(both[1:]),
+            "not matched by source": _structs(both[:1]),
+        }
+
+    def add(self, clause: _Clause) -> None:
+        inputs = self.inputs[clause.when]
+        condition = clause.condition
+        if condition is not None and not _holds(partial(parse_condition, condition, inputs, aliases=inputs.names)):
+            condition = self.compute(condition, clause.when, None)
+        values = clause.values
+        if values is None and clause.action != "delete":
+            values = self.all_columns(clause)
+        made = None
+        if values is not None:
+            made = {}
+            for name, text in values.items():
+                field = self.target.field(name)
+                cast = _cast(text, field.dataType, inputs, inputs.names)
+                if not _holds(partial(parse_expression, cast, inputs, aliases=inputs.names)):
+                    cast = self.compute(cast, clause.when, clause.condition)
+                made[field.name] = cast
+        self.clauses.append(_Clause(clause.when, clause.action, condition, made))
+
+    def all_columns(self, clause: _Clause) -> dict[str, str]:
+        known = {name.lower(): name for name in self.own}
+        lacking = [field.name for field in self.target.schema if field.name.lower() not in known]
+        if lacking:
+            raise SchemaMismatchError(
+                f"Cannot merge into the table {self.target.shown}: {clause.action.upper()} * needs the column "
+                f"'{lacking[0]}', which the source lacks; it has {', '.join(self.own)}: name the columns to set"
+            )
+        alias = quoted(self.aliases[1])
+        return {field.name: f"{alias}.{quoted(known[field.name.lower()])}" for field in self.target.schema}
+
+    def compute(self, text: str, when: str, condition: str | None) -> str:
+        """A column of the source with the values of an expression, as Spark evaluates it: by `condition`, for the
+        rows that need it.
+
+        Raises:
+            ConfigError, SchemaMismatchError: of the core, if the expression needs the table.
+        """
+        inputs = self.inputs[when]
+        whole = text if condition is None else f"CASE WHEN {condition} THEN {text} END"
+        if when == "not matched by source" or not self.of_source(whole, when):
+            whole = text
+        if when == "not matched by source" or not self.of_source(whole, when):
+            parse_expression(text, inputs, aliases=inputs.names)
+            raise ConfigError(
+                f"Expression {text!r} cannot be evaluated for rows of the table; compute it in the source"
+            )
+        self.computed.append(whole)
+        return f"{quoted(self.aliases[1])}.{_COMPUTED}{len(self.computed) - 1}"
+
+    def of_source(self, text: str, when: str) -> bool:
+        """Whether an expression names columns of the source alone."""
+        tokens = tokens_of(text) or []
+        ours, theirs = ({each.lower() for each in names} for names in (self.target.schema.names, self.own))
+        for at, token in enumerate(tokens):
+            if not token.is_name or (at and tokens[at - 1].text == "."):
+                continue
+            name, is_path = token.text.lower(), at + 1 < len(tokens) and tokens[at + 1].text == "."
+            if is_path and name == self.aliases[0].lower() != self.aliases[1].lower():
+                return False
+            if not is_path and when == "matched" and name in ours and name not in theirs:
+                return False
+        return True
+
+    def execute(self, on: str) -> None:
+        source, spark = self.source, self.target.spark
+        if self.computed:
+            columns = [f"{text} AS {_COMPUTED}{number}" for number, text in enumerate(self.computed)]
+            source = source.alias(self.aliases[1]).selectExpr("*", *columns)
+        merge = statements.merge_into(
+            spark,
+            self.target.path,
+            source,
+            (on,),
+            source_alias=self.aliases[1],
+            target_alias=self.aliases[0],
+            options=self.target.tables.options(),
+        )
+        for clause in self.clauses:
+            merge = _with_clause(merge, clause)
+        merge.execute()
+
+
+def _with_clause(merge: MergeBuilder, clause: _Clause) -> MergeBuilder:
+    if clause.action == "delete":
+        if clause.when == "matched":
+            return merge.when_matched_delete(clause.condition)
+        return merge.when_not_matched_by_source_delete(clause.condition)
+    assert clause.values is not None
+    if clause.action == "insert":
+        return merge.when_not_matched_insert(clause.values, clause.condition)
+    if clause.when == "matched":
+        return merge.when_matched_update(clause.values, clause.condition)
+    return merge.when_not_matched_by_source_update(clause.values, clause.condition)
+
+
+def _evaluated(target: Target, alias: str, values: Mapping[str, str], condition: str | None) -> DataFrame:
+    """The rows that a statement changes, by key and partition columns, with new values as Spark evaluates them."""
+    columns = []
+    for name in _identifying(target):
+        column = f"{quoted(alias)}.{quoted(name)}"
+        if len(target.config.record_key_fields) > 1 and name in target.config.record_key_fields:
+            why = literal(f"Cannot change rows of {target.shown} whose key column '{name}' is NULL by this statement")
+            column = f"CASE WHEN {column} IS NULL THEN raise_error({why}) ELSE {column} END"
+        columns.append(f"{column} AS {quoted(name)}")
+    columns += [f"{text} AS {_COMPUTED}{at}" for at, text in enumerate(values.values())]
+    where = "" if condition is None else f" WHERE {condition}"
+    table = f"`hudi-py`.{quoted(target.path)} AS {quoted(alias)}"
+    text = f"SELECT {', '.join(columns)} FROM {table}{where}"
+    return run_query(target.tables, Cursor(text, tokens_of(text) or []))
+
+
+def _merging_by_key(target: Target, rows: DataFrame) -> MergeBuilder:
+    keys = target.config.record_key_fields
+    on = [f"t.{quoted(name)} {'=' if name in keys else '<=>'} s.{quoted(name)}" for name in _identifying(target)]
+    options = target.tables.options()
+    return statements.merge_into(target.spark, target.path, rows, " AND ".join(on), options=options)
+
+
+def _identifying(target: Target) -> list[str]:
+    return [*dict.fromkeys([*target.config.record_key_fields, *target.config.partition_fields])]
+
+
+def _structs(tables: Sequence[tuple[str, StructType]]) -> pa.Schema:
+    return pa.schema([pa.field(alias, pa.struct(list(arrow_schema(schema)))) for alias, schema in tables])
+
+
+def _is_filter(text: str | None, alias: str, inputs: pa.Schema) -> bool:
+    """Whether the core evaluates a condition."""
+    return text is None or _holds(partial(parse_filter, _bare(text, alias), inputs))
+
+
+def _holds(parse: Callable[[], object]) -> bool:
+    try:
+        parse()
+    except (ConfigError, SchemaMismatchError):
+        return False
+    return True
+
+
+def _cast(text: str, kind: DataType, inputs: pa.Schema | None = None, aliases: Sequence[str] = ()) -> str:
+    """An expression as a value of a column's type. `inputs`: what the core is to evaluate it with, so that nothing is
+    cast that has the type."""
+    found: list[pa.DataType] = []
+    if inputs is not None:
+        _holds(lambda: found.append(parse_expression(text, inputs, aliases=aliases).kind))
+    if (found and found[0].equals(arrow_schema(StructType().add("value", kind)).field(0).type)) or not is_atomic(kind):
+        return text
+    return f"CAST(({text}) AS {sql_type(kind)})"
+
+
+def _alias(cursor: Cursor, end: str) -> str | None:
+    """The alias of a table, before the word `end`."""
+    if cursor.take("AS") or (cursor.token is not None and not cursor.sees(end)):
+        return cursor.name()
+    return None
+
+
+def _relation_alias(relation: Cursor) -> str:
+    """The name of the source in expressions."""
+    last = Cursor(relation.text, relation.tokens, relation.at, relation.end)
+    if last.sees("("):
+        last.group()
+        last.take("AS")
+        return _SOURCE if last.token is None else last.name()
+    names = last.names()
+    if last.sees("("):
+        last.group()
+    if last.token is None:
+        return names[-1]
+    for word in ("TIMESTAMP", "FOR"):
+        if last.sees(word):
+            raise last.refused("give the source of a merge an alias in a subquery, (SELECT * FROM ...) AS s, here")
+    last.take("AS")
+    return last.name()
+
+
+def _assignments(cursor: Cursor, alias: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for part in cursor.parts():
+        name = _column(part.names(), alias)
+        part.need("=")
+        if name.lower() in {each.lower() for each in found}:
+            raise ConfigError(f"Column '{name}' is set twice; give one of the values")
+        found[name] = part.rest().source
+    return found
+
+
+def _column(names: Sequence[str], alias: str) -> str:
+    """The column of the table that a statement sets."""
+    if len(names) > 1 and names[-2].lower() == alias.lower():
+        return names[-1]
+    if len(names) > 1:
+        raise ConfigError(f"Cannot set '{'.'.join(names)}', a member of a struct: only whole columns can be set")
+    return names[0]
+
+
+def _is_star(cursor: Cursor) -> bool:
+    return cursor.source == "*"
+
+
+def _bare(text: str, alias: str) -> str:
+    """An expression with columns named without the table's alias."""
+    tokens = tokens_of(text) or []
+    pieces, done = [], 0
+    for at, token in enumerate(tokens[:-1]):
+        alone = at == 0 or tokens[at - 1].text != "."
+        if token.is_name and token.text.lower() == alias.lower() and tokens[at + 1].text == "." and alone:
+            pieces.append(text[done : token.start])
+            done = tokens[at + 1].end
+    return "".join([*pieces, text[done:]])

@@ -1,0 +1,313 @@
+"""CREATE TABLE, DROP TABLE, TRUNCATE TABLE, SHOW PARTITIONS and ALTER TABLE ... DROP PARTITION."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pyspark.sql.types import StringType, StructField, StructType
+
+from hudi_py.config import table as table_config
+from hudi_py.config import write as write_config
+from hudi_py.errors import ConfigError, TableExistsError, TableNotFoundError
+from hudi_py.schema import META_FIELDS
+from hudi_py.write.dml.distributed import table_text
+from pyspark_hudi import catalog
+from pyspark_hudi.dialect.insert import delete_partition, partition_spec
+from pyspark_hudi.dialect.queries import run_query
+from pyspark_hudi.dialect.tables import PREFIXES, Tables, Target
+from pyspark_hudi.dialect.text import Cursor, quoted
+from pyspark_hudi.failure import raised_here
+from pyspark_hudi.paths import checked_path
+from pyspark_hudi.statements import issue
+from pyspark_hudi.table import FORMAT
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_KEYS = {
+    "primarykey": table_config.RECORD_KEY.key,
+    "type": table_config.TABLE_TYPE.key,
+    "precombinefield": table_config.ORDERING.key,
+    "orderingfields": table_config.ORDERING.key,
+    "payloadclass": table_config.PAYLOAD_CLASS.key,
+    "recordmergemode": table_config.MERGE_MODE.key,
+    "recordmergestrategyid": table_config.MERGE_STRATEGY_ID.key,
+}
+"""Table properties of Apache Hudi's SQL (`HoodieOptionConfig`, 1.2.0)."""
+_TYPES = {"cow": "COPY_ON_WRITE", "mor": "MERGE_ON_READ"}
+_DEFAULTS = {table_config.HIVE_STYLE.key: "true", table_config.URL_ENCODE.key: "false"}
+"""Of tables that SQL creates (`HoodieCatalogTable`, 1.2.0)."""
+
+
+@dataclass(slots=True)
+class _Definition:
+    """A CREATE TABLE."""
+
+    names: tuple[str, ...]
+    if_not_exists: bool
+    columns: str | None = None
+    partitions: list[str] = field(default_factory=list)
+    partition_columns: list[str] = field(default_factory=list)
+    """Definitions of partition columns that are not among the columns."""
+    properties: dict[str, str] = field(default_factory=dict)
+    location: str | None = None
+    query: Cursor | None = None
+
+
+def create(tables: Tables, cursor: Cursor) -> DataFrame | None:
+    """Runs CREATE TABLE ... USING hudi-py or hudi. None: of another provider."""
+    cursor.need("CREATE")
+    replace = cursor.take("OR", "REPLACE")
+    if not cursor.take("TABLE"):
+        return None
+    definition = _Definition((), cursor.take("IF", "NOT", "EXISTS"))
+    definition.names = cursor.names()
+    if cursor.sees("("):
+        definition.columns = cursor.group().source
+    if not cursor.take("USING") or cursor.name().lower() not in PREFIXES:
+        return None
+    if replace:
+        raise cursor.refused("OR REPLACE is not supported: DROP TABLE first, or INSERT OVERWRITE")
+    if definition.names[0].lower() in PREFIXES and len(definition.names) == 2:
+        raise cursor.refused("give the table a name, and the path as LOCATION")
+    _clauses(definition, cursor)
+    _create(tables, definition)
+    return tables.nothing()
+
+
+def _clauses(definition: _Definition, cursor: Cursor) -> None:
+    while (token := cursor.token) is not None:
+        if cursor.take("OPTIONS") or cursor.take("TBLPROPERTIES"):
+            definition.properties.update(_properties(cursor.group()))
+        elif cursor.take("PARTITIONED", "BY"):
+            for part in cursor.group().parts():
+                whole = part.source
+                definition.partitions.append(part.name())
+                if part.token is not None:
+                    definition.partition_columns.append(whole)
+        elif cursor.take("LOCATION"):
+            definition.location = cursor.constant()
+        elif cursor.take("COMMENT"):
+            cursor.constant()  # Spark's catalog would show it
+        elif cursor.take("AS") or token.is_word("SELECT", "WITH", "("):
+            definition.query = cursor.rest()
+        else:
+            raise cursor.refused(
+                "supported are OPTIONS, TBLPROPERTIES, PARTITIONED BY (columns), LOCATION, COMMENT and AS; something "
+                "else stands"
+            )
+
+
+def _create(tables: Tables, definition: _Definition) -> None:
+    spark, name = tables.spark, ".".join(definition.names)
+    if tables.find(definition.names) is not None or spark.catalog.tableExists(name):
+        if definition.if_not_exists:
+            return
+        raise TableExistsError(f"Cannot create the table {name}: it already exists; choose another name, or drop it")
+    location = definition.location
+    path = _default_path(tables, definition.names) if location is None else checked_path(location, "write")
+    target = Target(tables, definition.names, path)
+    options = _options(tables, definition)
+    if definition.query is not None:
+        if target.exists():
+            raise TableExistsError(f"Cannot create the table {name} AS a query: there is a table at {path} already")
+        rows = run_query(tables, definition.query)
+        last = definition.partitions
+        others = {*META_FIELDS, *(each.lower() for each in last)}
+        first = [each for each in rows.columns if each.lower() not in others]
+        rows = rows.select(*(quoted(each) for each in [*first, *last]))
+        _check_key(options, name)
+        with raised_here():
+            writer = rows.write.format(FORMAT).option(write_config.OPERATION.key, "bulk_insert").options(**options)
+            writer.mode("append").save(path)
+    elif not target.exists():
+        if definition.columns is None:
+            raise TableNotFoundError(
+                f"Cannot create the table {name} without columns: there is no table at {path}; give columns, or the "
+                "location of a table"
+            )
+        _check_key(options, name)
+        columns = spark.createDataFrame([], ", ".join([definition.columns, *definition.partition_columns]))
+        last = [each.lower() for each in definition.partitions]
+        fields = [each for each in columns.schema if each.name.lower() not in last]
+        fields += [each for name in last for each in columns.schema if each.name.lower() == name]
+        issue(spark, path, table_text("create"), options, spark.createDataFrame([], StructType(fields)))
+    else:
+        _check_same(target, definition, options)
+    catalog.register_sql(spark, name, path)
+    if location is None:
+        catalog.set_managed(spark, name)
+
+
+def _options(tables: Tables, definition: _Definition) -> dict[str, str]:
+    """The options of the write that makes the table."""
+    given = {**_DEFAULTS, **tables.options()}
+    for key, value in definition.properties.items():
+        known = _KEYS.get(key.lower())
+        if known is None and not key.startswith("hoodie."):
+            raise ConfigError(
+                f"Cannot create the table {'.'.join(definition.names)} with the property '{key}'; supported are "
+                "primaryKey, orderingFields (preCombineField), type, payloadClass, recordMergeMode, "
+                "recordMergeStrategyId and the keys of options, hoodie...."
+            )
+        given[known or key] = _TYPES.get(value.lower(), value) if key.lower() == "type" else value
+    if definition.partitions:
+        given[table_config.PARTITION_PATH.key] = ",".join(definition.partitions)
+    *database, name = definition.names
+    given.setdefault(table_config.TABLE_NAME.key, name)
+    schema = database[-1] if database else tables.spark.catalog.currentDatabase()
+    given.setdefault(table_config.DATABASE_NAME.key, schema)
+    return given
+
+
+def _check_key(options: Mapping[str, str], name: str) -> None:
+    if not any(options.get(key) for key in (table_config.RECORD_KEY.key, *table_config.RECORD_KEY.aliases)):
+        raise ConfigError(
+            f"Cannot create the table {name} without a record key; give TBLPROPERTIES (primaryKey = 'id'): keys "
+            "generated by Hudi are not supported"
+        )
+
+
+def _check_same(target: Target, definition: _Definition, options: Mapping[str, str]) -> None:
+    """Refuses columns or keys that an existing table does not have."""
+    config = target.config
+    if definition.columns is not None:
+        text = ", ".join([definition.columns, *definition.partition_columns])
+        given = {each.name.lower() for each in target.spark.createDataFrame([], text).schema}
+        own = {each.name.lower() for each in target.schema}
+        if given != own:
+            raise ConfigError(
+                f"Cannot create the table {target.shown} over the one at {target.path}: it has the columns "
+                f"{', '.join(sorted(own))}, not {', '.join(sorted(given))}; leave the columns out"
+            )
+    asked = {
+        table_config.RECORD_KEY.key: config.record_key_fields,
+        table_config.PARTITION_PATH.key: config.partition_fields,
+    }
+    for key, names in asked.items():
+        if key in options and [each.strip() for each in options[key].split(",")] != list(names):
+            raise ConfigError(
+                f"Cannot create the table {target.shown} over the one at {target.path}: {key} is '{options[key]}', and "
+                f"there '{','.join(names)}'; leave it out"
+            )
+
+
+def _default_path(tables: Tables, names: tuple[str, ...]) -> str:
+    """Where Spark would keep a table of its own."""
+    *database, name = names
+    spark = tables.spark
+    found = spark.catalog.getDatabase(database[-1] if database else spark.catalog.currentDatabase())
+    return f"{str(found.locationUri).rstrip('/')}/{name.lower()}"
+
+
+def _properties(cursor: Cursor) -> dict[str, str]:
+    found = {}
+    for part in cursor.parts():
+        token = part.token
+        if token is not None and token.kind == "text":
+            key = part.constant()
+        else:
+            key = ".".join(part.names())
+        part.take("=")
+        value = part.token
+        if value is None:
+            raise part.refused("a value is expected")
+        part.at += 1
+        found[key] = value.text
+        part.finish()
+    return found
+
+
+def drop(tables: Tables, cursor: Cursor) -> DataFrame | None:
+    """Runs DROP TABLE; the files go with PURGE, or if CREATE TABLE chose the location (`DropHoodieTableCommand`,
+    1.2.0)."""
+    cursor.need("DROP", "TABLE")
+    cursor.take("IF", "EXISTS")
+    target = tables.find(cursor.names())
+    if target is None:
+        return None
+    purge = cursor.take("PURGE")
+    cursor.finish()
+    if target.is_path:
+        raise cursor.refused(
+            "a table named by its path is not in the catalog; drop it by its name, or delete its files"
+        )
+    if purge or catalog.is_managed(tables.spark, target.name):
+        issue(tables.spark, target.path, table_text("drop"), tables.options())
+    catalog.unregister(tables.spark, target.name)
+    return tables.nothing()
+
+
+def drop_view(tables: Tables, cursor: Cursor) -> None:
+    """Forgets a table whose view is dropped."""
+    cursor.need("DROP", "VIEW")
+    cursor.take("IF", "EXISTS")
+    catalog.forget(tables.spark, ".".join(cursor.names()))
+
+
+def truncate(tables: Tables, cursor: Cursor) -> DataFrame | None:
+    """Runs TRUNCATE TABLE t [PARTITION (...)]. None: not a Hudi table."""
+    cursor.need("TRUNCATE", "TABLE")
+    target = tables.find(cursor.names())
+    if target is None:
+        return None
+    spec = partition_spec(cursor) if cursor.sees("PARTITION") else None
+    cursor.finish()
+    if spec is None:
+        target.write(tables.spark.createDataFrame([], target.schema), "insert_overwrite_table")
+    else:
+        delete_partition(target, spec)
+    return tables.nothing()
+
+
+def alter(tables: Tables, cursor: Cursor) -> DataFrame | None:
+    """Runs ALTER TABLE t DROP PARTITION (...). None: not a Hudi table."""
+    if not cursor.take("ALTER", "TABLE"):
+        return None
+    target = tables.find(cursor.names())
+    if target is None:
+        return None
+    if not cursor.take("DROP"):
+        raise cursor.refused("of ALTER TABLE only DROP PARTITION is supported; change columns with Apache Hudi, not")
+    cursor.take("IF", "EXISTS")
+    spec = partition_spec(cursor)
+    cursor.take("PURGE")
+    cursor.finish()
+    delete_partition(target, spec)
+    return tables.nothing()
+
+
+def show_partitions(tables: Tables, cursor: Cursor) -> DataFrame | None:
+    """Runs SHOW PARTITIONS t [PARTITION (...)]: the paths in the column `partition`. None: not a Hudi table."""
+    cursor.need("SHOW", "PARTITIONS")
+    target = tables.find(cursor.names())
+    if target is None:
+        return None
+    spec = partition_spec(cursor) if cursor.sees("PARTITION") else {}
+    cursor.finish()
+    listed = target.view("partitions").where("partition <> '' AND num_slices > 0").collect()
+    found = sorted(row["partition"] for row in listed)
+    if spec:
+        prefix_of = {target.field(name).name: value for name, value in spec.items()}
+        found = [each for each in found if _has(target, each, prefix_of)]
+    schema = StructType([StructField("partition", StringType(), nullable=False)])
+    return tables.spark.createDataFrame([(each,) for each in found], schema)
+
+
+def _has(target: Target, path: str, values: Mapping[str, str | None]) -> bool:
+    """Whether a partition has these values, of the first partition columns."""
+    fields = target.config.partition_fields
+    segments = path.split("/")
+    for name, value in values.items():
+        at = fields.index(name) if name in fields else -1
+        if at < 0 or at >= len(segments) or len(segments) != len(fields):
+            raise ConfigError(
+                f"Cannot select partitions of {target.shown} by '{name}': its partition columns are "
+                f"{', '.join(fields) or 'none'}, and the path is {path}; select from SHOW PARTITIONS {target.shown}"
+            )
+        bare = (value or "").strip("'\"")
+        if segments[at] not in (bare, f"{name}={bare}"):
+            return False
+    return True

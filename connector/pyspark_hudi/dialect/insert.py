@@ -1,0 +1,214 @@
+"""INSERT INTO and INSERT OVERWRITE, and what names partitions: TRUNCATE TABLE and ALTER TABLE ... DROP PARTITION."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from hudi_py.config import write as write_config
+from hudi_py.errors import ConfigError, SchemaMismatchError
+from hudi_py.schema import META_FIELDS
+from hudi_py.write.dml.distributed import partition_path
+from pyspark_hudi.catalog import sql_type
+from pyspark_hudi.dialect.queries import run_query
+from pyspark_hudi.dialect.store import stored
+from pyspark_hudi.dialect.tables import Tables, Target
+from pyspark_hudi.dialect.text import Cursor, quoted, tokens_of
+from pyspark_hudi.types import arrow_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+INSERT_OPERATION = "hoodie.spark.sql.insert.into.operation"
+_OPERATIONS = ("insert", "upsert", "bulk_insert")
+
+
+def insert(tables: Tables, cursor: Cursor) -> DataFrame | None:
+    """Runs an INSERT. None: it does not write to a Hudi table.
+
+    Sources: `InsertIntoHoodieTableCommand`, `ProvidesHoodieConfig`, 1.2.0.
+    """
+    with_clause = _with(cursor)
+    cursor.need("INSERT")
+    overwrite = cursor.take("OVERWRITE")
+    if not overwrite and not cursor.take("INTO"):
+        return None  # such as INSERT OVERWRITE DIRECTORY
+    if overwrite and cursor.sees("DIRECTORY"):
+        return None
+    cursor.take("INTO")
+    cursor.take("TABLE")
+    target = tables.find(cursor.names())
+    if target is None:
+        return None
+    if cursor.sees("REPLACE") or cursor.sees("WITH", "("):
+        raise cursor.refused("neither REPLACE WHERE nor options are supported (SET hoodie... = ... gives options)")
+    spec = partition_spec(cursor) if cursor.sees("PARTITION") else {}
+    if cursor.take("IF", "NOT", "EXISTS"):
+        raise cursor.refused("IF NOT EXISTS is not supported")
+    by_name = cursor.take("BY", "NAME")
+    columns = None if by_name else _columns(cursor)
+    query = _query(tables, with_clause, cursor.rest())
+    rows = aligned(target, query, spec, None if columns is None else tuple(columns), by_name=by_name)
+    if overwrite:
+        _overwrite(target, rows, spec)
+    else:
+        target.write(rows, insert_operation(tables))
+    return tables.nothing()
+
+
+def insert_operation(tables: Tables) -> str:
+    """What INSERT INTO does (`hoodie.spark.sql.insert.into.operation`)."""
+    given = tables.configured
+    operation = given.get(write_config.OPERATION.key, given.get(INSERT_OPERATION, "insert")).lower()
+    if operation not in _OPERATIONS:
+        raise ConfigError(
+            f"Cannot insert with {INSERT_OPERATION} = '{operation}'; supported are {', '.join(_OPERATIONS)}"
+        )
+    return operation
+
+
+def partition_spec(cursor: Cursor) -> dict[str, str | None]:
+    """The partition columns in PARTITION (...), with expressions of their values; None: from the query."""
+    cursor.need("PARTITION")
+    found: dict[str, str | None] = {}
+    for part in cursor.group().parts():
+        name = part.name()
+        found[name] = None
+        if part.take("="):
+            found[name] = part.rest().source
+        part.finish()
+    return found
+
+
+def aligned(
+    target: Target,
+    query: DataFrame,
+    spec: Mapping[str, str | None],
+    columns: tuple[str, ...] | None = None,
+    *,
+    by_name: bool = False,
+) -> DataFrame:
+    """The rows of a query as those of the table: its columns, in its order and types.
+
+    Args:
+        spec: values of partition columns, see `partition_spec`.
+        columns: those that the query gives, in order; None: all without a value in `spec`, partition columns last.
+
+    Raises:
+        SchemaMismatchError: their number, names or types do not fit.
+    """
+    schema, partitions = target.schema, target.config.partition_fields
+    query = query.drop(*META_FIELDS)
+    given = {target.field(name).name: value for name, value in spec.items()}
+    if given and set(given) != set(partitions):
+        raise ConfigError(
+            f"Cannot insert into partition ({', '.join(given)}) of the table {target.shown}: its partition columns are "
+            f"{', '.join(partitions) or 'none'}; name all of them, without a value where the query gives it"
+        )
+    fixed = {name: value for name, value in given.items() if value is not None}
+    names = [field.name for field in schema]
+    if by_name:
+        named = [target.field(name).name for name in query.columns]
+    elif columns is not None:
+        named = [target.field(name).name for name in columns]
+    else:
+        last = [name for name in partitions if name not in fixed]
+        named = [name for name in names if name not in partitions] + last
+        if named != [name for name in names if name not in fixed] and not given:
+            raise SchemaMismatchError(
+                f"Cannot insert into the table {target.shown} by position: its partition columns "
+                f"{', '.join(partitions)} are not the last ones; name the columns, or insert BY NAME"
+            )
+    if len(set(named)) < len(named) or set(named) & set(fixed):
+        raise SchemaMismatchError(f"Cannot insert into the table {target.shown}: a column is given twice")
+    if len(named) != len(query.columns):
+        few = "not enough" if len(query.columns) < len(named) else "too many"
+        raise SchemaMismatchError(
+            f"Cannot write to the table {target.shown}, the reason is {few} data columns: the query has "
+            f"{len(query.columns)} for {', '.join(named)}"
+        )
+    held = query.toDF(*(f"_{number}" for number in range(len(named))))
+    places = {name: number for number, name in enumerate(named)}
+    made = []
+    for field in schema:
+        kind = sql_type(field.dataType)
+        if field.name in fixed:  # Spark takes it for a text of its type
+            text = f"CAST({fixed[field.name]} AS {kind})"
+        elif field.name in places:
+            number = places[field.name]
+            text = stored(held.schema[number].dataType, field.dataType, f"_{number}", field.name)
+        else:
+            text = f"CAST(NULL AS {kind})"
+        made.append(f"{text} AS {quoted(field.name)}")
+    return held.selectExpr(*made)
+
+
+def path_of_partition(target: Target, spec: Mapping[str, str | None]) -> str:
+    """The path of the partition that has these values.
+
+    Raises:
+        ConfigError: the table has other partition columns, or no values are given.
+    """
+    fields = target.config.partition_fields
+    given = {target.field(name).name: value for name, value in spec.items()}
+    if set(given) != set(fields) or None in given.values():
+        raise ConfigError(
+            f"Cannot find the partition ({', '.join(spec)}) of the table {target.shown}: all partition columns need a "
+            f"value; they are {', '.join(fields) or 'none'}"
+        )
+    columns = [target.field(name) for name in fields]
+    exprs = [f"CAST({given[each.name]} AS {sql_type(each.dataType)}) AS {quoted(each.name)}" for each in columns]
+    row = target.spark.range(1).selectExpr(*exprs)
+    batch = row.toArrow().cast(arrow_schema(row.schema)).combine_chunks().to_batches()[0]
+    return partition_path(target.config, batch)
+
+
+def delete_partition(target: Target, spec: Mapping[str, str | None]) -> None:
+    """Deletes the partition that has these values, as DROP PARTITION does."""
+    delete_partition_at(target, path_of_partition(target, spec))
+
+
+def delete_partition_at(target: Target, path: str) -> None:
+    """Deletes the partition with a path."""
+    nothing = target.spark.createDataFrame([], target.schema)
+    target.write(nothing, "delete_partition", **{write_config.DELETED_PARTITIONS.key: path})
+
+
+def _overwrite(target: Target, rows: DataFrame, spec: Mapping[str, str | None]) -> None:
+    """Replaces the table, or partitions of it (`deduceOverwriteConfig`, 1.2.0)."""
+    configured = target.tables.configured
+    mode = configured.get(write_config.OVERWRITE_MODE.key)
+    if mode is None:
+        mode = str(target.spark.conf.get("spark.sql.sources.partitionOverwriteMode", "STATIC"))
+    partitions = target.config.partition_fields
+    if not partitions or (mode.upper() == "STATIC" and not spec):
+        target.write(rows, "insert_overwrite_table")
+    elif spec and None not in spec.values():
+        path = path_of_partition(target, spec)
+        target.write(rows, "insert_overwrite", **{write_config.OVERWRITTEN_PARTITIONS.key: path})
+    else:
+        target.write(rows, "insert_overwrite")
+
+
+def _with(cursor: Cursor) -> Cursor | None:
+    """The WITH before INSERT."""
+    return cursor.until("INSERT") if cursor.sees("WITH") else None
+
+
+def _query(tables: Tables, with_clause: Cursor | None, query: Cursor) -> DataFrame:
+    if with_clause is None:
+        return run_query(tables, query)
+    text = f"{with_clause.source} {query.source}"
+    return run_query(tables, Cursor(text, tokens_of(text) or []))
+
+
+def _columns(cursor: Cursor) -> list[str] | None:
+    """The names of columns before the query, in parentheses."""
+    following = Cursor(cursor.text, cursor.tokens, cursor.at + 1, cursor.end).token
+    if not cursor.sees("(") or (following is not None and following.is_word("(", "SELECT", "WITH", "VALUES", "FROM")):
+        return None
+    found = []
+    for part in cursor.group().parts():
+        found.append(part.name())
+        part.finish()
+    return found

@@ -1,0 +1,180 @@
+"""Queries in which Hudi tables are named by path, by a registered name, or as of an earlier time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark_hudi.dialect.text import Cursor, Token, quoted
+from pyspark_hudi.table import read_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from pyspark_hudi.dialect.tables import Tables
+
+_TIMES = ("TIMESTAMP", "SYSTEM_TIME", "VERSION", "SYSTEM_VERSION")
+_QUERY = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "MAP", "REDUCE")
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A table in a query."""
+
+    names: tuple[str, ...]
+    as_of: str | None
+    """A constant; None: the newest state."""
+    start: int
+    end: int
+    """Of the text, with the time."""
+    has_alias: bool
+
+
+def run_query(tables: Tables, query: Cursor) -> DataFrame:
+    """The query's DataFrame by `spark.sql`, with the Hudi tables in it as they are now, read by `read_table`.
+
+    Raises:
+        ConfigError: a time that is not a constant.
+        HudiError: a table cannot be read.
+    """
+    text = query.source
+    offset = query.tokens[query.at].start if query.at < query.end else 0
+    pieces: list[str] = []
+    frames: dict[str, Any] = {}
+    known: dict[tuple[str, str | None], str] = {}
+    done = 0
+    for each in hudi_references(tables, query):
+        path = tables.path_of(each.names)
+        assert path is not None
+        name = known.setdefault((path, each.as_of), f"hudi_{len(known)}")
+        if name not in frames:
+            given = {} if each.as_of is None else {"as.of.instant": each.as_of}
+            frames[name] = read_table(tables.spark, path, options={**tables.options(), **given})
+        pieces.append(_escaped(text[done : each.start - offset]))
+        alias = "" if each.has_alias else f" AS {quoted(each.names[-1])}"
+        pieces.append(f"{{{name}}}{alias}")
+        done = each.end - offset
+    if not frames:
+        return tables.spark.sql(text)
+    return tables.spark.sql("".join([*pieces, _escaped(text[done:])]), **frames)
+
+
+def hudi_references(tables: Tables, query: Cursor) -> list[Reference]:
+    """The Hudi tables in a query, from left to right."""
+    own = _defined(query)
+    found = []
+    for each in _references(query):
+        if len(each.names) == 1 and each.names[0].lower() in own:
+            continue
+        if tables.path_of(each.names) is not None:
+            found.append(each)
+    return found
+
+
+def _references(query: Cursor) -> Iterator[Reference]:
+    """Every table that a query names: what follows FROM, JOIN, or a comma between relations."""
+    tokens = query.tokens
+    clauses = [_Clause()]
+    for at in range(query.at, query.end):
+        token = tokens[at]
+        before = tokens[at - 1] if at > query.at else None
+        clause = clauses[-1]
+        if token.is_word("("):
+            opens_query = at + 1 < query.end and tokens[at + 1].is_word(*_QUERY, "(")
+            relation = clause.expects_relation
+            clauses.append(_Clause(relations=relation and not opens_query, expects_relation=relation))
+            clauses[-1].is_call = not opens_query and not relation and before is not None and before.is_name
+            clause.expects_relation = False
+        elif token.is_word(")"):
+            if len(clauses) > 1:
+                clauses.pop()
+        elif token.is_word("FROM"):
+            # EXTRACT(YEAR FROM x), IS DISTINCT FROM x
+            clause.expects_relation = clause.relations = not clause.is_call and not (
+                before is not None and before.is_word("DISTINCT")
+            )
+        elif token.is_word("JOIN"):
+            clause.expects_relation = clause.relations = True
+        elif token.is_word(","):
+            clause.expects_relation = clause.relations
+        elif token.is_word("TABLE") and (before is None or before.is_word("(", "ALL", "UNION", "EXCEPT", "INTERSECT")):
+            clause.expects_relation = True
+        elif token.is_word("WHERE", "GROUP", "HAVING", "ORDER", "SORT", "CLUSTER", "DISTRIBUTE", "WINDOW", "SELECT"):
+            clause.expects_relation = clause.relations = False
+        elif token.is_word("LATERAL"):
+            pass
+        elif clause.expects_relation:
+            clause.expects_relation = False
+            if token.is_name:
+                reference = _reference(Cursor(query.text, tokens, at, query.end))
+                if reference is not None:
+                    yield reference
+
+
+@dataclass(slots=True)
+class _Clause:
+    """What is known within a pair of parentheses."""
+
+    relations: bool = False
+    """Whether commas separate relations."""
+    expects_relation: bool = False
+    is_call: bool = False
+
+
+def _reference(cursor: Cursor) -> Reference | None:
+    """The table that a relation begins with; None if it is a function."""
+    start = cursor.tokens[cursor.at].start
+    names = cursor.names()
+    if cursor.sees("("):
+        return None
+    end = cursor.tokens[cursor.at - 1].end
+    as_of, at = None, cursor.at
+    cursor.take("FOR")
+    kind = next((word for word in _TIMES if cursor.take(word, "AS", "OF")), None)
+    if kind is None:
+        cursor.at = at
+    else:
+        if "VERSION" in kind:
+            raise cursor.refused(f"{kind} AS OF is not supported by Apache Hudi; give TIMESTAMP AS OF")
+        cursor.take("TIMESTAMP")
+        cursor.take("DATE")
+        try:
+            as_of = cursor.constant()
+        except ValueError as error:
+            raise cursor.refused("a time is a constant, such as '2026-01-31'; another expression stands") from error
+        end = cursor.tokens[cursor.at - 1].end
+    token = cursor.token
+    has_alias = token is not None and (token.is_word("AS") or _is_alias(token))
+    return Reference(names, as_of, start, end, has_alias)
+
+
+def _is_alias(token: Token) -> bool:
+    return token.is_name and not token.is_word(*_AFTER_RELATION)
+
+
+_AFTER_RELATION = (
+    *("ANTI", "CLUSTER", "CROSS", "DISTRIBUTE", "EXCEPT", "FULL", "GROUP", "HAVING", "INNER", "INTERSECT", "JOIN"),
+    *("LATERAL", "LEFT", "LIMIT", "MINUS", "NATURAL", "OFFSET", "ON", "ORDER", "PIVOT", "RIGHT", "SELECT", "SEMI"),
+    *("SORT", "TABLESAMPLE", "UNION", "UNPIVOT", "USING", "WHEN", "WHERE", "WINDOW", "WITH"),
+)
+
+
+def _defined(query: Cursor) -> set[str]:
+    """The names that WITH defines, in lower case."""
+    found = set()
+    tokens = query.tokens
+    for at in range(query.at + 1, query.end - 2):
+        if tokens[at].is_name and tokens[at - 1].is_word("WITH", ","):
+            after = at + 1
+            if tokens[after].is_word("("):  # names of columns
+                inner = Cursor(query.text, tokens, after, query.end)
+                inner.group()
+                after = inner.at
+            if after + 1 < query.end and tokens[after].is_word("AS") and tokens[after + 1].is_word("("):
+                found.add(tokens[at].text.lower())
+    return found
+
+
+def _escaped(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")

@@ -1,0 +1,89 @@
+"""`sql`: which statements hudi-py runs, and which are Spark's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from pyspark_hudi.dialect import call, change, ddl, insert
+from pyspark_hudi.dialect.queries import hudi_references, run_query
+from pyspark_hudi.dialect.tables import PREFIXES, Tables
+from pyspark_hudi.dialect.text import Cursor, first_word, tokens_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_Run = Callable[[Tables, Cursor], "DataFrame | None"]
+_STATEMENTS: Final[Mapping[str, _Run]] = {
+    "INSERT": insert.insert,
+    "UPDATE": change.update,
+    "DELETE": change.delete,
+    "MERGE": change.merge,
+    "CREATE": ddl.create,
+    "TRUNCATE": ddl.truncate,
+    "ALTER": ddl.alter,
+    "CALL": call.call,
+}
+_QUERIES: Final = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "EXPLAIN", "")
+"""The empty word: a parenthesis."""
+
+
+def sql(spark: SparkSession, text: str) -> DataFrame:
+    """Run a statement of Spark SQL.
+
+    Hudi tables have the names that `register_sql` or `CREATE TABLE ... USING hudi-py` gave them, or are named by their
+    path: hudi.`/data/trips`. Statements that name none of them go to `spark.sql` as they are.
+
+    - Queries, with `TIMESTAMP AS OF '...'`, see the newest state, read by `read_table`.
+    - INSERT INTO, INSERT OVERWRITE, UPDATE, DELETE FROM, MERGE INTO, CREATE TABLE, DROP TABLE, TRUNCATE TABLE,
+      ALTER TABLE ... DROP PARTITION and SHOW PARTITIONS do what they do in Apache Hudi's SQL, and return no rows but
+      for the last one.
+    - `CALL` runs those of Apache Hudi's procedures that hudi-py has, with their columns.
+    - `SET hoodie... = ...` gives the options of writes and reads, as in Apache Hudi.
+
+    docs/sql.md has the statements.
+
+    Raises:
+        ConfigError: the statement is not supported; the error names what does the work.
+        HudiError: as the functions that do the work.
+        pyspark.errors.PySparkException: Spark failed.
+    """
+    tokens = tokens_of(text)
+    if tokens is None:  # Spark knows what is wrong with it
+        return spark.sql(text)
+    tables, cursor = Tables(spark), Cursor(text, tokens)
+    found = _run(tables, cursor, first_word(text))
+    return spark.sql(text) if found is None else found
+
+
+def _run(tables: Tables, cursor: Cursor, word: str) -> DataFrame | None:
+    if word == "DROP":
+        if cursor.sees("DROP", "TABLE"):
+            return ddl.drop(tables, cursor)
+        if cursor.sees("DROP", "VIEW"):
+            ddl.drop_view(tables, cursor)
+        return None
+    if word == "SHOW":
+        return ddl.show_partitions(tables, cursor) if cursor.sees("SHOW", "PARTITIONS") else None
+    if word == "WITH":
+        start = cursor.at
+        cursor.until("SELECT", "INSERT", "FROM", "VALUES")
+        word = "INSERT" if cursor.sees("INSERT") else "WITH"
+        cursor.at = start
+    run = _STATEMENTS.get(word)
+    if run is not None:
+        start = cursor.at
+        found = run(tables, cursor)
+        if found is not None:
+            return found
+        cursor.at = start
+    references = hudi_references(tables, cursor)
+    if word in _QUERIES or word in ("INSERT", "CREATE"):
+        if not references:
+            return None
+        if word == "CREATE" and any(cursor.tokens[at].is_word("VIEW") for at in range(1, min(len(cursor.tokens), 5))):
+            if not any(each.as_of is not None or each.names[0].lower() in PREFIXES for each in references):
+                return None  # Spark has the view that register_sql made
+            raise cursor.refused("a view cannot keep a path or a time; register the table by register_sql, and not")
+        return run_query(tables, cursor)
+    return None

@@ -1,0 +1,136 @@
+"""The Hudi tables that a session's statements name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.types import StructField, StructType
+
+from hudi_py.config import spark as spark_config
+from hudi_py.errors import ConfigError, TableNotFoundError
+from hudi_py.schema import META_FIELDS
+from hudi_py.write.dml.distributed import TableConfig
+from pyspark_hudi import catalog
+from pyspark_hudi.failure import raised_here
+from pyspark_hudi.paths import checked_path
+from pyspark_hudi.table import FORMAT
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+PREFIXES = ("hudi", "hudi-py")
+"""What stands before a path: hudi.`/path`."""
+_OF_SQL = "hoodie.spark.sql."
+"""Options of statements, not of writes."""
+
+
+class Tables:
+    """The tables and options that statements of a session may name."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.spark = spark
+
+    def path_of(self, names: Sequence[str]) -> str | None:
+        """The path of a table named by path, or registered by this session; None for others."""
+        if len(names) == 2 and names[0].lower() in PREFIXES and any(each in names[1] for each in "/:~"):
+            return checked_path(names[1], "read")
+        known = catalog.registered(self.spark)
+        return known.get(catalog.qualified(self.spark, _name(names))) if known else None
+
+    def find(self, names: Sequence[str]) -> Target | None:
+        """The table of a statement that changes it, registered by any session; None: not a Hudi table."""
+        path = self.path_of(names)
+        if path is None:
+            path = catalog.path_of_view(self.spark, _name(names))
+        return None if path is None else Target(self, tuple(names), path)
+
+    @cached_property
+    def configured(self) -> Mapping[str, str]:
+        """Options that the session was given (`SET hoodie... = ...`)."""
+        found: Mapping[str, Any] = self.spark.conf.getAll
+        return {key: str(value) for key, value in found.items() if key.startswith("hoodie.")}
+
+    def options(self) -> dict[str, str]:
+        """Those of reads and writes."""
+        return {key: value for key, value in self.configured.items() if not key.startswith(_OF_SQL)}
+
+    def nothing(self) -> DataFrame:
+        """What statements without rows return."""
+        return self.spark.createDataFrame([], StructType([]))
+
+
+@dataclass(frozen=True)
+class Target:
+    """A Hudi table that a statement names."""
+
+    tables: Tables
+    names: tuple[str, ...]
+    path: str
+
+    @property
+    def spark(self) -> SparkSession:
+        return self.tables.spark
+
+    @property
+    def is_path(self) -> bool:
+        """Whether it was named by its path."""
+        return len(self.names) == 2 and self.names[0].lower() in PREFIXES
+
+    @property
+    def name(self) -> str:
+        """As it was named, with dots."""
+        return _name(self.names)
+
+    @property
+    def shown(self) -> str:
+        """For errors."""
+        return ".".join(self.names)
+
+    def view(self, name: str) -> DataFrame:
+        """A report on the table: see the option `view`."""
+        with raised_here():
+            return self.spark.read.format(FORMAT).option(spark_config.VIEW.key, name).load(self.path)
+
+    @cached_property
+    def config(self) -> TableConfig:
+        """Its properties. Raises TableNotFoundError if there is no table."""
+        with raised_here():
+            return TableConfig({row["key"]: row["value"] for row in self.view("properties").collect()})
+
+    def exists(self) -> bool:
+        """Whether there is a table at the path."""
+        try:
+            return bool(self.config.properties)
+        except TableNotFoundError:
+            return False
+
+    @cached_property
+    def schema(self) -> StructType:
+        """Its columns without meta columns."""
+        with raised_here():
+            found = self.spark.read.format(FORMAT).load(self.path).schema
+        return StructType([field for field in found if field.name not in META_FIELDS])
+
+    def field(self, name: str) -> StructField:
+        """A column by its name. Raises ConfigError if there is none."""
+        for each in self.schema:
+            if each.name.lower() == name.lower():
+                return each
+        raise ConfigError(
+            f"Table {self.shown} has no column '{name}'; it has {', '.join(each.name for each in self.schema)}"
+        )
+
+    def write(self, frame: DataFrame, operation: str, **options: str) -> None:
+        """Writes rows to the table, as `df.write` does."""
+        given = {**self.tables.options(), **options, "hoodie.datasource.write.operation": operation}
+        with raised_here():
+            frame.write.format(FORMAT).options(**given).mode("append").save(self.path)
+
+
+def _name(names: Sequence[str]) -> str:
+    """Without Spark's own catalog, which is the only one."""
+    parts = names[1:] if len(names) == 3 and names[0].lower() == "spark_catalog" else names
+    return ".".join(parts)

@@ -1,0 +1,187 @@
+"""`sql`: statements on Hudi tables, classic and Connect."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+import hudi_py
+from hudi_py.errors import ConfigError, SchemaMismatchError, TableExistsError
+from pyspark_hudi import sql
+
+PAGE = Path(__file__).parents[2] / "docs" / "sql.md"
+
+
+@pytest.fixture(autouse=True)
+def dropped(spark: SparkSession) -> Iterator[None]:
+    yield
+    for name in ("trips", "copy", "kept"):
+        sql(spark, f"DROP TABLE IF EXISTS {name}")
+
+
+def rows(spark: SparkSession, text: str) -> list[tuple[Any, ...]]:
+    return [tuple(row) for row in sql(spark, text).collect()]
+
+
+def create(spark: SparkSession, path: str, kind: str = "cow", partitions: str = "PARTITIONED BY (city)") -> None:
+    sql(
+        spark,
+        "CREATE TABLE trips (id INT, ts BIGINT, fare DOUBLE, city STRING) USING hudi-py "
+        f"TBLPROPERTIES (type = '{kind}', primaryKey = 'id', orderingFields = 'ts') {partitions} LOCATION '{path}'",
+    )
+
+
+def test_a_few_statements(spark: SparkSession, path: str) -> None:
+    create(spark, path)
+    assert sql(spark, "INSERT INTO trips VALUES (1, 1, 10, 'oslo'), (2, 1, 20, 'lima')").columns == []
+    sql(spark, "UPDATE trips AS t SET t.fare = t.fare * 2 WHERE t.city = 'lima'")
+    assert rows(spark, "SELECT id, fare, city FROM trips ORDER BY id") == [(1, 10.0, "oslo"), (2, 40.0, "lima")]
+
+
+@pytest.mark.slow
+def test_the_statements_of_the_page(spark: SparkSession, path: str) -> None:
+    """Those of docs/sql.md, with the rows that it shows."""
+    (block,) = re.findall(r"^```sql\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    shown = re.findall(r"(.+?);\n((?:-- [^\n]*\n)*)\n*", block.replace("/data/trips", path), re.DOTALL)
+    assert len(shown) > 15
+    for text, expected in shown:
+        found = "".join(f"-- {row}\n" for row in rows(spark, text))
+        assert found == expected, text
+    assert hudi_py.open_table(path).scan().count() == 4, "DROP TABLE keeps the files at a LOCATION"
+    assert not spark.catalog.tableExists("trips")
+    properties = hudi_py.open_table(path).properties
+    assert properties["hoodie.datasource.write.hive_style_partitioning"] == "true"
+    assert (properties["hoodie.table.name"], properties["hoodie.database.name"]) == ("trips", "default")
+
+
+@pytest.mark.slow
+def test_what_spark_evaluates(spark: SparkSession, path: str) -> None:
+    create(spark, path, "mor")
+    sql(spark, "INSERT INTO trips VALUES (1, 1, 10, 'oslo'), (2, 1, 20, 'lima'), (3, 1, 30, 'lima')")
+    sql(spark, "INSERT INTO trips (city, id) SELECT 'rome', 4")
+    sql(
+        spark,
+        "UPDATE trips AS t SET t.fare = length(repeat(t.city, 2)), ts = 9 WHERE t.id IN (SELECT max(id) FROM trips)",
+    )
+    sql(spark, "DELETE FROM trips t WHERE EXISTS (SELECT 1 FROM VALUES (2) AS s(id) WHERE s.id = t.id)")
+    expected = [(1, 1, 10.0, "oslo"), (3, 1, 30.0, "lima"), (4, 9, 8.0, "rome")]
+    assert rows(spark, "SELECT id, ts, fare, city FROM trips ORDER BY id") == expected
+    sql(
+        spark,
+        """MERGE INTO trips USING (SELECT * FROM VALUES (3, '2026'), (5, '7')) AS s (id, n) ON trips.id = s.id
+        WHEN MATCHED AND hash(s.n) <> 1 THEN UPDATE SET fare = least(double(reverse(s.n)), 99), ts = 2
+        WHEN NOT MATCHED THEN INSERT (id, ts, city) VALUES (s.id, date_diff(DATE '2026-01-02', '2026-01-01'), s.n)""",
+    )
+    first = rows(spark, "CALL show_commits('trips')")[-1]
+    assert (first[2], first[7]) == ("deltacommit", 3)
+    old = rows(
+        spark, f"SELECT count(*), max(x.id) FROM trips TIMESTAMP AS OF '{first[0]}' x, trips AS y WHERE y.id = 1"
+    )
+    assert old == [(3, 3)]
+    found = rows(spark, f"SELECT id, ts, fare, city FROM hudi.`{path}` WHERE id IN (3, 5) ORDER BY id")
+    assert found == [(3, 2, 99.0, "lima"), (5, 1, None, "7")]
+    with pytest.raises(ConfigError, match="Expression .* uses"):
+        sql(spark, "MERGE INTO trips t USING trips s ON t.id = s.id WHEN MATCHED THEN UPDATE SET ts = hash(t.ts)")
+
+
+@pytest.mark.slow
+def test_overwriting(spark: SparkSession, path: str) -> None:
+    create(spark, path)
+    sql(spark, "INSERT INTO trips VALUES (1, 1, 1, 'a'), (2, 1, 1, 'b'), (3, 1, 1, 'c')")
+    sql(spark, "INSERT OVERWRITE trips PARTITION (city = 'a') SELECT 4, 1, 2")
+    sql(spark, "INSERT OVERWRITE TABLE trips PARTITION (city) SELECT 5, 1, 2, 'b'")
+    assert rows(spark, "SELECT id, city FROM trips ORDER BY id") == [(3, "c"), (4, "a"), (5, "b")]
+    sql(spark, "INSERT OVERWRITE trips PARTITION (city = 'c') SELECT 4, 1, 2 WHERE false")
+    assert rows(spark, "SHOW PARTITIONS trips") == [("city=a",), ("city=b",)]
+    sql(spark, "INSERT OVERWRITE trips SELECT id, ts, fare, 'd' FROM trips WHERE id = 4")
+    assert rows(spark, "SELECT id, city FROM trips") == [(4, "d")]
+
+
+@pytest.mark.slow
+def test_tables_by_location_and_query(spark: SparkSession, path: str, tmp_path: Path) -> None:
+    sql(spark, "CREATE TABLE kept USING hudi TBLPROPERTIES (primaryKey = 'id') AS SELECT 1 AS id, 'x' AS v")
+    where = Path(spark.conf.get("spark.sql.warehouse.dir").removeprefix("file:"), "kept")
+    assert hudi_py.open_table(where).scan(["id", "v"]).to_table().to_pylist() == [{"id": 1, "v": "x"}]
+    with pytest.raises(TableExistsError, match="Cannot create the table kept: it already exists"):
+        sql(spark, "CREATE TABLE kept (id INT) USING hudi TBLPROPERTIES (primaryKey = 'id')")
+    sql(spark, "CREATE TABLE IF NOT EXISTS kept (id INT) USING hudi")
+    sql(spark, f"CREATE TABLE copy USING hudi LOCATION '{where}'")
+    sql(spark, "INSERT INTO copy BY NAME SELECT 'y' AS v, 2 AS id")
+    assert rows(spark, "WITH kept AS (SELECT 5 AS id) SELECT id FROM kept UNION ALL SELECT id FROM copy") == [
+        (5,),
+        (1,),
+        (2,),
+    ]
+    assert rows(spark, "SELECT * FROM VALUES (1), (2) AS copy(id)") == [(1,), (2,)]
+    sql(spark, "DROP TABLE copy")
+    assert where.exists()
+    sql(spark, "DROP TABLE kept")
+    assert not where.exists()
+
+
+@pytest.mark.slow
+def test_values_are_stored_as_in_spark(spark: SparkSession, path: str) -> None:
+    create(spark, path, partitions="")
+    sql(spark, "INSERT INTO trips VALUES (1, 2.7, 1, 5)")
+    assert rows(spark, "SELECT ts, fare, city FROM trips") == [(2, 1.0, "5")]
+    with pytest.raises(SchemaMismatchError, match="column 'id': cannot safely cast string to int"):
+        sql(spark, "INSERT INTO trips VALUES ('1', 1, 1, 'x')")
+    with pytest.raises(Exception, match="a value of type bigint overflows int"):
+        sql(spark, "INSERT INTO trips VALUES (99999999999, 1, 1, 'x')")
+    with pytest.raises(SchemaMismatchError, match="not enough data columns: the query has 2 for id, ts, fare, city"):
+        sql(spark, "INSERT INTO trips VALUES (1, 2)")
+    sql(spark, "UPDATE trips SET fare = '1.5', ts = 3, city = NULL")
+    assert rows(spark, "SELECT ts, fare, city FROM trips") == [(3, 1.5, None)]
+
+
+def test_what_is_refused_names_what_to_do(spark: SparkSession, path: str) -> None:
+    create(spark, path)
+    for text, message in {
+        "CREATE TABLE copy (id INT) USING hudi": "without a record key; give TBLPROPERTIES",
+        "CREATE TABLE copy (id INT) USING hudi TBLPROPERTIES (x = '1')": "property 'x'; supported are primaryKey",
+        "ALTER TABLE trips ADD COLUMNS (x INT)": "only DROP PARTITION is supported",
+        "TRUNCATE TABLE trips PARTITION (id = 1)": "all partition columns need a value; they are city",
+        "CALL run_clustering(table => 'trips')": "'run_clustering'; supported are run_compaction",
+        "CALL show_commits(tabel => 'trips')": "argument 'tabel'; supported are table, limit",
+        "CALL show_commits(table => 'nothing')": "no Hudi table is registered by this name",
+        "UPDATE trips SET id = 2": "disallowed assignment clause in UPDATE statement for record key field 'id'",
+        "SELECT * FROM trips VERSION AS OF 1": "give TIMESTAMP AS OF",
+        f"CREATE VIEW v AS SELECT * FROM hudi.`{path}`": "register the table by register_sql",
+    }.items():
+        with pytest.raises(ConfigError, match=message):
+            sql(spark, text)
+
+
+@pytest.mark.slow
+def test_procedures(spark: SparkSession, path: str) -> None:
+    create(spark, path, "mor")
+    sql(spark, "INSERT INTO trips VALUES (1, 1, 1, 'a')")
+    sql(spark, "UPDATE trips SET fare = 2")
+    (scheduled,) = rows(spark, f"CALL run_compaction(op => 'schedule', path => '{path}')")
+    assert scheduled[1:] == (1, "REQUESTED")
+    assert rows(spark, "CALL show_compaction(table => 'trips')") == [scheduled]
+    assert rows(spark, "CALL run_compaction(op => 'execute', table => 'trips')") == [(scheduled[0], 1, "COMPLETED")]
+    assert rows(spark, "CALL create_savepoint(table => 'trips', user => 'me')") == [(True,)]
+    ((saved,),) = rows(spark, "CALL show_savepoints(table => 'trips')")
+    sql(spark, "UPDATE trips SET fare = 3")
+    assert rows(spark, "CALL rollback_to_savepoint(table => 'trips')") == [(True,)]
+    assert rows(spark, "SELECT fare FROM trips") == [(2.0,)]
+    assert rows(spark, f"CALL delete_savepoint('trips', '{saved}')") == [(True,)]
+    assert (
+        dict(rows(spark, "CALL show_table_properties(table => 'trips', limit => 99)"))["hoodie.table.name"] == "trips"
+    )
+    assert rows(spark, "CALL run_clean(table => 'trips', retain_commits => 9)") == []
+
+
+def test_other_statements_are_sparks(spark: SparkSession) -> None:
+    assert rows(spark, "SELECT '{x}' AS a, 1 -- FROM hudi.`/x`") == [("{x}", 1)]
+    sql(spark, "CREATE OR REPLACE TEMPORARY VIEW plain AS SELECT 1 AS id")
+    assert rows(spark, "SELECT id FROM plain") == [(1,)]
+    with pytest.raises(Exception, match="UNSUPPORTED_FEATURE|TABLE_OR_VIEW_NOT_FOUND|UPDATE"):
+        sql(spark, "UPDATE plain SET id = 1")
+    sql(spark, "DROP VIEW plain")

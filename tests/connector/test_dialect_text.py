@@ -1,0 +1,79 @@
+"""The text of statements: tokens, tables in queries, and expressions without an alias. Without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from hudi_py.errors import ConfigError
+from pyspark_hudi.dialect.change import _bare
+from pyspark_hudi.dialect.queries import hudi_references
+from pyspark_hudi.dialect.text import Cursor, first_word, tokens_of
+
+
+class Named:
+    """Tables of a session that has registered `t` and `u`."""
+
+    def path_of(self, names: Sequence[str]) -> str | None:
+        if len(names) == 2 and names[0] in ("hudi", "hudi-py"):
+            return names[1]
+        return f"/{names[0]}" if names[0].lower() in ("t", "u") else None
+
+
+def references(text: str) -> list[str]:
+    tables: Any = Named()
+    tokens = tokens_of(text)
+    assert tokens is not None
+    return [text[each.start : each.end] for each in hudi_references(tables, Cursor(text, tokens))]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("SELECT * FROM t", ["t"]),
+        ("select t.id, u from T as x, u y where t in (select t from plain)", ["T", "u"]),
+        ("SELECT * FROM hudi.`/a b` JOIN hudi-py.`s3://c` ON t = u", ["hudi.`/a b`", "hudi-py.`s3://c`"]),
+        ("FROM t TIMESTAMP AS OF '2026' a SELECT a.*", ["t TIMESTAMP AS OF '2026'"]),
+        (
+            "SELECT * FROM t FOR SYSTEM_TIME AS OF TIMESTAMP '2026-01-01'",
+            ["t FOR SYSTEM_TIME AS OF TIMESTAMP '2026-01-01'"],
+        ),
+        ("WITH t AS (SELECT 1), v(a, b) AS (SELECT * FROM u) SELECT * FROM t, v", ["u"]),
+        ("SELECT EXTRACT(YEAR FROM t), a IS DISTINCT FROM t, (SELECT max(a) FROM u) FROM (t JOIN plain)", ["u", "t"]),
+        ("SELECT 't' FROM plain -- FROM t\n WHERE a = 'FROM t' /* , t */", []),
+        ("SELECT * FROM t(1), LATERAL explode(t), u LATERAL VIEW explode(x) t", ["u"]),
+        ("SELECT a, t FROM plain GROUP BY a, t ORDER BY a, t UNION ALL TABLE u", ["u"]),
+        ("SELECT * FROM VALUES (1, 2), (3, 4) AS t(a, b)", []),
+        ("CREATE TABLE x USING parquet AS SELECT * FROM t CROSS JOIN u", ["t", "u"]),
+        ("SELECT CASE WHEN a THEN b END FROM (SELECT * FROM t) s, (SELECT 1), u", ["t", "u"]),
+    ],
+)
+def test_the_tables_of_a_query(text: str, found: list[str]) -> None:
+    assert references(text) == found
+
+
+def test_times_are_constants() -> None:
+    with pytest.raises(ConfigError, match="give TIMESTAMP AS OF"):
+        references("SELECT * FROM t VERSION AS OF 3")
+    with pytest.raises(ConfigError, match="a time is a constant, such as '2026-01-31'; another expression stands at"):
+        references("SELECT * FROM t TIMESTAMP AS OF current_timestamp()")
+
+
+def test_parts_of_a_statement() -> None:
+    text = " -- a\n/* b */ Update x SET a = CASE WHEN b THEN f(1, 2) ELSE 3 END, `c d` = g[1, 2] WHERE (x, y) IN (1) ;"
+    assert first_word(text) == "UPDATE"
+    cursor = Cursor(text, tokens_of(text) or [])
+    cursor.need("UPDATE")
+    assert cursor.names() == ("x",)
+    cursor.need("SET")
+    parts = [part.source for part in cursor.until("WHERE").parts()]
+    assert parts == ["a = CASE WHEN b THEN f(1, 2) ELSE 3 END", "`c d` = g[1, 2]"]
+    assert cursor.rest().source == "WHERE (x, y) IN (1)"
+    with pytest.raises(ConfigError, match="cannot be run on a Hudi table: MERGE is expected at 'Update x"):
+        Cursor(text, tokens_of(text) or []).need("MERGE")
+
+
+def test_an_alias_is_left_out_of_columns() -> None:
+    assert _bare("T.a + b.t.c * `t`.`x y` || 't.a' || t", "t") == "a + b.t.c * `x y` || 't.a' || t"

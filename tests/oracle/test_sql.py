@@ -1,0 +1,134 @@
+"""Statements of Apache Hudi's documentation: its SQL and ours, each on a table of its own, with the same results.
+
+Sources: "SQL DDL", "SQL DML" and "SQL Procedures" of the documentation of 1.x, and the quick start for Spark SQL.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pyspark_hudi import sql
+from tests.oracle.client import Oracle
+
+# Statements of a page, in order; `USING hudi` is the one word that differs. Rows of queries are compared.
+QUICK_START = """
+CREATE TABLE hudi_table (ts BIGINT, uuid STRING, rider STRING, driver STRING, fare DOUBLE, city STRING) USING hudi
+TBLPROPERTIES (primaryKey = 'uuid') PARTITIONED BY (city) LOCATION '{path}';
+INSERT INTO hudi_table VALUES
+(1695159649087,'334e26e9-8355-45cc-97c6-c31daf0df330','rider-A','driver-K',19.10,'san_francisco'),
+(1695091554788,'e96c4396-3fad-413a-a942-4cb36106d721','rider-C','driver-M',27.70 ,'san_francisco'),
+(1695046462179,'9909a8b1-2d15-4d3d-8ec9-efc48c536a00','rider-D','driver-L',33.90 ,'san_francisco'),
+(1695516137016,'e3cf430c-889d-4015-bc98-59bdce1e530c','rider-F','driver-P',34.15,'sao_paulo'),
+(1695115999911,'c8abbe79-8d89-47ea-b4ce-4d224bae5bfa','rider-J','driver-T',17.85,'chennai');
+SELECT ts, fare, rider, driver, city FROM hudi_table WHERE fare > 20.0;
+UPDATE hudi_table SET fare = 25.0 WHERE rider = 'rider-D';
+DELETE FROM hudi_table WHERE uuid = '334e26e9-8355-45cc-97c6-c31daf0df330';
+MERGE INTO hudi_table AS target USING (SELECT * FROM VALUES
+(1, 'e96c4396-3fad-413a-a942-4cb36106d721', 'rider-X', 'driver-M', 28.7D, 'san_francisco'),
+(2, 'new', 'rider-Y', 'driver-N', 1.5D, 'chennai') AS r(ts, uuid, rider, driver, fare, city)) AS source
+ON target.uuid = source.uuid
+WHEN MATCHED THEN UPDATE SET target.fare = source.fare WHEN NOT MATCHED THEN INSERT *;
+SELECT * FROM hudi_table
+"""
+DML = """
+CREATE TABLE hudi_table (id INT, name STRING, price DECIMAL(10,2), ts BIGINT, dt STRING, hh STRING) USING hudi
+TBLPROPERTIES (type = '{kind}', primaryKey = 'id', preCombineField = 'ts') PARTITIONED BY (dt, hh) LOCATION '{path}';
+INSERT INTO hudi_table PARTITION (dt = '2021-12-09', hh = '10') SELECT 1, 'a1', 20, 1000;
+INSERT INTO hudi_table PARTITION (dt = '2021-12-09', hh) VALUES (2, 'a2', 22.339, 1001, '11'), (2, 'b2', 1, 999, '11');
+INSERT INTO hudi_table (dt, hh, id, ts) VALUES ('2021-12-10', '12', 3, 1.9);
+INSERT INTO hudi_table SELECT id + 3, upper(name), price * 3, ts, dt, hh FROM hudi_table WHERE id <> 2;
+SELECT * FROM hudi_table;
+SHOW PARTITIONS hudi_table;
+UPDATE hudi_table SET price = price * 2 + 0.005, name = id WHERE id = 1;
+UPDATE hudi_table SET name = concat(substring(dt, 1, 4), '-', lpad(id, 3, '0')), ts = ts + 1 WHERE id = 3;
+DELETE FROM hudi_table WHERE id IN (SELECT 4);
+SELECT * FROM hudi_table;
+MERGE INTO hudi_table AS t USING (
+SELECT 1 AS id, 'm1' AS name, CAST(11.5 AS DECIMAL(10,2)) AS price, 2000L AS ts,
+'2021-12-09' AS dt, '10' AS hh
+UNION ALL SELECT 9, 'm9', 9, 2000L, '2021-12-11', '10') AS s ON t.id = s.id AND t.dt = s.dt AND t.hh = s.hh
+WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED AND s.name <> 'x' THEN INSERT *;
+SELECT * FROM hudi_table;
+INSERT OVERWRITE hudi_table PARTITION (dt = '2021-12-09', hh = '11') SELECT 7, 'o7', 7, 7;
+INSERT OVERWRITE TABLE hudi_table PARTITION (dt, hh) SELECT 8, 'o8', 8, 8, '2021-12-10', '12';
+SELECT * FROM hudi_table;
+INSERT OVERWRITE hudi_table PARTITION (dt = '2021-12-10', hh = '12') SELECT 1, 'n', 1, 1 WHERE false;
+TRUNCATE TABLE hudi_table PARTITION (dt = '2021-12-11', hh = '10');
+SHOW PARTITIONS hudi_table;
+ALTER TABLE hudi_table DROP PARTITION (dt = '2021-12-09', hh = '11');
+SELECT * FROM hudi_table;
+INSERT OVERWRITE hudi_table SELECT 5, 'last', 5, 5, '2022-01-01', '00';
+SELECT * FROM hudi_table;
+SHOW PARTITIONS hudi_table
+"""
+CTAS = """
+CREATE TABLE hudi_table USING hudi TBLPROPERTIES (type = '{kind}', primaryKey = 'id') LOCATION '{path}'
+AS SELECT 1 AS id, 'a1' AS name, CAST(10 AS DECIMAL(10,2)) AS price;
+INSERT INTO hudi_table VALUES (1, 'again', 5);
+SELECT * FROM hudi_table;
+CALL create_savepoint(table => 'hudi_table', user => 'u', comments => 'c');
+DELETE FROM hudi_table WHERE name = 'again';
+SELECT * FROM hudi_table;
+CALL rollback_to_savepoint(table => 'hudi_table');
+SELECT * FROM hudi_table;
+CALL delete_savepoint(table => 'hudi_table');
+CALL show_savepoints(table => 'hudi_table');
+TRUNCATE TABLE hudi_table;
+SELECT * FROM hudi_table
+"""
+PAGES = {"quick start": QUICK_START, "dml": DML, "ctas and procedures": CTAS}
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    builder = builder.config("spark.driver.memory", "1g").config("spark.sql.shuffle.partitions", "2")
+    builder = builder.config("spark.sql.session.timeZone", "UTC")
+    session = builder.config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse"))).getOrCreate()
+    yield session
+    session.stop()
+
+
+def shown(rows: list[dict[str, Any]]) -> list[str]:
+    """Rows without meta columns, as text that does not depend on how numbers travel."""
+    texts = []
+    for row in rows:
+        kept = {key: value for key, value in row.items() if not key.startswith("_hoodie")}
+        texts.append(
+            str({key: float(value) if key in ("price", "fare") and value else value for key, value in kept.items()})
+        )
+    return sorted(texts)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("page", "kind"),
+    [
+        pytest.param("quick start", "cow"),
+        pytest.param("dml", "mor", marks=pytest.mark.long),
+        pytest.param("dml", "cow", marks=pytest.mark.long),
+        pytest.param("ctas and procedures", "cow", marks=pytest.mark.long),
+        pytest.param("ctas and procedures", "mor", marks=pytest.mark.long),
+    ],
+)
+def test_the_statements_of_a_page(spark: SparkSession, oracle: Oracle, tmp_path: Path, page: str, kind: str) -> None:
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    try:
+        for text in PAGES[page].split(";\n"):
+            expected = oracle.sql(text.format(path=theirs, kind=kind))
+            found = sql(spark, text.format(path=ours, kind=kind))
+            assert shown([row.asDict() for row in found.collect()]) == shown(expected), text
+        assert oracle.check(ours)["problems"] == []
+        read = oracle.read(ours, drop_meta=True).to_pylist()
+        assert shown(read) == shown(oracle.read(theirs, drop_meta=True).to_pylist())
+    finally:
+        oracle.sql("DROP TABLE IF EXISTS hudi_table")
+        sql(spark, "DROP TABLE IF EXISTS hudi_table")

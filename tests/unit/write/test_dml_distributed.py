@@ -1,0 +1,129 @@
+"""Statements that several processes run: their text, the staged source, and the run in one process."""
+
+from __future__ import annotations
+
+import datetime
+import pickle
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import hudi_py
+from hudi_py.config import Options, Scope
+from hudi_py.errors import ConfigError, SchemaMismatchError, TableExistsError
+from hudi_py.transaction.paths import SOURCES
+from hudi_py.wiring import after_commit, metadata_writer
+from hudi_py.write.context import TaskId
+from hudi_py.write.dml.distributed import (
+    MergeBuilder,
+    MergePlan,
+    StatementCall,
+    commit_statement,
+    forget_source,
+    merge_text,
+    plan_statement,
+    stage_source,
+    table_text,
+    update_text,
+)
+
+SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string()), ("v", pa.float64())])
+
+
+def planned(path: Path, text: str, source: pa.Schema = SCHEMA, **options: str) -> StatementCall:
+    given = {"hoodie.py.statement": text, "hoodie.py.service.token": "abc", **options}
+    resolved = Options.resolve(given, Scope.WRITE)
+    call = plan_statement(str(path), resolved, source, metadata_writer(resolved), after_commit(resolved))
+    return pickle.loads(pickle.dumps(call))
+
+
+def merging(on: str = "t.id = s.id") -> MergeBuilder:
+    def never(plan: MergePlan) -> Any:
+        raise AssertionError(plan)
+
+    return MergeBuilder(MergePlan((on,), ()), never)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    rows = [{"id": n, "p": "ab"[n % 2], "v": float(n)} for n in range(4)]
+    hudi_py.write(tmp_path / "t", rows, record_key="id", partition_by="p")
+    return tmp_path / "t"
+
+
+def values(path: Path) -> dict[int, float]:
+    return {row["id"]: row["v"] for row in hudi_py.open_table(path).scan().to_table().to_pylist()}
+
+
+def test_a_source_of_several_tasks(path: Path) -> None:
+    plan = merging().when_matched_update({"v": "s.v"}).when_not_matched_insert_all().plan
+    call = planned(path, merge_text(plan))
+    staged = []
+    for task in range(3):
+        rows = pa.RecordBatch.from_pylist([{"id": 2 * task, "p": "a", "v": -1.0}] if task else [], SCHEMA)
+        staged.append(stage_source(call, TaskId(task), [rows]))
+    assert staged[0] is None
+    hudi_py.write(path, [{"id": 9, "p": "b", "v": 9.0}])  # which removes what finished writes left
+    result = commit_statement(call, [each for each in staged if each is not None])
+    assert result is not None
+    assert (result.num_inserted, result.num_updated) == (1, 1)
+    assert values(path) == {0: 0.0, 1: 1.0, 2: -1.0, 3: 3.0, 4: -1.0, 9: 9.0}
+    assert not list(Path(path, SOURCES).iterdir())
+
+
+def test_a_statement_that_does_not_fit_is_refused_before_its_source_is_read(path: Path) -> None:
+    with pytest.raises(ConfigError, match="required to match on all record key columns"):
+        planned(path, merge_text(merging("t.v = s.v").when_matched_delete().plan))
+    with pytest.raises(SchemaMismatchError, match="Cannot set the column 'w', which the table lacks"):
+        planned(path, update_text({"w": 1}, None))
+
+
+def test_a_failed_task_leaves_nothing(path: Path) -> None:
+    call = planned(path, merge_text(merging().when_matched_delete().plan), **{"hoodie.py.staging.max.bytes": "9"})
+    rows = pa.RecordBatch.from_pylist([{"id": 1, "p": "a", "v": 0.0}], SCHEMA)
+    with pytest.raises(ConfigError, match="its source takes more than 9 bytes"):
+        stage_source(call, TaskId(0), [rows])
+    forget_source(call)
+    assert not list(Path(path, SOURCES).iterdir())
+
+
+def test_constants_travel_as_they_are(tmp_path: Path) -> None:
+    zone = datetime.timezone(datetime.timedelta(hours=2))
+    given: dict[str, Any] = {
+        "i": 7,
+        "b": True,
+        "f": 0.1,
+        "d": Decimal("1.50"),
+        "x": b"\x00\xff",
+        "day": datetime.date(2026, 1, 2),
+        "at": datetime.datetime(2026, 1, 2, 3, tzinfo=zone),
+        "s": None,
+        "n": pa.scalar(3, pa.int16()),
+    }
+    kinds = [pa.int32(), pa.bool_(), pa.float32(), pa.decimal128(9, 2), pa.binary(), pa.date32()]
+    kinds += [pa.timestamp("us", "UTC"), pa.string(), pa.int64()]
+    schema = pa.schema([("id", pa.int64()), *zip(given, kinds, strict=True)])
+    hudi_py.write(tmp_path / "t", pa.Table.from_pylist([{"id": 1, "s": "x"}], schema), record_key="id")
+    assert commit_statement(planned(tmp_path / "t", update_text(given, None)), []) is not None
+    (row,) = hudi_py.open_table(tmp_path / "t").scan(list(given)).to_table().to_pylist()
+    assert row == {**given, "f": pa.scalar(0.1, pa.float32()).as_py(), "at": given["at"], "n": 3}
+    with pytest.raises(ConfigError, match="is of type object; supported are None, bool"):
+        update_text({"v": object()}, None)
+
+
+def test_a_table_is_created_and_dropped(tmp_path: Path) -> None:
+    place = tmp_path / "t"
+    key = {"hoodie.datasource.write.recordkey.field": "id", "hoodie.table.name": "t"}
+    assert commit_statement(planned(place, table_text("create"), **key), []) is None
+    assert hudi_py.open_table(place).schema.names[-3:] == SCHEMA.names
+    with pytest.raises(TableExistsError):
+        commit_statement(planned(place, table_text("create"), **key), [])
+    commit_statement(planned(place, table_text("drop")), [])
+    assert not place.exists()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "file").write_text("not a table")
+    commit_statement(planned(tmp_path / "other", table_text("drop")), [])
+    assert (tmp_path / "other" / "file").exists()
