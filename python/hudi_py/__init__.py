@@ -94,6 +94,10 @@ class _Facade(ModuleType):
         setattr(self, name, found)
         return found
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # functions that name the module travel to Spark's workers, and only plain modules can be pickled by themselves
+        return import_module, (self.__name__,)
+
     def __dir__(self) -> list[str]:
         return __all__
 

@@ -36,6 +36,7 @@ def create(spark: SparkSession, path: str, kind: str = "cow", partitions: str = 
     )
 
 
+@pytest.mark.slow
 def test_a_few_statements(spark: SparkSession, path: str) -> None:
     create(spark, path)
     assert sql(spark, "INSERT INTO trips VALUES (1, 1, 10, 'oslo'), (2, 1, 20, 'lima')").columns == []

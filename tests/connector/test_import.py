@@ -110,4 +110,6 @@ def test_register_says_what_is_missing(rows: list[tuple[str, ...]], failure: str
 
 def test_the_libraries_looked_for_are_the_dependencies() -> None:
     declared = (ROOT / "pyproject.toml").read_text("utf-8").split("\ndependencies = [")[1].split("\n]")[0]
-    assert dict(re.findall(r'"(\w+)>=([\d.]+),', declared)) == REQUIRED
+    for_the_command_line = {"click", "rich"}
+    found = dict(re.findall(r'"(\w+)>=([\d.]+),', declared))
+    assert {name: least for name, least in found.items() if name not in for_the_command_line} == REQUIRED

@@ -311,12 +311,15 @@ def test_refused_writes_change_nothing(spark: SparkSession, path: str) -> None:
 
 def test_what_a_first_write_needs(spark: SparkSession, path: str) -> None:
     frame = spark.range(3).selectExpr("id", "id v")
-    with pytest.raises(PySparkException, match="recordkey"):
-        save(frame, path, {})
     with pytest.raises(PySparkException, match="TableNotFoundError|none"):
         save(frame, path, KEYED, "delete")
     save(frame, path, {"hoodie.datasource.write.recordkey.field": "id"})
     assert hudi_py.open_table(path).properties["hoodie.table.name"] == "table"
+    for _ in range(2):  # without a record key, each row gets one of its own
+        save(frame, path + "2", {})
+    assert "hoodie.table.recordkey.fields" not in hudi_py.open_table(path + "2").properties
+    keys = hudi_py.open_table(path + "2").scan(["_hoodie_record_key"]).to_table()
+    assert keys.num_rows == len(set(keys.column(0).to_pylist())) == 6
 
 
 def test_only_append_and_overwrite_are_modes(spark: SparkSession, path: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import subprocess
 import sys
 import textwrap
@@ -70,6 +71,10 @@ def test_public_names_are_loaded_when_they_are_used() -> None:
 
 def test_the_function_write_is_not_hidden_by_the_package_of_this_name() -> None:
     assert "function write" in run("import hudi_py.write.api, hudi_py; print(hudi_py.write)")
+
+
+def test_functions_that_name_the_module_can_be_sent_to_workers() -> None:
+    assert pickle.loads(pickle.dumps(hudi_py)) is hudi_py
 
 
 def test_the_help_of_the_command_line_is_quick() -> None:
