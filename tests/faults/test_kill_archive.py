@@ -21,6 +21,8 @@ from tests.faults.killing import Killed, KillingStorage
 from tests.faults.tables import rows, write
 from tests.support.choice import every
 
+pytestmark = pytest.mark.slow
+
 SETTINGS = ArchiveSettings(
     min_commits=1,
     max_commits=2,

@@ -20,6 +20,8 @@ from tests.faults.test_kill import kill_everywhere
 from tests.faults.test_kill_compaction import compact
 from tests.support.choice import every
 
+pytestmark = pytest.mark.slow
+
 
 def make(root: Path, version: int, kind: str) -> None:
     make_table(root, version, kind)

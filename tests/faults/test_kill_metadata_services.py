@@ -22,6 +22,8 @@ from tests.faults.killing import Killed, KillingStorage
 from tests.support.choice import every
 from tests.support.kept_up import check_listing, clock_of, maintain, options, own, own_instants, rows, write
 
+pytestmark = pytest.mark.slow
+
 GIVEN = {
     "hoodie.metadata.compact.max.delta.commits": "2",
     "hoodie.metadata.derive.from.datatable.clean.policy": "false",

@@ -18,6 +18,8 @@ from tests.faults.tables import leftovers
 from tests.support.choice import every
 from tests.support.record_index import indexed, stored
 
+pytestmark = pytest.mark.slow
+
 OPTIONS = {
     "hoodie.table.name": "t",
     "hoodie.time.generator.max_expected_clock_skew_ms": "1",

@@ -28,6 +28,8 @@ from tests.faults.killing import Killed, KillingStorage
 from tests.faults.tables import SCHEMA, SETTINGS, Rows, leftovers, read, rows
 from tests.support.choice import every
 
+pytestmark = pytest.mark.slow
+
 GIVEN = {
     "hoodie.table.name": "t",
     "hoodie.table.timeline.timezone": "UTC",

@@ -132,7 +132,8 @@ def test_upsert(tmp_path, version, kind):
     fail_everywhere(root, tmp_path, lambda path: write(path, UPDATE, "upsert", version, kind), goes_on(version, kind))
 
 
-@pytest.mark.parametrize(("version", "kind"), [pytest.param(6, "mor", marks=SLOW), (9, "cow")])
+@pytest.mark.slow
+@pytest.mark.parametrize(("version", "kind"), [(6, "mor"), (9, "cow")])
 def test_upsert_without_a_metadata_table(tmp_path, version, kind):
     root = tmp_path / "t"
     made(root, version, kind, PLAIN)
@@ -149,7 +150,8 @@ def test_the_first_write(tmp_path):
     )
 
 
-@pytest.mark.parametrize(("version", "kind"), [pytest.param(6, "mor", marks=SLOW), (9, "cow")])
+@pytest.mark.slow
+@pytest.mark.parametrize(("version", "kind"), [(6, "mor"), (9, "cow")])
 def test_rollback(tmp_path, version, kind):
     root = tmp_path / "t"
     made(root, version, kind)
@@ -171,13 +173,14 @@ def test_a_write_that_rolls_back_another(tmp_path, version, kind):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("service", "version", "kind"),
     [
-        pytest.param("clean", 9, "cow", marks=SLOW),
-        pytest.param("compact", 9, "mor", marks=SLOW),
+        ("clean", 9, "cow"),
+        ("compact", 9, "mor"),
         ("archive", 9, "cow"),
-        pytest.param("archive", 6, "cow", marks=SLOW),
+        ("archive", 6, "cow"),
     ],
 )
 def test_services(tmp_path, service, version, kind):

@@ -43,7 +43,7 @@ def finish(writing: tuple[DistributedWrite, pa.Table]) -> None:
     commit_write(write, [run_task(write, TaskId(0, 1), data.to_batches())])
 
 
-@pytest.mark.parametrize("version", [8, 9])
+@pytest.mark.parametrize("version", [pytest.param(8, marks=pytest.mark.slow), 9])
 def test_writers_at_once(tmp_path: Path, version: int) -> None:
     path = str(tmp_path / "t")
     table = {"hoodie.write.table.version": str(version)}
@@ -154,6 +154,7 @@ def test_a_file_id_that_was_replaced_is_not_used_again(tmp_path: Path) -> None:
     check_keys(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", [8, 9])
 def test_services_on_slices_without_base_files(tmp_path: Path, version: int) -> None:
     path = str(tmp_path / "t")
@@ -178,6 +179,7 @@ def test_services_on_slices_without_base_files(tmp_path: Path, version: int) -> 
     assert opened(path).metadata.verify().ok
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [OPTIONS, {**OPTIMISTIC, "hoodie.metadata.record.index.enable": "false"}])
 def test_partitions_have_the_same_file_ids(tmp_path: Path, options: dict[str, str]) -> None:
     """Keys may occur in several partitions; the metadata table tells their files apart."""

@@ -68,9 +68,10 @@ def counts_of(result: WriteResult) -> tuple[int | None, ...]:
     return result.num_inserted, result.num_updated, result.num_deleted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("version", "kind", "index"),
-    cases(product((6, 8, 9), ("cow", "mor"), INDEXES), "routed writes", 2),
+    cases(product((6, 8, 9), ("cow", "mor"), INDEXES), "routed writes", 3),
 )
 def test_equal_to_the_writes_of_one_process(tmp_path: Path, version: int, kind: str, index: str) -> None:
     given = {**options(version, kind), "hoodie.record.merge.mode": "EVENT_TIME_ORDERING", **INDEXES[index]}
