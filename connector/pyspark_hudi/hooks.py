@@ -36,7 +36,9 @@ else:
 
 _log = logging.getLogger(__name__)
 _PLAIN_READS = frozenset({spark_config.VIEW.key, spark_config.PIN.key})
-_PLAIN_WRITES = frozenset({spark_config.SERVICE.key, spark_config.WRITE_PLAN.key, sink.BATCH_ID.key.lower()})
+_PLAIN_WRITES = frozenset(
+    {spark_config.SERVICE.key, spark_config.STATEMENT.key, spark_config.WRITE_PLAN.key, sink.BATCH_ID.key.lower()}
+)
 """Options by which the plain format is meant, among them those that `read_table` and `write_table` set themselves."""
 _QUERY = re.compile(r"\s*(?:(?P<with>WITH(?:\s+RECURSIVE)?)|SELECT)\b", re.IGNORECASE)
 _COMMAND = re.compile(r"\bINSERT\b", re.IGNORECASE)

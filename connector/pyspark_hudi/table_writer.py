@@ -10,13 +10,16 @@ import base64
 import itertools
 import json
 import logging
+import pickle
 import uuid
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark import TaskContext
+from pyspark.sql import Row
 from pyspark.sql.types import StructType
 
 from hudi_py.config import Options, Scope
@@ -43,7 +46,7 @@ from pyspark_hudi.table import FORMAT
 from pyspark_hudi.types import spark_schema
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Row
+    from pyspark.sql import DataFrame
 
 _log = logging.getLogger(__name__)
 
@@ -106,7 +109,17 @@ def _plan(df: DataFrame, path: str, operation: str, options: Mapping[str, Any]) 
         spark_config.WRITE_REQUEST.key, json.dumps(request, default=str)
     )
     with raised_here():
-        return reader.load(path).collect()[0]
+        plan = reader.load(path).collect()[0]
+    return _unrouted(plan) if plan["arrival"] == "groups" else plan
+
+
+def _unrouted(plan: Row) -> Row:
+    """The plan without a shuffle if rows get generated keys: they have none to shuffle by, and no task looks any up."""
+    write = decode_plan(plan["plan"], {})
+    if not write.settings.keygen.generates_keys:
+        return plan
+    encoded = zlib.compress(pickle.dumps(replace(write, arrival="any")))
+    return Row(**{**plan.asDict(), "plan": encoded, "arrival": "any"})
 
 
 class _Write:
@@ -117,7 +130,8 @@ class _Write:
         self._path = path
         self._plan = plan
         self._storage = of_storage(options)
-        most = df.sparkSession.conf.get("spark.sql.shuffle.partitions", "") or ""
+        # classic Spark checks a default given here against the type of the configuration
+        most = df.sparkSession.conf.get("spark.sql.shuffle.partitions") or ""
         self._most = int(most) if most.isdigit() else 200  # some platforms choose it themselves
 
     def run(self) -> WriteResult:

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import hudi_py
 from hudi_py.errors import ConfigError
-from pyspark_hudi import disable, enable, register_sql
+from pyspark_hudi import disable, enable, merge_into, register_sql, run_service, update
 from pyspark_hudi.hooks import _Hook
 from tests.connector.tables import FORMAT, PARTITIONED, read, rows, save
 
@@ -232,3 +232,16 @@ def test_many_threads(spark: SparkSession, table: str) -> None:
 def test_another_pyspark() -> None:
     with pytest.raises(ConfigError, match=r"Cannot enable hudi-py in PySpark .*\.Other has no read as expected"):
         _Hook.of(type("Other", (), {"read": 3}), "read", lambda original: original)
+
+
+def test_statements_and_services_keep_their_own_way(enabled: SparkSession, table: str) -> None:
+    """They are writes with an option that says what to do instead of writing the rows."""
+    before = rows(read(enabled, table), "id", "v")
+    source = enabled.createDataFrame([(1, 100)], "id long, v long")
+    merged = merge_into(enabled, table, source, "id").when_matched_update({"v": "s.v"}).execute()
+    assert (merged.num_inserted, merged.num_updated) == (0, 1)
+    assert update(enabled, table, {"v": "v + 1"}, "id = 1").num_updated == 1
+    assert rows(read(enabled, table), "id", "v") == sorted(
+        [*(row for row in before if row[0] != 1), (1, 101)], key=repr
+    )
+    assert run_service(enabled, table, "clean") is not None

@@ -189,3 +189,24 @@ def test_rows_that_do_not_fit_end_the_write(spark: SparkSession, path: str) -> N
         write_table(numbers(spark, 0, 9, "1L ts", "id v").selectExpr("NULLIF(id, 5) id", "p", "ts", "v"), path)
     assert len(rows(read(spark, path), "id")) == 9
     assert hudi_py.open_table(path).timeline.pending == ()
+
+
+def test_rows_with_generated_keys(spark: SparkSession, path: str) -> None:
+    for _ in range(2):
+        result = write_table(numbers(spark, 0, 20, "1L ts", "id v"), path, options={"hoodie.table.name": "t", **QUIET})
+    assert result.num_inserted == 20
+    assert result.num_updated in (0, None)
+    table = hudi_py.open_table(path)
+    keys = table.scan(columns=["_hoodie_record_key"]).to_table().column(0).to_pylist()
+    assert len(keys) == len(set(keys)) == 40
+    assert "hoodie.table.recordkey.fields" not in table.properties
+
+
+def test_the_number_of_tasks_is_that_of_spark_if_it_is_not_set(spark: SparkSession, path: str) -> None:
+    name = "spark.sql.shuffle.partitions"
+    before = spark.conf.get(name)
+    spark.conf.unset(name)
+    try:
+        assert write_table(numbers(spark, 0, 2, "1L ts", "id v"), path, options={**KEYED, **QUIET}).num_inserted == 2
+    finally:
+        spark.conf.set(name, before or "")
