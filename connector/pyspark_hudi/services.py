@@ -110,18 +110,29 @@ class _Call:
         }
         if instant is not None:
             given[spark_config.SERVICE_INSTANT.key] = instant
-        reader = self._spark.read.format(FORMAT).options(**of_storage(self._options))
-        reader = reader.option(spark_config.VIEW.key, "service").option(spark_config.SERVICE_TOKEN.key, token)
         with raised_here():
             rows.write.format(FORMAT).options(**given).mode("append").save(self._path)
-            found = reader.load(self._path).collect()
-        if not found:
-            raise CorruptFileError(
-                f"Cannot report what the {self._name} of {self._path} did: it completed, but its report is missing "
-                "from .hoodie/.hudi_py/reports; see the timeline (option view = 'timeline')"
-            )
-        report: dict[str, Any] = json.loads(found[0]["report"])
-        return report
+        return stored_report(self._spark, self._path, given, f"the {self._name} of {self._path} did: it completed")
+
+
+def stored_report(spark: SparkSession, path: str, options: Mapping[str, Any], what: str) -> dict[str, Any]:
+    """The report that the commit of a write has stored under the token in its options.
+
+    Raises:
+        CorruptFileError: there is none; the error says that it cannot report `what`.
+    """
+    token = options[spark_config.SERVICE_TOKEN.key]
+    reader = spark.read.format(FORMAT).options(**of_storage(options))
+    reader = reader.option(spark_config.VIEW.key, "service").option(spark_config.SERVICE_TOKEN.key, token)
+    with raised_here():
+        found = reader.load(path).collect()
+    if not found:
+        raise CorruptFileError(
+            f"Cannot report what {what}, but its report is missing from .hoodie/.hudi_py/reports; see the timeline "
+            "(option view = 'timeline')"
+        )
+    report: dict[str, Any] = json.loads(found[0]["report"])
+    return report
 
 
 def of_storage(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from hudi_py.config import spark as spark_config
-from hudi_py.errors import ConfigError, CorruptFileError
+from hudi_py.errors import ConfigError
 from hudi_py.write.dml.distributed import (
     MergeBuilder,
     MergePlan,
@@ -18,6 +17,7 @@ from hudi_py.write.dml.distributed import (
     update_text,
 )
 from pyspark_hudi.failure import raised_here
+from pyspark_hudi.services import stored_report
 from pyspark_hudi.session import activate
 from pyspark_hudi.table import FORMAT
 
@@ -104,20 +104,10 @@ def run(
     source: DataFrame | None = None,
 ) -> WriteResult:
     """Run a statement, given as text of `hudi_py.write.dml.distributed`, and return its report."""
-    token = uuid.uuid4().hex
     given = {str(key): value for key, value in (options or {}).items()}
-    storage = {key: value for key, value in given.items() if key.lower().startswith("storage.")}
-    reader = spark.read.format(FORMAT).options(**storage).option(spark_config.SERVICE_TOKEN.key, token)
-    issue(spark, path, text, {**given, spark_config.SERVICE_TOKEN.key: token}, source)
-    with raised_here():
-        found = reader.option(spark_config.VIEW.key, "service").load(path).collect()
-    if not found:
-        raise CorruptFileError(
-            f"Cannot report what the statement on {path} did: it completed, but its report is missing from "
-            ".hoodie/.hudi_py/reports; see the timeline (option view = 'timeline')"
-        )
-    report = json.loads(found[0]["report"])
-    return WriteResult(**{**report, "services": tuple(report["services"]), "schema_changes": ()})
+    given[spark_config.SERVICE_TOKEN.key] = uuid.uuid4().hex
+    issue(spark, path, text, given, source)
+    return WriteResult.from_dict(stored_report(spark, path, given, f"the statement on {path} did: it completed"))
 
 
 def issue(

@@ -24,7 +24,6 @@ from pyspark.sql.types import StructType
 
 from hudi_py.config import Options, Scope
 from hudi_py.config import spark as spark_config
-from hudi_py.errors import CorruptFileError
 from hudi_py.write.distributed import WriteResult, redo_on_conflict
 from hudi_py.write.routed import (
     COUNTED,
@@ -40,7 +39,7 @@ from hudi_py.write.routed import (
     decode_plan,
 )
 from pyspark_hudi.failure import raised_here
-from pyspark_hudi.services import of_storage
+from pyspark_hudi.services import of_storage, stored_report
 from pyspark_hudi.session import activate
 from pyspark_hudi.table import FORMAT
 from pyspark_hudi.types import spark_schema
@@ -138,19 +137,15 @@ class _Write:
         if self._plan["committed"] is not None:
             _log.warning("skipping a write to %s: %s", self._path, self._plan["committed"])
             return WriteResult(None, None, self._plan["operation"], 0, 0, 0, 0, 0)
-        token = uuid.uuid4().hex
         plan = base64.b64encode(self._plan["plan"]).decode()
-        given = {spark_config.WRITE_PLAN.key: plan, spark_config.SERVICE_TOKEN.key: token, **self._storage}
+        given = {
+            **self._storage,
+            spark_config.WRITE_PLAN.key: plan,
+            spark_config.SERVICE_TOKEN.key: uuid.uuid4().hex,
+        }
         self._shuffled().write.format(FORMAT).options(**given).mode("append").save(self._path)
-        reader = self._df.sparkSession.read.format(FORMAT).options(**self._storage)
-        reader = reader.option(spark_config.VIEW.key, "service").option(spark_config.SERVICE_TOKEN.key, token)
-        found = reader.load(self._path).collect()
-        if not found:
-            raise CorruptFileError(
-                f"Cannot report what the write to {self._path} did: it was committed, but its report is missing from "
-                ".hoodie/.hudi_py/reports; see the timeline (option view = 'timeline')"
-            )
-        return WriteResult.from_dict(json.loads(found[0]["report"]))
+        what = f"the write to {self._path} did: it was committed"
+        return WriteResult.from_dict(stored_report(self._df.sparkSession, self._path, given, what))
 
     def _shuffled(self) -> DataFrame:
         """The rows as the tasks that write expect them."""
