@@ -10,17 +10,9 @@ import pytest
 import hudi_py
 from tests.oracle.client import Oracle
 from tests.support.choice import cases
-from tests.support.ill_tables import FAULTS, OPTIONS, build
+from tests.support.ill_tables import BY_NAME, MENDED, OPTIONS, build
 
 COLUMNS = ["id", "p", "ts", "v"]
-BY_NAME = {fault.name: fault for fault in FAULTS}
-CASES = [
-    (fault.name, version, kind)
-    for fault in FAULTS
-    if fault.mended
-    for version in fault.versions
-    for kind in fault.kinds
-]
 
 
 def rows(found: pa.Table) -> list[tuple[object, ...]]:
@@ -28,7 +20,7 @@ def rows(found: pa.Table) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "version", "kind"), cases(CASES, "repairs and Apache Hudi", 2))
+@pytest.mark.parametrize(("name", "version", "kind"), cases(MENDED, "repairs and Apache Hudi", 2))
 def test_apache_hudi_takes_over_a_repaired_table(
     oracle: Oracle, tmp_path: Path, name: str, version: int, kind: str
 ) -> None:

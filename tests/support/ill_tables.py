@@ -441,6 +441,15 @@ FAULTS: Final = (
         lambda p: set_property(p, hoodie__datasource__write__drop__partition__columns="true"),
     ),
 )
+BY_NAME: Final = {fault.name: fault for fault in FAULTS}
+MENDED: Final = [
+    (fault.name, version, kind)
+    for fault in FAULTS
+    if fault.mended
+    for version in fault.versions
+    for kind in fault.kinds
+]
+"""Name of a fault that a repair mends, version and kind of the table."""
 
 
 def _garbage_clean(path: Path) -> None:

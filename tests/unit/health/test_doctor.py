@@ -22,7 +22,7 @@ from tests.golden.old import tables as old
 from tests.golden.tables import Extracted, load
 from tests.support.choice import cases
 from tests.support.damage import files_of
-from tests.support.ill_tables import FAULTS, OPTIONS, Fault
+from tests.support.ill_tables import BY_NAME, FAULTS, OPTIONS, Fault
 
 ILL = {
     "v6_cow_orc": {"keys.duplicate"},  # inserted twice
@@ -64,7 +64,6 @@ def rows(path: Path) -> list[tuple[object, ...]]:
     return sorted(tuple(row.values()) for row in found.to_pylist())
 
 
-BY_NAME = {fault.name: fault for fault in FAULTS}
 EVERY = [(fault.name, version, kind) for fault in FAULTS for version in fault.versions for kind in fault.kinds]
 
 

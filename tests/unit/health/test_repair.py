@@ -21,16 +21,8 @@ from hudi_py.health.repair.ledger import undo, write_note
 from hudi_py.storage import MemoryStorage, open_storage
 from tests.support.choice import cases
 from tests.support.damage import files_of
-from tests.support.ill_tables import FAULTS, KEYS, OPTIONS, Fault, add, now, set_property, state, table
+from tests.support.ill_tables import BY_NAME, FAULTS, KEYS, MENDED, OPTIONS, Fault, add, now, set_property, state, table
 
-BY_NAME = {fault.name: fault for fault in FAULTS}
-MENDED = [
-    (fault.name, version, kind)
-    for fault in FAULTS
-    if fault.mended
-    for version in fault.versions
-    for kind in fault.kinds
-]
 KEPT = ".hoodie/.hudi_py_repair/"
 
 
