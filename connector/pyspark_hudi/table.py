@@ -9,22 +9,29 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 
+from hudi_py.config import Options, Scope
 from hudi_py.config import read as read_config
 from hudi_py.config import spark as spark_config
 from hudi_py.errors import ConfigError, HudiError, first_line
 from hudi_py.read import CHUNK_ROWS
 from pyspark_hudi.failure import raised_here
+from pyspark_hudi.native import NativePlan
+from pyspark_hudi.paths import checked_path
+from pyspark_hudi.reader import HudiReader, ReplacedReader
+from pyspark_hudi.tasks import is_classic, rows_of
+from pyspark_hudi.types import spark_schema
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, DataFrameReader, Row, SparkSession
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
 _log = logging.getLogger(__name__)
 
@@ -84,7 +91,7 @@ def read_table(
     files; the view `splits` shows which, and why. Both see the table as it is now, and the DataFrame keeps that state,
     on Spark Connect too. Rows are in no particular order.
 
-    The table is planned through the data source, so that this process needs no access to it.
+    This process plans the table; behind Spark Connect, Spark's driver does.
 
     Args:
         path: the table's base path, absolute or a URI, as Spark's driver and executors see it.
@@ -98,7 +105,7 @@ def read_table(
         HudiError: the errors of planning a scan with `hudi_py.Table`.
         pyspark.errors.PySparkException: Spark failed.
     """
-    given = {str(key).lower(): value for key, value in (options or {}).items()}
+    given = {str(key).lower(): _text(value) for key, value in (options or {}).items()}
     if spark_config.VIEW.key in given:
         raise ConfigError(
             "Cannot read a view of a table by read_table; use spark.read.format('hudi-py').option('view')"
@@ -112,29 +119,68 @@ def read_table(
                 "Spark's own conditions go to where() on the result"
             )
         _put(given, read_config.FILTER.key, filter, "filter")
-    with raised_here():
-        plan = _source(spark, {**given, spark_config.VIEW.key: "plan"}).load(path).collect()[0]
-    frames = []
-    if plan["native_files"]:
-        frames.append(_rows(_parquet(spark, plan, "native_files"), plan))
-    pinned = {**given, spark_config.PIN.key: plan["other_pin"]}
-    if plan["merged_files"]:
-        replaced = _source(spark, {**pinned, spark_config.REPLACED.key: "true"}).schema(_REPLACED).load(path)
-        merged = _parquet(spark, plan, "merged_files", *_ROW_ID)
-        few = plan["merged_bytes"] <= _BROADCAST_BYTES
-        frames.append(_rows(_without(merged, replaced, few=few), plan))
-    if plan["merged_files"] or plan["other_splits"] or not frames:
-        frames.append(_source(spark, pinned).load(path))
-    return _union(frames)
+    sources = _in_tasks(spark, path, given) if is_classic(spark) else _by_source(spark, path, given)
+    return _union(list(_frames(spark, sources)))
 
 
 def read_if_native(spark: SparkSession, path: str, options: Mapping[str, str]) -> DataFrame | None:
     """`read_table`; None if it fails: the plain format then reads the table, or raises an error in its own way."""
     try:
         return read_table(spark, path, options=options)
-    except (HudiError, PySparkException) as error:
+    except (HudiError, PySparkException, OSError, ImportError) as error:
         _log.info("%s is read by the plain format: %s", path, first_line(error))
         return None
+
+
+@dataclass(frozen=True)
+class _Sources:
+    """The parts of a planned read."""
+
+    plan: Mapping[str, Any]
+    """The members of `PLAN_SCHEMA` that concern Spark's reader."""
+    replaced: Callable[[], DataFrame]
+    """Which rows of its files the logs replace or delete."""
+    rest: Callable[[], DataFrame]
+    """The rows that Python reads."""
+
+
+def _in_tasks(spark: SparkSession, path: str, given: Mapping[str, str]) -> _Sources:
+    options = Options.resolve(given, Scope.READ)
+    if not options.given(read_config.MIN_TASKS):
+        tasks = str(spark.sparkContext.defaultParallelism)
+        options = Options.resolve({**given, read_config.MIN_TASKS.key: tasks}, Scope.READ)
+    plan = NativePlan.of(checked_path(path, "read"), options)
+    rest = plan.rest()
+    schema = spark_schema(rest.schema)
+    return _Sources(
+        plan.row(),
+        lambda: rows_of(spark, ReplacedReader(rest, options, _REPLACED), _REPLACED),
+        lambda: rows_of(spark, HudiReader(rest, options, schema), schema),
+    )
+
+
+def _by_source(spark: SparkSession, path: str, given: Mapping[str, str]) -> _Sources:
+    with raised_here():
+        plan = _source(spark, {**given, spark_config.VIEW.key: "plan"}).load(path).collect()[0].asDict()
+    pinned = {**given, spark_config.PIN.key: plan["other_pin"]}
+    marks = {**pinned, spark_config.REPLACED.key: "true"}
+    return _Sources(
+        plan,
+        lambda: _source(spark, marks).schema(_REPLACED).load(path),
+        lambda: _source(spark, pinned).load(path),
+    )
+
+
+def _frames(spark: SparkSession, sources: _Sources) -> Iterator[DataFrame]:
+    plan = sources.plan
+    if plan["native_files"]:
+        yield _rows(_parquet(spark, plan, "native_files"), plan)
+    if plan["merged_files"]:
+        merged = _parquet(spark, plan, "merged_files", *_ROW_ID)
+        few = plan["merged_bytes"] <= _BROADCAST_BYTES
+        yield _rows(_without(merged, sources.replaced(), few=few), plan)
+    if plan["merged_files"] or plan["other_splits"] or not plan["native_files"]:
+        yield sources.rest()
 
 
 def _union(frames: Sequence[DataFrame]) -> DataFrame:
@@ -145,7 +191,7 @@ def _source(spark: SparkSession, options: Mapping[str, str]) -> DataFrameReader:
     return spark.read.format(FORMAT).options(**options)
 
 
-def _parquet(spark: SparkSession, plan: Row, files: str, *more: str) -> DataFrame:
+def _parquet(spark: SparkSession, plan: Mapping[str, Any], files: str, *more: str) -> DataFrame:
     """The rows of the base files in the plan's column `files`, by Spark's own reader, with more columns (SQL)."""
     schema = StructType.fromJson(json.loads(plan["native_schema"]))
     paths = plan[files]
@@ -183,7 +229,7 @@ def _without(frame: DataFrame, replaced: DataFrame, *, few: bool) -> DataFrame:
     return joined.where(_IS_KEPT)
 
 
-def _rows(frame: DataFrame, plan: Row) -> DataFrame:
+def _rows(frame: DataFrame, plan: Mapping[str, Any]) -> DataFrame:
     """The rows that the plan's condition keeps, with the columns to return."""
     if plan["native_condition"] is not None:
         frame = frame.where(plan["native_condition"])
@@ -194,6 +240,10 @@ def _put(given: dict[str, str], key: str, value: str, name: str) -> None:
     if key in given and given[key] != value:
         raise ConfigError(f"{name}={value!r} contradicts the option {key}={given[key]!r}; give one of them")
     given[key] = value
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _quoted(name: str) -> str:

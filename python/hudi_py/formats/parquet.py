@@ -114,6 +114,12 @@ def open_parquet(storage: Storage, path: str) -> Iterator[pq.ParquetFile]:
             file.close()
 
 
+def read_metadata(storage: Storage, path: str) -> pq.FileMetaData:
+    """Arrow's form of a base file's footer. Raises what `open_parquet` raises."""
+    with storage.open_input(path) as source, _damage_named(path):
+        return pq.read_metadata(source)
+
+
 def iter_base_batches(
     storage: Storage,
     path: str,

@@ -1,25 +1,26 @@
 """Determines which base files a generic Parquet reader can read: those with their rows in the table's own types.
 
-An engine may read such files with its own reader, and merge logs with the help of `parts`. Only the footer is
-conclusive: the files of one commit may have different schemas (clustering may copy row groups unchanged), and each file
-has its own timestamp unit.
+An engine may read such files with its own reader, and merge logs with the help of `parts`. Only footers are conclusive:
+the table's schema does not say in which types, units and calendar an older commit wrote its files. But a commit writes
+all of them with one schema, except where it may copy row groups unchanged (clustering).
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hudi_py.formats.parquet import open_parquet
+from hudi_py.formats.parquet import read_metadata
 from hudi_py.read.changes import ChangeSplit
 from hudi_py.read.split import ReadSpec, Split
 from hudi_py.read.task import missing_file
 from hudi_py.storage import Storage
-from hudi_py.storage.threads import in_threads
+from hudi_py.storage.threads import when_remote
 
 _GLOB = frozenset("{}[]*?\\:")
 """Characters that Hadoop's paths do not take literally: patterns, and the colon of a scheme."""
@@ -30,6 +31,8 @@ _METADATA = "_metadata"
 _SPARK_VERSION = b"org.apache.spark.version"
 _OLD_CALENDAR = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 """Footer keys of files that count days in the old (Julian) calendar, which readers treat differently."""
+_ARROW_SCHEMA = b"ARROW:schema"
+_MOST_KNOWN = 16
 
 
 _READ_ALIKE = frozenset(
@@ -38,25 +41,49 @@ _READ_ALIKE = frozenset(
 """Types that every Parquet reader reads as the same values."""
 
 
-def why_not_native(storage: Storage, splits: Sequence[Split]) -> list[str | None]:
+def why_not_native(storage: Storage, splits: Sequence[Split], uniform: Collection[str] = ()) -> list[str | None]:
     """For each split, why a generic Parquet reader cannot read its base file, or None if it can.
 
     If the split has logs, some rows of that file may have to be left out, and others added, see `parts`; its rows are
-    identified by the name of the file and their number. Reads the footers of the remaining candidates, several at once.
+    identified by the name of the file and their number. Reads footers of the remaining candidates.
+
+    Args:
+        uniform: instants that wrote all their files with one schema: two footers of each are enough.
 
     Raises:
-        HistoryCleanedError: a base file was cleaned.
+        HistoryCleanedError: a base file whose footer is read was cleaned.
     """
     reasons = [_without_footer(split) for split in splits]
     names = Counter(_name(split) for split, reason in zip(splits, reasons, strict=True) if reason is None)
     for at, split in enumerate(splits):
         if reasons[at] is None and split.log_files and names[_name(split)] > 1:
             reasons[at] = "another base file has the same name"
-    open_ones = [at for at, reason in enumerate(reasons) if reason is None]
-    found = in_threads(lambda at: _by_footer(storage, splits[at]), open_ones)
-    for at, reason in zip(open_ones, found, strict=True):
-        reasons[at] = reason
-    return reasons
+    alike: dict[str, list[int]] = {}
+    for at, split in enumerate(splits):
+        if reasons[at] is None:
+            alike.setdefault(_written(split, uniform), []).append(at)
+    samples = [sorted({group[0], group[-1]}) for group in alike.values()]
+    found = _by_footers(storage, splits, [at for sample in samples for at in sample])
+    for group, sample in zip(alike.values(), samples, strict=True):
+        answers = {found[at] for at in sample}
+        if len(answers) == 1:
+            found |= dict.fromkeys(group, answers.pop())
+        else:
+            found |= _by_footers(storage, splits, group)
+    return [found.get(at, reason) for at, reason in enumerate(reasons)]
+
+
+def _written(split: Split, uniform: Collection[str]) -> str:
+    """The same for files of one schema."""
+    assert split.base_file is not None
+    instant = split.base_file.instant
+    return instant if instant in uniform else split.base_file.path
+
+
+def _by_footers(storage: Storage, splits: Sequence[Split], chosen: Sequence[int]) -> dict[int, str | None]:
+    known: list[_Known] = []
+    found = when_remote(storage, lambda at: _by_footer(storage, splits[at], known), chosen)
+    return dict(zip(chosen, found, strict=True))
 
 
 def _without_footer(split: Split) -> str | None:
@@ -111,23 +138,39 @@ def _unusual(spec: ReadSpec) -> str | None:
     return None
 
 
-def _by_footer(storage: Storage, split: Split) -> str | None:
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What footers that say the same mean for the columns of a read."""
+
+    schema: pq.ParquetSchema
+    arrow_schema: bytes | None
+    old_days: bool
+    reason: str | None
+
+
+def _by_footer(storage: Storage, split: Split, known: list[_Known]) -> str | None:
     assert split.base_file is not None
     try:
-        with open_parquet(storage, split.base_file.path) as file:
-            return _differs(file.metadata, split.spec)
+        metadata = read_metadata(storage, split.base_file.path)
     except FileNotFoundError as error:
         raise missing_file(storage, split, error) from error
-
-
-def _differs(metadata: pq.FileMetaData, spec: ReadSpec) -> str | None:
-    # not the reader's schema, in which timestamps of old files are already converted
-    schema = metadata.schema.to_arrow_schema()
     pairs = metadata.metadata or {}
     old_writer = pairs.get(_SPARK_VERSION, b"").startswith((b"1.", b"2."))
     old_days = old_writer or any(key in pairs for key in _OLD_CALENDAR)
+    schema, arrow_schema = metadata.schema, pairs.get(_ARROW_SCHEMA)
+    for each in known:
+        if (each.arrow_schema, each.old_days) == (arrow_schema, old_days) and each.schema.equals(schema):
+            return each.reason
+    # not the reader's Arrow schema, in which timestamps of old files are already converted
+    reason = _differs(schema.to_arrow_schema(), schema, split.spec, old_days=old_days)
+    if len(known) < _MOST_KNOWN:
+        known.append(_Known(schema, arrow_schema, old_days, reason))
+    return reason
+
+
+def _differs(schema: pa.Schema, leaves_of: pq.ParquetSchema, spec: ReadSpec, *, old_days: bool) -> str | None:
     folded = [name.lower() for name in schema.names]
-    leaves = [metadata.schema.column(at) for at in range(len(metadata.schema))]
+    leaves = [leaves_of.column(at) for at in range(len(leaves_of))]
     int96 = {leaf.path.split(".")[0] for leaf in leaves if leaf.physical_type == "INT96"}
     for name in spec.wanted_columns:
         kind = spec.table_schema.field(name).type

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from hudi_py.config import Options
 from hudi_py.config import read as read_config
+from hudi_py.model.instant import Action
 from hudi_py.read.filter import all_of, parse_filter
 from hudi_py.read.native import why_not_native
 from hudi_py.read.parts import replaced_rows
@@ -33,6 +34,11 @@ class Pinned:
     spec: ReadSpec
     splits: tuple[Split, ...]
     """Splits without their spec, which is large and the same in all; `read_splits` restores it."""
+
+    @classmethod
+    def of(cls, spec: ReadSpec, splits: Sequence[Split]) -> Pinned:
+        """The read of splits that have their spec."""
+        return cls(spec, tuple(_without_spec(split) for split in splits))
 
     @property
     def schema(self) -> pa.Schema:
@@ -75,7 +81,10 @@ class PlannedScan:
 
     def why_not_native(self) -> list[str | None]:
         """For each split, why a generic Parquet reader cannot read it, or None if it can."""
-        return why_not_native(self.storage, self.splits)
+        completed = self.scan.snapshot.timeline.completed
+        # the others are archived, or may be clustering
+        uniform = {each.time for each in completed if each.action in (Action.COMMIT, Action.DELTA_COMMIT)}
+        return why_not_native(self.storage, self.splits, uniform)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +117,7 @@ class TaskSize:
 def pin_table(path: str, options: Options, names: Sequence[str] | None) -> Pinned:
     """Plans a read of the columns `names` (None: all); raises what `Table.scan` raises."""
     plan = plan_table(path, options, names).plan
-    return Pinned(plan.spec, tuple(_without_spec(split) for split in plan.splits))
+    return Pinned.of(plan.spec, plan.splits)
 
 
 def plan_table(path: str, options: Options, names: Sequence[str] | None) -> PlannedScan:

@@ -96,8 +96,9 @@ class Split:
 
     @property
     def size(self) -> int:
-        """Size in bytes of its files."""
-        return (self.base_file.size if self.base_file else 0) + sum(file.size for file in self.log_files)
+        """Size in bytes of the files whose rows it reads."""
+        base = 0 if self.base_file is None or self.without_base else self.base_file.size
+        return base + sum(file.size for file in self.log_files)
 
     @property
     def output_schema(self) -> pa.Schema:

@@ -1,0 +1,145 @@
+"""Plans which base files of a read Spark's own Parquet reader reads, and what remains for Python."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+
+from hudi_py.config import Options
+from hudi_py.config import read as read_config
+from hudi_py.config import spark as spark_config
+from hudi_py.read import Pinned, PlannedScan, ReadSpec, Split, plan_table
+from hudi_py.schema import COMMIT_TIME
+from pyspark_hudi.condition import spark_condition
+from pyspark_hudi.types import spark_schema
+
+_SPARK_READS = frozenset(
+    {"file", "hdfs", "viewfs", "s3a", "gs", "abfs", "abfss", "wasb", "wasbs", "oss", "cosn", "obs"}
+)
+"""Schemes with the same name in Hadoop's file systems."""
+_GLOB = frozenset("{}[]*?\\")
+PLAN_SCHEMA = pa.schema(
+    [
+        ("explain", pa.string()),
+        ("pin", pa.string()),
+        ("columns", pa.list_(pa.string())),
+        ("num_splits", pa.int64()),
+        ("native_files", pa.list_(pa.string())),
+        ("merged_files", pa.list_(pa.string())),
+        ("merged_bytes", pa.int64()),
+        ("native_schema", pa.string()),
+        ("native_condition", pa.string()),
+        ("other_splits", pa.int64()),
+        ("other_pin", pa.string()),
+    ]
+)
+"""The view `plan`: one row. `pin` fixes the whole read.
+
+Spark's reader reads `native_files`, which have no logs, and `merged_files`, whose logs replace some rows; both have the
+columns `native_schema` (Spark's JSON). `native_condition` (Spark SQL) is true for the rows to keep, null where all are.
+`other_pin` fixes what the data source reads: the rows that logs add to `merged_files`, and the `other_splits`.
+"""
+
+
+@dataclass(frozen=True)
+class NativePlan:
+    """A planned read, and for each split why Spark's own reader cannot read its base file, or None if it can."""
+
+    planned: PlannedScan
+    reasons: Sequence[str | None]
+
+    @classmethod
+    def of(cls, path: str, options: Options) -> NativePlan:
+        """
+        Raises:
+            HudiError: as for a read of rows.
+        """
+        planned = plan_table(path, options, read_config.column_names(options.get(read_config.COLUMNS)))
+        return cls(planned, _why_not_native(planned, options))
+
+    def report(self) -> pa.Table:
+        """The view `plan`: one row of `PLAN_SCHEMA`."""
+        native, merged, others = self._parts()
+        row = {
+            **self.row(),
+            "explain": "\n".join([self.planned.explain(), *_readers(native, merged, self.reasons)]),
+            "pin": self.planned.pin(),
+            "num_splits": len(self.planned.splits),
+            "other_pin": self.planned.pin([*merged, *others], without_base=len(merged)),
+        }
+        return pa.Table.from_pylist([row], PLAN_SCHEMA)
+
+    def row(self) -> Mapping[str, Any]:
+        """What `PLAN_SCHEMA` has for Spark's reader, and the number of other splits."""
+        native, merged, others = self._parts()
+        spec = self.planned.spec
+        return {
+            "columns": list(spec.output_schema.names),
+            "native_files": _base_files(spec, native),
+            "merged_files": _base_files(spec, merged),
+            "merged_bytes": sum(split.size for split in merged),
+            "native_schema": spark_schema(spec.read_schema()).json() if native or merged else None,
+            "native_condition": _native_condition(spec),
+            "other_splits": len(others),
+        }
+
+    def rest(self) -> Pinned:
+        """What Python reads: the rows that logs add to the base files of Spark's reader, and the other splits."""
+        _, merged, others = self._parts()
+        added = [replace(split, without_base=True) for split in merged]
+        return Pinned.of(self.planned.spec, [*added, *others])
+
+    def _parts(self) -> tuple[list[Split], list[Split], list[Split]]:
+        """The splits that Spark's reader reads alone, those it reads for a merge, and the others."""
+        both = list(zip(self.planned.splits, self.reasons, strict=True))
+        readable = [split for split, why in both if why is None]
+        merged = [split for split in readable if _is_merged(split)]
+        native = [split for split in readable if not _is_merged(split)]
+        return native, merged, [split for split, why in both if why is not None]
+
+
+def _why_not_native(planned: PlannedScan, options: Options) -> list[str | None]:
+    """For each split the reason not to use Spark's own reader, or None."""
+    spec = planned.spec
+    scheme = urlsplit(spec.uri).scheme
+    reason = None
+    if options.get(spark_config.NATIVE) == "never":
+        reason = f"{spark_config.NATIVE.key} is never"
+    elif options.storage:
+        reason = "Spark's reader does not get the storage options"
+    elif scheme not in _SPARK_READS:
+        reason = f"Spark's reader may not support the scheme {scheme}"
+    elif not _GLOB.isdisjoint(spec.uri):
+        reason = "the table's path has characters of glob patterns"
+    elif spec.filter is not None and spark_condition(spec.filter) is None:
+        reason = "the filter may mean something else in another Spark session"
+    return planned.why_not_native() if reason is None else [reason] * len(planned.splits)
+
+
+def _is_merged(split: Split) -> bool:
+    return split.merged and split.spec.mode != "base"
+
+
+def _base_files(spec: ReadSpec, splits: Sequence[Split]) -> list[str]:
+    return [f"{spec.uri.rstrip('/')}/{split.base_file.path}" for split in splits if split.base_file is not None]
+
+
+def _native_condition(spec: ReadSpec) -> str | None:
+    parts = [] if spec.filter is None else [spark_condition(spec.filter)]
+    if spec.commit_times is not None:
+        times = ", ".join(f"'{time}'" for time in sorted(spec.commit_times))
+        parts.append(f"`{COMMIT_TIME}` IN ({times})" if times else "FALSE")
+    return " AND ".join(part for part in parts if part is not None) or None
+
+
+def _readers(native: Sequence[Split], merged: Sequence[Split], reasons: Sequence[str | None]) -> Iterator[str]:
+    """Lines on how many slices each reader reads, and why."""
+    if native or merged:
+        yield f"  by Spark's Parquet reader  {len(native) + len(merged):,} base files, {len(merged):,} merged with logs"
+    for reason, count in Counter(reason for reason in reasons if reason is not None).most_common():
+        yield f"  by the data source  {count:,}: {reason}"

@@ -1,0 +1,62 @@
+"""Runs a planned read in Spark's Python workers without the data source.
+
+Spark starts a new Python process for each step of planning a Python source: one for its schema, one for its partitions.
+A read that this process has planned needs neither.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import pickle
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from pyspark_hudi.reader import HudiPartition, HudiReader
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+_BYTES_OF_A_ROW = 64
+_MOST_IDS = 1 << 20
+
+
+def is_classic(spark: SparkSession) -> bool:
+    """Whether Spark's driver runs beside this process, in the same environment: not behind Spark Connect."""
+    return not type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def rows_of(spark: SparkSession, reader: HudiReader, schema: StructType) -> DataFrame:
+    """The rows that the reader reads: a task for each of its partitions, in the workers that Spark keeps."""
+    partitions = reader.partitions()
+    tasks = [pickle.dumps(partition) for partition in partitions]
+    volume = sum(split.size for partition in partitions for split in partition.splits)
+    # Catalyst estimates sizes from the number of ids, and broadcasts what seems small
+    ids = min(max(volume // len(tasks) // _BYTES_OF_A_ROW, 1), _MOST_IDS)
+
+    def hudi_py(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return _read(reader, tasks, ids, batches)
+
+    return spark.range(0, len(tasks) * ids, 1, len(tasks)).mapInArrow(hudi_py, schema)
+
+
+def _read(
+    reader: HudiReader, tasks: Sequence[bytes], ids: int, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """The rows of the task to which the ids of the batches belong."""
+    _settle()
+    numbers = {batch.column(0)[0].as_py() // ids for batch in batches if batch.num_rows}
+    for number in numbers:
+        partition = pickle.loads(tasks[number])
+        assert isinstance(partition, HudiPartition)
+        yield from reader.read(partition)
+
+
+@functools.cache
+def _settle() -> None:
+    """Leave what this process has loaded to no garbage collection: Spark's workers run a full one after each task."""
+    gc.collect()
+    gc.freeze()
