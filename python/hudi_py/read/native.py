@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -31,8 +30,6 @@ _METADATA = "_metadata"
 _SPARK_VERSION = b"org.apache.spark.version"
 _OLD_CALENDAR = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 """Footer keys of files that count days in the old (Julian) calendar, which readers treat differently."""
-_ARROW_SCHEMA = b"ARROW:schema"
-_MOST_KNOWN = 16
 
 
 _READ_ALIKE = frozenset(
@@ -81,8 +78,7 @@ def _written(split: Split, uniform: Collection[str]) -> str:
 
 
 def _by_footers(storage: Storage, splits: Sequence[Split], chosen: Sequence[int]) -> dict[int, str | None]:
-    known: list[_Known] = []
-    found = when_remote(storage, lambda at: _by_footer(storage, splits[at], known), chosen)
+    found = when_remote(storage, lambda at: _by_footer(storage, splits[at]), chosen)
     return dict(zip(chosen, found, strict=True))
 
 
@@ -138,39 +134,22 @@ def _unusual(spec: ReadSpec) -> str | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """What footers that say the same mean for the columns of a read."""
-
-    schema: pq.ParquetSchema
-    arrow_schema: bytes | None
-    old_days: bool
-    reason: str | None
-
-
-def _by_footer(storage: Storage, split: Split, known: list[_Known]) -> str | None:
+def _by_footer(storage: Storage, split: Split) -> str | None:
     assert split.base_file is not None
     try:
-        metadata = read_metadata(storage, split.base_file.path)
+        return _differs(read_metadata(storage, split.base_file.path), split.spec)
     except FileNotFoundError as error:
         raise missing_file(storage, split, error) from error
+
+
+def _differs(metadata: pq.FileMetaData, spec: ReadSpec) -> str | None:
+    # not the reader's schema, in which timestamps of old files are already converted
+    schema = metadata.schema.to_arrow_schema()
     pairs = metadata.metadata or {}
     old_writer = pairs.get(_SPARK_VERSION, b"").startswith((b"1.", b"2."))
     old_days = old_writer or any(key in pairs for key in _OLD_CALENDAR)
-    schema, arrow_schema = metadata.schema, pairs.get(_ARROW_SCHEMA)
-    for each in known:
-        if (each.arrow_schema, each.old_days) == (arrow_schema, old_days) and each.schema.equals(schema):
-            return each.reason
-    # not the reader's Arrow schema, in which timestamps of old files are already converted
-    reason = _differs(schema.to_arrow_schema(), schema, split.spec, old_days=old_days)
-    if len(known) < _MOST_KNOWN:
-        known.append(_Known(schema, arrow_schema, old_days, reason))
-    return reason
-
-
-def _differs(schema: pa.Schema, leaves_of: pq.ParquetSchema, spec: ReadSpec, *, old_days: bool) -> str | None:
     folded = [name.lower() for name in schema.names]
-    leaves = [leaves_of.column(at) for at in range(len(leaves_of))]
+    leaves = [metadata.schema.column(at) for at in range(len(metadata.schema))]
     int96 = {leaf.path.split(".")[0] for leaf in leaves if leaf.physical_type == "INT96"}
     for name in spec.wanted_columns:
         kind = spec.table_schema.field(name).type

@@ -11,9 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import hudi_py
+from hudi_py.config import Options, Scope
+from hudi_py.formats.parquet import read_metadata
 from hudi_py.model.names import PartitionPath
+from hudi_py.read import plan_table
 from hudi_py.read.native import why_not_native
-from hudi_py.storage import open_storage
+from hudi_py.storage import Storage, open_storage
 
 SCHEMA = pa.schema(
     [("id", pa.int64()), ("ts", pa.timestamp("us", "UTC")), ("n", pa.int32()), ("l", pa.list_(pa.string()))]
@@ -116,6 +119,34 @@ def test_base_files_of_one_name_are_not_told_apart(tmp_path: Path) -> None:
     assert why_not_native(storage, [split, split]) == ["another base file has the same name"] * 2
     alone = replace(split, log_files=())
     assert why_not_native(storage, [alone, alone]) == [None, None]
+
+
+def test_two_footers_of_a_commit_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "t"
+    read: list[str] = []
+
+    def noted(storage: Storage, file: str) -> pq.FileMetaData:
+        read.append(file.partition("/")[0])
+        return read_metadata(storage, file)
+
+    def reasons(of: str | None = None) -> list[str | None]:
+        read.clear()
+        planned = plan_table(str(path), Options.resolve({}, Scope.READ), None)
+        found = planned.why_not_native()
+        return [why for split, why in zip(planned.splits, found, strict=True) if of in (None, split.partition)]
+
+    monkeypatch.setattr("hudi_py.read.native.read_metadata", noted)
+    rows = pa.table({"id": range(12), "p": list("abcdef") * 2, "n": pa.array(range(12), pa.int32())})
+    hudi_py.write(str(path), rows, record_key="id", partition_by="p")
+    assert (reasons(), sorted(read)) == ([None] * 6, ["a", "f"])
+    hudi_py.write(str(path), rows.slice(1, 3))
+    assert (reasons(), sorted(read)) == ([None] * 6, ["a", "b", "d", "f"])
+    # a damaged or foreign table: its samples differ, so every file of that commit counts
+    rewrite(path / "f", lambda rows: rows.set_column(7, "n", rows["n"].cast(pa.int64())))
+    assert (reasons("e"), reasons("f")) == ([None], ["column n is int64 in the file and int32 in the table"])
+    assert sorted(set(read)) == list("abdef")
+    hudi_py.write(str(path), rows, "insert_overwrite")  # a replacecommit, as clustering is
+    assert (reasons(), sorted(read)) == ([None] * 6, list("abcdef"))
 
 
 @pytest.mark.parametrize("name", ["a[1]", "a*", "{a}"])
