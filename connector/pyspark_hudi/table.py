@@ -146,9 +146,6 @@ class _Sources:
 
 def _in_tasks(spark: SparkSession, path: str, given: Mapping[str, str]) -> _Sources:
     options = Options.resolve(given, Scope.READ)
-    if not options.given(read_config.MIN_TASKS):
-        tasks = str(spark.sparkContext.defaultParallelism)
-        options = Options.resolve({**given, read_config.MIN_TASKS.key: tasks}, Scope.READ)
     plan = NativePlan.of(checked_path(path, "read"), options)
     rest = plan.rest()
     schema = spark_schema(rest.schema)
