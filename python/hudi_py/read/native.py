@@ -50,7 +50,9 @@ def why_not_native(storage: Storage, splits: Sequence[Split], uniform: Collectio
     Raises:
         HistoryCleanedError: a base file whose footer is read was cleaned.
     """
-    reasons = [_without_footer(split) for split in splits]
+    # the splits of a plan share one spec
+    unusual = {key: _unusual(spec) for key, spec in {id(split.spec): split.spec for split in splits}.items()}
+    reasons = [_without_footer(split) or unusual[id(split.spec)] for split in splits]
     names = Counter(_name(split) for split, reason in zip(splits, reasons, strict=True) if reason is None)
     for at, split in enumerate(splits):
         if reasons[at] is None and split.log_files and names[_name(split)] > 1:
@@ -115,7 +117,7 @@ def _without_footer(split: Split) -> str | None:
         return "its path has characters that Hadoop does not take literally"
     if split.log_files and not _PLAIN_NAME.fullmatch(_name(split)):
         return "readers may spell the name of its base file in different ways"
-    return _unusual(spec)
+    return None
 
 
 def _name(split: Split) -> str:
