@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,7 +41,8 @@ SPLITTING = {
 )
 def test_by_turns(oracle: Oracle, tmp_path: Path, version: int, ours_first: bool) -> None:
     chance = random.Random(f"{version} {ours_first}")
-    path, rows = str(tmp_path / "t"), {}
+    path = str(tmp_path / "t")
+    rows: dict[str, int] = {}
 
     def check(*step: object) -> None:
         found = hudi_py.open_table(path).scan(["k", "ts"]).to_table()
@@ -52,10 +54,16 @@ def test_by_turns(oracle: Oracle, tmp_path: Path, version: int, ours_first: bool
         data = batch(chance, turn, rows, marks=operation == "upsert")
         if (turn % 2 == 1) == ours_first:
             made = {"record_key": "k", "partition_by": "p", "ordering_by": "ts", "table_type": "mor"}
-            made = {**made, "table_version": version} if turn == 1 else {}
-            hudi_py.write(path, data, operation, {**BUCKETS, **QUICK}, **made)
+            first: dict[str, Any] = {**made, "table_version": version} if turn == 1 else {}
+            hudi_py.write(path, data, operation, {**BUCKETS, **QUICK}, **first)
         else:
-            names = {"key": "k", "partition": "p", "ordering": "ts", "type": "mor", "table_version": version}
+            names: dict[str, Any] = {
+                "key": "k",
+                "partition": "p",
+                "ordering": "ts",
+                "type": "mor",
+                "table_version": version,
+            }
             oracle.write(path, data, operation, options=BUCKETS, **(names if turn == 1 else {}))
         rows = changed(rows, operation, data)
         check(turn, operation)
