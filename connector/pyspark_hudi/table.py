@@ -1,4 +1,4 @@
-"""`read_table`: Spark's own Parquet reader reads base files; the data source reads what logs add, and other files.
+"""`read_table`: Spark's own Parquet reader reads base files; Python reads what logs add, and other files.
 
 A join leaves out the rows of base files that logs replace or delete. Catalyst thus sees Parquet files: it prunes
 columns, and pushes filters down to row groups.
@@ -87,9 +87,9 @@ def read_table(
     """Read the rows of `spark.read.format("hudi-py").load(path)` in the fastest way.
 
     Spark's own Parquet reader reads base files that hold rows exactly as the table shows them, so that it reads only
-    the columns a query uses, and pushes its conditions down. The data source reads what logs add to them, and other
-    files; the view `splits` shows which, and why. Both see the table as it is now, and the DataFrame keeps that state,
-    on Spark Connect too. Rows are in no particular order.
+    the columns a query uses, and pushes its conditions down. Python reads what logs add to them, and other files; the
+    view `splits` shows which, and why. Both see the table as it is now, and the DataFrame keeps that state, on Spark
+    Connect too. Rows are in no particular order.
 
     This process plans the table; behind Spark Connect, Spark's driver does.
 
@@ -105,7 +105,7 @@ def read_table(
         HudiError: the errors of planning a scan with `hudi_py.Table`.
         pyspark.errors.PySparkException: Spark failed.
     """
-    given = {str(key).lower(): _text(value) for key, value in (options or {}).items()}
+    given = {str(key).lower(): _text(value) for key, value in (options or {}).items() if value is not None}
     if spark_config.VIEW.key in given:
         raise ConfigError(
             "Cannot read a view of a table by read_table; use spark.read.format('hudi-py').option('view')"
