@@ -20,7 +20,7 @@ class Html(str):
         return Html(str.__add__(self, escaped(other)))
 
 
-Content = str | int | None | Sequence["Content"]  # type: ignore[misc]
+Content = str | int | None | Sequence["Content"]
 """A child of an element: HTML, text, a number, several of these, or nothing."""
 
 

@@ -14,7 +14,7 @@ from hudi_py.errors import ConfigError
 from hudi_py.timeline.times import SPECIAL, epoch_ms
 
 MOST_BINS: Final = 90
-MOST_ENTRIES: Final = 60
+MOST_ENTRIES: Final = 40
 
 Role = Literal["write", "service", "undo", "mark"]
 """What a kind of action is for; `mark`: it changes no file."""
@@ -35,7 +35,8 @@ _ROLES: Final[dict[str, Role]] = {
     "schemacommit": "mark",
 }
 """In the order in which they are shown."""
-_GAP_SHARE: Final = 0.03
+_IDLE_SHARE: Final = 0.6
+"""Of the time in which something ran: what idle times may take together on a `Scale`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ class Entry:
     start_ms: int | None
     """Since the epoch; None if the instant is no time."""
     end_ms: int | None
-    """None while pending, or if unknown."""
+    """None while pending, or if unknown, as for savepoints, whose requested time is that of their commit."""
     changed: tuple[int, int, int] | None
     """Rows inserted, updated and deleted by a write."""
     bytes: int | None
@@ -154,7 +155,7 @@ def scale_of(spans: Iterable[tuple[int, int]]) -> Scale:
     if not busy:
         return Scale((0,), (0.0,), False)
     work = sum(end - start for start, end in busy) or 1
-    gap = max(int(work * _GAP_SHARE), 1)
+    gap = max(int(work * _IDLE_SHARE / len(busy)), 1)
     times, widths, shortened = [busy[0][0]], [0], False
     for at, (start, end) in enumerate(busy):
         if at:
@@ -186,7 +187,7 @@ def _entries(instants: Sequence[dict[str, Any]], history: dict[str, dict[str, An
                 state=row["state"].lower(),
                 operation=operation,
                 start_ms=_ms(row["instant"], zone),
-                end_ms=_ms(row["completion_time"], zone) if completed else None,
+                end_ms=_ms(row["completion_time"], zone) if completed and kind != "savepoint" else None,
                 changed=changed if role == "write" else None,
                 bytes=written.get("num_bytes"),
             )

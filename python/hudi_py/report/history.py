@@ -92,6 +92,7 @@ def _lanes(activity: Activity, zone: tzinfo) -> Html:
             marks=tuple(marks),
             height=LANE * len(activity.lanes),
             texts=tuple(_binned(activity.lanes, at, limits) for at in range(count)),
+            chosen=max((at for lane in activity.lanes for at in range(count) if lane.bins[at]), default=0),
             beside=tag("ul", labels, class_="lanes"),
             axis=(limits[0], limits[count // 2], limits[-1]) if count > 2 else (limits[0], limits[-1]),
         )
@@ -110,7 +111,7 @@ def _binned(lanes: Iterable[Lane], at: int, limits: Sequence[str]) -> str:
 def _legend(activity: Activity) -> Html:
     roles = {lane.role for lane in activity.lanes}
     words = {"write": "changes rows", "service": "table service", "undo": "undoes", "mark": "marks, changes no file"}
-    entries = [(role, text) for role, text in words.items() if role in roles]
+    entries: list[tuple[str, str]] = [(role, text) for role, text in words.items() if role in roles]
     if activity.pending:
         entries.append(("pending", "with pending instants"))
     return legend(*entries)
@@ -149,7 +150,7 @@ def _newest(activity: Activity, report: Report) -> list[Content]:
     spans = [(entry.start_ms, _end(entry)) for entry in known if entry.start_ms is not None]
     scale = scale_of(spans)
     heads = [Head("instant"), Head("action"), Head("state"), Head("took", "right"), Head("when", "span")]
-    heads += [Head("beside it", "right"), *(Head(text, "right") for text in ("inserted", "updated", "deleted"))]
+    heads += [Head("overlaps", "right"), *(Head(text, "right") for text in ("inserted", "updated", "deleted"))]
     heads.append(Head("written", "right"))
     rows = []
     for entry in activity.entries:
@@ -205,11 +206,13 @@ def _bytes_chart(found: Writes, axis: tuple[str, ...]) -> Html:
     for at, each in enumerate(found.bins):
         y = float(_HEIGHT)
         for size, kind in ((each.write_bytes, "write"), (each.service_bytes, "service")):
-            height = size / most * _HEIGHT
+            height = max(size / most * _HEIGHT, 1.5) if size else 0
             y -= height
             marks.append(Mark(at * width + 0.08 * width, 0.84 * width, kind, y, height))
     texts = tuple(f"{_when(each)}: {_wrote(each)}" for each in found.bins)
-    return chart(Chart("Bytes written over time", tuple(marks), _HEIGHT, texts, _ends(show_bytes(most)), axis))
+    return chart(
+        Chart("Bytes written over time", tuple(marks), _HEIGHT, texts, len(texts) - 1, _ends(show_bytes(most)), axis)
+    )
 
 
 def _amplification_chart(found: Writes, axis: tuple[str, ...]) -> Html:
@@ -226,9 +229,8 @@ def _amplification_chart(found: Writes, axis: tuple[str, ...]) -> Html:
         + (f", {rate:.1f} for each" if rate is not None else "")
         for each, rate in zip(found.bins, rates, strict=True)
     )
-    return chart(
-        Chart("Rows written for each row changed, over time", tuple(marks), _HEIGHT, texts, _ends(f"{most:.1f}"), axis)
-    )
+    label, newest = "Rows written for each row changed, over time", len(texts) - 1
+    return chart(Chart(label, tuple(marks), _HEIGHT, texts, newest, _ends(f"{most:.1f}"), axis))
 
 
 def _ends(most: str) -> Html:

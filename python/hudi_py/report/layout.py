@@ -55,17 +55,17 @@ def _sentence(report: Report) -> str:
 
 
 def _partitions(found: FileSizes) -> Html:
-    names = ("file groups", "base files", "base size", "logs", "log size", "small")
-    heads = [Head("partition", "wrap"), *(Head(text, "right") for text in names), Head("size", "bar")]
+    names = ("file groups", "base files", "base size", "logs", "log size", "small files")
+    heads = [Head("partition", "wrap"), Head("size", "right"), Head("base and logs", "bar")]
+    heads += [Head(text, "right") for text in names]
     most = max(each.bytes for each in found.partitions) or 1
 
     def cells(title: Content, each: PartitionSize, drawn: bool) -> list[Content]:
+        shares = bar((each.base_bytes / most, "write"), (each.log_bytes / most, "wait")) if drawn else ""
         logs = [f"{each.log_files:,}", show_bytes(each.log_bytes)] if each.log_files else ["", ""]
-        shares = (
-            bar((each.base_bytes / most, "write"), (each.log_bytes / most, "wait")) if drawn else show_bytes(each.bytes)
-        )
         small = f"{each.small_files:,}" if each.small_files else ""
-        return [title, f"{each.groups:,}", f"{each.base_files:,}", show_bytes(each.base_bytes), *logs, small, shares]
+        groups = [f"{each.groups:,}", f"{each.base_files:,}", show_bytes(each.base_bytes)]
+        return [title, show_bytes(each.bytes), shares, *groups, *logs, small]
 
     rows = [cells(partition_name(each.name or ""), each, True) for each in found.partitions]
     rest: list[Content] = []
@@ -122,18 +122,18 @@ def _log_range(each: LogBin) -> str:
 
 
 def _longest(found: FileSizes) -> Html:
-    heads = [Head("file id"), Head("partition", "wrap"), Head("base instant"), Head("base size", "right")]
-    heads += [Head("logs", "right"), Head("log size", "right"), Head("share", "bar")]
+    heads = [Head("file id"), Head("logs", "right"), Head("log size", "right"), Head("base and logs", "bar")]
+    heads += [Head("base size", "right"), Head("partition", "wrap"), Head("base instant")]
     most = max(each.base_bytes + each.log_bytes for each in found.slices) or 1
     rows = [
         [
             tag("code", name(each.file_id)),
-            partition_name(each.partition),
-            tag("code", name(each.base_instant)),
-            show_bytes(each.base_bytes),
             f"{each.log_files:,}",
             show_bytes(each.log_bytes),
             bar((each.base_bytes / most, "write"), (each.log_bytes / most, "wait")),
+            show_bytes(each.base_bytes),
+            partition_name(each.partition),
+            tag("code", name(each.base_instant)),
         ]
         for each in found.slices
     ]

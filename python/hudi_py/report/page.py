@@ -84,7 +84,7 @@ def _body(report: Report) -> list[Content]:
 def _header(report: Report) -> Html:
     found = report.overview
     kind = "merge on read" if found.table_type == "MERGE_ON_READ" else "copy on write"
-    about = f"{kind}, table version {found.version}. As of {readable(report.made)} ({report.zone})."
+    about = f"{kind.capitalize()}, table version {found.version}. As of {readable(report.made)} in {report.zone}."
     return tag(
         "header",
         tag(
@@ -93,7 +93,7 @@ def _header(report: Report) -> Html:
                 "div",
                 tag("h1", name(found.name or "Hudi table")),
                 tag("p", tag("code", name(found.uri)), class_="uri"),
-                tag("p", about.capitalize(), class_="about"),
+                tag("p", about, class_="about"),
             ),
             tag(
                 "fieldset",
@@ -113,7 +113,7 @@ def _theme(value: str) -> Html:
 
 @cache
 def _asset(file: str) -> str:
-    return resources.files("hudi_py.report").joinpath("assets", file).read_text(encoding="utf-8")
+    return (resources.files("hudi_py.report") / "assets" / file).read_text(encoding="utf-8")
 
 
 def _hash(text: str) -> str:

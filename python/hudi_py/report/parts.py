@@ -71,9 +71,9 @@ def table(
     titles = [tag("th", head.text, scope="col", class_="right" if head.kind == "right" else None) for head in heads]
     return tag(
         "div",
-        tag("table", tag("caption", caption), tag("thead", tag("tr", titles)), tag("tbody", body)),
+        tag("table", tag("caption", tag("span", caption)), tag("thead", tag("tr", titles)), tag("tbody", body)),
         class_="scroll",
-        role="region",
+        role="group",
         aria_label=caption,
     )
 
@@ -122,6 +122,8 @@ class Chart:
     height: float
     texts: tuple[str, ...]
     """A sentence for each column."""
+    chosen: int
+    """The column that is described first."""
     beside: Html
     """What stands left of the drawing."""
     axis: tuple[str, ...]
@@ -138,7 +140,7 @@ def chart(given: Chart) -> Html:
         type="range",
         min=0,
         max=max(len(given.texts) - 1, 0),
-        value=max(len(given.texts) - 1, 0),
+        value=given.chosen,
         aria_label=given.label,
         hidden=True,
     )
@@ -204,7 +206,7 @@ def facts(entries: Iterable[tuple[str, Content]]) -> Html:
     """Names and values; those without a value are left out."""
     return tag(
         "dl",
-        [joined((tag("dt", title), tag("dd", value))) for title, value in entries if value not in (None, "")],
+        [joined((tag("dt", title), tag("dd", value))) for title, value in entries if value],
         class_="facts",
     )
 

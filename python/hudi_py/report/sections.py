@@ -15,8 +15,9 @@ from hudi_py.report.parts import Head, badge, bar, cards, command, facts, more_t
 from hudi_py.report.summary import ColumnFact, MetadataPartition, Report
 from hudi_py.timeline.times import epoch_ms
 
-_MOST_FINDINGS: Final = 40
+_MOST_ALIKE: Final = 10
 _MOST_PATHS: Final = 8
+_MOST_COLUMNS: Final = 40
 _MOST_LISTED: Final = 12
 _WINS: Final = {"EVENT_TIME_ORDERING": "with the greatest {}", "COMMIT_TIME_ORDERING": "written last"}
 _SERVICES: Final = (
@@ -43,9 +44,10 @@ def next_steps(report: Report) -> Html:
             command(step.command),
             class_="bad" if step.pressing else None,
         )
-        for step in report.next
+        for step in report.next[:_MOST_LISTED]
     ]
-    return section("next", "What to do next", tag("ol", items, class_="steps"))
+    rest = more_than(len(items), len(report.next), "steps like these")
+    return section("next", "What to do next", tag("ol", items, class_="steps"), rest)
 
 
 def glance(report: Report) -> Html:
@@ -76,10 +78,11 @@ def findings(report: Report) -> Html:
     parts: list[Content] = []
     if not found.findings:
         parts.append(tag("p", "Nothing was found.", class_="note good"))
-    items = [_finding(each) for each in found.findings[:_MOST_FINDINGS]]
-    if items:
-        parts.append(tag("ol", items, class_="findings"))
-    parts.append(more_than(len(items), len(found.findings), "findings, which `hudi-py doctor` lists"))
+    by_code: dict[str, list[Finding]] = {}
+    for each in found.findings:
+        by_code.setdefault(each.code, []).append(each)
+    if by_code:
+        parts.append(tag("ol", [_finding(alike) for alike in by_code.values()], class_="findings"))
     skipped = [tag("li", "Not examined: ", short(each)) for each in found.skipped]
     parts.append(tag("ul", skipped, class_="paths soft") if skipped else None)
     examined = [tag("li", short(each)) for each in found.checked]
@@ -174,11 +177,14 @@ def columns(found: tuple[ColumnFact, ...], count: int, properties: Mapping[str, 
     given: list[list[Content]] = [
         [tag("code", name(key)), tag("code", name(value))] for key, value in properties.items()
     ]
+    first, others = rows[:_MOST_COLUMNS], rows[_MOST_COLUMNS:]
+    more = table(f"Columns {len(first) + 1:,} to {len(rows):,}", heads, others)
+    folded = tag("details", tag("summary", f"{count - len(first):,} more columns"), more)
     return section(
         "schema",
         "Schema",
-        table(f"Columns of the newest rows: {count:,}", heads, rows) if rows else tag("p", "Unknown.", class_="note"),
-        more_than(len(rows), count, "columns"),
+        table(f"Columns of the newest rows: {count:,}", heads, first) if rows else tag("p", "Unknown.", class_="note"),
+        tag("div", folded, more_than(len(rows), count, "columns")) if others else None,
         tag(
             "details",
             tag("summary", "hoodie.properties"),
@@ -234,12 +240,17 @@ def _health(found: Diagnosis | None) -> tuple[str, str, str, str]:
     if found.healthy:
         notices = counts.get(Severity.NOTICE, 0)
         return "Health", "healthy", counted(notices, "notice") if notices else "nothing was found", "good"
-    worst, *others = sorted((severity for severity in counts), reverse=True)
-    more = ", ".join(f"{counts[each]:,} {each.word}" for each in others)
-    return "Health", f"{counts[worst]:,} {worst.word}", more, worst.word
+    worst, *others = (_how_many(severity, counts[severity]) for severity in sorted(counts, reverse=True))
+    return "Health", worst, ", ".join(others), max(counts).word
 
 
-def _finding(each: Finding) -> Html:
+def _how_many(severity: Severity, count: int) -> str:
+    return f"{count:,} {severity.word}" if severity is Severity.CRITICAL else counted(count, severity.word)
+
+
+def _finding(alike: list[Finding]) -> Html:
+    """The findings of one kind: the first, and the others folded."""
+    each, *others = alike
     paths = [tag("li", tag("code", name(path))) for path in each.paths[:_MOST_PATHS]]
     extra = more_than(len(paths), len(each.paths), "files")
     listed = tag("details", tag("summary", counted(len(each.paths), "file")), tag("ul", paths, class_="paths"), extra)
@@ -255,8 +266,15 @@ def _finding(each: Finding) -> Html:
         tag("p", tag("span", "To mend: ", class_="soft"), each.remedy),
         tag("p", tag("code", each.code), class_="soft"),
         listed if paths else None,
+        _others(others) if others else None,
         class_=each.severity.word,
     )
+
+
+def _others(found: list[Finding]) -> Html:
+    items = [tag("li", name(each.what)) for each in found[:_MOST_ALIKE]]
+    rest = more_than(len(items), len(found), "like these, which `hudi-py doctor` lists")
+    return tag("details", tag("summary", f"{len(found):,} more like this"), tag("ul", items, class_="paths"), rest)
 
 
 def _names(names: Iterable[str]) -> list[Content]:

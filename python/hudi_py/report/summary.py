@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from hudi_py.config import Options, Scope
 from hudi_py.config import write as write_config
 from hudi_py.errors import HudiError, first_line
-from hudi_py.health import Diagnosis, Severity
+from hudi_py.health import CODES, Diagnosis, Severity
 from hudi_py.metadata.table import FOLDER
 from hudi_py.model.properties import TableConfig
 from hudi_py.model.words import counted
@@ -202,8 +202,9 @@ def _next(diagnosis: Diagnosis | None, found: Overview, path: str) -> Iterator[T
     bad = [each for each in diagnosis.findings if each.severity >= Severity.WARNING] if diagnosis else []
     if bad:
         worst = max(each.severity for each in bad)
+        mends = f"repair {shlex.quote(path)} --dry-run" if any(CODES[each.code].repaired for each in bad) else None
         why = f"The doctor has {counted(len(bad), 'finding')} to mend, the worst is {worst.word}: {bad[0].what}"
-        yield Todo(why, f"hudi-py repair {shlex.quote(path)} --dry-run", worst >= Severity.ERROR)
+        yield Todo(why, f"hudi-py {mends or f'doctor {shlex.quote(path)}'}", worst >= Severity.ERROR)
     for step in found.next:
         yield Todo(step.why, step.command, False)
 
