@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from hudi_py.health import Diagnosis, KeptRepair, RepairPlan, RepairReport, doctor_of, repair_of
-from hudi_py.health.repair.ledger import repairs
-from hudi_py.health.repair.plan import plan_repair
-from hudi_py.health.repair.run import forget_repair, undo_repair
+from hudi_py.health.mending.ledger import repairs
+from hudi_py.health.mending.plan import plan_repair
+from hudi_py.health.mending.run import forget_repair, undo_repair
 from hudi_py.storage import Storage
 
 
