@@ -12,7 +12,12 @@ from tests.unit.cli.conftest import Run
 
 def test_the_page_is_written_and_opened(trips: Path, cli: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
-    monkeypatch.setattr(webbrowser, "open", lambda uri: not opened.append(uri))
+
+    def open_page(uri: str) -> bool:
+        opened.append(uri)
+        return True
+
+    monkeypatch.setattr(webbrowser, "open", open_page)
     monkeypatch.chdir(tmp_path)
     ran = cli("report", trips, "--open")
     page = tmp_path / "trips-report.html"
