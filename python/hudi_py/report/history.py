@@ -105,7 +105,8 @@ def _binned(lanes: Iterable[Lane], at: int, limits: Sequence[str]) -> str:
         if lane.bins[at]:
             pending = f" ({lane.pending_bins[at]:,} pending)" if lane.pending_bins[at] else ""
             found.append(counted(lane.bins[at], kind_words(lane.kind)) + pending)
-    return f"{limits[at]} to {limits[at + 1]}: {', '.join(found) or 'nothing'}"
+    span = limits[at] if limits[at] == limits[at + 1] else f"{limits[at]} to {limits[at + 1]}"
+    return f"{span}: {', '.join(found) or 'nothing'}"
 
 
 def _legend(activity: Activity) -> Html:
