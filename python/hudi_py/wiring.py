@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any, Generic
 
 from hudi_py.config import Options, Scope
-from hudi_py.config import metadata as metadata_config
 from hudi_py.config import service as service_config
 from hudi_py.metadata_write.maintenance.rebuild import drop, rebuild
 from hudi_py.metadata_write.maintenance.verify import VerifyReport, verify
@@ -140,13 +139,11 @@ class Alterable:
         changes = column_changes(
             drop=drop, rename=rename, add=add, type=type, comment=comment, nullable=nullable, move=move
         )
-        bare = resolved.replace({metadata_config.COLUMN_STATS: "false"})
         return alter_table(
             self._storage,
             changes,
             resolved,
             metadata=metadata_writer(resolved),
-            metadata_without_statistics=metadata_writer(bare),
             storage_options=self._storage_options,
         )
 

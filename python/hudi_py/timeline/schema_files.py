@@ -7,6 +7,7 @@ completed write counts. Source: `FileBasedInternalSchemaStorageManager` (1.2.0).
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hudi_py.schema.ids import inherited
@@ -54,7 +55,7 @@ def write_history(
     instant: str,
     completion: str,
     schema: InternalSchema,
-    before: InternalSchema | None,
+    before: Sequence[InternalSchema] = (),
 ) -> None:
     """Stores the history of a table's schema for a write that is about to complete. The table lock must be held.
 
@@ -62,16 +63,18 @@ def write_history(
         timeline: the current one.
         completion: a completion time for the file's name, which has none in timeline layout 1.
         schema: the schema that the write leaves. It is added unless the history has its `version_id`.
-        before: with which the history begins if there is none.
+        before: further versions to add, oldest first, if the table had none in its newest commit.
 
     Raises:
         CorruptFileError: the newest history cannot be read.
     """
     newest = newest_history(storage, timeline)
-    text = newest.text if newest is not None else "" if before is None else inherited(before, "")
-    known = {each.version_id for each in newest.versions} if newest is not None else {getattr(before, "version_id", -1)}
-    if schema.version_id not in known:
-        text = inherited(schema, text)
+    text = "" if newest is None else newest.text
+    known = set() if newest is None else {each.version_id for each in newest.versions}
+    for each in (*before, schema):
+        if each.version_id not in known:
+            text = inherited(each, text)
+            known.add(each.version_id)
     _remove_failed(storage, timeline, keep="" if newest is None else newest.instant)
     for state in ("requested", "inflight"):
         storage.put(f"{HISTORY_FOLDER}/{instant}.{_ACTION}.{state}", b"")

@@ -27,8 +27,8 @@ class ColumnIds:
 
     schema: InternalSchema
     """`UNSAVED` if the write changes it."""
-    before: InternalSchema | None = None
-    """The schema that the table had so far."""
+    before: tuple[InternalSchema, ...] = ()
+    """Earlier versions, oldest first, that the table does not have yet."""
 
     def of_write(self, instant: InstantTime) -> ColumnIds:
         """As the write of an instant stores it."""

@@ -32,10 +32,13 @@ from hudi_py.schema.changes import (
     SetNullable,
 )
 from hudi_py.schema.conform import promotable
-from hudi_py.schema.ids import avro_with_ids, with_ids
+from hudi_py.schema.ids import avro_with_ids, reconciled, with_ids
+from hudi_py.schema.internal import InternalSchema
 from hudi_py.schema.paths import type_at
 from hudi_py.storage import Storage, with_durability
-from hudi_py.timeline.table_schema import resolve_table_schema
+from hudi_py.timeline.metadata import read_commit_metadata
+from hudi_py.timeline.schema_files import newest_history
+from hudi_py.timeline.table_schema import SCHEMA_KEY, SCHEMA_OF_PLAN, resolve_table_schema
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.column_ids import ColumnIds
 from hudi_py.transaction.conflicts.policy import ALTER_SCHEMA
@@ -43,7 +46,7 @@ from hudi_py.transaction.protocols import MetadataWriter
 from hudi_py.transaction.session import TableSession
 from hudi_py.transaction.transaction import WriteTransaction
 from hudi_py.write.api import existing_table, open_session
-from hudi_py.write.result import WriteResult, log_schema_changes, result_of
+from hudi_py.write.result import WriteResult, result_of
 from hudi_py.write.retry import redo_on_conflict
 from hudi_py.write.table.evolution import SchemaChange
 from hudi_py.write.table.support import check_types
@@ -136,7 +139,6 @@ def alter_table(
     options: Options,
     *,
     metadata: MetadataWriter | None = None,
-    metadata_without_statistics: MetadataWriter | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> WriteResult:
     """Changes columns of a table in one commit; rows and files stay as they are.
@@ -144,7 +146,6 @@ def alter_table(
     Args:
         changes: applied in order.
         metadata: maintains the metadata table; None: drops it.
-        metadata_without_statistics: the same for tables whose columns have ids, which keep no column statistics.
 
     Returns:
         `instant` is None if the columns are like that already.
@@ -165,8 +166,7 @@ def alter_table(
         planned = altered(storage, config, seen, changes, options)
         if planned is None:
             return result_of(ALTER_SCHEMA.lower(), None, None, ())
-        mine = session if planned.ids is None else replace(session, metadata=metadata_without_statistics or metadata)
-        return _commit(mine, config, seen, planned, changes, options)
+        return _commit(session, config, seen, planned, changes, options)
 
     result, retries = redo_on_conflict(attempt, session.settings.conflict_retries)
     return replace(result, retries=retries)
@@ -184,14 +184,12 @@ def _commit(
     with WriteTransaction.begin(session, action=action, operation=ALTER_SCHEMA) as transaction:
         if transaction.timeline.pin() != seen.pin():  # another write came in between
             again = altered(session.storage, config, transaction.timeline, changes, options)
-            if again is None or (again.ids is None) is not (planned.ids is None):
+            if again is None:
                 raise SchemaMismatchError(
-                    f"Cannot alter the table '{config.name}': another writer has altered it meanwhile; look at its "
-                    "columns and alter it again"
+                    f"Cannot alter the table '{config.name}': another writer has altered it in the same way meanwhile"
                 )
             planned = again
         commit = transaction.commit((), schema_json=planned.avro_json, extra=options.commit_metadata, ids=planned.ids)
-    log_schema_changes(config.name, commit.instant, planned.changes)
     return result_of(ALTER_SCHEMA.lower(), commit.instant, commit.completion_time, (), planned.changes)
 
 
@@ -211,9 +209,14 @@ def altered(
     check_types(config, stored.avro)
     latest = stored.history.query if stored.history is not None else None
     has_ids = latest is not None or options.get(write_config.SCHEMA_ON_READ)
-    before = latest or with_ids(stored.avro, config.name if has_ids else "")
+    versions: tuple[InternalSchema, ...] = ()
+    if latest is None and has_ids:
+        versions = _versions_so_far(storage, config, timeline) or (with_ids(stored.avro, config.name),)
+        latest = reconciled(versions[-1], stored.avro, config.name)
+    elif latest is None:
+        latest = with_ids(stored.avro)
     columns = Columns(
-        before, config.name, _fixed(storage, config), ordered=set(config.ordering_fields), stored=bool(has_ids)
+        latest, config.name, _fixed(storage, config), ordered=set(config.ordering_fields), stored=bool(has_ids)
     )
     done = []
     for change in changes:
@@ -223,15 +226,37 @@ def altered(
         if then.schema.record != columns.schema.record:
             done.append(_described(change, stored.arrow))
         columns = then
-    if columns.schema.record == before.record:
+    if columns.schema.record == latest.record:
         return None
-    avro = avro_with_ids(columns.schema, before, stored.avro)
+    avro = avro_with_ids(columns.schema, latest, stored.avro)
     text = json.dumps(avro, separators=(",", ":"), ensure_ascii=False)
     arrow = arrow_schema(avro)
     if not has_ids:
         _check_types_by_name(config, stored.arrow, arrow)
-    ids = ColumnIds(columns.schema, None if latest is not None else before) if has_ids else None
+    ids = ColumnIds(columns.schema, versions) if has_ids else None
     return Altered(text, ids, tuple(done))
+
+
+def _versions_so_far(storage: Storage, config: TableConfig, timeline: Timeline) -> tuple[InternalSchema, ...]:
+    """The versions that the schema of a table without ids has had, oldest first, by the commits that are not archived.
+
+    Apache Hudi begins with the newest one only, and then cannot read files in which a column has a narrower type.
+    """
+    stored = newest_history(storage, timeline)  # a write without ids may have followed
+    found = list(stored.versions) if stored is not None else []
+    for instant in timeline.write_completed:
+        if found and int(instant.time) <= found[-1].version_id:
+            continue
+        commit = read_commit_metadata(storage, timeline.layout, instant, may_be_empty=True)
+        text = commit.extra.get(SCHEMA_KEY)
+        if not text or commit.operation in SCHEMA_OF_PLAN:
+            continue
+        avro = json.loads(text)
+        if not found:
+            found.append(with_ids(avro, config.name))
+        elif (made := reconciled(found[-1], avro, config.name)) is not found[-1]:
+            found.append(replace(made, version_id=int(instant.time)))
+    return tuple(found)
 
 
 def _fixed(storage: Storage, config: TableConfig) -> dict[str, str]:
