@@ -145,11 +145,12 @@ class Columns:
         path = self._path(change.path, "rename")
         what = f"rename '{change.path}' to '{change.name}'"
         self._check_free(path, "rename")
-        if not isinstance(self._parent(path), InternalRecord):
+        parent = self._parent(path)
+        if not isinstance(parent, InternalRecord):
             raise self._refused(what, "the members of lists and maps have no other names")
         if "." in change.name:
             raise self._refused(what, "it cannot move to another struct; give the new name without the path")
-        self._check_new(self._parent(path), change.name, what)
+        self._check_new(parent, change.name, what)
         return self._with(_edited(self.schema.record, path, lambda each: replace(each, name=change.name)))
 
     def _added(self, change: AddColumn) -> Columns:

@@ -144,8 +144,9 @@ class _Ids:
         if logical == "decimal" and kind in ("fixed", "bytes"):
             digits = f"({avro['precision']}, {avro.get('scale', 0)})"
             return f"decimal_bytes{digits}" if kind == "bytes" else f"decimal_fixed{digits}[{avro['size']}]"
-        if (kind, logical) in _NAMES:
-            return _NAMES[kind, logical]
+        name = _NAMES.get((str(kind), str(logical)))
+        if name is not None:
+            return name
         if kind == "fixed" and logical is None:
             return f"fixed[{avro['size']}]"
         if kind == "enum":
