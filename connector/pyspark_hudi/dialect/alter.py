@@ -253,7 +253,7 @@ def _key(part: Cursor) -> str:
 def _check_keys(target: Target, given: Mapping[str, str]) -> None:
     if target.is_path:
         raise ConfigError(
-            f"Cannot set properties of {target.shown}: the catalog keeps them, and a table named by its path is not there"
+            f"Cannot set properties of {target.shown}: the catalog keeps them, and it has no table named by a path"
         )
     for key in given:
         if key.lower() in _OF_TABLES or key == catalog.MANAGED:
