@@ -14,7 +14,7 @@ from pyspark_hudi import catalog
 from pyspark_hudi.dialect.insert import delete_partition, partition_spec
 from pyspark_hudi.dialect.tables import Tables, Target
 from pyspark_hudi.dialect.text import Cursor
-from pyspark_hudi.statements import issue
+from pyspark_hudi.statements import run
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -79,7 +79,7 @@ def _alter_columns(target: Target, changes: _Changes) -> None:
         return
     listed = ", ".join(f"`c{at}` {text}" for at, text in enumerate(changes.types))
     source = spark.createDataFrame([], listed) if listed else None
-    issue(spark, target.path, alter_text(changes.found), target.tables.options(), source)
+    run(spark, target.path, alter_text(changes.found), target.tables.options(), source)
     if not target.is_path:
         catalog.refresh(spark, target.name, target.path)
 
