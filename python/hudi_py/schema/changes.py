@@ -38,7 +38,8 @@ _WIDER: Final[Mapping[str, Collection[str]]] = {
     "decimal": ("string", "a decimal of more digits"),
 }
 """`SchemaChangeUtils.isTypeUpdateAllow`."""
-_NUMBERS: Final = frozenset({"int", "long", "float", "double", "decimal"})
+_SAME_ORDER: Final = frozenset({("int", "long"), ("int", "double"), ("float", "double"), ("decimal", "decimal")})
+"""Types by which rows can go on being ordered."""
 _SHOWN: Final = 20
 
 
@@ -124,16 +125,18 @@ class Columns:
             case ChangeType():
                 return self._retyped(change)
             case SetComment():
-                return self._each(change.path, "comment on", lambda each: replace(each, doc=change.comment))
+                path = self._path(change.path, f"comment on '{change.path}'")
+                return self._with(_edited(self.schema.record, path, lambda each: replace(each, doc=change.comment)))
             case SetNullable():
-                return self._each(change.path, "change", lambda each: self._relaxed(change, each))
+                path = self._path(change.path, f"change '{change.path}'")
+                return self._with(_edited(self.schema.record, path, lambda each: self._relaxed(change, each)))
             case MoveColumn():
                 return self._moved(change)
 
     # -- one kind of change each
 
     def _dropped(self, change: DropColumn) -> Columns:
-        path = self._path(change.path, "drop")
+        path = self._path(change.path, f"drop '{change.path}'")
         self._check_free(path, "drop")
         if path[-1] in ("element", "value") and not isinstance(self._parent(path), InternalRecord):
             raise self._refused(f"drop '{change.path}'", "a list or map without it is no type; drop the column")
@@ -142,8 +145,8 @@ class Columns:
         return self._with(_edited(self.schema.record, path, lambda _: None))
 
     def _renamed(self, change: RenameColumn) -> Columns:
-        path = self._path(change.path, "rename")
         what = f"rename '{change.path}' to '{change.name}'"
+        path = self._path(change.path, what)
         self._check_free(path, "rename")
         parent = self._parent(path)
         if not isinstance(parent, InternalRecord):
@@ -156,7 +159,7 @@ class Columns:
     def _added(self, change: AddColumn) -> Columns:
         *above, name = change.path.split(".")
         what = f"add '{change.path}'"
-        path = self._path(".".join(above), what, within=True) if above else ()
+        path = self._path(".".join(above), what) if above else ()
         parent = _at(self.schema.record, path)
         if not isinstance(parent, InternalRecord):
             raise self._refused(what, f"'{'.'.join(above)}' is no struct, but {_shown(parent)}")
@@ -168,7 +171,7 @@ class Columns:
         return replace(self, schema=InternalSchema(UNSAVED, record, following - 1))
 
     def _retyped(self, change: ChangeType) -> Columns:
-        path = self._path(change.path, "change the type of")
+        path = self._path(change.path, f"change the type of '{change.path}'")
         old = _at(self.schema.record, path)
         new, _ = new_type(self._avro(change.path, change.type), 0, self._named, change.path)
         new = _plain_decimals(new)
@@ -179,10 +182,8 @@ class Columns:
             raise self._refused(what, "only columns without members get another type; name a member by its path")
         source, target = _family(old), _family(new) if isinstance(new, str) else ""
         reason = next((why for name, why in self.fixed.items() if _covers(".".join(path), name)), None)
-        if reason is not None:
-            numbers = ".".join(path) in self.ordered and {source, target} <= _NUMBERS
-            if not numbers:
-                raise self._refused(what, f"it is {reason}")
+        if reason is not None and (".".join(path) not in self.ordered or (source, target) not in _SAME_ORDER):
+            raise self._refused(what, f"it is {reason}")
         if not _widens(old, new):
             possible = ", ".join(_WIDER.get(source, ())) or "no other type"
             raise self._refused(what, f"{source} can become {possible}")
@@ -196,9 +197,9 @@ class Columns:
         return replace(field, optional=change.nullable)
 
     def _moved(self, change: MoveColumn) -> Columns:
-        path = self._path(change.path, "move")
-        parent = self._parent(path)
         what = f"move '{change.path}' {change.place} {change.other}".strip()
+        path = self._path(change.path, what)
+        parent = self._parent(path)
         if not isinstance(parent, InternalRecord):
             raise self._refused(what, "lists and maps have no order of members")
         if change.place not in ("first", "after", "before"):
@@ -227,9 +228,6 @@ class Columns:
     def _named(self) -> str:
         return self.table if self.stored else ""
 
-    def _each(self, path: str, what: str, change: Callable[[InternalField], InternalField]) -> Columns:
-        return self._with(_edited(self.schema.record, self._path(path, what), change))
-
     def _with(self, record: InternalType) -> Columns:
         assert isinstance(record, InternalRecord)
         if record == self.schema.record:
@@ -239,24 +237,20 @@ class Columns:
     def _parent(self, path: tuple[str, ...]) -> InternalType:
         return _at(self.schema.record, path[:-1])
 
-    def _path(self, path: str, what: str, *, within: bool = False) -> tuple[str, ...]:
-        """The parts of a path as the schema has them. `within`: the path is that of a column's struct."""
+    def _path(self, path: str, what: str) -> tuple[str, ...]:
+        """The parts of a path as the schema has them. `what`: is about to be done, for messages."""
         kind: InternalType = self.schema.record
         found: list[str] = []
         for part in path.split("."):
             names = _names(kind)
             match = part if part in names else next((each for each in names if each.lower() == part.lower()), None)
-            if match is None or (not found and match in META_FIELDS):
-                inside = f"'{'.'.join(found)}'" if found else f"the table '{self.table}'"
-                more = ", ..." if len(names) > _SHOWN else ""
-                there = ", ".join([each for each in names if each not in META_FIELDS][:_SHOWN]) + more
-                verb = what if within else f"{what} '{path}'"
-                why = (
-                    "columns that Hudi adds cannot be changed"
-                    if match is not None
-                    else f"{inside} has no '{part}'; it has {there or 'no members'}"
-                )
-                raise self._refused(verb if "'" in what else f"{what} '{path}'", why)
+            if not found and match in META_FIELDS:
+                raise self._refused(what, "columns that Hudi adds cannot be changed")
+            if match is None:
+                inside = f"'{'.'.join(found)}'" if found else "it"
+                own = [each for each in names if each not in META_FIELDS]
+                there = ", ".join(own[:_SHOWN]) + (", ..." if len(own) > _SHOWN else "")
+                raise self._refused(what, f"{inside} has no '{part}'; it has {there or 'no members'}")
             found.append(match)
             kind = _at(kind, (match,))
         return tuple(found)
@@ -274,7 +268,7 @@ class Columns:
         if same is not None:
             case = "" if same == name else ", and upper and lower case do not differ in Spark"
             raise self._refused(what, f"there is '{same}' already{case}")
-        if name.lower() in META_FIELDS or name.lower().startswith("_hoodie_"):
+        if name.lower().startswith("_hoodie_"):
             raise self._refused(what, "names that begin with _hoodie_ are Hudi's own")
 
     def _avro(self, path: str, kind: pa.DataType) -> object:

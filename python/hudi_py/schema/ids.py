@@ -286,7 +286,8 @@ def _note_type(at: int, kind: InternalType, avro: Any, known: dict[int, tuple[In
         _note_type(kind.element_id, kind.element, avro["items"], known)
     elif isinstance(kind, InternalMap):
         _note_type(kind.value_id, kind.value, avro["values"], known)
-    elif avro in _PRIMITIVES or isinstance(avro, dict):  # types that are named elsewhere are written out again
+    elif isinstance(avro, dict) or (isinstance(avro, str) and avro in _PRIMITIVES):
+        # types that are named elsewhere are written out again
         known[at] = kind, avro
 
 

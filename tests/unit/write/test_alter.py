@@ -15,6 +15,8 @@ import hudi_py
 from hudi_py.errors import ConfigError, ConflictError, SchemaMismatchError, TableNotFoundError
 from hudi_py.schema import META_FIELDS
 from hudi_py.table import Table
+from hudi_py.timeline.metadata import read_commit_metadata
+from hudi_py.timeline.properties import update_table_config
 from tests.support.choice import cases
 
 ON_READ = {"hoodie.schema.on.read.enable": "true"}
@@ -55,8 +57,6 @@ def names(table: Table) -> list[str]:
 
 def extra(table: Table) -> dict[str, str]:
     """The extra metadata of the newest commit."""
-    from hudi_py.timeline.metadata import read_commit_metadata
-
     timeline = table.timeline
     return dict(read_commit_metadata(table._storage, timeline.layout, timeline.write_completed[-1]).extra)
 
@@ -362,7 +362,7 @@ def test_what_columns_cannot_become() -> None:
             "type": {"n": pa.bool_()}
         },
         r"change 's' from a struct to string": {"type": {"s": pa.string()}},
-        r"drop 'nothing' in the table .* has no 'nothing'; it has id, name, n, s, ts, city": {"drop": "nothing"},
+        r"drop 'nothing' in the table .*: it has no 'nothing'; it has id, name, n, s, ts, city": {"drop": "nothing"},
         r"drop 's.z' .*: 's' has no 'z'; it has x, y": {"drop": "s.z"},
         r"add 'NAME' .*: there is 'name' already, and upper and lower case do not differ": {
             "add": {"NAME": pa.string()}
@@ -432,6 +432,30 @@ def test_members_of_lists_and_maps() -> None:
             table.alter(drop=path_)
         with pytest.raises(SchemaMismatchError, match="no other names"):
             table.alter(rename={path_: "x"})
+
+
+def test_columns_with_an_index_stay() -> None:
+    table = make("indexed", options=ON_READ)
+    definition = {"indexName": "secondary_index_n", "indexType": "secondary_index", "sourceFields": ["n"]}
+    storage = table._storage
+    text = json.dumps({"indexDefinitions": {"secondary_index_n": definition}})
+    storage.put(".hoodie/.index_defs/index.json", text.encode())
+    update_table_config(storage, {"hoodie.table.metadata.partitions": "files,secondary_index_n"})
+    for arguments in ({"drop": "n"}, {"rename": {"n": "m"}}, {"type": {"n": pa.int64()}}):
+        with pytest.raises(
+            SchemaMismatchError, match="it is the source of the index secondary_index_n; drop the index"
+        ):
+            table.alter(**arguments)  # type: ignore[arg-type]
+
+
+def test_an_ordering_column_may_become_a_wider_number() -> None:
+    path = "memory:alter/ordering"
+    data = pa.table({"id": [1, 2], "at": pa.array([5, 5], pa.int32())})
+    hudi_py.write(path, data, record_key="id", ordering_by="at", options=PLAIN, table_type="mor")
+    table = hudi_py.open_table(path, PLAIN)
+    table.alter(type={"at": pa.int64()})
+    table.upsert(pa.table({"id": [1, 2], "at": [1 << 40, 4]}))
+    assert rows(table) == [{"id": 1, "at": 1 << 40}, {"id": 2, "at": 5}]
 
 
 # ---- writers at once

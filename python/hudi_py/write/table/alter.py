@@ -55,6 +55,7 @@ _WITH_IDS = (
     f"{write_config.SCHEMA_ON_READ.key}=true allows for it: it gives columns ids for good, and other engines need that "
     "option to read the table"
 )
+_ORDERING = "an ordering column (hoodie.table.ordering.fields)"
 _OF_COLUMNS = (SECONDARY_PREFIX, "expr_index_")
 """Prefixes of indexes on columns."""
 _DELETE_MARKERS = ("hoodie.payload.delete.field", "hoodie.record.merge.property.hoodie.payload.delete.field")
@@ -215,9 +216,9 @@ def altered(
         latest = reconciled(versions[-1], stored.avro, config.name)
     elif latest is None:
         latest = with_ids(stored.avro)
-    columns = Columns(
-        latest, config.name, _fixed(storage, config), ordered=set(config.ordering_fields), stored=bool(has_ids)
-    )
+    fixed = _fixed(storage, config)
+    ordered = {name for name, what in fixed.items() if what == _ORDERING}
+    columns = Columns(latest, config.name, fixed, ordered, stored=bool(has_ids))
     done = []
     for change in changes:
         if not has_ids:
@@ -261,21 +262,17 @@ def _versions_so_far(storage: Storage, config: TableConfig, timeline: Timeline) 
 
 def _fixed(storage: Storage, config: TableConfig) -> dict[str, str]:
     """Columns on which files, keys or indexes rely."""
-    found: dict[str, str] = {}
+    found = dict.fromkeys(config.ordering_fields, _ORDERING)
     there = {*config.metadata_partitions, *config.metadata_partitions_inflight}
     for definition in index_definitions(storage, config):
         if definition.name in there and definition.name.startswith(_OF_COLUMNS):
-            for name in definition.fields:
-                found[name] = f"the source of the index {definition.name}; drop the index first"
+            what = f"the source of the index {definition.name}; drop the index first"
+            found.update(dict.fromkeys(definition.fields, what))
     for key in _DELETE_MARKERS:
         if name := config.properties.get(key, "").strip():
             found[name] = f"the delete marker ({key})"
-    for names, what in (
-        (config.ordering_fields, "an ordering column (hoodie.table.ordering.fields)"),
-        (config.partition_fields, "a partition column (hoodie.table.partition.fields)"),
-        (config.record_key_fields, "a record key column (hoodie.table.recordkey.fields)"),
-    ):
-        found.update(dict.fromkeys(names, what))
+    found.update(dict.fromkeys(config.partition_fields, "a partition column (hoodie.table.partition.fields)"))
+    found.update(dict.fromkeys(config.record_key_fields, "a record key column (hoodie.table.recordkey.fields)"))
     return found
 
 
