@@ -14,9 +14,10 @@ import pytest
 import hudi_py
 from hudi_py.errors import ConfigError, ConflictError, SchemaMismatchError, TableNotFoundError
 from hudi_py.schema import META_FIELDS
+from hudi_py.storage import open_storage
 from hudi_py.table import Table
 from hudi_py.timeline.metadata import read_commit_metadata
-from hudi_py.timeline.properties import update_table_config
+from hudi_py.timeline.properties import load_table_config, update_table_config
 from tests.support.choice import cases
 
 ON_READ = {"hoodie.schema.on.read.enable": "true"}
@@ -405,7 +406,7 @@ def test_what_needs_ids() -> None:
         with pytest.raises(ConfigError, match=r"hoodie\.schema\.on\.read\.enable=true allows for it"):
             table.alter(**arguments)  # type: ignore[arg-type]
     with pytest.raises(TableNotFoundError, match="Cannot alter the table"):
-        Table(table._storage.__class__("memory:alter/none"), table._config, {}).alter(drop="x")
+        Table(open_storage("memory:alter/none"), load_table_config(table._storage), {}).alter(drop="x")
 
 
 def test_members_of_lists_and_maps() -> None:
@@ -456,6 +457,30 @@ def test_an_ordering_column_may_become_a_wider_number() -> None:
     table.alter(type={"at": pa.int64()})
     table.upsert(pa.table({"id": [1, 2], "at": [1 << 40, 4]}))
     assert rows(table) == [{"id": 1, "at": 1 << 40}, {"id": 2, "at": 5}]
+
+
+@pytest.mark.parametrize("on_read", [True, False])
+def test_columns_of_every_type_stay_as_they_are(on_read: bool) -> None:
+    decimal, at = pa.decimal128(10, 2), pa.timestamp("us", "UTC")
+    inner = pa.struct([("a", decimal), ("b", at)])
+    kinds = [
+        *(pa.bool_(), pa.int32(), pa.float32(), pa.float64(), pa.string(), pa.binary(), pa.date32(), decimal),
+        *(at, pa.timestamp("us"), pa.list_(decimal), pa.map_(pa.string(), at)),
+        pa.struct([("a", decimal), ("b", inner), ("c", pa.list_(pa.struct([("a", at)])))]),
+    ]
+    schema = pa.schema([("id", pa.int64()), *((f"c{number}", kind) for number, kind in enumerate(kinds))])
+    data = pa.Table.from_pylist([{"id": 1}], schema)
+    path = f"memory:alter/types-{on_read}"
+    hudi_py.write(path, data, record_key="id", options=PLAIN)
+    table = hudi_py.open_table(path, {**PLAIN, **(ON_READ if on_read else {})})
+    before = {field["name"]: field for field in json.loads(extra(table)["schema"])["fields"]}
+    for number in range(2):  # also from what is stored
+        table.alter(move={"c1": f"after c{number + 2}"}, comment={"c0": str(number)})
+        after = {field["name"]: field for field in json.loads(extra(table)["schema"])["fields"]}
+        expected = {**before, "c0": {**before["c0"], "doc": str(number)}}
+        assert {name: after[name] for name in before} == expected
+    table.upsert(data)
+    assert rows(table) == data.select(names(table)).to_pylist()
 
 
 # ---- writers at once
