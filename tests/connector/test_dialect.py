@@ -173,7 +173,7 @@ def test_tables_are_altered(spark: SparkSession, path: str) -> None:
     )
     sql(spark, "ALTER TABLE trips ADD COLUMN note STRING FIRST")
     sql(spark, "ALTER TABLE trips CHANGE COLUMN id COMMENT 'the key'")
-    sql(spark, "ALTER TABLE trips SET TBLPROPERTIES ('owner' = 'me', 'kept' = '1')")
+    sql(spark, "ALTER TABLE trips SET TBLPROPERTIES ('team' = 'me', 'kept' = '1')")
     spark.conf.set("hoodie.schema.on.read.enable", "true")
     try:
         for text in (
@@ -189,7 +189,7 @@ def test_tables_are_altered(spark: SparkSession, path: str) -> None:
             sql(spark, text)
     finally:
         spark.conf.unset("hoodie.schema.on.read.enable")
-    sql(spark, "ALTER TABLE trips UNSET TBLPROPERTIES IF EXISTS (owner, nothing)")
+    sql(spark, "ALTER TABLE trips UNSET TBLPROPERTIES IF EXISTS (team, nothing)")
     sql(spark, "ALTER TABLE trips RENAME TO kept")
     columns = sql(spark, "SELECT * EXCEPT (_hoodie_commit_time) FROM kept").columns[4:]
     assert columns == ["price", "id", "ts", "remark", "city", "more", "last"]
