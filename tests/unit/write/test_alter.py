@@ -327,6 +327,17 @@ def test_the_history_begins_with_the_versions_that_commits_have() -> None:
     }
 
 
+def test_a_column_of_a_dropped_name_has_none_of_its_values() -> None:
+    table = make("dropped", options={**ON_READ, **NULLS})
+    table.alter(add={"tip": pa.float64()})
+    table.update({"tip": "5.0"})
+    table.alter(drop="tip")
+    table.insert(pa.table({"id": [9], "ts": [1], "city": ["rome"], "tip": [7.0]}))
+    assert [row["tip"] for row in rows(table)] == [None, None, None, 7.0]
+    table.upsert(pa.table({"id": [1], "ts": [9], "city": ["oslo"]}))
+    assert [row["tip"] for row in rows(table)] == [None, None, None, 7.0]
+
+
 def test_column_statistics_are_not_kept_once_columns_have_ids() -> None:
     table = make("statistics", options={"hoodie.metadata.enable": "true"})
     assert "column_stats" in table.properties["hoodie.table.metadata.partitions"]
