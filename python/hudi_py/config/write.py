@@ -89,6 +89,21 @@ SET_NULL_FOR_MISSING_COLUMNS = flag(
     Scope.WRITE,
     False,
 )
+PARTIAL_UPSERT = flag(
+    "hoodie.py.write.partial.updates",
+    "Whether an upsert sets only the columns of the data, and known rows keep the values of the others. In new rows "
+    "these are null. The data needs the columns of the record key, the partition and, if the greatest ordering value "
+    "wins, the ordering fields. Same as `Table.upsert(..., partial=True)`.",
+    Scope.WRITE,
+    False,
+)
+MERGE_INTO_PARTIAL_UPDATES = flag(
+    "hoodie.spark.sql.merge.into.partial.updates",
+    "Whether a merge that updates some columns of a merge-on-read table of version 8 or 9 logs only these. Not with a "
+    "global index, nor in tables that merge by partial updates or a payload class; there it logs whole rows.",
+    Scope.WRITE,
+    True,
+)
 BULK_INSERT_SORT_MODE = choice(
     "hoodie.bulkinsert.sort.mode",
     "Whether a bulk insert sorts the rows of each partition by record key: GLOBAL_SORT and PARTITION_SORT do, the "

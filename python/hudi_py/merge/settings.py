@@ -117,6 +117,14 @@ class MergeSettings:
         """Whether a merge makes a row of two versions, instead of choosing one."""
         return self.partial is not None or self.payload is not None or self.merger is not None
 
+    def shown(self, config: TableConfig) -> str:
+        """What makes rows of two versions, for errors."""
+        if self.partial is not None:
+            return f"{PARTIAL_UPDATE_MODE}={self.partial.value}"
+        if self.merger is not None:
+            return f"{RECORD_MERGER}={self.merger}"
+        return f"hoodie.compaction.payload.class={config.payload_class}"
+
     @property
     def marker_columns(self) -> tuple[str, ...]:
         """Columns that may mark a row as a delete, besides `_hoodie_operation`."""

@@ -144,6 +144,8 @@ class WriteSettings:
     combine_before_insert: bool = False
     combine_before_upsert: bool = True
     combine_before_delete: bool = True
+    updated_columns: tuple[str, ...] | None = None
+    """The columns that updates set, in the table's order; known rows keep the values of the others. None: all."""
     insert_duplicates: str = "none"
     """What an insert does with keys that the table has: `none` (keeps them), `drop` or `fail`."""
     allow_duplicates: bool = True
@@ -202,6 +204,10 @@ def write_settings(
         _check_generated_keys(config, options)
     _check_ordering(merge, schema, is_mor=config.is_mor)
     index = _index(options, config)
+    updated = None
+    if _sets_columns(operation, options) and any(name not in incoming.names for name in schema.arrow.names):
+        updated = tuple(name for name in schema.arrow.names if name in incoming.names)
+        _check_partial(config, merge, index, updated)
     if operation is Operation.INSERT and index.buckets is not None and insert_duplicates(options) != "none":
         raise ConfigError(
             f"Cannot insert into the table '{config.name}' with {write_config.INSERT_DUPLICATES.key} = "
@@ -232,6 +238,7 @@ def write_settings(
         combine_before_insert=_combines_inserts(options),
         combine_before_upsert=options.get(write_config.COMBINE_BEFORE_UPSERT),
         combine_before_delete=options.get(write_config.COMBINE_BEFORE_DELETE),
+        updated_columns=updated,
         insert_duplicates=insert_duplicates(options) if operation is Operation.INSERT else "none",
         allow_duplicates=options.get(write_config.ALLOW_DUPLICATES_ON_INSERT),
         sort_by_key=(operation is Operation.BULK_INSERT or operation.overwrites)
@@ -320,6 +327,7 @@ def _schema(
         incoming,
         config.name,
         set_null_for_missing=options.get(write_config.SET_NULL_FOR_MISSING_COLUMNS),
+        partial=_sets_columns(operation, options),
         widen=options.get(write_config.WIDEN_COLUMNS),
         fixed=fixed,
         numeric_only=config.ordering_fields,
@@ -338,6 +346,44 @@ def deleted_partitions(operation: Operation, options: Options) -> tuple[str, ...
     """The partitions that the options name for `delete_partition`; None if its rows do, and for other operations."""
     named = options.get(write_config.DELETED_PARTITIONS)
     return named if named and operation is Operation.DELETE_PARTITION else None
+
+
+def _sets_columns(operation: Operation, options: Options) -> bool:
+    """Whether known rows keep the values of columns that the data lacks."""
+    return operation is Operation.UPSERT and options.get(write_config.PARTIAL_UPSERT)
+
+
+def _check_partial(config: TableConfig, merge: MergeSettings, index: IndexSettings, updated: Sequence[str]) -> None:
+    """Refuses updates of some columns where they cannot be written, or could not be merged."""
+    start = f"Cannot update only the columns {', '.join(updated)} of the table '{config.name}'"
+    if merge.folds:
+        raise UnsupportedTableError(
+            f"{start}: {merge.shown(config)} already decides which values of a row count; give all columns, with "
+            "the values that stand for no change"
+        )
+    if not writes_partial_logs(config) and config.is_mor:
+        raise UnsupportedTableError(
+            f"{start}: its logs, of table version {config.version}, hold complete rows only; supported are "
+            "copy-on-write tables, and merge-on-read ones from version 8 on: use Table.merge"
+        )
+    if index.moves_rows:
+        raise ConfigError(
+            f"{start} with the index {index.kind} and update.partition.path=true: a row that moves to another "
+            "partition needs all columns; set it to false, or give all columns"
+        )
+    if index.buckets is not None and index.buckets.fixed_ids:
+        raise ConfigError(
+            f"{start} with {concurrency_config.MODE.key} = '{concurrency_config.NON_BLOCKING}': whether others insert "
+            f"a row meanwhile is not known; use {concurrency_config.OPTIMISTIC}, or give all columns"
+        )
+    for name in merge.ordering_fields if merge.by_event_time else ():
+        if name.partition(".")[0] not in updated and name not in updated:
+            raise SchemaMismatchError(f"{start}: the data lacks the ordering column '{name}'; add it")
+
+
+def writes_partial_logs(config: TableConfig) -> bool:
+    """Whether log blocks of the table can hold updates of some columns."""
+    return config.is_mor and config.version >= 8
 
 
 def _check_ordering(merge: MergeSettings, schema: WriteSchema, *, is_mor: bool) -> None:
