@@ -249,10 +249,10 @@ LOG_BLOCK_MAX_SIZE = integer(
 )
 LOG_BLOCK_FORMAT = optional_choice(
     "hoodie.logfile.data.block.format",
-    "Format of the data blocks in log files. Default: Avro.",
+    "Format of the data blocks in log files: Avro, the default, or Parquet, compressed as base files are.",
     Scope.WRITE,
-    ("avro",),
-    not_built=dict.fromkeys(("PARQUET", "HFILE"), "only Avro blocks are written yet"),
+    ("avro", "parquet"),
+    not_built={"HFILE": "Apache Hudi reads such blocks in metadata tables only"},
 )
 RECORD_SIZE_ESTIMATE = integer(
     "hoodie.copyonwrite.record.size.estimate",

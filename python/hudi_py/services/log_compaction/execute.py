@@ -17,9 +17,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hudi_py.config import Options
 from hudi_py.config import write as write_config
-from hudi_py.formats.avro import encode_log_content
-from hudi_py.formats.log import BlockType, HeaderKey, LogBlock, encode_block, encode_deletes
+from hudi_py.formats.log import BlockType, HeaderKey, LogBlock, encode_block, encode_data_block, encode_deletes
 from hudi_py.merge import LogRecords, MergeSettings, scan_log
 from hudi_py.merge.decode import check_blocks
 from hudi_py.merge.spill import load_log
@@ -32,6 +32,7 @@ from hudi_py.services.compaction.execute import publish_rewritten, slice_of, wri
 from hudi_py.services.compaction.rewrite import Rewrite, RewriteSettings, RewriteTask, Rewritten
 from hudi_py.services.context import ServiceContext
 from hudi_py.storage import Storage
+from hudi_py.write.settings import base_file_codec
 
 Slots: TypeAlias = npt.NDArray[np.int64]
 
@@ -88,9 +89,8 @@ def rewrite_logs(task: RewriteTask) -> Rewritten:
     assert settings is not None
     blocks = scan_log(storage, whole.log_files, committed=settings.committed)
     check_blocks(blocks, settings.merge)
-    block_bytes = task.options.get(write_config.LOG_BLOCK_MAX_SIZE)
     with storage.open_output(task.path) as sink:
-        written = _write(storage, sink, task.instant, whole, blocks, settings, block_bytes)
+        written = _write(storage, sink, task.instant, whole, blocks, settings, task.options)
     logs = CompactedLogs(
         files=len(whole.log_files),
         size=sum(block.content_length for block in blocks if block.type.is_data),
@@ -109,7 +109,7 @@ def _write(
     slice_: FileSlice,
     blocks: Sequence[LogBlock],
     settings: RewriteSettings,
-    block_bytes: int,
+    options: Options,
 ) -> _Written:
     written = _Written()
     header = {
@@ -121,7 +121,7 @@ def _write(
     for records in _parts(storage, blocks, settings):
         written.records += len(records.winners.ids)
         written.keys += len(records)
-        for block in _data(records, header, avro, block_bytes, written):
+        for block in _data(records, header, avro, options, written):
             written.size += sink.write(block)
         gone = np.flatnonzero(records.winners.deletes)
         if len(gone):
@@ -144,9 +144,11 @@ def _parts(storage: Storage, blocks: Sequence[LogBlock], settings: RewriteSettin
 
 
 def _data(
-    records: LogRecords, header: dict[HeaderKey, str], avro: dict[str, Any], block_bytes: int, written: _Written
+    records: LogRecords, header: dict[HeaderKey, str], avro: dict[str, Any], options: Options, written: _Written
 ) -> Iterator[bytes]:
     """Blocks of complete rows, then of rows that lack the same columns (partial updates)."""
+    block_bytes = options.get(write_config.LOG_BLOCK_MAX_SIZE)
+    codec = base_file_codec(options) if options.get(write_config.LOG_BLOCK_FORMAT) == "parquet" else None
     slots = np.sort(records.slots[(records.slots >= 0) & ~records.winners.deletes])
     for lacking, some in _by_columns(records, slots):
         rows = records.rows if len(some) == records.rows.num_rows else records.rows.take(pa.array(some))
@@ -154,15 +156,13 @@ def _data(
         if lacking:
             rows = rows.drop_columns(list(lacking))
             schema = {**avro, "fields": [field for field in avro["fields"] if field["name"] not in lacking]}
-            own = {**header, HeaderKey.SCHEMA: json.dumps(schema, separators=(",", ":"), ensure_ascii=False)}
-            own[HeaderKey.IS_PARTIAL] = "true"
+            own = {**header, HeaderKey.IS_PARTIAL: "true"}
         written.rows += rows.num_rows
         at_once = rows.num_rows
         if rows.nbytes > block_bytes:
             at_once = max(1, int(rows.num_rows * block_bytes / rows.nbytes))
         for start in range(0, rows.num_rows, at_once):
-            content = encode_log_content(rows.slice(start, at_once).combine_chunks(), schema)
-            yield encode_block(BlockType.AVRO, own, content)
+            yield encode_data_block(rows.slice(start, at_once).combine_chunks(), schema, own, parquet_codec=codec)
 
 
 def _by_columns(records: LogRecords, slots: Slots) -> Iterator[tuple[tuple[str, ...], Slots]]:

@@ -3,7 +3,6 @@ Apache Hudi 1.2.0)."""
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -16,8 +15,7 @@ from hudi_py.file_stats.keys import log_file_changes, written_log_changes
 from hudi_py.file_stats.ranges import ColumnRanges, column_ranges
 from hudi_py.file_stats.sidecar import Sidecar
 from hudi_py.formats.arrays import combined
-from hudi_py.formats.avro import encode_log_content
-from hudi_py.formats.log import BlockType, HeaderKey, encode_block, encode_deletes
+from hudi_py.formats.log import BlockType, HeaderKey, encode_block, encode_data_block, encode_deletes
 from hudi_py.merge import delete_marks
 from hudi_py.merge.ordering import has_default_zero
 from hudi_py.merge.reduce import Mask, row_ordering
@@ -182,21 +180,21 @@ def _note_keys(
     sidecar.add_keys(changes.removed, removed=True)
 
 
-def _header(context: WriteContext, *, partial: bool = False) -> dict[HeaderKey, str]:
-    header = {HeaderKey.INSTANT_TIME: str(context.transaction.instant), HeaderKey.SCHEMA: context.file_avro_json}
-    if partial:
-        header[HeaderKey.SCHEMA] = json.dumps(context.partial_avro, separators=(",", ":"), ensure_ascii=False)
-        header[HeaderKey.IS_PARTIAL] = "true"
-    return header
+def _header(context: WriteContext) -> dict[HeaderKey, str]:
+    return {HeaderKey.INSTANT_TIME: str(context.transaction.instant), HeaderKey.SCHEMA: context.file_avro_json}
 
 
 def _data_blocks(
     context: WriteContext, slice_: FileSlice, rows: pa.Table, ranges: list[ColumnRanges], *, partial: bool
 ) -> Iterator[bytes]:
-    """Avro blocks of about the limit at most. Appends the ranges of their columns to `ranges`, if wanted."""
-    avro = context.partial_avro if partial and context.partial_avro is not None else context.file_avro
+    """Data blocks of about the limit at most. Appends the ranges of their columns to `ranges`, if wanted."""
+    settings, header, avro = context.settings, _header(context), context.file_avro
+    if partial and context.partial_avro is not None:
+        avro = context.partial_avro
+        header[HeaderKey.IS_PARTIAL] = "true"
     names = [field["name"] for field in avro["fields"]]
-    limit = context.settings.log_block_bytes
+    codec = settings.codec if settings.parquet_logs else None
+    limit = settings.log_block_bytes
     at_once = max(1, int(rows.num_rows * limit / max(rows.nbytes, 1))) if rows.nbytes > limit else rows.num_rows
     for start in range(0, rows.num_rows, at_once):
         for batch in rows.slice(start, at_once).combine_chunks().to_batches():
@@ -204,8 +202,8 @@ def _data_blocks(
             stored = context.stamped(batch, slice_.partition, slice_.file_id)
             if context.range_columns:
                 ranges.append(column_ranges(stored, context.range_columns))
-            content = encode_log_content(stored.select(names), avro)
-            yield encode_block(BlockType.AVRO, _header(context, partial=partial), content)
+            table = pa.Table.from_batches([stored.select(names)])
+            yield encode_data_block(table, avro, header, parquet_codec=codec)
 
 
 def _delete_block(
