@@ -13,10 +13,14 @@ import pyarrow as pa
 import pytest
 
 import hudi_py
+from hudi_py.config import Options, Scope
 from hudi_py.errors import ConfigError, SchemaMismatchError, UnsupportedTableError
 from hudi_py.formats.log import BlockType, HeaderKey, LogBlock, read_blocks
 from hudi_py.storage import open_storage
+from hudi_py.wiring import metadata_writer
+from hudi_py.write.distributed import TaskId, commit_write, plan_write, run_task
 from tests.support.choice import cases
+from tests.support.engine import write_routed
 
 QUICK = {
     "hoodie.time.generator.max_expected_clock_skew_ms": "1",
@@ -197,3 +201,20 @@ def test_parquet_blocks(tmp_path: Path) -> None:
     assert rows_of(table) == before
     with pytest.raises(ConfigError, match="ordering column 'v' is text"):
         make(tmp_path / "text", {"hoodie.logfile.data.block.format": "parquet"}, ordering_by="v").upsert([])
+
+
+@pytest.mark.parametrize(("kind", "index"), cases(product(("cow", "mor"), ({}, BUCKETS)), "routed partial updates", 1))
+def test_rows_that_an_engine_spreads(tmp_path: Path, kind: str, index: dict[str, str]) -> None:
+    tables = {name: make(tmp_path / name, index, table_type=kind) for name in ("alone", "routed", "staged")}
+    given = [{"id": key, "ts": 11, "v": f"w{key}", "p": "xy"[key % 2]} for key in (1, 2, 3, 3, 8, 9)]
+    data = pa.Table.from_pylist(given, pa.schema([field for field in SCHEMA if field.name != "n"]))
+    options = {**QUICK, **index, "hoodie.py.write.partial.updates": "true"}
+    tables["alone"].upsert(data, partial=True)
+    write_routed(str(tmp_path / "routed"), data, "upsert", options)
+    resolved = Options.resolve(options, Scope.WRITE)
+    planned = plan_write(str(tmp_path / "staged"), resolved, data.schema, metadata=metadata_writer(resolved))
+    results = [run_task(planned, TaskId(at), data.slice(at * 3, 3).to_batches()) for at in range(2)]
+    commit_write(planned, results)
+    expected = rows_of(tables["alone"])
+    assert (expected[1]["n"], expected[9]["n"]) == (1.0, None)
+    assert rows_of(tables["routed"]) == rows_of(tables["staged"]) == expected

@@ -256,8 +256,7 @@ class _Merging:
         for each in clause.assignments:
             name = each.field.name
             values = each.evaluate(rows)
-            fixed = name in (*keygen.key_fields, *partitions)
-            if fixed and not _same(values, columns[name]):
+            if name in (*keygen.key_fields, *partitions) and not _same(values, columns[name]):
                 role = "record key" if name in keygen.key_fields else "partition"
                 raise ConfigError(
                     f"Cannot merge into the table '{self.name}': the clause for matched rows "
