@@ -97,7 +97,9 @@ def test_by_turns(oracle: Oracle, tmp_path: Path, version: int, ordering: str | 
     source = rows(rnd, rnd.sample(range(80), 30), 13)
     merging = table.merge(source, ["id", "p"]).when_matched_update({"seen": "s.seen", "ts": "s.ts"}, "s.price IS NULL")
     merging = merging.when_matched_update({"price": "s.price + 1", "ts": "s.ts"}, "s.name IS NOT NULL")
-    merging.when_matched_delete().when_not_matched_insert_all().execute()
+    if ordering is not None:  # without, Apache Hudi cannot read a row that logs delete and then have again
+        merging = merging.when_matched_delete()
+    merging.when_not_matched_insert_all().execute()
     agree()
     assert sum(is_partial(path)) >= 4
     values = ", ".join(
@@ -107,12 +109,13 @@ def test_by_turns(oracle: Oracle, tmp_path: Path, version: int, ordering: str | 
     agree()
     before = list(is_partial(path))
     table.delete(rows(rnd, [0, 1, 2, 3], 20))
-    table.upsert(rows(rnd, [0, 1, 20, 21], 17, ("price",)), partial=True)  # two of them are deleted: new rows
+    again = [0, 1] if ordering is not None else []  # new rows
+    table.upsert(rows(rnd, [*again, 20, 21], 17, ("price",)), partial=True)
     agree()
     assert len(before) < len(list(is_partial(path)))
     assert table.log_compact(options={"hoodie.log.compaction.blocks.threshold": "2"}).num_file_groups
     agree()
-    table.upsert(rows(rnd, rnd.sample(range(80), 30), 18, ("seen",)), partial=True)
+    table.upsert(rows(rnd, rnd.sample(range(4, 80), 30), 18, ("seen",)), partial=True)
     agree()
     # Apache Hudi skips a file group if no single file of it can match a filter; here its rows come from several files
     found = oracle.check(path, deep=True)["problems"]
@@ -122,6 +125,6 @@ def test_by_turns(oracle: Oracle, tmp_path: Path, version: int, ordering: str | 
     else:
         table.compact()
     agree()
-    table.upsert(rows(rnd, list(range(0, 60, 5)), 19, ("name",)), partial=True)
+    table.upsert(rows(rnd, list(range(5, 60, 5)), 19, ("name",)), partial=True)
     agree()
     assert table.metadata.verify().ok

@@ -249,8 +249,8 @@ def test_each_key_is_declared_once_with_a_meaning_and_a_valid_default() -> None:
         assert not option.choices or option.default is None or str(option.default) in option.choices, option.key
 
 
-# Options whose every value that is taken means the same, and one that `Options` itself reads.
-WITHOUT_A_CHOICE = {"COMMIT_METADATA_PREFIX", "LOG_BLOCK_FORMAT"}
+# Read by `Options` itself.
+WITHOUT_A_CHOICE = {"COMMIT_METADATA_PREFIX"}
 
 
 def test_what_is_honoured_is_looked_at() -> None:
