@@ -210,7 +210,7 @@ def write_settings(
     updated = None
     if _sets_columns(operation, options) and any(name not in incoming.names for name in schema.arrow.names):
         updated = tuple(name for name in schema.arrow.names if name in incoming.names)
-        _check_partial(config, merge, index, updated)
+        _check_partial(config, merge, index, updated, options)
     if merge.folds and index.moves_rows:
         raise ConfigError(
             f"Cannot write to the table '{config.name}' with the index {index.type} and update.partition.path=true: "
@@ -386,7 +386,9 @@ def _sets_columns(operation: Operation, options: Options) -> bool:
     return operation is Operation.UPSERT and options.get(write_config.PARTIAL_UPSERT)
 
 
-def _check_partial(config: TableConfig, merge: MergeSettings, index: IndexSettings, updated: Sequence[str]) -> None:
+def _check_partial(
+    config: TableConfig, merge: MergeSettings, index: IndexSettings, updated: Sequence[str], options: Options
+) -> None:
     """Refuses updates of some columns where they cannot be written, or could not be merged."""
     start = f"Cannot update only the columns {', '.join(updated)} of the table '{config.name}'"
     if merge.folds:
@@ -404,7 +406,7 @@ def _check_partial(config: TableConfig, merge: MergeSettings, index: IndexSettin
             f"{start} with the index {index.type} and update.partition.path=true: a row that moves to another "
             "partition needs all columns; set it to false, or give all columns"
         )
-    if index.buckets is not None and index.buckets.fixed_ids:
+    if options.get(concurrency_config.MODE) == concurrency_config.NON_BLOCKING:
         raise ConfigError(
             f"{start} with {concurrency_config.MODE.key} = '{concurrency_config.NON_BLOCKING}': whether others insert "
             f"a row meanwhile is not known; use {concurrency_config.OPTIMISTIC}, or give all columns"
