@@ -290,9 +290,9 @@ class Table:
 
         Args:
             partial: whether the data may lack columns (`hoodie.py.write.partial.updates`): known rows keep their
-                values, new rows get nulls. Merge-on-read tables of version 8 and 9 log only the columns of the data; there a
-                row with a lower ordering value still sets columns that no other update in the logs sets, as in Apache
-                Hudi.
+                values, new rows get nulls. Merge-on-read tables of version 8 and 9 log only the columns of the data;
+                there, a row with a lower ordering value still sets columns that no other update in the logs sets, as
+                in Apache Hudi.
         """
         given = {**(options or {}), PARTIAL_UPSERT.key: "true"} if partial else options
         return self._write(data, "upsert", given)
