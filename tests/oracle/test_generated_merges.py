@@ -21,7 +21,7 @@ from tests.support.choice import SEED, cases
 from tests.support.merges import COLUMNS, KEYS, Generator, row_of
 from tests.unit.write.test_generated_merges import OPTIONS, SCHEMA
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 
 def check(oracle: Oracle, folder: Path, seed: str, count: int, version: int, kind: str) -> None:
@@ -64,7 +64,6 @@ def test_generated_merges(oracle: Oracle, tmp_path: Path, version: int, kind: st
     check(oracle, tmp_path, f"{SEED} {version} {kind}", 8, version, kind)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(("version", "kind"), TABLES)
 def test_two_hundred_generated_merges(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
     check(oracle, tmp_path, f"long {version} {kind}", 50, version, kind)
