@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakKeyDictionary
 
@@ -27,6 +27,7 @@ SUFFIX = "_table"
 """Added to the name of a view for the catalog table behind it."""
 MANAGED = "hudi-py.managed"
 """Property of a view whose files are deleted with it. Spark does not keep properties of the table behind it."""
+_SPARKS_OWN = frozenset({"transient_lastDdlTime"})
 _PATH = re.compile(r"WITH \(`path` = '((?:[^'\\]|\\.)*)'")
 _registered: WeakKeyDictionary[Any, dict[str, str]] = WeakKeyDictionary()
 """For each session: paths of tables by the qualified names, in lower case, that it has registered."""
@@ -120,7 +121,48 @@ def is_managed(spark: SparkSession, name: str) -> bool:
 
 def set_managed(spark: SparkSession, name: str) -> None:
     """Has the files of a registered table deleted with it."""
-    spark.sql(f"ALTER VIEW {_quoted(name)} SET TBLPROPERTIES ('{MANAGED}' = 'true')")
+    set_properties(spark, name, {MANAGED: "true"})
+
+
+def set_properties(spark: SparkSession, name: str, properties: Mapping[str, str]) -> None:
+    """Sets properties that the catalog keeps with a registered table."""
+    if properties:
+        listed = ", ".join(f"{_text(key)} = {_text(value)}" for key, value in properties.items())
+        spark.sql(f"ALTER VIEW {_quoted(name)} SET TBLPROPERTIES ({listed})")
+
+
+def unset_properties(spark: SparkSession, name: str, keys: Iterable[str]) -> None:
+    """Removes properties; those that a table does not have are ignored."""
+    listed = ", ".join(map(_text, keys))
+    spark.sql(f"ALTER VIEW {_quoted(name)} UNSET TBLPROPERTIES IF EXISTS ({listed})")
+
+
+def refresh(spark: SparkSession, name: str, path: str) -> None:
+    """Registers a table again after its columns have changed; its properties stay."""
+    _register_with(spark, name, path, _properties(spark, name))
+
+
+def rename(spark: SparkSession, name: str, new: str, path: str) -> None:
+    """Gives a registered table another name.
+
+    Raises:
+        ConfigError: the new name is in use.
+    """
+    if any(spark.catalog.tableExists(each) for each in (new, new + SUFFIX)):
+        raise ConfigError(f"Cannot rename the table {name} to {new}: there is a table or view with this name")
+    _register_with(spark, new, path, _properties(spark, name))
+    unregister(spark, name)
+
+
+def _register_with(spark: SparkSession, name: str, path: str, properties: Mapping[str, str]) -> None:
+    register_sql(spark, name, path)
+    set_properties(spark, name, properties)
+
+
+def _properties(spark: SparkSession, name: str) -> dict[str, str]:
+    rows = spark.sql(f"SHOW TBLPROPERTIES {_quoted(name)}").collect()
+    found = {row["key"]: row["value"] for row in rows}
+    return {key: value for key, value in found.items() if not key.startswith("view.") and key not in _SPARKS_OWN}
 
 
 def forget(spark: SparkSession, name: str) -> None:

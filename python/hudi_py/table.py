@@ -37,7 +37,15 @@ from hudi_py.timeline.archived import ArchivedInstant, archived_instants
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import Timeline, load_timeline
 from hudi_py.transaction.locks import LockHolder, break_lock, lock_holders
-from hudi_py.wiring import MetadataPartitions, ServicePlans, ServicePreviews, after_commit, metadata_writer, serving
+from hudi_py.wiring import (
+    Alterable,
+    MetadataPartitions,
+    ServicePlans,
+    ServicePreviews,
+    after_commit,
+    metadata_writer,
+    serving,
+)
 from hudi_py.write.api import create_empty_table, naming_partitions, write_options, write_rows
 from hudi_py.write.dml.builder import MergeBuilder
 from hudi_py.write.dml.merge import Merge
@@ -168,7 +176,7 @@ def _write_rows(
     )
 
 
-class Table(HealthMethods, ServicePreviews, ReportMethods):
+class Table(HealthMethods, ServicePreviews, ReportMethods, Alterable):
     """A Hudi table. Each scan and property sees its current state; a `Scan` is pinned when it is created."""
 
     def __init__(

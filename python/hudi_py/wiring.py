@@ -3,7 +3,7 @@ are called directly; and what `Table` offers on top of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any, Generic
@@ -25,7 +25,9 @@ from hudi_py.services.recovery.restore import preview_restore
 from hudi_py.services.recovery.rollback import preview_rollback
 from hudi_py.storage import Storage
 from hudi_py.transaction.protocols import AfterCommit, MetadataWriter
+from hudi_py.write.api import write_options
 from hudi_py.write.result import WriteResult, requested_time
+from hudi_py.write.table.alter import Types, alter_table, column_changes
 
 
 def metadata_writer(options: Options) -> MetadataWriter:
@@ -86,6 +88,68 @@ def serving(
         yield context
     finally:
         context.progress.close()
+
+
+class Alterable:
+    """The part of a table's facade that changes its columns."""
+
+    _storage: Storage
+    _options: Mapping[str, Any]
+    _storage_options: Mapping[str, str] | None
+
+    def alter(
+        self,
+        *,
+        drop: str | Iterable[str] = (),
+        rename: Mapping[str, str] | None = None,
+        add: Types | None = None,
+        type: Types | None = None,
+        comment: Mapping[str, str | None] | None = None,
+        nullable: Mapping[str, bool] | None = None,
+        move: Mapping[str, str] | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> WriteResult:
+        """Changes columns, in one commit without rows: files stay as they are, and readers see them in the new columns.
+
+        Columns have dotted paths: `address.city` is a member of a struct, `tags.element` that of a list, `prices.value`
+        that of a map. `drop` and `rename` take the paths of the columns as they are; the other arguments are applied
+        after them, in the order below, and take those that result.
+
+        By default files are matched with columns by name. Then columns can be added, moved and widened, and no column
+        can be dropped or renamed. `hoodie.schema.on.read.enable=true` gives the columns ids, and allows for
+        everything; the table keeps the ids for good, and other engines need that option to read it.
+
+        Args:
+            drop: paths of columns.
+            rename: the new name, without path, by the path of the column.
+            add: the Arrow type, or a field with a comment (metadata `comment`), by the path of the new column. It comes
+                last and is null in the rows that are there.
+            type: the new Arrow type by path: a wider number, text for numbers, dates and binary values, and from text
+                a date, a decimal or a binary value. What text does not fit becomes null.
+            comment: a text by path; None: no comment any more.
+            nullable: True by path. Columns cannot become not nullable.
+            move: `first`, `after <column>` or `before <column>` by path, among the members of the same struct.
+            options: of writes.
+
+        Returns:
+            `schema_changes` lists what was done. `instant` is None if the columns were like that before.
+
+        Raises:
+            ConfigError, SchemaMismatchError, UnsupportedTableError: nothing was changed. Record key, partition and
+                ordering columns, and those with an index, cannot be dropped, renamed or get another type.
+            ConflictError: another write is pending, or completed meanwhile.
+        """
+        resolved = write_options({**self._options, **(options or {})})
+        changes = column_changes(
+            drop=drop, rename=rename, add=add, type=type, comment=comment, nullable=nullable, move=move
+        )
+        return alter_table(
+            self._storage,
+            changes,
+            resolved,
+            metadata=metadata_writer(resolved),
+            storage_options=self._storage_options,
+        )
 
 
 Serving = Callable[[str, Mapping[str, Any] | None], AbstractContextManager[ServiceContext]]

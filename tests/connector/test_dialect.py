@@ -145,7 +145,12 @@ def test_what_is_refused_names_what_to_do(spark: SparkSession, path: str) -> Non
     for text, message in {
         "CREATE TABLE copy (id INT) USING hudi": "without a record key; give TBLPROPERTIES",
         "CREATE TABLE copy (id INT) USING hudi TBLPROPERTIES (x = '1')": "property 'x'; supported are primaryKey",
-        "ALTER TABLE trips ADD COLUMNS (x INT)": "only DROP PARTITION is supported",
+        "ALTER TABLE trips REPLACE COLUMNS (x INT)": "supported are ADD COLUMNS, RENAME COLUMN",
+        "ALTER TABLE trips ADD COLUMN x INT NOT NULL": "a new column has a type, COMMENT, FIRST or AFTER",
+        "ALTER TABLE trips RENAME COLUMN fare TO price": "schema.on.read.enable=true allows for it",
+        "ALTER TABLE trips SET TBLPROPERTIES (type = 'mor')": "a table has it from its creation",
+        "ALTER TABLE trips SET TBLPROPERTIES ('hoodie.x' = '1')": "options of writes and reads are given by SET",
+        f"ALTER TABLE hudi.`{path}` RENAME TO kept": "a table named by its path has no name",
         "TRUNCATE TABLE trips PARTITION (id = 1)": "all partition columns need a value; they are city",
         "CALL run_clustering(table => 'trips')": "'run_clustering'; supported are run_compaction",
         "CALL show_commits(tabel => 'trips')": "argument 'tabel'; supported are table, limit",
@@ -156,6 +161,53 @@ def test_what_is_refused_names_what_to_do(spark: SparkSession, path: str) -> Non
     }.items():
         with pytest.raises(ConfigError, match=message):
             sql(spark, text)
+
+
+@pytest.mark.slow
+def test_tables_are_altered(spark: SparkSession, path: str) -> None:
+    create(spark, path, "mor")
+    sql(spark, "INSERT INTO trips VALUES (1, 1, 10, 'oslo')")
+    sql(
+        spark,
+        "ALTER TABLE trips ADD COLUMNS (tip DECIMAL(8, 2) COMMENT 'net' AFTER id, more MAP<STRING, STRUCT<a: INT>>)",
+    )
+    sql(spark, "ALTER TABLE trips ADD COLUMN note STRING FIRST")
+    sql(spark, "ALTER TABLE trips SET TBLPROPERTIES ('team' = 'me', 'kept' = '1')")
+    spark.conf.set("hoodie.schema.on.read.enable", "true")
+    try:
+        for text in (
+            "ALTER TABLE trips RENAME COLUMN note TO remark",
+            "ALTER TABLE trips ALTER COLUMN remark AFTER ts",
+            "ALTER TABLE trips ALTER fare TYPE STRING",
+            "ALTER TABLE trips CHANGE COLUMN fare price STRING COMMENT 'with tax' FIRST",
+            "ALTER TABLE trips ADD COLUMNS (more.value.b DATE FIRST)",
+            "ALTER TABLE trips ALTER COLUMN tip DROP NOT NULL",
+            "ALTER TABLE trips DROP COLUMNS IF EXISTS (tip, nothing, more.value.c)",
+            f"ALTER TABLE hudi.`{path}` ADD COLUMN last INT",
+        ):
+            sql(spark, text)
+    finally:
+        spark.conf.unset("hoodie.schema.on.read.enable")
+    sql(spark, "ALTER TABLE trips UNSET TBLPROPERTIES IF EXISTS (team, nothing)")
+    sql(spark, "ALTER TABLE trips RENAME TO kept")
+    columns = sql(spark, "SELECT * EXCEPT (_hoodie_commit_time) FROM kept").columns[4:]
+    assert columns == ["price", "id", "ts", "remark", "city", "more", "last"]
+    sql(
+        spark,
+        "INSERT INTO kept (id, ts, price, city, more) "
+        "VALUES (2, 1, '9', 'lima', map('k', named_struct('b', DATE '2026-01-01', 'a', 3)))",
+    )
+    found = rows(spark, "SELECT id, price, more['k'].b, more['k'].a FROM kept ORDER BY id")
+    assert [found[0], found[1][:2], str(found[1][2]), found[1][3]] == [
+        (1, "10.0", None, None),
+        (2, "9"),
+        "2026-01-01",
+        3,
+    ]
+    assert ("kept", "1") in rows(spark, "SHOW TBLPROPERTIES kept")
+    assert not spark.catalog.tableExists("trips")
+    schema = hudi_py.open_table(path).schema
+    assert str(schema.field("more").type) == "map<string, struct<b: date32[day], a: int32>>"
 
 
 @pytest.mark.slow

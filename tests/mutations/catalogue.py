@@ -377,6 +377,20 @@ MUTATIONS: Final = (
         "tests/unit/transaction/test_optimistic.py",
     ),
     Mutation(
+        "alter: a write that began before an alteration commits",
+        CORE + "transaction/conflicts/optimistic.py",
+        "        _check_altered(scope, completed)\n",
+        "",
+        "tests/unit/write/test_alter.py",
+    ),
+    Mutation(
+        "alter: a write gives a new column the id of a dropped one",
+        CORE + "schema/ids.py",
+        "    ids = _Ids(last_id(latest) + 1, table)\n",
+        "    ids = _Ids(max(_all_ids(latest.record)) + 1, table)\n",
+        "tests/unit/write/test_alter.py",
+    ),
+    Mutation(
         "optimistic: replaced file groups are not compared",
         CORE + "transaction/conflicts/optimistic.py",
         "    return _written(metadata) | replaced\n",

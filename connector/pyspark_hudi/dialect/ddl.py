@@ -1,4 +1,4 @@
-"""CREATE TABLE, DROP TABLE, TRUNCATE TABLE, SHOW PARTITIONS and ALTER TABLE ... DROP PARTITION."""
+"""CREATE TABLE, DROP TABLE, TRUNCATE TABLE and SHOW PARTITIONS."""
 
 from __future__ import annotations
 
@@ -259,23 +259,6 @@ def truncate(tables: Tables, cursor: Cursor) -> DataFrame | None:
         target.write(tables.spark.createDataFrame([], target.schema), "insert_overwrite_table")
     else:
         delete_partition(target, spec)
-    return tables.nothing()
-
-
-def alter(tables: Tables, cursor: Cursor) -> DataFrame | None:
-    """Runs ALTER TABLE t DROP PARTITION (...). None: not a Hudi table."""
-    if not cursor.take("ALTER", "TABLE"):
-        return None
-    target = tables.find(cursor.names())
-    if target is None:
-        return None
-    if not cursor.take("DROP"):
-        raise cursor.refused("of ALTER TABLE only DROP PARTITION is supported; change columns with Apache Hudi, not")
-    cursor.take("IF", "EXISTS")
-    spec = partition_spec(cursor)
-    cursor.take("PURGE")
-    cursor.finish()
-    delete_partition(target, spec)
     return tables.nothing()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from pyspark_hudi.dialect import call, change, ddl, insert
+from pyspark_hudi.dialect import alter, call, change, ddl, insert
 from pyspark_hudi.dialect.queries import hudi_references, run_query
 from pyspark_hudi.dialect.tables import PREFIXES, Tables
 from pyspark_hudi.dialect.text import Cursor, first_word, tokens_of
@@ -21,7 +21,7 @@ _STATEMENTS: Final[Mapping[str, _Run]] = {
     "MERGE": change.merge,
     "CREATE": ddl.create,
     "TRUNCATE": ddl.truncate,
-    "ALTER": ddl.alter,
+    "ALTER": alter.alter,
     "CALL": call.call,
 }
 _QUERIES: Final = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "EXPLAIN", "")
@@ -36,8 +36,7 @@ def sql(spark: SparkSession, text: str) -> DataFrame:
 
     - Queries, with `TIMESTAMP AS OF '...'`, see the newest state, read by `read_table`.
     - INSERT INTO, INSERT OVERWRITE, UPDATE, DELETE FROM, MERGE INTO, CREATE TABLE, DROP TABLE, TRUNCATE TABLE,
-      ALTER TABLE ... DROP PARTITION and SHOW PARTITIONS do what they do in Apache Hudi's SQL, and return no rows but
-      for the last one.
+      ALTER TABLE and SHOW PARTITIONS do what they do in Apache Hudi's SQL, and return no rows but for the last one.
     - `CALL` runs those of Apache Hudi's procedures that hudi-py has, with their columns.
     - `SET hoodie... = ...` gives the options of writes and reads, as in Apache Hudi.
 

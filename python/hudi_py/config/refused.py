@@ -9,7 +9,6 @@ _WRITE, _READ, _SERVICE, _BOTH, _TABLE = Scope.WRITE, Scope.READ, Scope.SERVICE,
 _CLUSTER = "clustering is not built yet; cluster the table with Apache Hudi"
 _SYNC = "syncing to a catalog is not built yet; sync the table with Apache Hudi's tools"
 _INDEX = "this index is not built yet"
-_EVOLUTION = "schema evolution by internal schema is not built yet"
 _SCHEMA = "the schema of a write is that of its rows"
 _OWN = "the table maintains it itself, so it cannot be set"
 _CLASS = "classes of the Java implementation cannot be loaded"
@@ -75,12 +74,11 @@ OPTIONS = (
     refused("hoodie.bulkinsert.overwrite.operation.type", "use mode overwrite", _WRITE, accepts=_EMPTY),
     refused("hoodie.bulkinsert.user.defined.partitioner.class", _CLASS, _WRITE, accepts=_EMPTY),
     refused("hoodie.datasource.write.drop.partition.columns", "partition columns are always stored in files", _WRITE),
-    refused("hoodie.datasource.write.reconcile.schema", _EVOLUTION, _WRITE),
     refused(
-        "hoodie.datasource.write.schema.allow.auto.evolution.column.drop", "dropping columns is not built yet", _WRITE
+        "hoodie.datasource.write.schema.allow.auto.evolution.column.drop",
+        "writes never drop columns: use Table.alter(drop=...)",
+        _WRITE,
     ),
-    # readers tell columns apart by id wherever the table keeps ids
-    refused("hoodie.schema.on.read.enable", _EVOLUTION, _WRITE),
     refused("hoodie.avro.schema", _SCHEMA, _WRITE, accepts=_EMPTY),
     refused("hoodie.write.schema", _SCHEMA, _WRITE, accepts=_EMPTY),
     refused("hoodie.internal.schema", _SCHEMA, _WRITE, accepts=_EMPTY),

@@ -104,6 +104,21 @@ MERGE_INTO_PARTIAL_UPDATES = flag(
     Scope.WRITE,
     True,
 )
+RECONCILE_SCHEMA = flag(
+    "hoodie.datasource.write.reconcile.schema",
+    "As `hoodie.write.set.null.for.missing.columns`. Together with `hoodie.schema.on.read.enable`, a write makes the "
+    "table's schema evolve on read.",
+    Scope.WRITE,
+    False,
+)
+SCHEMA_ON_READ = flag(
+    "hoodie.schema.on.read.enable",
+    "Whether `Table.alter`, and `ALTER TABLE`, may make the schema of a table evolve on read: its columns then have "
+    "ids, so that they can be renamed and dropped. There is no way back, and Apache Hudi reads such a table correctly "
+    "only with this option. Tables whose schema evolves on read are read and written as such without it.",
+    Scope.WRITE,
+    False,
+)
 BULK_INSERT_SORT_MODE = choice(
     "hoodie.bulkinsert.sort.mode",
     "Whether a bulk insert sorts the rows of each partition by record key: GLOBAL_SORT and PARTITION_SORT do, the "

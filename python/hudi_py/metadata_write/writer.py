@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Final
 
 from hudi_py.errors import ConfigError, CorruptFileError, HudiError
 from hudi_py.file_stats.columns import indexed_columns
@@ -47,13 +48,16 @@ from hudi_py.model.instant import Action, InstantTime
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
 from hudi_py.timeline.properties import load_table_config
-from hudi_py.timeline.table_schema import resolve_table_schema, table_schema_of
+from hudi_py.timeline.table_schema import LATEST_SCHEMA_KEY, resolve_table_schema, table_schema_of
 from hudi_py.timeline.timeline import Timeline, timeline_of
 from hudi_py.transaction.metadata_drop import DropMetadata, drop_metadata_table
 from hudi_py.transaction.protocols import MetadataUpdate, TableChange
 from hudi_py.transaction.session import TableSession
 from hudi_py.view import FileSystemView, load_view
 
+_STATISTICS: Final = frozenset({COLUMN_STATS, PARTITION_STATS})
+"""Not kept once a table's schema evolves on read: their records name columns, and in older files another column may
+have had the name."""
 _log = logging.getLogger(__name__)
 
 
@@ -94,6 +98,10 @@ class MetadataTableWriter:
         wanted = set(wanted_partitions(self.settings, config))
         if self.settings.enabled:
             wanted.update(config.metadata_partitions_to_make)
+        if COLUMN_STATS in wanted - {*config.metadata_partitions}:
+            schema = resolve_table_schema(storage, config, timeline)
+            if schema is not None and schema.evolves_on_read:
+                wanted -= _STATISTICS
         if FILES in config.metadata_partitions:
             own = self._recovered(session.at(config), timeline)
             if own is None:
@@ -115,6 +123,9 @@ class MetadataTableWriter:
         if change.action not in (Action.ROLLBACK, Action.RESTORE):
             dropped = self._foreign(config) if self.settings.drop_indexes else ()
             config = self._without_foreign(storage, config)
+        if change.commit is not None and LATEST_SCHEMA_KEY in change.commit.extra:
+            gone = _STATISTICS & {*config.metadata_partitions, *config.metadata_partitions_to_make}
+            config = drop_partitions(storage, config, sorted(gone)) if gone else config
         if FILES not in config.metadata_partitions:
             return MetadataUpdate(dropped)
         own = open_metadata_session(session)
@@ -216,7 +227,7 @@ class MetadataTableWriter:
         definitions = read_definitions(storage, config)
         noted = source_fields(definitions, COLUMN_STATS)
         found = resolve_table_schema(storage, config, timeline) if noted is not None else None
-        if noted is None or found is None:
+        if noted is None or found is None or found.evolves_on_read:
             return config
         columns = indexed_columns(
             json.dumps(found.avro),

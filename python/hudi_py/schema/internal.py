@@ -33,13 +33,17 @@ class InternalRecord:
 class InternalArray:
     element_id: int
     element: InternalType
+    element_optional: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class InternalMap:
+    """Keys are strings."""
+
     key_id: int
     value_id: int
     value: InternalType
+    value_optional: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,8 @@ class InternalField:
     id: int
     name: str
     type: InternalType
+    optional: bool = True
+    doc: str | None = None
 
 
 InternalType: TypeAlias = str | InternalRecord | InternalArray | InternalMap
@@ -60,8 +66,10 @@ class InternalSchema:
     """One version of a table's schema."""
 
     version_id: int
-    """The instant of the change as a number; 0: the table's creation."""
+    """The instant of the change as a number; 0: the table's creation; -1: that of the write which makes it."""
     record: InternalRecord
+    max_column_id: int = -1
+    """The greatest id that the table has ever given to a column; -1: the greatest in `record`."""
 
 
 def parse_internal_schema(text: str, context: str = "an internal schema") -> InternalSchema:
@@ -266,7 +274,7 @@ def _schema(parsed: Any, context: str) -> InternalSchema:
         raise CorruptFileError(f"Cannot read {context}: it is not an internal schema; {error!r}") from None
     if not isinstance(record, InternalRecord):
         raise CorruptFileError(f"Cannot read {context}: it is an internal schema of {record}, not of a record")
-    return InternalSchema(version, record)
+    return InternalSchema(version, record, int(parsed.get("max_column_id", -1)))
 
 
 def _type(parsed: Any, depth: int) -> InternalType:
@@ -278,15 +286,26 @@ def _type(parsed: Any, depth: int) -> InternalType:
     if kind == "record":
         return InternalRecord(_fields(parsed["fields"], depth))
     if kind == "array":
-        return InternalArray(_number(parsed, "element_id", "element-id"), _type(parsed["element"], depth + 1))
+        element, optional = _type(parsed["element"], depth + 1), parsed.get("element_optional", True) is True
+        return InternalArray(_number(parsed, "element_id", "element-id"), element, optional)
     if kind == "map":
         value = _type(parsed["value"], depth + 1)
-        return InternalMap(_number(parsed, "key_id", "key-id"), _number(parsed, "value_id", "value-id"), value)
+        ids = _number(parsed, "key_id", "key-id"), _number(parsed, "value_id", "value-id")
+        return InternalMap(*ids, value, parsed.get("value_optional", True) is True)
     raise ValueError(f"unknown type {kind!r}")
 
 
 def _fields(parsed: Sequence[Any], depth: int) -> tuple[InternalField, ...]:
-    fields = tuple(InternalField(int(each["id"]), str(each["name"]), _type(each["type"], depth + 1)) for each in parsed)
+    fields = tuple(
+        InternalField(
+            int(each["id"]),
+            str(each["name"]),
+            _type(each["type"], depth + 1),
+            each.get("optional", True) is True,
+            None if each.get("doc") is None else str(each["doc"]),
+        )
+        for each in parsed
+    )
     if len({each.id for each in fields}) != len(fields) or len({each.name for each in fields}) != len(fields):
         raise ValueError("two fields have the same id or name")
     return fields

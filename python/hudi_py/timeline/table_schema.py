@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,20 +20,18 @@ from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.names import parse_base_file_name, parse_log_file_name
 from hudi_py.model.properties import TableConfig
 from hudi_py.schema import META_FIELDS, OPERATION, SchemaHistory, with_meta, without_meta
-from hudi_py.schema.internal import InternalSchema, parse_history, parse_internal_schema, timestamp_repairs
+from hudi_py.schema.internal import InternalSchema, parse_internal_schema, timestamp_repairs
 from hudi_py.storage import Storage
 from hudi_py.timeline.metadata import read_commit_metadata
+from hudi_py.timeline.schema_files import newest_history
 from hudi_py.timeline.timeline import Timeline
 
 SCHEMA_KEY = "schema"
 """Key in `extraMetadata`: the table schema as Avro JSON."""
 LATEST_SCHEMA_KEY = "latest_schema"
 """Key in `extraMetadata`: the internal schema, in tables with schema on read."""
-HISTORY_FOLDER = ".hoodie/.schema"
 CREATE_SCHEMA = "hoodie.table.create.schema"
 
-# `<time>.schemacommit` in timeline layout 1, `<time>_<completion time>.schemacommit` in layout 2
-_HISTORY = re.compile(r"(?P<time>\d+)(?:_\d+)?\.schemacommit", re.ASCII)
 SCHEMA_OF_PLAN = frozenset({"CLUSTER", "COMPACT", "LOG_COMPACT", "INDEX"})
 """Operations whose commits record their plan's schema, which may be older (`WriteOperationType.canUpdateSchema`)."""
 
@@ -100,7 +97,8 @@ def resolve_table_schema(
     repairs = timestamp_repairs(schema.avro)
     if latest is None:
         return replace(schema, history=SchemaHistory(repairs=repairs)) if repairs else schema
-    versions = {version.version_id: version for version in schema_versions(storage, timeline)}
+    stored = newest_history(storage, timeline)
+    versions = {version.version_id: version for version in (stored.versions if stored is not None else ())}
     versions.setdefault(latest.version_id, latest)
     ordered = tuple(versions[number] for number in sorted(versions))
     return replace(schema, history=SchemaHistory(latest, ordered, repairs))
@@ -124,22 +122,6 @@ def has_operation_column(storage: Storage, config: TableConfig, commits: NewestC
         if metadata.stats:
             return False
     return False
-
-
-def schema_versions(storage: Storage, timeline: Timeline) -> tuple[InternalSchema, ...]:
-    """The versions of a schema that evolves on read, oldest first, from the newest completed history file.
-
-    Source: `FileBasedInternalSchemaStorageManager` (1.2.0).
-
-    Raises:
-        CorruptFileError: that file cannot be read.
-    """
-    found = [(name, info) for info in storage.list(HISTORY_FOLDER) if (name := _HISTORY.fullmatch(info.name))]
-    for name, info in sorted(found, key=lambda each: each[0]["time"], reverse=True):
-        if timeline.is_committed(name["time"]):
-            text = storage.read(info.path).decode("utf-8", "replace")
-            return parse_history(text, f"the schema history {storage.uri}/{info.path}")
-    return ()
 
 
 def table_schema_of(record: dict[str, Any], config: TableConfig) -> TableSchema:

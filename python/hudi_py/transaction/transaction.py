@@ -30,9 +30,11 @@ from hudi_py.storage import Storage, open_storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.layout import Layout
 from hudi_py.timeline.metadata import encode_commit_metadata, encode_replace_request
+from hudi_py.timeline.table_schema import SCHEMA_KEY
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.action import CommitResult, complete_action
 from hudi_py.transaction.attempt import close_attempt, heartbeat_of
+from hudi_py.transaction.column_ids import ColumnIds
 from hudi_py.transaction.conflicts import WriteScope
 from hudi_py.transaction.conflicts.early import EarlyDetection
 from hudi_py.transaction.handle import TransactionHandle, new_handle, prepared
@@ -261,12 +263,14 @@ class WriteTransaction:
         replaced: Mapping[str, Sequence[str]] | None = None,
         extra: Mapping[str, str] | None = None,
         relied_on: Sequence[str] = (),
+        ids: ColumnIds | None = None,
     ) -> CommitResult:
         """Publishes the write: `stats` name all of its files; others, from abandoned attempts, are removed.
 
         `schema_json`: Avro record without meta columns. `replaced`: partition path to replaced file ids
         (replacecommits). `extra` goes to `extraMetadata`. `relied_on`: partitions of the metadata table that the write
-        has read. Idempotent: committing a published write again returns its times.
+        has read. `ids`: of the columns, if the table's schema evolves on read. Idempotent: committing a published write
+        again returns its times.
 
         Raises:
             ConflictError: another write, or a table service on the same file groups, came since the plan, or a
@@ -274,10 +278,12 @@ class WriteTransaction:
             RolledBackError: the write was rolled back, or its heartbeat expired.
             LockError: the lock could not be acquired in time.
         """
+        ids = None if ids is None else ids.of_write(self.instant)
+        schemas = {SCHEMA_KEY: schema_json} if ids is None else ids.extra(schema_json)
         metadata = CommitMetadata(
             operation=self.handle.operation,
             stats=tuple(stats),
-            extra={**(extra or {}), "schema": schema_json},
+            extra={**(extra or {}), **schemas},
             replaced={partition: tuple(ids) for partition, ids in (replaced or {}).items()},
         )
         with self._mutex:
@@ -294,7 +300,7 @@ class WriteTransaction:
                 with self.session.locked(f"commit the write {self.instant}") as table:
                     done = self._published(table.timeline)
                     if done is None:
-                        done = self._publish(table, metadata, relied_on)
+                        done = self._publish(table, metadata, relied_on, ids)
             except BaseException as error:
                 if done is None or not isinstance(error, OSError):
                     if not beating:
@@ -398,7 +404,9 @@ class WriteTransaction:
             return None
         return CommitResult(self.instant, self.session.completion_shown(completed.completion_time))
 
-    def _publish(self, table: LockedTable, metadata: CommitMetadata, relied_on: Sequence[str]) -> CommitResult:
+    def _publish(
+        self, table: LockedTable, metadata: CommitMetadata, relied_on: Sequence[str], ids: ColumnIds | None
+    ) -> CommitResult:
         """The part of the commit under the lock."""
         handle, timeline = self.handle, table.timeline
         if not self._is_ours():
@@ -409,13 +417,19 @@ class WriteTransaction:
         scope = WriteScope.of(self.instant, handle.pin, metadata, self.config.version, handle.pending)
         schema = self.session.conflicts.check_commit(table, scope)
         if schema is not None:
-            metadata = replace(metadata, extra={**metadata.extra, "schema": schema})
+            # in tables whose columns have ids, only an insertion of columns by another write gets here
+            ids = None if ids is None else ids.of_table(self.storage, table.timeline)
+            metadata = replace(
+                metadata, extra={**metadata.extra, **({SCHEMA_KEY: schema} if ids is None else ids.extra(schema))}
+            )
         gone = dropped_meanwhile(self.instant, self.config, table.config, relied_on)
         if gone is not None:
             raise gone
         # by the current properties: another engine may have created or dropped indexes since the write began
         handle.metadata.check(table.session)
         close_attempt(table, self._attempt, metadata.stats)
+        if ids is not None:
+            ids.store(table, self.instant)
         change = TableChange(self.instant, handle.action, metadata, sidecars=self.sidecars)
         content = encode_commit_metadata(metadata, self._layout, action=handle.action, completed=True)
         return complete_action(table, self.instant, handle.action, content, change)

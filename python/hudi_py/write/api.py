@@ -249,6 +249,7 @@ def _run(
                 replaced=result.replaced or None,
                 extra=options.commit_metadata,
                 relied_on=relied_on(context, operation),
+                ids=settings.schema.ids,
             )
     finally:
         progress.close()

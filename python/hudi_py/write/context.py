@@ -116,7 +116,8 @@ class WriteContext:
         """Reads keys of the table's files as this write sees them, its own files included."""
         transaction = self.transaction
         committed = CommittedInstants.of(transaction.config, transaction.timeline, transaction.instant)
-        return KeyReader(transaction.storage, self.file_schema, self.settings.merge, committed)
+        history = self.settings.schema.history
+        return KeyReader(transaction.storage, self.file_schema, self.settings.merge, committed, history)
 
     def save(self, sidecar: Sidecar, path: str) -> None:
         """Stores the sidecar of a data file. `path`: in the table."""

@@ -335,6 +335,7 @@ def _commit_rows(
         replaced=result.replaced,
         extra=dict(write.extra),
         relied_on=relied_on(context, write.operation),
+        ids=settings.schema.ids,
     )
     changes, written = settings.schema.changes, [*stats, *result.stats]
     log_schema_changes(transaction.config.name, done.instant, changes)

@@ -34,7 +34,7 @@ from hudi_py.write.placement.assign import MEGABYTE, Packing
 from hudi_py.write.rows.keygen import KeyGenerator, key_generator
 from hudi_py.write.rows.partitioned import DEFAULT_BUDGET
 from hudi_py.write.table.create import key_options
-from hudi_py.write.table.evolution import WriteSchema, existing_schema, write_schema
+from hudi_py.write.table.evolution import WriteSchema, existing_schema, with_column_ids, write_schema
 from hudi_py.write.table.support import check_types, check_writable
 
 _SORTED = ("GLOBAL_SORT", "PARTITION_SORT")
@@ -187,15 +187,11 @@ def write_settings(
     codec = base_file_codec(options)
     merge = merge_settings(config, options.values)
     stored = resolve_table_schema(storage, config, timeline)
-    if stored is not None and stored.evolves_on_read:
-        raise UnsupportedTableError(
-            f"Cannot write to the table '{config.name}': its schema evolves on read (latest_schema is in its newest "
-            "commit, hoodie.schema.on.read.enable); supported are tables whose schema evolves on write; write it with "
-            "Apache Hudi"
-        )
     if stored is not None:
         check_types(config, stored.avro)
     schema = _schema(config, stored.avro if stored is not None else None, incoming, operation, options)
+    begins = options.get(write_config.SCHEMA_ON_READ) and options.get(write_config.RECONCILE_SCHEMA)
+    schema = with_column_ids(schema, stored, config.name, begins=begins)
     named = options.get(table_config.COMPLEX_NEW_ENCODING) is False
     keygen = key_generator(config, schema.avro, names_single_key=named, given=key_options(options))
     if keygen.single_key_form_varies:
@@ -210,6 +206,11 @@ def write_settings(
     updated = None
     if _sets_columns(operation, options) and any(name not in incoming.names for name in schema.arrow.names):
         updated = tuple(name for name in schema.arrow.names if name in incoming.names)
+        if schema.history is not None:
+            raise UnsupportedTableError(
+                f"Cannot update only the columns {', '.join(updated)} of the table '{config.name}': its schema evolves "
+                "on read, with which Apache Hudi supports no partial updates; give all columns"
+            )
         _check_partial(config, merge, index, updated, options)
     if merge.folds and index.moves_rows:
         raise ConfigError(
@@ -344,7 +345,8 @@ def _schema(
         avro,
         incoming,
         config.name,
-        set_null_for_missing=options.get(write_config.SET_NULL_FOR_MISSING_COLUMNS),
+        set_null_for_missing=options.get(write_config.SET_NULL_FOR_MISSING_COLUMNS)
+        or options.get(write_config.RECONCILE_SCHEMA),
         partial=_sets_columns(operation, options),
         widen=options.get(write_config.WIDEN_COLUMNS),
         fixed=fixed,

@@ -250,6 +250,7 @@ def replace_groups(
             stats,
             schema_json=settings.schema.avro_json,
             replaced={partition: tuple(ids) for partition, ids in replaced.items()},
+            ids=settings.schema.ids,
         )
     return commit.instant
 

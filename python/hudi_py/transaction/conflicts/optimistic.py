@@ -8,7 +8,7 @@ instant and the set of pending ones at that time; the pin stands for both.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -19,8 +19,9 @@ from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.instant import Action, Instant, InstantTime, State
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.plans import FileGroup
+from hudi_py.timeline.table_schema import SCHEMA_OF_PLAN
 from hudi_py.timeline.timeline import Timeline
-from hudi_py.transaction.conflicts.policy import WriteScope
+from hudi_py.transaction.conflicts.policy import ALTER_SCHEMA, WriteScope
 from hudi_py.transaction.conflicts.schemas import schema_to_commit
 from hudi_py.transaction.settings import ConflictStrategy, OptimisticSettings
 
@@ -56,6 +57,7 @@ class OptimisticWriters:
             (instant, read_commit_metadata(table.session.storage, table.timeline.layout, instant))
             for instant in completed_since(table.timeline, scope)
         ]
+        _check_altered(scope, completed)
         schema = schema_to_commit(table, scope, completed) if self.settings.resolve_schemas else None
         for instant, metadata in completed:
             self.check_completed(table.config.version, scope, instant, metadata)
@@ -153,6 +155,16 @@ def _check_restores(table: LockedTable, scope: WriteScope) -> None:
         if instant.action is Action.RESTORE and instant.time not in seen:
             what = "restored the table to an earlier state" if instant.completed else "is restoring the table"
             raise _conflict(scope.instant, instant, what)
+
+
+def _check_altered(scope: WriteScope, completed: Sequence[tuple[Instant, CommitMetadata]]) -> None:
+    """Refuses a write whose files may have other columns than those that their instant stands for. Apache Hudi does not
+    check that."""
+    for instant, metadata in completed:
+        if metadata.operation == ALTER_SCHEMA:
+            raise _conflict(scope.instant, instant, "has altered the columns of the table")
+        if scope.alters and metadata.operation not in SCHEMA_OF_PLAN:
+            raise _conflict(scope.instant, instant, f"({metadata.operation}) has been completed since it began")
 
 
 def _check_archived(table: LockedTable, scope: WriteScope) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.instant import InstantTime
@@ -12,6 +12,9 @@ from hudi_py.timeline.timeline import Pin
 
 if TYPE_CHECKING:
     from hudi_py.transaction.session import LockedTable
+
+ALTER_SCHEMA: Final = "ALTER_SCHEMA"
+"""The operation of commits that change columns, and no rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +30,9 @@ class WriteScope:
     pending: frozenset[InstantTime] = frozenset()
     """Requested times of the writes and table services that were pending when the write was planned."""
     schema_json: str = ""
-    """Avro schema of the table after the write, without meta columns; empty before its commit."""
+    """Avro schema of the table after the write; empty before its commit."""
+    alters: bool = False
+    """Whether it only changes columns."""
 
     @classmethod
     def of(
@@ -44,7 +49,8 @@ class WriteScope:
         bases = {(stat.partition_path, stat.file_id) for stat in metadata.stats if stat.log_version is None}
         logged = logs - bases - replaced if table_version >= 8 else set()
         touched = frozenset(logs | bases | replaced)
-        return cls(instant, pin, touched, frozenset(logged), pending, metadata.extra.get("schema", ""))
+        alters = metadata.operation == ALTER_SCHEMA
+        return cls(instant, pin, touched, frozenset(logged), pending, metadata.extra.get("schema", ""), alters)
 
 
 class ConflictPolicy(Protocol):

@@ -11,6 +11,7 @@ from hudi_py.config import concurrency
 from hudi_py.errors import ConflictError
 from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.instant import Instant
+from hudi_py.schema import META_FIELDS
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.table_schema import SCHEMA_KEY, SCHEMA_OF_PLAN
 from hudi_py.transaction.conflicts.policy import WriteScope
@@ -34,13 +35,13 @@ def schema_to_commit(
     if not changes or not scope.schema_json:
         return None
     newest, now = max(changes, key=lambda each: each[0].completion_time or each[0].time)
-    own = canonical(json.loads(scope.schema_json))
-    if own == canonical(json.loads(now)):
+    own = _columns(scope.schema_json)
+    if own == _columns(now):
         return None
     before = _schema_before(table, scope)
-    if before is not None and own == canonical(json.loads(before)):
+    if before is not None and own == _columns(before):
         return now
-    if before is None or canonical(json.loads(before)) != canonical(json.loads(now)):
+    if before is None or _columns(before) != _columns(now):
         raise _conflict(table, scope, newest, "changed the schema of the table in another way than this write")
     latest = max(changes, key=lambda each: each[0].time)[0]
     if latest.time > scope.instant:
@@ -48,6 +49,12 @@ def schema_to_commit(
         # commits it anyway
         raise _conflict(table, scope, latest, "began after this write, which changes the schema of the table")
     return None
+
+
+def _columns(schema_json: str) -> Hashable:
+    """A table's schema for comparison. Tables with schema on read store it with meta columns, others without."""
+    record = json.loads(schema_json)
+    return canonical({**record, "fields": [each for each in record["fields"] if each["name"] not in META_FIELDS]})
 
 
 def canonical(schema: Any) -> Hashable:

@@ -19,6 +19,16 @@ from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError
 from hudi_py.model.properties import TableConfig
 from hudi_py.schema import META_FIELDS
+from hudi_py.schema.changes import (
+    AddColumn,
+    ChangeType,
+    ColumnChange,
+    DropColumn,
+    MoveColumn,
+    RenameColumn,
+    SetComment,
+    SetNullable,
+)
 from hudi_py.storage import Storage, open_storage, with_durability
 from hudi_py.transaction.locks.in_process import check_many_processes
 from hudi_py.transaction.owner.heartbeat import now_ms
@@ -35,6 +45,7 @@ from hudi_py.write.result import WriteResult
 from hudi_py.write.rows.input import normalise_batch, normalise_schema
 from hudi_py.write.rows.keygen import key_generator
 from hudi_py.write.staging import Stage, StagedFile, staged_rows
+from hudi_py.write.table.alter import alter_table
 
 __all__ = [
     "MergeBuilder",
@@ -43,6 +54,7 @@ __all__ = [
     "StatementCall",
     "TableConfig",
     "WriteResult",
+    "alter_text",
     "commit_statement",
     "delete_text",
     "forget_source",
@@ -54,6 +66,15 @@ __all__ = [
     "update_text",
 ]
 
+_CHANGES: Final[Mapping[str, Any]] = {
+    "drop": DropColumn,
+    "rename": RenameColumn,
+    "add": AddColumn,
+    "type": ChangeType,
+    "comment": SetComment,
+    "nullable": SetNullable,
+    "move": MoveColumn,
+}
 _SOURCE_LIFE_MS: Final = 24 * 3600 * 1000
 
 
@@ -74,6 +95,16 @@ def merge_text(plan: MergePlan) -> str:
         values = None if clause.values is None else _encoded(clause.values)
         clauses.append({**asdict(clause), "values": values})
     return json.dumps({"kind": "merge", **asdict(plan), "clauses": clauses})
+
+
+def alter_text(changes: Sequence[Mapping[str, object]]) -> str:
+    """`Table.alter` as text.
+
+    Args:
+        changes: in order, each with `change` (`drop`, `rename`, `add`, `type`, `comment`, `nullable` or `move`) and the
+            members of the change of that kind (`hudi_py.schema.changes`). `type` names a column of the source.
+    """
+    return json.dumps({"kind": "alter", "changes": list(changes)})
 
 
 def table_text(kind: Literal["create", "drop"]) -> str:
@@ -97,7 +128,8 @@ class StatementCall:
     token: str
     """Unique to the call; names the files of its source and its report."""
     source: pa.Schema
-    """Normalised columns of the rows that tasks get: of the source of a merge, or of a new table."""
+    """Normalised columns of the rows that tasks get: of the source of a merge, or of a new table; or the types that an
+    alteration names."""
     metadata: MetadataWriter
     after: tuple[AfterCommit, ...] = ()
     storage_options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
@@ -142,10 +174,10 @@ def plan_statement(
     bare = replace(options, storage={})
     storage_options = tuple(options.storage.items())
     call = StatementCall(path, bare, text, token, pa.schema([]), metadata, after, storage_options)
-    if call.kind in ("merge", "create"):
+    if call.kind in ("merge", "create", "alter"):
         columns = pa.schema([each for each in schema if each.name not in META_FIELDS])
         call = replace(call, source=normalise_schema(columns))
-    if call.kind in ("create", "drop"):
+    if call.kind in ("create", "drop", "alter"):
         return call
     storage = call.storage()
     check_statement(storage, _statement(call, ()), bare, metadata, storage_options=dict(storage_options) or None)
@@ -186,6 +218,10 @@ def commit_statement(call: StatementCall, staged: Sequence[StagedFile]) -> Write
         if existing_table(storage) is not None:  # nothing else is deleted
             storage.delete_tree("")
         return None
+    if call.kind == "alter":
+        found = _column_changes(call)
+        options = dict(call.storage_options) or None
+        return alter_table(storage, found, call.options, metadata=call.metadata, storage_options=options)
     try:
         return run_statement(
             storage,
@@ -220,6 +256,16 @@ def _statement(call: StatementCall, staged: Sequence[StagedFile]) -> Statement:
     )
     plan = MergePlan(tuple(given["on"]), clauses, given["source_alias"], given["target_alias"])
     return Merge(plan, pa.Table.from_batches(list(staged_rows(call.storage(), staged)), call.source))
+
+
+def _column_changes(call: StatementCall) -> list[ColumnChange]:
+    found = []
+    for each in json.loads(call.text)["changes"]:
+        members = {key: value for key, value in each.items() if key != "change"}
+        if "type" in members:
+            members["type"] = call.source.field(members["type"]).type
+        found.append(_CHANGES[each["change"]](**members))
+    return found
 
 
 def _encoded(values: Mapping[str, object]) -> dict[str, Any]:

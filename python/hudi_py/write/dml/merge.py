@@ -53,6 +53,7 @@ class Merge:
             and writes_partial_logs(config)
             and not settings.merge.folds
             and not settings.index.is_global
+            and settings.schema.history is None
         )
         bound = bind_merge(self.plan, self.source.schema, settings, ordering, config.name, partial=partial)
         source = _Source.of(bound, self.source, settings)

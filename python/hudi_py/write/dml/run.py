@@ -111,6 +111,7 @@ def _attempt(session: TableSession, statement: Statement, options: Options) -> t
                 schema_json=settings.schema.avro_json,
                 extra=options.commit_metadata,
                 relied_on=tuple({RECORD_INDEX} & {*transaction.config.metadata_partitions}),
+                ids=settings.schema.ids,
             )
     finally:
         progress.close()

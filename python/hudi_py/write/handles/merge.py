@@ -29,7 +29,7 @@ from hudi_py.merge.records import reduce_versions
 from hudi_py.merge.reduce import row_versions
 from hudi_py.merge.versions import LogVersions
 from hudi_py.model.commit import WriteStat
-from hudi_py.model.files import FileSlice
+from hudi_py.model.files import BaseFile, FileSlice
 from hudi_py.schema import FILE_NAME, META_FIELDS, RECORD_KEY, conform
 from hudi_py.write.changes import change_log
 from hudi_py.write.context import WriteContext
@@ -145,7 +145,7 @@ def merge_base_file(
             str(context.task),
         ) as changes,
     ):
-        old = _old_rows(context, base.path, handle.name, counts)
+        old = _old_rows(context, base, handle.name, counts)
         watched = None
         folds = updates is not None and (updates.records.partial or context.settings.merge.folds)
         if updates is not None and (handle.sidecar is not None or not keys_tagged):
@@ -242,14 +242,19 @@ def _merged(
         yield batch
 
 
-def _old_rows(context: WriteContext, path: str, new_name: str, counts: _Counts) -> Iterator[pa.RecordBatch]:
+def _old_rows(context: WriteContext, base: BaseFile, new_name: str, counts: _Counts) -> Iterator[pa.RecordBatch]:
     """Rows of the old file in the file schema, with the new file's name."""
-    position = META_FIELDS.index(FILE_NAME)
-    for batch in iter_base_batches(context.transaction.storage, path, context.file_schema.names, batch_rows=BASE_ROWS):
+    position, path = META_FIELDS.index(FILE_NAME), base.path
+    schema, history = context.file_schema, context.settings.schema.history
+    names = schema.names if history is None else history.columns(base.instant, schema.names)
+    for batch in iter_base_batches(context.transaction.storage, path, names, batch_rows=BASE_ROWS):
         if RECORD_KEY not in batch.schema.names:
             raise CorruptFileError(f"Base file {path} has no column {RECORD_KEY}; it cannot be merged with by key")
         counts.base += batch.num_rows
-        whole = conform(batch, context.file_schema, context=path)
+        if history is None:
+            whole = conform(batch, schema, context=path)
+        else:
+            whole = history.conform(batch, base.instant, schema, context=path)
         columns = whole.columns
         columns[position] = pa.repeat(pa.scalar(new_name, pa.string()), batch.num_rows)
-        yield pa.RecordBatch.from_arrays(columns, schema=context.file_schema)
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -1,6 +1,6 @@
 """The schema a write leaves the table with, from the table's own and that of the incoming rows.
 
-The rules are those of Apache Hudi 1.2.0 without schema-on-read, checked on its writes. Columns are matched by name, and
+The rules are those of Apache Hudi 1.2.0, checked on its writes. Columns are matched by name, and
 new ones are added at the end. Incoming values are converted to the type of the table's column, or, if that is the
 narrower one, the column is widened. A missing column is an error, or null if an option allows it.
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -21,8 +21,11 @@ import pyarrow as pa
 from hudi_py.config import write as write_config
 from hudi_py.errors import SchemaMismatchError
 from hudi_py.formats.avro import arrow_schema, avro_schema, record_name
-from hudi_py.schema import META_FIELDS, conform
+from hudi_py.schema import META_FIELDS, SchemaHistory, conform
 from hudi_py.schema.conform import promotable
+from hudi_py.schema.ids import UNSAVED, reconciled, with_ids
+from hudi_py.timeline.table_schema import TableSchema
+from hudi_py.transaction.column_ids import ColumnIds
 from hudi_py.write.rows.casts import cast_exactly, holds_exactly, may_hold
 
 
@@ -35,6 +38,7 @@ class SchemaChange:
     before: str | None
     """The previous type; None for a new column."""
     after: str
+    """The new type; or what else `Table.alter` did, such as `dropped` or `renamed to fare`."""
 
     def __str__(self) -> str:
         return f"{self.column}: {self.before or 'new'} -> {self.after}"
@@ -50,6 +54,10 @@ class WriteSchema:
     """The same as Arrow, without meta columns."""
     changes: tuple[SchemaChange, ...] = ()
     """Differences from the previous schema; none for a new table."""
+    ids: ColumnIds | None = None
+    """Those of the columns, if the table's schema evolves on read."""
+    history: SchemaHistory | None = None
+    """Maps columns of the table's files to these; None: by name."""
 
     @property
     def avro(self) -> dict[str, Any]:
@@ -136,6 +144,26 @@ def write_schema(
             fields[position] = {**fields[position], "type": made["type"]}
     avro = {**table_avro, "fields": fields}
     return WriteSchema(_dump(avro), arrow_schema(avro), tuple(merge.changes))
+
+
+def with_column_ids(schema: WriteSchema, stored: TableSchema | None, table: str, *, begins: bool) -> WriteSchema:
+    """The schema of a write with the ids of its columns, in a table whose schema evolves on read.
+
+    Args:
+        stored: the table's schema so far.
+        table: its name.
+        begins: whether a table whose schema does not evolve on read yet begins to with this write.
+
+    Raises:
+        UnsupportedTableError: a column has a type that cannot have an id.
+    """
+    history = None if stored is None else stored.history
+    if history is not None and history.query is not None:
+        made = reconciled(history.query, schema.avro, table)
+        return replace(schema, ids=ColumnIds(made), history=replace(history, query=made))
+    if begins:
+        return replace(schema, ids=ColumnIds(replace(with_ids(schema.avro, table), version_id=UNSAVED)))
+    return schema
 
 
 def existing_schema(table_avro: Mapping[str, Any]) -> WriteSchema:

@@ -1,0 +1,265 @@
+"""ALTER TABLE: columns, names and properties of tables (`AlterTableCommand`, `Spark3DDLRule`, 1.2.0)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+
+from hudi_py.errors import ConfigError
+from hudi_py.write.dml.distributed import alter_text
+from pyspark_hudi import catalog
+from pyspark_hudi.dialect.insert import delete_partition, partition_spec
+from pyspark_hudi.dialect.tables import Tables, Target
+from pyspark_hudi.dialect.text import Cursor
+from pyspark_hudi.statements import run
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_OF_TABLES = frozenset(
+    {"primarykey", "type", "precombinefield", "orderingfields", "payloadclass", "recordmergemode", "provider"}
+)
+"""Properties that a table gets when it is created, for good."""
+_SUPPORTED = (
+    "supported are ADD COLUMNS, RENAME COLUMN, DROP COLUMNS, ALTER COLUMN, CHANGE COLUMN, RENAME TO, SET and UNSET "
+    "TBLPROPERTIES, and DROP PARTITION; something else stands"
+)
+
+
+@dataclass(slots=True)
+class _Changes:
+    """Changes of columns, as `alter_text` takes them."""
+
+    found: list[dict[str, object]] = field(default_factory=list)
+    types: list[str] = field(default_factory=list)
+    """Types in Spark's notation; changes name them by number."""
+
+    def add(self, change: str, path: str, **more: object) -> None:
+        self.found.append({"change": change, "path": path, **more})
+
+    def type(self, text: str) -> str:
+        self.types.append(text)
+        return f"c{len(self.types) - 1}"
+
+
+def alter(tables: Tables, cursor: Cursor) -> DataFrame | None:
+    """Runs ALTER TABLE. None: not a Hudi table."""
+    if not cursor.take("ALTER", "TABLE"):
+        return None
+    target = tables.find(cursor.names())
+    if target is None:
+        return None
+    if cursor.take("RENAME", "TO"):
+        _rename(target, cursor)
+    elif cursor.take("SET", "TBLPROPERTIES"):
+        _set(target, cursor)
+    elif cursor.take("UNSET", "TBLPROPERTIES"):
+        _unset(target, cursor)
+    elif cursor.sees("DROP", "PARTITION") or cursor.sees("DROP", "IF", "EXISTS", "PARTITION"):
+        cursor.need("DROP")
+        cursor.take("IF", "EXISTS")
+        spec = partition_spec(cursor)
+        cursor.take("PURGE")
+        cursor.finish()
+        delete_partition(target, spec)
+    else:
+        _alter_columns(target, _columns(target, cursor))
+    return tables.nothing()
+
+
+# -- columns
+
+
+def _alter_columns(target: Target, changes: _Changes) -> None:
+    spark = target.spark
+    if not changes.found:
+        return
+    listed = ", ".join(f"`c{at}` {text}" for at, text in enumerate(changes.types))
+    source = spark.createDataFrame([], listed) if listed else None
+    run(spark, target.path, alter_text(changes.found), target.tables.options(), source)
+    if not target.is_path:
+        catalog.refresh(spark, target.name, target.path)
+
+
+def _columns(target: Target, cursor: Cursor) -> _Changes:
+    changes = _Changes()
+    if cursor.take("ADD", "COLUMN") or cursor.take("ADD", "COLUMNS"):
+        for part in _parts(cursor.group() if cursor.sees("(") else cursor.rest()):
+            _add(changes, part)
+    elif cursor.take("RENAME", "COLUMN"):
+        path = ".".join(cursor.names())
+        cursor.need("TO")
+        changes.add("rename", path, name=cursor.name())
+    elif cursor.take("DROP", "COLUMN") or cursor.take("DROP", "COLUMNS"):
+        if_exists = cursor.take("IF", "EXISTS")
+        for part in _parts(cursor.group() if cursor.sees("(") else cursor.rest()):
+            names = part.names()
+            part.finish()
+            if not if_exists or _exists(target.schema, names):
+                changes.add("drop", ".".join(names))
+    elif cursor.take("ALTER") or cursor.take("CHANGE"):
+        cursor.take("COLUMN")
+        _change(changes, cursor)
+    else:
+        raise cursor.refused(_SUPPORTED)
+    cursor.finish()
+    return changes
+
+
+def _add(changes: _Changes, part: Cursor) -> None:
+    path = ".".join(part.names())
+    kind = _type(part)
+    comment = part.constant() if part.take("COMMENT") else None
+    changes.add("add", path, type=changes.type(kind), comment=comment)
+    _place(changes, part, path)
+    if part.take("COMMENT"):
+        changes.found[-2 if changes.found[-1]["change"] == "move" else -1]["comment"] = part.constant()
+    if part.token is not None:
+        raise part.refused("a new column has a type, COMMENT, FIRST or AFTER, and is nullable; something else stands")
+
+
+def _change(changes: _Changes, cursor: Cursor) -> None:
+    path = ".".join(cursor.names())
+    if cursor.take("TYPE"):
+        changes.add("type", path, type=changes.type(_type(cursor)))
+    elif cursor.take("COMMENT"):
+        changes.add("comment", path, comment=cursor.constant())
+    elif cursor.take("DROP", "NOT", "NULL"):
+        changes.add("nullable", path, nullable=True)
+    elif cursor.take("SET", "NOT", "NULL"):
+        changes.add("nullable", path, nullable=False)
+    elif cursor.sees("FIRST") or cursor.sees("AFTER"):
+        _place(changes, cursor, path)
+    elif cursor.token is not None and cursor.token.is_name:  # CHANGE COLUMN old new type, as in Hive
+        name = cursor.name()
+        parent = path.rpartition(".")[0]
+        if name.lower() != path.rpartition(".")[2].lower():
+            changes.add("rename", path, name=name)
+            path = f"{parent}.{name}" if parent else name
+        changes.add("type", path, type=changes.type(_type(cursor)))
+        if cursor.take("COMMENT"):
+            changes.add("comment", path, comment=cursor.constant())
+        _place(changes, cursor, path)
+    else:
+        raise cursor.refused("TYPE, COMMENT, FIRST, AFTER, DROP NOT NULL or a new name and type is expected")
+
+
+def _place(changes: _Changes, cursor: Cursor, path: str) -> None:
+    if cursor.take("FIRST"):
+        changes.add("move", path, place="first")
+    elif cursor.take("AFTER"):
+        changes.add("move", path, place="after", other=cursor.name())
+
+
+def _type(cursor: Cursor) -> str:
+    """The text of a type, up to what may follow it."""
+    start = cursor.at
+    for _ in _outside(cursor):
+        if any(cursor.sees(word) for word in ("COMMENT", "FIRST", "AFTER", "NOT", "DEFAULT", "GENERATED")):
+            break
+    text = Cursor(cursor.text, cursor.tokens, start, cursor.at).source
+    if not text:
+        raise cursor.refused("a type is expected")
+    return text
+
+
+def _parts(cursor: Cursor) -> Iterator[Cursor]:
+    """The parts between commas; types such as MAP<STRING, INT> have some of their own."""
+    while cursor.token is not None:
+        start = cursor.at
+        for _ in _outside(cursor):
+            if cursor.sees(","):
+                break
+        yield Cursor(cursor.text, cursor.tokens, start, cursor.at)
+        cursor.take(",")
+
+
+def _outside(cursor: Cursor) -> Iterator[None]:
+    """Goes over the tokens that are in no brackets."""
+    depth = 0
+    while (token := cursor.token) is not None:
+        if depth == 0:
+            yield
+        if token.kind == "word":
+            depth += sum((char in "(<[") - (char in ")>]") for char in token.text)
+        cursor.at += 1
+
+
+def _exists(schema: StructType, names: tuple[str, ...]) -> bool:
+    kind: DataType = schema
+    for name in names:
+        if isinstance(kind, StructType):
+            found = [each.dataType for each in kind if each.name.lower() == name.lower()]
+        elif isinstance(kind, ArrayType):
+            found = [kind.elementType] if name.lower() == "element" else []
+        else:
+            found = [kind.valueType] if isinstance(kind, MapType) and name.lower() == "value" else []
+        if not found:
+            return False
+        kind = found[0]
+    return True
+
+
+# -- names and properties
+
+
+def _rename(target: Target, cursor: Cursor) -> None:
+    """Gives the table another name in the catalog. Its files, and their place, stay."""
+    new = ".".join(cursor.names())
+    cursor.finish()
+    if target.is_path:
+        raise ConfigError(
+            f"Cannot rename {target.shown}: a table named by its path has no name; register_sql gives it one"
+        )
+    if "." not in new and "." in target.name:
+        new = f"{target.name.rpartition('.')[0]}.{new}"
+    catalog.rename(target.spark, target.name, new, target.path)
+
+
+def _set(target: Target, cursor: Cursor) -> None:
+    given: dict[str, str] = {}
+    for part in cursor.group().parts():
+        key = _key(part)
+        part.take("=")
+        token = part.token
+        if token is None:
+            raise part.refused("a value is expected")
+        part.at += 1
+        part.finish()
+        given[key] = token.text
+    cursor.finish()
+    _check_keys(target, given)
+    catalog.set_properties(target.spark, target.name, given)
+
+
+def _unset(target: Target, cursor: Cursor) -> None:
+    cursor.take("IF", "EXISTS")
+    keys = {}
+    for part in cursor.group().parts():
+        keys[_key(part)] = ""
+        part.finish()
+    cursor.finish()
+    _check_keys(target, keys)
+    catalog.unset_properties(target.spark, target.name, list(keys))
+
+
+def _key(part: Cursor) -> str:
+    return part.constant() if part.token is not None and part.token.kind == "text" else ".".join(part.names())
+
+
+def _check_keys(target: Target, given: Mapping[str, str]) -> None:
+    if target.is_path:
+        raise ConfigError(
+            f"Cannot set properties of {target.shown}: the catalog keeps them, and it has no table named by a path"
+        )
+    for key in given:
+        if key.lower() in _OF_TABLES or key == catalog.MANAGED:
+            raise ConfigError(f"Cannot change the property '{key}' of {target.shown}: a table has it from its creation")
+        if key.startswith("hoodie."):
+            raise ConfigError(
+                f"Cannot set the property '{key}' of {target.shown}: the catalog keeps properties that statements do "
+                f"not heed; options of writes and reads are given by SET {key} = ..., or to the function that writes"
+            )

@@ -1,0 +1,393 @@
+"""Changes to the columns of a table, and the schema that they lead to.
+
+The rules are those of `TableChanges`, `SchemaChangeUtils` and `AlterTableCommand` (1.2.0). Columns have dotted paths,
+in which `element` and `value` stand for the members of lists and maps. Upper and lower case do not matter, as in Spark.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
+
+import pyarrow as pa
+
+from hudi_py.errors import SchemaMismatchError
+from hudi_py.formats.avro import avro_schema
+from hudi_py.schema.ids import UNSAVED, DecimalName, last_id, new_type, value_type
+from hudi_py.schema.internal import (
+    InternalArray,
+    InternalField,
+    InternalMap,
+    InternalRecord,
+    InternalSchema,
+    InternalType,
+)
+from hudi_py.schema.meta import META_FIELDS
+
+_NAME: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_WIDER: Final[Mapping[str, Collection[str]]] = {
+    "int": ("long", "float", "double", "string", "decimal"),
+    "long": ("float", "double", "string", "decimal"),
+    "float": ("double", "string", "decimal"),
+    "double": ("string", "decimal"),
+    "date": ("string",),
+    "binary": ("string",),
+    "string": ("date", "binary", "decimal"),
+    "decimal": ("string", "a decimal of more digits"),
+}
+"""`SchemaChangeUtils.isTypeUpdateAllow`."""
+_SAME_ORDER: Final = frozenset({("int", "long"), ("int", "double"), ("float", "double"), ("decimal", "decimal")})
+"""Types by which rows can go on being ordered."""
+_SHOWN: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class DropColumn:
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class RenameColumn:
+    path: str
+    name: str
+    """The new last part of the path."""
+
+
+@dataclass(frozen=True, slots=True)
+class AddColumn:
+    """A new column after the others, or a new member of a struct. Always nullable."""
+
+    path: str
+    type: pa.DataType
+    comment: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeType:
+    path: str
+    type: pa.DataType
+
+
+@dataclass(frozen=True, slots=True)
+class SetComment:
+    path: str
+    comment: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SetNullable:
+    path: str
+    nullable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MoveColumn:
+    path: str
+    place: str
+    """`first`, `after` or `before`."""
+    other: str = ""
+    """The column next to it, by the last part of its path; none if `first`."""
+
+
+ColumnChange: TypeAlias = DropColumn | RenameColumn | AddColumn | ChangeType | SetComment | SetNullable | MoveColumn
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The columns of a table that are about to change."""
+
+    schema: InternalSchema
+    table: str
+    """Its name, for messages."""
+    fixed: Mapping[str, str]
+    """Columns that may neither be dropped or renamed nor get another type, and what they are, for messages."""
+    ordered: Collection[str] = ()
+    """Those of `fixed` that may become wider numbers."""
+    stored: bool = True
+    """Whether ids are stored with the table."""
+
+    def after(self, change: ColumnChange) -> Columns:
+        """The columns after a change.
+
+        Raises:
+            SchemaMismatchError: it is not possible; the message names the column and what is.
+            UnsupportedTableError: a type that has no ids.
+        """
+        match change:
+            case DropColumn():
+                return self._dropped(change)
+            case RenameColumn():
+                return self._renamed(change)
+            case AddColumn():
+                return self._added(change)
+            case ChangeType():
+                return self._retyped(change)
+            case SetComment():
+                path = self._path(change.path, f"comment on '{change.path}'")
+                return self._with(_edited(self.schema.record, path, lambda each: replace(each, doc=change.comment)))
+            case SetNullable():
+                path = self._path(change.path, f"change '{change.path}'")
+                return self._with(_edited(self.schema.record, path, lambda each: self._relaxed(change, each)))
+            case MoveColumn():
+                return self._moved(change)
+
+    # -- one kind of change each
+
+    def _dropped(self, change: DropColumn) -> Columns:
+        path = self._path(change.path, f"drop '{change.path}'")
+        self._check_free(path, "drop")
+        if path[-1] in ("element", "value") and not isinstance(self._parent(path), InternalRecord):
+            raise self._refused(f"drop '{change.path}'", "a list or map without it is no type; drop the column")
+        if len(_own(self._parent(path))) == 1:
+            raise self._refused(f"drop '{change.path}'", "nothing would be left; drop the column that it is in")
+        return self._with(_edited(self.schema.record, path, lambda _: None))
+
+    def _renamed(self, change: RenameColumn) -> Columns:
+        what = f"rename '{change.path}' to '{change.name}'"
+        path = self._path(change.path, what)
+        self._check_free(path, "rename")
+        parent = self._parent(path)
+        if not isinstance(parent, InternalRecord):
+            raise self._refused(what, "the members of lists and maps have no other names")
+        if "." in change.name:
+            raise self._refused(what, "it cannot move to another struct; give the new name without the path")
+        self._check_new(parent, change.name, what)
+        return self._with(_edited(self.schema.record, path, lambda each: replace(each, name=change.name)))
+
+    def _added(self, change: AddColumn) -> Columns:
+        *above, name = change.path.split(".")
+        what = f"add '{change.path}'"
+        path = self._path(".".join(above), what) if above else ()
+        parent = _at(self.schema.record, path)
+        if not isinstance(parent, InternalRecord):
+            raise self._refused(what, f"'{'.'.join(above)}' is no struct, but {_shown(parent)}")
+        self._check_new(parent, name, what)
+        free = last_id(self.schema) + 1
+        kind, following = new_type(self._avro(change.path, change.type), free + 1, self._named, change.path)
+        field = InternalField(free, name, _plain_decimals(kind), doc=change.comment)
+        record = _with_members(self.schema.record, path, lambda fields: (*fields, field))
+        return replace(self, schema=InternalSchema(UNSAVED, record, following - 1))
+
+    def _retyped(self, change: ChangeType) -> Columns:
+        path = self._path(change.path, f"change the type of '{change.path}'")
+        old = _at(self.schema.record, path)
+        new, _ = new_type(self._avro(change.path, change.type), 0, self._named, change.path)
+        new = _plain_decimals(new)
+        if _same_kind(old, new):
+            return self
+        what = f"change '{change.path}' from {_shown(old)} to {_shown(new)}"
+        if not isinstance(old, str):
+            raise self._refused(what, "only columns without members get another type; name a member by its path")
+        source, target = _family(old), _family(new) if isinstance(new, str) else ""
+        reason = next((why for name, why in self.fixed.items() if _covers(".".join(path), name)), None)
+        if reason is not None and (".".join(path) not in self.ordered or (source, target) not in _SAME_ORDER):
+            raise self._refused(what, f"it is {reason}")
+        if not _widens(old, new):
+            possible = ", ".join(_WIDER.get(source, ())) or "no other type"
+            raise self._refused(what, f"{source} can become {possible}")
+        return self._with(_edited(self.schema.record, path, lambda each: replace(each, type=new)))
+
+    def _relaxed(self, change: SetNullable, field: InternalField) -> InternalField:
+        if field.optional and not change.nullable:
+            raise self._refused(
+                f"make '{change.path}' not nullable", "rows may have nulls there; a column can only become nullable"
+            )
+        return replace(field, optional=change.nullable)
+
+    def _moved(self, change: MoveColumn) -> Columns:
+        what = f"move '{change.path}' {change.place} {change.other}".strip()
+        path = self._path(change.path, what)
+        parent = self._parent(path)
+        if not isinstance(parent, InternalRecord):
+            raise self._refused(what, "lists and maps have no order of members")
+        if change.place not in ("first", "after", "before"):
+            raise self._refused(what, "a column goes 'first', 'after' another one, or 'before' it")
+        other = ""
+        if change.place != "first":
+            prefix = ".".join(path[:-1])
+            other = self._path(f"{prefix}.{change.other}" if prefix else change.other, what)[-1]
+            if other == path[-1]:
+                raise self._refused(what, "it is the same column")
+
+        def moved(fields: tuple[InternalField, ...]) -> tuple[InternalField, ...]:
+            (field,) = (each for each in fields if each.name == path[-1])
+            left = [each for each in fields if each is not field]
+            if change.place == "first":
+                at = sum(each.name in META_FIELDS for each in left)
+            else:
+                at = [each.name for each in left].index(other) + (change.place == "after")
+            return (*left[:at], field, *left[at:])
+
+        return self._with(_with_members(self.schema.record, path[:-1], moved))
+
+    # -- finding and checking columns
+
+    @property
+    def _named(self) -> str:
+        return self.table if self.stored else ""
+
+    def _with(self, record: InternalType) -> Columns:
+        assert isinstance(record, InternalRecord)
+        if record == self.schema.record:
+            return self
+        return replace(self, schema=InternalSchema(UNSAVED, record, last_id(self.schema)))
+
+    def _parent(self, path: tuple[str, ...]) -> InternalType:
+        return _at(self.schema.record, path[:-1])
+
+    def _path(self, path: str, what: str) -> tuple[str, ...]:
+        """The parts of a path as the schema has them. `what`: is about to be done, for messages."""
+        kind: InternalType = self.schema.record
+        found: list[str] = []
+        for part in path.split("."):
+            names = _names(kind)
+            match = part if part in names else next((each for each in names if each.lower() == part.lower()), None)
+            if not found and match in META_FIELDS:
+                raise self._refused(what, "columns that Hudi adds cannot be changed")
+            if match is None:
+                inside = f"'{'.'.join(found)}'" if found else "it"
+                own = [each for each in names if each not in META_FIELDS]
+                there = ", ".join(own[:_SHOWN]) + (", ..." if len(own) > _SHOWN else "")
+                raise self._refused(what, f"{inside} has no '{part}'; it has {there or 'no members'}")
+            found.append(match)
+            kind = _at(kind, (match,))
+        return tuple(found)
+
+    def _check_free(self, path: tuple[str, ...], verb: str) -> None:
+        own = ".".join(path)
+        for name, why in self.fixed.items():
+            if _covers(own, name):
+                raise self._refused(f"{verb} '{own}'", f"it is {why}" if own == name else f"'{name}' is {why}")
+
+    def _check_new(self, parent: InternalRecord, name: str, what: str) -> None:
+        if not _NAME.fullmatch(name):
+            raise self._refused(what, "names consist of letters, _ and digits, and do not begin with a digit")
+        same = next((each.name for each in parent.fields if each.name.lower() == name.lower()), None)
+        if same is not None:
+            case = "" if same == name else ", and upper and lower case do not differ in Spark"
+            raise self._refused(what, f"there is '{same}' already{case}")
+        if name.lower().startswith("_hoodie_"):
+            raise self._refused(what, "names that begin with _hoodie_ are Hudi's own")
+
+    def _avro(self, path: str, kind: pa.DataType) -> object:
+        if pa.types.is_null(kind):
+            raise self._refused(f"give '{path}' the type {kind}", "a column needs a type with values")
+        found = avro_schema(pa.schema([pa.field("column", kind)]), "record", "")
+        return value_type(found["fields"][0]["type"])
+
+    def _refused(self, what: str, why: str) -> SchemaMismatchError:
+        return SchemaMismatchError(f"Cannot {what} in the table '{self.table}': {why}")
+
+
+def _covers(path: str, name: str) -> bool:
+    """Whether a column is `name`, or a struct around it."""
+    return f"{name}.".startswith(f"{path}.")
+
+
+def _own(kind: InternalType) -> list[str]:
+    return [each for each in _names(kind) if each not in META_FIELDS]
+
+
+def _names(kind: InternalType) -> list[str]:
+    if isinstance(kind, InternalRecord):
+        return [each.name for each in kind.fields]
+    if isinstance(kind, InternalArray):
+        return ["element"]
+    return ["value"] if isinstance(kind, InternalMap) else []
+
+
+def _at(kind: InternalType, path: tuple[str, ...]) -> InternalType:
+    """The type at a path that exists."""
+    for part in path:
+        if isinstance(kind, InternalRecord):
+            kind = next(each.type for each in kind.fields if each.name == part)
+        elif isinstance(kind, InternalArray):
+            kind = kind.element
+        else:
+            assert isinstance(kind, InternalMap)
+            kind = kind.value
+    return kind
+
+
+def _edited(
+    kind: InternalType, path: tuple[str, ...], change: Callable[[InternalField], InternalField | None]
+) -> InternalType:
+    """The type with another column or member at a path, or without it."""
+    head, rest = path[0], path[1:]
+
+    def inside(field: InternalField) -> InternalField | None:
+        return replace(field, type=_edited(field.type, rest, change)) if rest else change(field)
+
+    if isinstance(kind, InternalRecord):
+        fields = (inside(each) if each.name == head else each for each in kind.fields)
+        return InternalRecord(tuple(each for each in fields if each is not None))
+    if isinstance(kind, InternalArray):
+        made = inside(InternalField(kind.element_id, head, kind.element, kind.element_optional))
+        assert made is not None
+        return replace(kind, element=made.type, element_optional=made.optional)
+    assert isinstance(kind, InternalMap)
+    made = inside(InternalField(kind.value_id, head, kind.value, kind.value_optional))
+    assert made is not None
+    return replace(kind, value=made.type, value_optional=made.optional)
+
+
+def _with_members(
+    kind: InternalRecord,
+    path: tuple[str, ...],
+    change: Callable[[tuple[InternalField, ...]], tuple[InternalField, ...]],
+) -> InternalRecord:
+    """The record with other members in the struct at a path."""
+
+    def changed(field: InternalField) -> InternalField:
+        assert isinstance(field.type, InternalRecord)
+        return replace(field, type=InternalRecord(change(field.type.fields)))
+
+    if not path:
+        return InternalRecord(change(kind.fields))
+    found = _edited(kind, path, changed)
+    assert isinstance(found, InternalRecord)
+    return found
+
+
+# -- types
+
+
+def _plain_decimals(kind: InternalType) -> InternalType:
+    """Decimals under the name that Apache Hudi's DDL gives them."""
+    if isinstance(kind, InternalRecord):
+        return InternalRecord(tuple(replace(each, type=_plain_decimals(each.type)) for each in kind.fields))
+    if isinstance(kind, InternalArray):
+        return replace(kind, element=_plain_decimals(kind.element))
+    if isinstance(kind, InternalMap):
+        return replace(kind, value=_plain_decimals(kind.value))
+    decimal = DecimalName.of(kind)
+    return kind if decimal is None else f"decimal({decimal.precision}, {decimal.scale})"
+
+
+def _family(kind: str) -> str:
+    return "decimal" if DecimalName.of(kind) is not None else kind
+
+
+def _shown(kind: InternalType) -> str:
+    if isinstance(kind, str):
+        decimal = DecimalName.of(kind)
+        return kind if decimal is None else f"decimal({decimal.precision}, {decimal.scale})"
+    return {InternalRecord: "a struct", InternalArray: "a list", InternalMap: "a map"}[type(kind)]
+
+
+def _same_kind(one: InternalType, other: InternalType) -> bool:
+    if isinstance(one, str) and isinstance(other, str):
+        return _shown(one) == _shown(other)
+    return False
+
+
+def _widens(old: str, new: InternalType) -> bool:
+    if not isinstance(new, str):
+        return False
+    before, after = DecimalName.of(old), DecimalName.of(new)
+    if before is not None and after is not None:
+        wider = after.precision - after.scale >= before.precision - before.scale and after.scale > before.scale
+        return wider or (after.scale == before.scale and after.precision >= before.precision)
+    return _family(new) in _WIDER.get(_family(old), ())

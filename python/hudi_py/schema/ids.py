@@ -1,0 +1,399 @@
+"""Gives columns their ids, and turns schemas with ids into JSON and Avro.
+
+Sources: `InternalSchemaConverter` (types, and ids in the order in which it gives them), `SerDeHelper` (JSON),
+`AvroSchemaEvolutionUtils.reconcileSchema` (columns that a write adds), 1.2.0.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from hudi_py.errors import UnsupportedTableError
+from hudi_py.formats.avro import minimal_fixed_size
+from hudi_py.schema.internal import (
+    InternalArray,
+    InternalField,
+    InternalMap,
+    InternalRecord,
+    InternalSchema,
+    InternalType,
+)
+from hudi_py.schema.meta import META_FIELDS
+
+UNSAVED: Final = -1
+"""The `version_id` of a schema that is made by a write whose instant is not known yet."""
+_OPAQUE: Final = "avro:"
+"""What stands before the Avro JSON of types that internal schemas do not have."""
+
+_LOGICAL: Final = {
+    "date": {"type": "int", "logicalType": "date"},
+    "time": {"type": "long", "logicalType": "time-micros"},
+    "time-millis": {"type": "int", "logicalType": "time-millis"},
+    "timestamp": {"type": "long", "logicalType": "timestamp-micros"},
+    "timestamp-millis": {"type": "long", "logicalType": "timestamp-millis"},
+    "local-timestamp-micros": {"type": "long", "logicalType": "local-timestamp-micros"},
+    "local-timestamp-millis": {"type": "long", "logicalType": "local-timestamp-millis"},
+    "uuid": {"type": "string", "logicalType": "uuid"},
+}
+_NAMES: Final = {(each["type"], each["logicalType"]): name for name, each in _LOGICAL.items()}
+_PRIMITIVES: Final = {
+    **{name: name for name in ("boolean", "int", "long", "float", "double", "string")},
+    "bytes": "binary",
+}
+_AVRO: Final[Mapping[str, Any]] = {**{name: avro for avro, name in _PRIMITIVES.items()}, **_LOGICAL}
+_DECIMAL: Final = re.compile(
+    r"decimal(?P<kind>|_fixed|_bytes)\((?P<precision>\d+), *(?P<scale>\d+)\)(?:\[(?P<size>\d+)\])?"
+)
+_FIXED: Final = re.compile(r"fixed\[(\d+)\]")
+
+
+@dataclass(frozen=True, slots=True)
+class DecimalName:
+    """A decimal, as internal schemas write it: `decimal(10, 2)`, `decimal_fixed(10, 2)[5]`, `decimal_bytes(10, 2)`."""
+
+    precision: int
+    scale: int
+    size: int | None
+    """Bytes of the fixed; None: it is stored as bytes."""
+
+    @classmethod
+    def of(cls, name: str) -> DecimalName | None:
+        """None: the name is that of another type."""
+        found = _DECIMAL.fullmatch(name)
+        if found is None:
+            return None
+        precision = int(found["precision"])
+        size = None if found["kind"] == "_bytes" else int(found["size"] or minimal_fixed_size(precision))
+        return cls(precision, int(found["scale"]), size)
+
+
+# -- from Avro
+
+
+def with_ids(avro: Mapping[str, Any], table: str = "") -> InternalSchema:
+    """The first version of a table's schema: ids in the order of the columns, those of a struct's members after it.
+
+    Args:
+        avro: a record, with or without meta columns; they get the first ids.
+        table: for messages. Empty: the ids are not going to be stored, so columns may have any type.
+
+    Raises:
+        UnsupportedTableError: a column has a type that internal schemas do not have (VARIANT, VECTOR, BLOB, unions of
+            several types).
+    """
+    ids = _Ids(0, table)
+    record = ids.record({**avro, "fields": with_meta_fields(avro["fields"])}, "")
+    return InternalSchema(0, record, ids.next - 1)
+
+
+def with_meta_fields(fields: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Fields of an Avro record, after the five meta columns."""
+    meta = [{"name": name, "type": ["null", "string"], "doc": "", "default": None} for name in META_FIELDS]
+    return meta + [each for each in fields if each["name"] not in META_FIELDS]
+
+
+def new_type(avro: Any, first: int, table: str, column: str) -> tuple[InternalType, int]:
+    """The internal type of a new column, whose members get ids from `first` on; and the next free id. For other
+    arguments and errors see `with_ids`."""
+    ids = _Ids(first, table)
+    kind = ids.type(avro, column)
+    return kind, ids.next
+
+
+@dataclass(slots=True)
+class _Ids:
+    """Turns Avro types into internal ones, and numbers their members."""
+
+    next: int
+    table: str
+
+    def take(self, count: int) -> int:
+        first = self.next
+        self.next += count
+        return first
+
+    def record(self, avro: Mapping[str, Any], path: str) -> InternalRecord:
+        fields = avro["fields"]
+        first = self.take(len(fields))
+        made = []
+        for at, each in enumerate(fields):
+            kind = self.type(each["type"], f"{path}{each['name']}")
+            made.append(InternalField(first + at, each["name"], kind, _admits_null(each["type"]), each.get("doc")))
+        return InternalRecord(tuple(made))
+
+    def type(self, avro: Any, path: str) -> InternalType:
+        """The type of a column or member at a path. `avro`: may be nullable."""
+        avro = value_type(avro)
+        kind = avro["type"] if isinstance(avro, dict) else avro
+        logical = avro.get("logicalType") if isinstance(avro, dict) else None
+        if isinstance(kind, list):
+            return self._opaque(avro, path, "a union of several types")
+        if kind == "record" and logical is None:
+            return self.record(avro, f"{path}.")
+        if kind == "array":
+            element_id = self.take(1)
+            return InternalArray(element_id, self.type(avro["items"], f"{path}.element"), _admits_null(avro["items"]))
+        if kind == "map":
+            key_id = self.take(2)
+            value = self.type(avro["values"], f"{path}.value")
+            return InternalMap(key_id, key_id + 1, value, _admits_null(avro["values"]))
+        if logical == "decimal" and kind in ("fixed", "bytes"):
+            digits = f"({avro['precision']}, {avro.get('scale', 0)})"
+            return f"decimal_bytes{digits}" if kind == "bytes" else f"decimal_fixed{digits}[{avro['size']}]"
+        name = _NAMES.get((str(kind), str(logical)))
+        if name is not None:
+            return name
+        if kind == "fixed" and logical is None:
+            return f"fixed[{avro['size']}]"
+        if kind == "enum":
+            return "string"
+        if kind in _PRIMITIVES and logical is None:
+            return _PRIMITIVES[kind]
+        return self._opaque(avro, path, str(logical or kind))
+
+    def _opaque(self, avro: Any, path: str, shown: str) -> str:
+        if not self.table:
+            return _OPAQUE + json.dumps(avro)
+        raise UnsupportedTableError(
+            f"Cannot give the columns of the table '{self.table}' ids: the type of '{path}' is {shown}, which schema "
+            "on read does not support; without hoodie.schema.on.read.enable columns can be added, moved and widened"
+        )
+
+
+def value_type(avro: Any) -> Any:
+    """An Avro type without null, and without braces around it; a list if several types are left."""
+    while True:
+        if isinstance(avro, list):
+            values = [each for each in avro if each != "null"]
+            if len(values) != 1:
+                return values
+            avro = values[0]
+        elif isinstance(avro, dict) and isinstance(avro["type"], (dict, list)):
+            avro = avro["type"]
+        else:
+            return avro
+
+
+def _admits_null(avro: Any) -> bool:
+    return isinstance(avro, list) and "null" in avro
+
+
+# -- what a write changes
+
+
+def reconciled(latest: InternalSchema, avro: Mapping[str, Any], table: str) -> InternalSchema:
+    """The schema after a write that leaves the table with the columns of `avro`: columns are matched by name, and new
+    ones get new ids. `latest` itself if nothing changed, else a schema that is `UNSAVED`.
+
+    Raises:
+        UnsupportedTableError: as `with_ids`.
+    """
+    fields = [each for each in avro["fields"] if each["name"] not in META_FIELDS]
+    if any(each.name in META_FIELDS for each in latest.record.fields):
+        fields = with_meta_fields(fields)
+    ids = _Ids(last_id(latest) + 1, table)
+    record = _reconciled_record(latest.record, {**avro, "fields": fields}, ids, "")
+    if record == latest.record:
+        return latest
+    return InternalSchema(UNSAVED, record, ids.next - 1)
+
+
+def _reconciled_record(old: InternalRecord, avro: Mapping[str, Any], ids: _Ids, path: str) -> InternalRecord:
+    known = {each.name: each for each in old.fields}
+    made = []
+    for each in avro["fields"]:
+        where, found = f"{path}{each['name']}", known.get(each["name"])
+        if found is None:
+            at = ids.take(1)
+            made.append(InternalField(at, each["name"], ids.type(each["type"], where), True, each.get("doc")))
+        else:
+            made.append(replace(found, type=_reconciled_type(found.type, value_type(each["type"]), ids, where)))
+    return InternalRecord(tuple(made))
+
+
+def _reconciled_type(old: InternalType, avro: Any, ids: _Ids, path: str) -> InternalType:
+    if isinstance(old, InternalRecord):
+        return _reconciled_record(old, avro, ids, f"{path}.")
+    if isinstance(old, InternalArray):
+        return replace(old, element=_reconciled_type(old.element, value_type(avro["items"]), ids, f"{path}.element"))
+    if isinstance(old, InternalMap):
+        return replace(old, value=_reconciled_type(old.value, value_type(avro["values"]), ids, f"{path}.value"))
+    new = ids.type(avro, path)
+    return old if _same(old, new) else new
+
+
+def _same(one: InternalType, other: InternalType) -> bool:
+    """Whether two primitive types are one: decimals have two names."""
+    if one == other or not isinstance(one, str) or not isinstance(other, str):
+        return one == other
+    decimal = DecimalName.of(one)
+    return decimal is not None and decimal == DecimalName.of(other)
+
+
+def last_id(schema: InternalSchema) -> int:
+    """The greatest id that the table has given to a column."""
+    return max(schema.max_column_id, *(each for each in _all_ids(schema.record)))
+
+
+def _all_ids(kind: InternalType) -> Iterator[int]:
+    if isinstance(kind, InternalRecord):
+        for each in kind.fields:
+            yield each.id
+            yield from _all_ids(each.type)
+    elif isinstance(kind, InternalArray):
+        yield kind.element_id
+        yield from _all_ids(kind.element)
+    elif isinstance(kind, InternalMap):
+        yield from (kind.key_id, kind.value_id)
+        yield from _all_ids(kind.value)
+
+
+# -- to Avro
+
+
+def avro_with_ids(schema: InternalSchema, before: InternalSchema, avro: Mapping[str, Any]) -> dict[str, Any]:
+    """The Avro record of a schema, without meta columns.
+
+    Args:
+        before: an earlier version.
+        avro: its Avro record; columns whose type has not changed keep theirs.
+    """
+    known: dict[int, tuple[InternalType, Any]] = {}
+    _note(before.record, avro, known)
+    name = f"{avro['namespace']}.{avro['name']}" if avro.get("namespace") else avro["name"]
+    made = _Avro(known)
+    columns = InternalRecord(tuple(each for each in schema.record.fields if each.name not in META_FIELDS))
+    return {**avro, "fields": made.record(columns, name)["fields"]}
+
+
+def _note(record: InternalRecord, avro: Mapping[str, Any], known: dict[int, tuple[InternalType, Any]]) -> None:
+    types = {each["name"]: each["type"] for each in avro["fields"]}
+    for each in record.fields:
+        if each.name in types:
+            _note_type(each.id, each.type, types[each.name], known)
+
+
+def _note_type(at: int, kind: InternalType, avro: Any, known: dict[int, tuple[InternalType, Any]]) -> None:
+    avro = value_type(avro)
+    if isinstance(kind, InternalRecord):
+        if isinstance(avro, dict):
+            _note(kind, avro, known)
+    elif isinstance(kind, InternalArray):
+        _note_type(kind.element_id, kind.element, avro["items"], known)
+    elif isinstance(kind, InternalMap):
+        _note_type(kind.value_id, kind.value, avro["values"], known)
+    elif isinstance(avro, dict) or (isinstance(avro, str) and avro in _PRIMITIVES):
+        # types that are named elsewhere are written out again
+        known[at] = kind, avro
+
+
+@dataclass(slots=True)
+class _Avro:
+    """Turns internal types into Avro. Records and fixeds are named after their path, so that names are unique."""
+
+    known: Mapping[int, tuple[InternalType, Any]]
+
+    def record(self, record: InternalRecord, name: str) -> dict[str, Any]:
+        fields = []
+        for each in record.fields:
+            kind = self.type(each.id, each.type, f"{name}.{each.name}")
+            member: dict[str, Any] = {"name": each.name, "type": _nullable(kind) if each.optional else kind}
+            if each.doc is not None:
+                member["doc"] = each.doc
+            if each.optional:
+                member["default"] = None
+            fields.append(member)
+        space, _, last = name.rpartition(".")
+        return {"type": "record", "name": last, **({"namespace": space} if space else {}), "fields": fields}
+
+    def type(self, at: int, kind: InternalType, name: str) -> Any:
+        if isinstance(kind, InternalRecord):
+            return self.record(kind, name)
+        if isinstance(kind, InternalArray):
+            items = self.type(kind.element_id, kind.element, name)
+            return {"type": "array", "items": _nullable(items) if kind.element_optional else items}
+        if isinstance(kind, InternalMap):
+            values = self.type(kind.value_id, kind.value, name)
+            return {"type": "map", "values": _nullable(values) if kind.value_optional else values}
+        if kind.startswith(_OPAQUE):
+            return json.loads(kind[len(_OPAQUE) :])
+        known = self.known.get(at)
+        if known is None or not _same(known[0], kind):
+            return _primitive(kind, name)
+        if isinstance(known[1], dict) and known[1].get("type") == "fixed":
+            return {**known[1], "name": "fixed", "namespace": name}
+        return known[1]
+
+
+def _nullable(avro: Any) -> Any:
+    return ["null", *avro] if isinstance(avro, list) else ["null", avro]
+
+
+def _primitive(kind: str, name: str) -> Any:
+    if kind in _AVRO:
+        return _AVRO[kind]
+    decimal, fixed = DecimalName.of(kind), _FIXED.fullmatch(kind)
+    if decimal is not None:
+        digits = {"logicalType": "decimal", "precision": decimal.precision, "scale": decimal.scale}
+        if decimal.size is None:
+            return {"type": "bytes", **digits}
+        return {"type": "fixed", "name": "fixed", "namespace": name, "size": decimal.size, **digits}
+    if fixed is not None:
+        return {"type": "fixed", "name": "fixed", "namespace": name, "size": int(fixed[1])}
+    raise UnsupportedTableError(
+        f"Cannot write column '{name}': its type in the internal schema is {kind}, which is not supported; write the "
+        "table with Apache Hudi"
+    )
+
+
+# -- to JSON
+
+
+def internal_json(schema: InternalSchema) -> str:
+    """The text of a commit's `latest_schema`."""
+    return json.dumps(_dumped(schema), separators=(",", ":"), ensure_ascii=False)
+
+
+def inherited(schema: InternalSchema, history: str) -> str:
+    """A history with one more version in front. `history`: its text; empty: there is none yet."""
+    versions = [_dumped(schema), *(json.loads(history)["schemas"] if history else ())]
+    return json.dumps({"schemas": versions}, separators=(",", ":"), ensure_ascii=False)
+
+
+def _dumped(schema: InternalSchema) -> dict[str, Any]:
+    return {
+        "max_column_id": last_id(schema),
+        "version_id": schema.version_id,
+        **_dumped_type(schema.record),
+    }
+
+
+def _dumped_type(kind: InternalType) -> Any:
+    if isinstance(kind, InternalRecord):
+        return {"type": "record", "fields": [_dumped_field(each) for each in kind.fields]}
+    if isinstance(kind, InternalArray):
+        return {
+            "type": "array",
+            "element_id": kind.element_id,
+            "element": _dumped_type(kind.element),
+            "element_optional": kind.element_optional,
+        }
+    if isinstance(kind, InternalMap):
+        return {
+            "type": "map",
+            "key_id": kind.key_id,
+            "key": "string",
+            "value_id": kind.value_id,
+            "value": _dumped_type(kind.value),
+            "value_optional": kind.value_optional,
+        }
+    return kind
+
+
+def _dumped_field(each: InternalField) -> dict[str, Any]:
+    found = {"id": each.id, "name": each.name, "optional": each.optional, "type": _dumped_type(each.type)}
+    return found if each.doc is None else {**found, "doc": each.doc}

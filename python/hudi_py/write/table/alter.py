@@ -1,0 +1,342 @@
+"""Changing the columns of a table: a commit without rows.
+
+Source: `AlterTableCommand`, `BaseHoodieWriteClient.commitTableChange` and, for tables whose schema evolves on write,
+`AlterHoodieTableAddColumnsCommand` (1.2.0).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from hudi_py.config import Options
+from hudi_py.config import write as write_config
+from hudi_py.errors import ConfigError, SchemaMismatchError, TableNotFoundError
+from hudi_py.formats.avro import arrow_schema
+from hudi_py.metadata.locations import SECONDARY_PREFIX, index_definitions
+from hudi_py.model.instant import Action
+from hudi_py.model.properties import TableConfig
+from hudi_py.schema.changes import (
+    AddColumn,
+    ChangeType,
+    ColumnChange,
+    Columns,
+    DropColumn,
+    MoveColumn,
+    RenameColumn,
+    SetComment,
+    SetNullable,
+)
+from hudi_py.schema.conform import promotable
+from hudi_py.schema.ids import avro_with_ids, reconciled, with_ids
+from hudi_py.schema.internal import InternalSchema
+from hudi_py.schema.paths import type_at
+from hudi_py.storage import Storage, with_durability
+from hudi_py.timeline.metadata import read_commit_metadata
+from hudi_py.timeline.schema_files import newest_history
+from hudi_py.timeline.table_schema import SCHEMA_KEY, SCHEMA_OF_PLAN, resolve_table_schema
+from hudi_py.timeline.timeline import Timeline
+from hudi_py.transaction.column_ids import ColumnIds
+from hudi_py.transaction.conflicts.policy import ALTER_SCHEMA
+from hudi_py.transaction.protocols import MetadataWriter
+from hudi_py.transaction.session import TableSession
+from hudi_py.transaction.transaction import WriteTransaction
+from hudi_py.write.api import existing_table, open_session
+from hudi_py.write.result import WriteResult, result_of
+from hudi_py.write.retry import redo_on_conflict
+from hudi_py.write.table.evolution import SchemaChange
+from hudi_py.write.table.support import check_types
+
+_WITH_IDS = (
+    f"{write_config.SCHEMA_ON_READ.key}=true allows for it: it gives columns ids for good, and other engines need that "
+    "option to read the table"
+)
+_ORDERING = "an ordering column (hoodie.table.ordering.fields)"
+_OF_COLUMNS = (SECONDARY_PREFIX, "expr_index_")
+"""Prefixes of indexes on columns."""
+_DELETE_MARKERS = ("hoodie.payload.delete.field", "hoodie.record.merge.property.hoodie.payload.delete.field")
+
+Types: TypeAlias = Mapping[str, pa.DataType | pa.Field] | pa.Schema
+"""Types by the dotted paths of columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Altered:
+    """A table's schema before and after."""
+
+    avro_json: str
+    """Avro record without meta columns."""
+    ids: ColumnIds | None
+    """None: the schema goes on evolving on write."""
+    changes: tuple[SchemaChange, ...]
+
+
+def column_changes(
+    *,
+    drop: str | Iterable[str] = (),
+    rename: Mapping[str, str] | None = None,
+    add: Types | None = None,
+    type: Types | None = None,
+    comment: Mapping[str, str | None] | None = None,
+    nullable: Mapping[str, bool] | None = None,
+    move: Mapping[str, str] | None = None,
+) -> tuple[ColumnChange, ...]:
+    """The changes that the arguments of `Table.alter` stand for, in order.
+
+    Raises:
+        ConfigError: an argument is not valid.
+    """
+    dropped = [drop] if isinstance(drop, str) else drop
+    found: list[ColumnChange] = [DropColumn(path) for path in dropped]
+    found += [RenameColumn(path, name) for path, name in (rename or {}).items()]
+    found += [AddColumn(path, kind, note) for path, kind, note in _types("add", add)]
+    found += [ChangeType(path, kind) for path, kind, _ in _types("type", type)]
+    found += [SetComment(path, text) for path, text in (comment or {}).items()]
+    found += [SetNullable(path, flag) for path, flag in (nullable or {}).items()]
+    for path, place in (move or {}).items():
+        word, _, other = place.strip().partition(" ")
+        if (word == "first") is bool(other) or word not in ("first", "after", "before"):
+            raise ConfigError(
+                f"Argument move={{{path!r}: {place!r}}} is not valid; expected 'first', 'after <column>' or "
+                "'before <column>'"
+            )
+        found.append(MoveColumn(path, word, other.strip()))
+    if not found:
+        raise ConfigError(
+            "Cannot alter a table without a change; give at least one of drop, rename, add, type, comment, nullable "
+            "and move"
+        )
+    return tuple(found)
+
+
+def _types(argument: str, types: Types | None) -> list[tuple[str, pa.DataType, str | None]]:
+    given = {each.name: each for each in types} if isinstance(types, pa.Schema) else types or {}
+    found = []
+    for path, kind in given.items():
+        if isinstance(kind, pa.Field):
+            if not kind.nullable and argument == "add":
+                raise ConfigError(
+                    f"Argument add={{{path!r}: ...}} is a column without nulls; the rows that are there have none in a "
+                    "new column: make the field nullable"
+                )
+            note = (kind.metadata or {}).get(b"comment")
+            found.append((path, kind.type, note.decode("utf-8", "replace") if note else None))
+        elif isinstance(kind, pa.DataType):
+            found.append((path, kind, None))
+        else:
+            raise ConfigError(
+                f"Argument {argument}={{{path!r}: {kind!r}}} is not valid; expected an Arrow type, such as pa.int64()"
+            )
+    return found
+
+
+def alter_table(
+    storage: Storage,
+    changes: Sequence[ColumnChange],
+    options: Options,
+    *,
+    metadata: MetadataWriter | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> WriteResult:
+    """Changes columns of a table in one commit; rows and files stay as they are.
+
+    Args:
+        changes: applied in order.
+        metadata: maintains the metadata table; None: drops it.
+
+    Returns:
+        `instant` is None if the columns are like that already.
+
+    Raises:
+        TableNotFoundError: there is no table.
+        ConfigError, SchemaMismatchError, UnsupportedTableError: nothing was changed.
+        ConflictError: another write is pending, or completed meanwhile.
+    """
+    storage = with_durability(storage, options.get(write_config.DURABLE))
+    config = existing_table(storage)
+    if config is None:
+        raise TableNotFoundError(f"Cannot alter the table at {storage.uri}: there is none; check the path")
+    session = open_session(storage, config, options, metadata, storage_options=storage_options)
+
+    def attempt() -> WriteResult:
+        seen = session.timeline()
+        planned = altered(storage, config, seen, changes, options)
+        if planned is None:
+            return result_of(ALTER_SCHEMA.lower(), None, None, ())
+        return _commit(session, config, seen, planned, changes, options)
+
+    result, retries = redo_on_conflict(attempt, session.settings.conflict_retries)
+    return replace(result, retries=retries)
+
+
+def _commit(
+    session: TableSession,
+    config: TableConfig,
+    seen: Timeline,
+    planned: Altered,
+    changes: Sequence[ColumnChange],
+    options: Options,
+) -> WriteResult:
+    action = Action.DELTA_COMMIT if config.is_mor else Action.COMMIT
+    with WriteTransaction.begin(session, action=action, operation=ALTER_SCHEMA) as transaction:
+        if transaction.timeline.pin() != seen.pin():  # another write came in between
+            again = altered(session.storage, config, transaction.timeline, changes, options)
+            if again is None:
+                raise SchemaMismatchError(
+                    f"Cannot alter the table '{config.name}': another writer has altered it in the same way meanwhile"
+                )
+            planned = again
+        commit = transaction.commit((), schema_json=planned.avro_json, extra=options.commit_metadata, ids=planned.ids)
+    return result_of(ALTER_SCHEMA.lower(), commit.instant, commit.completion_time, (), planned.changes)
+
+
+def altered(
+    storage: Storage, config: TableConfig, timeline: Timeline, changes: Sequence[ColumnChange], options: Options
+) -> Altered | None:
+    """The schema of a table after changes; None if it is the same.
+
+    Raises:
+        ConfigError, SchemaMismatchError, UnsupportedTableError: the changes are not possible.
+    """
+    stored = resolve_table_schema(storage, config, timeline)
+    if stored is None:
+        raise ConfigError(
+            f"Cannot alter the table '{config.name}': it has no columns yet; write rows to it, which may have any"
+        )
+    check_types(config, stored.avro)
+    latest = stored.history.query if stored.history is not None else None
+    has_ids = latest is not None or options.get(write_config.SCHEMA_ON_READ)
+    versions: tuple[InternalSchema, ...] = ()
+    if latest is None and has_ids:
+        versions = _versions_so_far(storage, config, timeline) or (with_ids(stored.avro, config.name),)
+        latest = reconciled(versions[-1], stored.avro, config.name)
+    elif latest is None:
+        latest = with_ids(stored.avro)
+    fixed = _fixed(storage, config)
+    ordered = {name for name, what in fixed.items() if what == _ORDERING}
+    columns = Columns(latest, config.name, fixed, ordered, stored=bool(has_ids))
+    done = []
+    for change in changes:
+        if not has_ids:
+            _check_by_name(config, change)
+        then = columns.after(change)
+        if then.schema.record != columns.schema.record:
+            done.append(_described(change, stored.arrow))
+        columns = then
+    if columns.schema.record == latest.record:
+        return None
+    avro = avro_with_ids(columns.schema, latest, stored.avro)
+    text = json.dumps(avro, separators=(",", ":"), ensure_ascii=False)
+    arrow = arrow_schema(avro)
+    if not has_ids:
+        _check_types_by_name(config, stored.arrow, arrow)
+    ids = ColumnIds(columns.schema, versions) if has_ids else None
+    return Altered(text, ids, tuple(done))
+
+
+def _versions_so_far(storage: Storage, config: TableConfig, timeline: Timeline) -> tuple[InternalSchema, ...]:
+    """The versions that the schema of a table without ids has had, oldest first, by the commits that are not archived.
+
+    Apache Hudi begins with the newest one only, and then cannot read files in which a column has a narrower type.
+    """
+    stored = newest_history(storage, timeline)  # a write without ids may have followed
+    found = list(stored.versions) if stored is not None else []
+    for instant in timeline.write_completed:
+        if found and int(instant.time) <= found[-1].version_id:
+            continue
+        commit = read_commit_metadata(storage, timeline.layout, instant, may_be_empty=True)
+        text = commit.extra.get(SCHEMA_KEY)
+        if not text or commit.operation in SCHEMA_OF_PLAN:
+            continue
+        avro = json.loads(text)
+        if not found:
+            found.append(with_ids(avro, config.name))
+        elif (made := reconciled(found[-1], avro, config.name)) is not found[-1]:
+            found.append(replace(made, version_id=int(instant.time)))
+    return tuple(found)
+
+
+def _fixed(storage: Storage, config: TableConfig) -> dict[str, str]:
+    """Columns on which files, keys or indexes rely."""
+    found = dict.fromkeys(config.ordering_fields, _ORDERING)
+    there = {*config.metadata_partitions, *config.metadata_partitions_inflight}
+    for definition in index_definitions(storage, config):
+        if definition.name in there and definition.name.startswith(_OF_COLUMNS):
+            what = f"the source of the index {definition.name}; drop the index first"
+            found.update(dict.fromkeys(definition.fields, what))
+    for key in _DELETE_MARKERS:
+        if name := config.properties.get(key, "").strip():
+            found[name] = f"the delete marker ({key})"
+    found.update(dict.fromkeys(config.partition_fields, "a partition column (hoodie.table.partition.fields)"))
+    found.update(dict.fromkeys(config.record_key_fields, "a record key column (hoodie.table.recordkey.fields)"))
+    return found
+
+
+def _check_by_name(config: TableConfig, change: ColumnChange) -> None:
+    """Refuses what readers that match columns by name would get wrong."""
+    if isinstance(change, (DropColumn, RenameColumn)):
+        what = "drop" if isinstance(change, DropColumn) else "rename"
+        raise ConfigError(
+            f"Cannot {what} '{change.path}' in the table '{config.name}': its columns are matched by name, and files "
+            f"keep the old ones; {_WITH_IDS}"
+        )
+
+
+def _check_types_by_name(config: TableConfig, before: pa.Schema, after: pa.Schema) -> None:
+    """Refuses types that readers do not give to a column by its name (`HoodieSchemaCompatibility`, 1.2.0)."""
+    for path, old, new in _retyped(before, after):
+        number = pa.types.is_integer(old) or pa.types.is_floating(old) or pa.types.is_decimal(old)
+        if not number or not promotable(old, new) or (pa.types.is_decimal(old) and not pa.types.is_decimal(new)):
+            raise ConfigError(
+                f"Cannot change '{path}' from {old} to {new} in the table '{config.name}': its columns are matched by "
+                f"name, which allows for wider numbers, and integers and floats as text; {_WITH_IDS}"
+            )
+
+
+def _retyped(before: pa.Schema, after: pa.Schema) -> list[tuple[str, pa.DataType, pa.DataType]]:
+    """Columns and members of both schemas whose types differ: path, old and new type."""
+    found: list[tuple[str, pa.DataType, pa.DataType]] = []
+
+    def walk(path: str, old: pa.DataType, new: pa.DataType) -> None:
+        if pa.types.is_struct(old) and pa.types.is_struct(new):
+            for member in old:
+                at = new.get_field_index(member.name)
+                if at >= 0:
+                    walk(f"{path}.{member.name}", member.type, new.field(at).type)
+        elif pa.types.is_list(old) and pa.types.is_list(new):
+            walk(f"{path}.element", old.value_type, new.value_type)
+        elif pa.types.is_map(old) and pa.types.is_map(new):
+            walk(f"{path}.value", old.item_type, new.item_type)
+        elif not old.equals(new):
+            found.append((path, old, new))
+
+    for field in before:
+        at = after.get_field_index(field.name)
+        if at >= 0:
+            walk(field.name, field.type, after.field(at).type)
+    return found
+
+
+def _described(change: ColumnChange, before: pa.Schema) -> SchemaChange:
+    """`before`: the columns before all changes."""
+    old = type_at(before, change.path)
+    shown = None if old is None else str(old)
+    match change:
+        case AddColumn():
+            return SchemaChange(change.path, None, str(change.type))
+        case ChangeType():
+            return SchemaChange(change.path, shown, str(change.type))
+        case DropColumn():
+            return SchemaChange(change.path, shown, "dropped")
+        case RenameColumn():
+            return SchemaChange(change.path, shown, f"renamed to {change.name}")
+        case SetComment():
+            return SchemaChange(change.path, shown, "commented")
+        case SetNullable():
+            return SchemaChange(change.path, shown, "nullable")
+        case MoveColumn():
+            return SchemaChange(change.path, shown, f"moved {change.place} {change.other}".strip())
