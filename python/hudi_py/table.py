@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.config import Options, Scope
-from hudi_py.config.write import DURABLE
+from hudi_py.config.write import DURABLE, PARTIAL_UPSERT
 from hudi_py.health.methods import HealthMethods
 from hudi_py.model.instant import InstantTime
 from hudi_py.model.properties import TableConfig
@@ -288,10 +288,18 @@ class Table(HealthMethods, ServicePreviews, ReportMethods, Alterable):
         request = ScanRequest.of(Options.resolve(given, Scope.READ), arguments)
         return make_scan(self._storage, config, load_timeline(self._storage, config), request)
 
-    def upsert(self, data: Any, *, options: Mapping[str, Any] | None = None) -> WriteResult:
+    def upsert(self, data: Any, *, partial: bool = False, options: Mapping[str, Any] | None = None) -> WriteResult:
         """Merges rows with a known key into the stored ones, by the table's merge mode, and inserts the others. Rows
-        whose `_hoodie_is_deleted` is true delete their key. For `data` and errors see `write`."""
-        return self._write(data, "upsert", options)
+        whose `_hoodie_is_deleted` is true delete their key. For `data` and errors see `write`.
+
+        Args:
+            partial: whether the data may lack columns (`hoodie.py.write.partial.updates`): known rows keep their
+                values, new rows get nulls. Merge-on-read tables of version 8 and 9 log only the columns of the data;
+                there, a row with a lower ordering value still sets columns that no other update in the logs sets, as
+                in Apache Hudi.
+        """
+        given = {**(options or {}), PARTIAL_UPSERT.key: "true"} if partial else options
+        return self._write(data, "upsert", given)
 
     def insert(self, data: Any, *, options: Mapping[str, Any] | None = None) -> WriteResult:
         """Adds rows without looking up their keys, to small files first."""

@@ -56,6 +56,20 @@ MUTATIONS: Final = (
         "tests/unit/merge/test_log.py tests/unit/merge/test_fold.py tests/unit/merge/test_reduce.py",
     ),
     Mutation(
+        "partial updates: a row that a log has deleted comes back",
+        CORE + "write/operations/upsert.py",
+        "    if not len(doubtful):\n        return placed\n",
+        "    return placed\n",
+        "tests/unit/write/test_partial_updates.py::test_new_rows_and_rows_of_deleted_keys_are_complete",
+    ),
+    Mutation(
+        "partial updates: blocks do not say that columns are missing",
+        CORE + "write/handles/append.py",
+        '        header[HeaderKey.IS_PARTIAL] = "true"\n',
+        "",
+        "tests/unit/write/test_partial_updates.py::test_new_rows_and_rows_of_deleted_keys_are_complete",
+    ),
+    Mutation(
         "merge: null ordering values are the greatest",
         CORE + "merge/ordering.py",
         "    if array.null_count and not has_default_zero(kind):\n        codes = np.array(codes, np.int64)\n"

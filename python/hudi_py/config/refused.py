@@ -84,8 +84,7 @@ OPTIONS = (
     refused("hoodie.internal.schema", _SCHEMA, _WRITE, accepts=_EMPTY),
     refused("hoodie.bulkinsert.schema.ddl", _SCHEMA, _WRITE, accepts=_EMPTY),
     refused("hoodie.avro.schema.external.transformation", _SCHEMA, _WRITE, "hoodie.avro.schema.externalTransformation"),
-    refused("hoodie.write.partial.update.schema", "partial updates are not built yet", _WRITE, accepts=_EMPTY),
-    refused("hoodie.table.partial.update.mode", "partial updates are not built yet", _TABLE, accepts=_EMPTY),
+    refused("hoodie.write.partial.update.schema", "use hoodie.py.write.partial.updates", _WRITE, accepts=_EMPTY),
     refused(
         "hoodie.write.record.merge.custom.implementation.classes",
         _CLASS,

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from hudi_py.config.option import Option, Scope, choice, declared, flag, names, optional_choice, optional_text
+from hudi_py.config.option import Option, Scope, choice, declared, flag, names, optional_choice, optional_text, text
 from hudi_py.model import properties
 
 _MODEL = "org.apache.hudi.common.model."
@@ -199,29 +199,40 @@ MERGE_STRATEGY_ID = optional_choice(
 )
 PAYLOAD_CLASS = optional_choice(
     "hoodie.datasource.write.payload.class",
-    "The same, by an old payload class.",
+    "The same, by an old payload class. Some make one row of two: `PartialUpdateAvroPayload` and "
+    "`OverwriteNonDefaultsWithLatestAvroPayload` keep old values where new ones are null, "
+    "`PostgresDebeziumAvroPayload` where the source has not sent them; `AWSDmsAvroPayload` and those of Debezium "
+    "recognise deletes by a column. Tables of version 9 store what these classes stand for.",
     Scope.TABLE,
     tuple(
         _MODEL + name
-        for name in ("OverwriteWithLatestAvroPayload", "DefaultHoodieRecordPayload", "EventTimeAvroPayload")
+        for name in (
+            "OverwriteWithLatestAvroPayload",
+            "DefaultHoodieRecordPayload",
+            "EventTimeAvroPayload",
+            "PartialUpdateAvroPayload",
+            "OverwriteNonDefaultsWithLatestAvroPayload",
+            "AWSDmsAvroPayload",
+            "debezium.PostgresDebeziumAvroPayload",
+            "debezium.MySqlDebeziumAvroPayload",
+        )
     ),
     aliases=("hoodie.compaction.payload.class",),
-    not_built={
-        (package + name).upper(): "this payload class is not built yet"
-        for package, names_ in (
-            (
-                _MODEL,
-                (
-                    "PartialUpdateAvroPayload",
-                    "OverwriteNonDefaultsWithLatestAvroPayload",
-                    "AWSDmsAvroPayload",
-                    "ExpressionPayload",
-                ),
-            ),
-            (_MODEL + "debezium.", ("PostgresDebeziumAvroPayload", "MySqlDebeziumAvroPayload")),
-        )
-        for name in names_
-    },
+    not_built={(_MODEL + "ExpressionPayload").upper(): "Apache Hudi uses it within its MERGE only"},
+)
+PARTIAL_UPDATE_MODE = optional_choice(
+    "hoodie.table.partial.update.mode",
+    "Tables of version 9: which values of the row that wins are taken from the other one. IGNORE_DEFAULTS: nulls. "
+    "FILL_UNAVAILABLE: texts equal to `hoodie.write.partial.update.unavailable.value`.",
+    Scope.TABLE,
+    ("IGNORE_DEFAULTS", "FILL_UNAVAILABLE"),
+)
+UNAVAILABLE_VALUE = text(
+    "hoodie.write.partial.update.unavailable.value",
+    "The text that stands for a value that the source has not sent; needs the mode FILL_UNAVAILABLE.",
+    Scope.TABLE,
+    "__debezium_unavailable_value",
+    aliases=("hoodie.record.merge.property.hoodie.write.partial.update.unavailable.value",),
 )
 BASE_FILE_FORMAT = choice(
     "hoodie.table.base.file.format",

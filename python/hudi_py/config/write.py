@@ -89,6 +89,21 @@ SET_NULL_FOR_MISSING_COLUMNS = flag(
     Scope.WRITE,
     False,
 )
+PARTIAL_UPSERT = flag(
+    "hoodie.py.write.partial.updates",
+    "Whether an upsert sets only the columns of the data, and known rows keep the values of the others. In new rows "
+    "these are null. The data needs the columns of the record key, the partition and, if the greatest ordering value "
+    "wins, the ordering fields. Same as `Table.upsert(..., partial=True)`.",
+    Scope.WRITE,
+    False,
+)
+MERGE_INTO_PARTIAL_UPDATES = flag(
+    "hoodie.spark.sql.merge.into.partial.updates",
+    "Whether a merge that updates some columns of a merge-on-read table of version 8 or 9 logs only these. Not with a "
+    "global index, nor in tables that merge by partial updates or a payload class; there it logs whole rows.",
+    Scope.WRITE,
+    True,
+)
 RECONCILE_SCHEMA = flag(
     "hoodie.datasource.write.reconcile.schema",
     "As `hoodie.write.set.null.for.missing.columns`. Together with `hoodie.schema.on.read.enable`, a write makes the "
@@ -249,10 +264,10 @@ LOG_BLOCK_MAX_SIZE = integer(
 )
 LOG_BLOCK_FORMAT = optional_choice(
     "hoodie.logfile.data.block.format",
-    "Format of the data blocks in log files. Default: Avro.",
+    "Format of the data blocks in log files: Avro, the default, or Parquet, compressed as base files are.",
     Scope.WRITE,
-    ("avro",),
-    not_built=dict.fromkeys(("PARQUET", "HFILE"), "only Avro blocks are written yet"),
+    ("avro", "parquet"),
+    not_built={"HFILE": "Apache Hudi reads such blocks in metadata tables only"},
 )
 RECORD_SIZE_ESTIMATE = integer(
     "hoodie.copyonwrite.record.size.estimate",

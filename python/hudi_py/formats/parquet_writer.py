@@ -7,11 +7,12 @@ bloom filter and range of the record keys (`HoodieBloomFilterWriteSupport`) and 
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -237,25 +238,8 @@ class BaseFileWriter:
         if self._writer is None:
             self._bare = frozenset(self._nan)
             leaves = [path for each in self._schema for path in _leaves(each)] if self._bare else []
-            self._writer = pq.ParquetWriter(
-                self._output,
-                self._schema,
-                version="1.0",
-                compression=self._codec,
-                compression_level=_LEVELS.get(self._codec),
-                data_page_size=PAGE_BYTES,
-                data_page_version="1.0",
-                use_deprecated_int96_timestamps=False,
-                coerce_timestamps="us",
-                use_compliant_nested_type=True,
-                # Java ignores Arrow's schema, and other readers would prefer its types to Hudi's
-                store_schema=False,
-                store_decimal_as_integer=False,
-                write_statistics=[path for path in leaves if path not in self._bare] if self._bare else True,
-                write_page_index=True,
-                write_page_checksum=True,  # like Apache Hudi's own writers
-                metadata_collector=self._footers,
-            )
+            statistics = [path for path in leaves if path not in self._bare] if self._bare else True
+            self._writer = _parquet_writer(self._output, self._schema, self._codec, statistics, self._footers)
         return self._writer
 
     def _finish(self) -> None:
@@ -288,6 +272,46 @@ class BaseFileWriter:
             self._min_key = low
         if self._max_key is None or _java_order(high) > _java_order(self._max_key):
             self._max_key = high
+
+
+def encode_parquet(rows: pa.Table, avro_schema_json: str, codec: str) -> bytes:
+    """The content of a Parquet data block of a log: a complete file, without a bloom filter or statistics
+    (`HoodieParquetDataBlock`).
+
+    Args:
+        rows: timestamps are written in microseconds.
+        avro_schema_json: the columns as an Avro schema, for the footer.
+        codec: as for `BaseFileWriter`.
+    """
+    sink = io.BytesIO()
+    with _parquet_writer(sink, rows.schema.remove_metadata(), _CODECS[codec.lower()], False, None) as writer:
+        writer.write_table(rows, row_group_size=max(rows.num_rows, 1))
+        writer.add_key_value_metadata({AVRO_SCHEMA: avro_schema_json, "writer.model.name": "avro"})
+    return sink.getvalue()
+
+
+def _parquet_writer(
+    sink: Any, schema: pa.Schema, codec: str, statistics: bool | list[str], footers: list[pq.FileMetaData] | None
+) -> pq.ParquetWriter:
+    return pq.ParquetWriter(
+        sink,
+        schema,
+        version="1.0",
+        compression=codec,
+        compression_level=_LEVELS.get(codec),
+        data_page_size=PAGE_BYTES,
+        data_page_version="1.0",
+        use_deprecated_int96_timestamps=False,
+        coerce_timestamps="us",
+        use_compliant_nested_type=True,
+        # Java ignores Arrow's schema, and other readers would prefer its types to Hudi's
+        store_schema=False,
+        store_decimal_as_integer=False,
+        write_statistics=statistics,
+        write_page_index=bool(statistics),
+        write_page_checksum=True,  # like Apache Hudi's own writers
+        metadata_collector=footers,
+    )
 
 
 def _float_columns(

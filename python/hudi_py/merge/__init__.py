@@ -1,11 +1,12 @@
 """Decides which version of a record wins: within a log, over a base file, and within the input of a write."""
 
 from hudi_py.merge.base import merge_with_base
+from hudi_py.merge.incoming import reduce_input
 from hudi_py.merge.log import CommittedInstants, reduce_log, scan_log
 from hudi_py.merge.merger import MergedRows, RecordMerger, choose_rows
 from hudi_py.merge.records import LogRecords, reduce_versions
-from hudi_py.merge.reduce import Versions, Winners, delete_marks, find_winners, reduce_input
-from hudi_py.merge.settings import MergeSettings, merge_settings, written_merge_settings
+from hudi_py.merge.reduce import Versions, Winners, delete_marks, find_winners
+from hudi_py.merge.settings import MergeSettings, merge_settings
 from hudi_py.merge.spill import LogMemory, SpilledLog, load_log
 
 __all__ = [
@@ -28,5 +29,4 @@ __all__ = [
     "reduce_log",
     "reduce_versions",
     "scan_log",
-    "written_merge_settings",
 ]

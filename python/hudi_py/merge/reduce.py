@@ -14,7 +14,6 @@ and deletes between it and the next data row, are ignored; of the others the gre
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,7 +25,7 @@ from hudi_py.errors import CorruptFileError
 from hudi_py.formats.arrays import combined, true_where
 from hudi_py.merge.ordering import default_mask, ordering_codes
 from hudi_py.merge.settings import IS_DELETED, MergeSettings
-from hudi_py.schema import OPERATION, PARTITION_PATH, RECORD_KEY, conform_array
+from hudi_py.schema import OPERATION, conform_array
 from hudi_py.schema.paths import values_at
 
 Mask = npt.NDArray[np.bool_]
@@ -173,39 +172,3 @@ def row_versions(table: pa.Table, settings: MergeSettings, keys: pa.Array, posit
         defaults=default_mask(ordering, table.num_rows),
         ordering=ordering,
     )
-
-
-def reduce_input(
-    table: pa.Table, settings: MergeSettings, *, key_columns: Sequence[str] = (PARTITION_PATH, RECORD_KEY)
-) -> pa.Table:
-    """The rows to write, one for each key, in their order (`HoodieWriteHelper.deduplicateRecords`, 1.2.0).
-
-    Args:
-        table: rows to write, with the key columns; returned unchanged if no key repeats.
-        settings: decide which row of a key wins; ties, and COMMIT_TIME_ORDERING, keep the later row.
-        key_columns: the columns that make up a key; only the record key for global indexes.
-    """
-    ids, count = _key_numbers([combined(table[name]) for name in key_columns])
-    if count == table.num_rows:
-        return table
-    position = np.arange(table.num_rows, dtype=np.int64)
-    keys = combined(table[key_columns[-1]])
-    rows = winning_rows(ids, count, row_versions(table, settings, keys, position), settings)
-    return table.take(pa.array(np.sort(rows)))
-
-
-def _key_numbers(columns: Sequence[pa.Array]) -> tuple[Rows, int]:
-    """A number for each row, equal if all key columns are equal, and the number of distinct keys."""
-    numbers = np.zeros(len(columns[0]), np.int64)
-    count = min(len(columns[0]), 1)
-    for column in columns:
-        encoded = column.dictionary_encode(null_encoding="encode")
-        own = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-        if count <= 1:
-            numbers, count = own, len(encoded.dictionary)
-            continue
-        if len(encoded.dictionary) <= 1:
-            continue
-        distinct, numbers = np.unique(numbers * np.int64(len(encoded.dictionary)) + own, return_inverse=True)
-        numbers, count = numbers.reshape(-1).astype(np.int64), len(distinct)
-    return numbers, count

@@ -16,6 +16,7 @@ CUSTOM = "CUSTOM"
 
 EVENT_TIME_STRATEGY = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"
 COMMIT_TIME_STRATEGY = "ce9acb64-bde0-424c-9b91-f6ebba25356d"
+PAYLOAD_STRATEGY = "00000000-0000-0000-0000-000000000000"
 
 _PAYLOADS = "org.apache.hudi.common.model."
 _EVENT_TIME_PAYLOADS = frozenset({_PAYLOADS + "DefaultHoodieRecordPayload", _PAYLOADS + "EventTimeAvroPayload"})
@@ -117,6 +118,14 @@ class MergeSettings:
         """Whether a merge makes a row of two versions, instead of choosing one."""
         return self.partial is not None or self.payload is not None or self.merger is not None
 
+    def shown(self, config: TableConfig) -> str:
+        """What makes rows of two versions, for errors."""
+        if self.partial is not None:
+            return f"{PARTIAL_UPDATE_MODE}={self.partial.value}"
+        if self.merger is not None:
+            return f"{RECORD_MERGER}={self.merger}"
+        return f"hoodie.compaction.payload.class={config.payload_class}"
+
     @property
     def marker_columns(self) -> tuple[str, ...]:
         """Columns that may mark a row as a delete, besides `_hoodie_operation`."""
@@ -186,25 +195,6 @@ def merge_settings(config: TableConfig, options: Mapping[str, str] | None = None
         () if merger is None else tuple(load_merger(merger).required_columns),
         () if config.populates_meta_fields else config.record_key_fields,
     )
-
-
-def written_merge_settings(config: TableConfig, options: Mapping[str, str] | None = None) -> MergeSettings:
-    """As `merge_settings`, for writes, which do not support merges that make rows of two versions.
-
-    Raises:
-        UnsupportedTableError: the table merges by partial updates, a payload class or a custom merger.
-    """
-    settings = merge_settings(config, options)
-    if settings.folds:
-        key = PARTIAL_UPDATE_MODE if settings.partial else "hoodie.compaction.payload.class"
-        shown = settings.partial.value if settings.partial else config.payload_class or settings.merger
-        raise UnsupportedTableError(
-            f"Table '{config.name}' has {key}={shown}, which hudi-py reads but does not write; supported for writes "
-            "are COMMIT_TIME_ORDERING and EVENT_TIME_ORDERING without partial updates, and the payload classes "
-            "OverwriteWithLatestAvroPayload, DefaultHoodieRecordPayload and EventTimeAvroPayload; write it with Apache "
-            "Hudi"
-        )
-    return settings
 
 
 def _partial_update(config: TableConfig, mode: str) -> tuple[PartialUpdate | None, str | None]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import threading
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,7 @@ from hudi_py.file_stats.sidecar import Sidecar, SidecarSettings
 from hudi_py.merge import CommittedInstants
 from hudi_py.model.names import FileId, new_file_id
 from hudi_py.progress import Progress
-from hudi_py.schema import RECORD_KEY, with_meta
+from hudi_py.schema import META_FIELDS, RECORD_KEY, with_meta
 from hudi_py.transaction.transaction import WriteTransaction
 from hudi_py.write.index import open_buckets
 from hudi_py.write.rows import KeyedRows
@@ -66,10 +68,19 @@ class WriteContext:
         """Arrow schema of base files and log records: meta columns, then the table's."""
         self.file_avro_json = settings.schema.avro_with_meta_json
         self.file_avro: dict[str, Any] = json.loads(self.file_avro_json)
+        self.partial_avro = _partial_avro(self.file_avro, settings.updated_columns)
+        """Avro schema of log records that update some columns; None: updates set all columns."""
         self.row_schema = pa.schema([pa.field(RECORD_KEY, pa.string()), *settings.schema.arrow])
         """Arrow schema of rows on their way to a file: the record key, then the table's columns."""
         self._next = 0
         self._lock = threading.Lock()
+
+    def updating(self, columns: Sequence[str] | None) -> WriteContext:
+        """This write, with updates that set only some columns. Takes the place of this context."""
+        other = copy.copy(self)
+        other.settings = replace(self.settings, updated_columns=None if columns is None else tuple(columns))
+        other.partial_avro = _partial_avro(self.file_avro, other.settings.updated_columns)
+        return other
 
     def new_file_id(self) -> FileId:
         """A fresh file group id that does not look like one of the bucket index."""
@@ -141,6 +152,15 @@ class WriteContext:
         first = self.reserve(count)
         numbers = pa.array(np.arange(first, first + count)).cast(pa.string())
         return pc.binary_join_element_wise(f"{self.transaction.instant}_{self.task.task}_", numbers, "")
+
+
+def _partial_avro(whole: dict[str, Any], columns: Sequence[str] | None) -> dict[str, Any] | None:
+    """The record with the meta columns and some others, in the table's order: Apache Hudi 1.2.0 mixes up the values
+    where the order differs."""
+    if columns is None:
+        return None
+    wanted = {*META_FIELDS, *columns}
+    return {**whole, "fields": [field for field in whole["fields"] if field["name"] in wanted]}
 
 
 def _constant(value: str, rows: int) -> pa.Array:

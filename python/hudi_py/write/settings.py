@@ -15,10 +15,10 @@ from hudi_py.config import concurrency as concurrency_config
 from hudi_py.config import indexes as index_config
 from hudi_py.config import table as table_config
 from hudi_py.config import write as write_config
-from hudi_py.errors import ConfigError, SchemaMismatchError
+from hudi_py.errors import ConfigError, SchemaMismatchError, UnsupportedTableError
 from hudi_py.formats.bloom import BloomConfig
 from hudi_py.formats.parquet import iter_base_batches
-from hudi_py.merge import MergeSettings, written_merge_settings
+from hudi_py.merge import MergeSettings, merge_settings
 from hudi_py.model.instant import Action
 from hudi_py.model.properties import TableConfig
 from hudi_py.schema import RECORD_KEY
@@ -140,11 +140,15 @@ class WriteSettings:
     codec: str = "zstd"
     row_group_bytes: int = 120 * MEGABYTE
     log_block_bytes: int = 256 * MEGABYTE
+    parquet_logs: bool = False
+    """Whether log files have Parquet blocks; otherwise Avro blocks."""
     changes: ChangeLogging | None = None
     """How changes are logged; None: they are not."""
     combine_before_insert: bool = False
     combine_before_upsert: bool = True
     combine_before_delete: bool = True
+    updated_columns: tuple[str, ...] | None = None
+    """The columns that updates set, in the table's order; known rows keep the values of the others. None: all."""
     insert_duplicates: str = "none"
     """What an insert does with keys that the table has: `none` (keeps them), `drop` or `fail`."""
     allow_duplicates: bool = True
@@ -181,7 +185,7 @@ def write_settings(
     """
     check_writable(config)
     codec = base_file_codec(options)
-    merge = written_merge_settings(config, options.values)
+    merge = merge_settings(config, options.values)
     stored = resolve_table_schema(storage, config, timeline)
     if stored is not None:
         check_types(config, stored.avro)
@@ -199,6 +203,21 @@ def write_settings(
         _check_generated_keys(config, options)
     _check_ordering(merge, schema, is_mor=config.is_mor)
     index = _index(options, config)
+    updated = None
+    if _sets_columns(operation, options) and any(name not in incoming.names for name in schema.arrow.names):
+        updated = tuple(name for name in schema.arrow.names if name in incoming.names)
+        if schema.history is not None:
+            raise UnsupportedTableError(
+                f"Cannot update only the columns {', '.join(updated)} of the table '{config.name}': its schema evolves "
+                "on read, with which Apache Hudi supports no partial updates; give all columns"
+            )
+        _check_partial(config, merge, index, updated, options)
+    if merge.folds and index.moves_rows:
+        raise ConfigError(
+            f"Cannot write to the table '{config.name}' with the index {index.type} and update.partition.path=true: "
+            f"its merges make rows of two versions ({merge.shown(config)}), but a row that moves to another partition "
+            "is not merged with the old one; set it to false"
+        )
     if operation is Operation.INSERT and index.buckets is not None and insert_duplicates(options) != "none":
         raise ConfigError(
             f"Cannot insert into the table '{config.name}' with {write_config.INSERT_DUPLICATES.key} = "
@@ -233,10 +252,12 @@ def write_settings(
         codec=codec,
         row_group_bytes=options.get(write_config.BLOCK_SIZE),
         log_block_bytes=options.get(write_config.LOG_BLOCK_MAX_SIZE),
+        parquet_logs=_parquet_logs(config, schema, merge, options),
         changes=ChangeLogging.of(config, schema.avro, options.get(write_config.LOG_BLOCK_MAX_SIZE)),
         combine_before_insert=_combines_inserts(options),
         combine_before_upsert=options.get(write_config.COMBINE_BEFORE_UPSERT),
         combine_before_delete=options.get(write_config.COMBINE_BEFORE_DELETE),
+        updated_columns=updated,
         insert_duplicates=insert_duplicates(options) if operation is Operation.INSERT else "none",
         allow_duplicates=options.get(write_config.ALLOW_DUPLICATES_ON_INSERT),
         sort_by_key=(operation is Operation.BULK_INSERT or operation.overwrites)
@@ -264,7 +285,7 @@ def new_table_schema(config: TableConfig, incoming: pa.Schema, options: Options)
     keygen.check(schema.arrow)
     if keygen.generates_keys:
         _check_generated_keys(config, options)
-    _check_ordering(written_merge_settings(config, options.values), schema, is_mor=config.is_mor)
+    _check_ordering(merge_settings(config, options.values), schema, is_mor=config.is_mor)
     _index(options, config)
     return schema
 
@@ -326,6 +347,7 @@ def _schema(
         config.name,
         set_null_for_missing=options.get(write_config.SET_NULL_FOR_MISSING_COLUMNS)
         or options.get(write_config.RECONCILE_SCHEMA),
+        partial=_sets_columns(operation, options),
         widen=options.get(write_config.WIDEN_COLUMNS),
         fixed=fixed,
         numeric_only=config.ordering_fields,
@@ -344,6 +366,61 @@ def deleted_partitions(operation: Operation, options: Options) -> tuple[str, ...
     """The partitions that the options name for `delete_partition`; None if its rows do, and for other operations."""
     named = options.get(write_config.DELETED_PARTITIONS)
     return named if named and operation is Operation.DELETE_PARTITION else None
+
+
+def _parquet_logs(config: TableConfig, schema: WriteSchema, merge: MergeSettings, options: Options) -> bool:
+    """Whether logs get Parquet blocks. Apache Hudi 1.2.0 merges such blocks by wrong texts, as it reads the ordering
+    value from a buffer that the next row takes."""
+    if options.get(write_config.LOG_BLOCK_FORMAT) != "parquet":
+        return False
+    for name in merge.ordering_fields if merge.ordered and config.is_mor else ():
+        kind = type_at(schema.arrow, name)
+        if kind is not None and pa.types.is_string(kind):
+            raise ConfigError(
+                f"Cannot write to the table '{config.name}' with {write_config.LOG_BLOCK_FORMAT.key} = 'parquet': its "
+                f"ordering column '{name}' is text, which Apache Hudi compares wrongly in Parquet blocks; use avro"
+            )
+    return True
+
+
+def _sets_columns(operation: Operation, options: Options) -> bool:
+    """Whether known rows keep the values of columns that the data lacks."""
+    return operation is Operation.UPSERT and options.get(write_config.PARTIAL_UPSERT)
+
+
+def _check_partial(
+    config: TableConfig, merge: MergeSettings, index: IndexSettings, updated: Sequence[str], options: Options
+) -> None:
+    """Refuses updates of some columns where they cannot be written, or could not be merged."""
+    start = f"Cannot update only the columns {', '.join(updated)} of the table '{config.name}'"
+    if merge.folds:
+        raise UnsupportedTableError(
+            f"{start}: {merge.shown(config)} already decides which values of a row count; give all columns, with "
+            "the values that stand for no change"
+        )
+    if not writes_partial_logs(config) and config.is_mor:
+        raise UnsupportedTableError(
+            f"{start}: its logs, of table version {config.version}, hold complete rows only; supported are "
+            "copy-on-write tables, and merge-on-read ones from version 8 on: use Table.merge"
+        )
+    if index.moves_rows:
+        raise ConfigError(
+            f"{start} with the index {index.type} and update.partition.path=true: a row that moves to another "
+            "partition needs all columns; set it to false, or give all columns"
+        )
+    if options.get(concurrency_config.MODE) == concurrency_config.NON_BLOCKING:
+        raise ConfigError(
+            f"{start} with {concurrency_config.MODE.key} = '{concurrency_config.NON_BLOCKING}': whether others insert "
+            f"a row meanwhile is not known; use {concurrency_config.OPTIMISTIC}, or give all columns"
+        )
+    for name in merge.ordering_fields if merge.by_event_time else ():
+        if name.partition(".")[0] not in updated and name not in updated:
+            raise SchemaMismatchError(f"{start}: the data lacks the ordering column '{name}'; add it")
+
+
+def writes_partial_logs(config: TableConfig) -> bool:
+    """Whether log blocks of the table can hold updates of some columns."""
+    return config.is_mor and config.version >= 8
 
 
 def _check_ordering(merge: MergeSettings, schema: WriteSchema, *, is_mor: bool) -> None:

@@ -92,11 +92,11 @@ def test_unknown_key_names_the_nearest() -> None:
         ("hoodie.bucket.index.partition.expressions", "a,4"),
         ("hoodie.index.type", "INMEMORY"),
         ("hoodie.datasource.write.keygenerator.type", "GLOBAL_DELETE"),
-        ("hoodie.datasource.write.payload.class", "org.apache.hudi.common.model.PartialUpdateAvroPayload"),
+        ("hoodie.datasource.write.payload.class", "org.apache.hudi.common.model.ExpressionPayload"),
         ("hoodie.datasource.write.payload.class", "com.example.Mine"),
         ("hoodie.record.merge.mode", "CUSTOM"),
         ("hoodie.datasource.write.operation", "bootstrap"),
-        ("hoodie.logfile.data.block.format", "parquet"),
+        ("hoodie.logfile.data.block.format", "hfile"),
         ("hoodie.populate.meta.fields", "false"),
         ("hoodie.write.lock.provider", "org.apache.hudi.hive.transaction.lock.HiveMetastoreBasedLockProvider"),
         ("hoodie.assume.date.partitioning", "true"),
@@ -249,8 +249,8 @@ def test_each_key_is_declared_once_with_a_meaning_and_a_valid_default() -> None:
         assert not option.choices or option.default is None or str(option.default) in option.choices, option.key
 
 
-# Options whose every value that is taken means the same, and one that `Options` itself reads.
-WITHOUT_A_CHOICE = {"COMMIT_METADATA_PREFIX", "LOG_BLOCK_FORMAT"}
+# Read by `Options` itself.
+WITHOUT_A_CHOICE = {"COMMIT_METADATA_PREFIX"}
 
 
 def test_what_is_honoured_is_looked_at() -> None:

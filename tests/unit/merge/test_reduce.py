@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from hudi_py.errors import CorruptFileError
 from hudi_py.merge.base import merge_with_base
+from hudi_py.merge.incoming import reduce_input
 from hudi_py.merge.records import LogRecords
-from hudi_py.merge.reduce import Versions, delete_marks, find_winners, reduce_input
+from hudi_py.merge.reduce import Versions, delete_marks, find_winners
 from hudi_py.merge.settings import COMMIT_TIME, EVENT_TIME, MergeSettings
 
 EVENT = MergeSettings(EVENT_TIME, ("ts",))

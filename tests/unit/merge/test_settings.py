@@ -9,7 +9,6 @@ from hudi_py.merge.settings import (
     PartialUpdate,
     Payload,
     merge_settings,
-    written_merge_settings,
 )
 from hudi_py.model.properties import TableConfig
 
@@ -103,8 +102,6 @@ def test_payload_classes_of_older_versions() -> None:
     assert settings.payload is Payload.MYSQL_DEBEZIUM
     assert (settings.delete_field, settings.delete_marker) == ("_change_operation_type", "d")
     assert {"_event_seq", "_change_operation_type", "_hoodie_is_deleted"} <= set(settings.columns)
-    with pytest.raises(UnsupportedTableError, match=r"MySqlDebezium.*does not write"):
-        written_merge_settings(table)
 
 
 def test_partial_update_modes_of_version_9() -> None:
@@ -117,8 +114,6 @@ def test_partial_update_modes_of_version_9() -> None:
     )
     settings = merge_settings(table)
     assert (settings.partial, settings.unavailable) == (PartialUpdate.FILL_UNAVAILABLE, "gone")
-    with pytest.raises(UnsupportedTableError, match="FILL_UNAVAILABLE"):
-        written_merge_settings(table)
     kept = config(9, hoodie__table__partial__update__mode="KEEP_VALUES")
     assert not merge_settings(kept).folds
 

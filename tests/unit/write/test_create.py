@@ -117,7 +117,7 @@ def test_merge_modes():
         ({"keygen_type": "NON_PARTITION"}, ConfigError, "NON_PARTITION"),
         ({"keygen_type": "SIMPLE", "partition_fields": ()}, ConfigError, "SIMPLE"),
         ({"keygen_type": "SIMPLE", "record_key_fields": ("a", "b")}, ConfigError, "COMPLEX"),
-        ({"payload_class": "org.apache.hudi.common.model.AWSDmsAvroPayload"}, UnsupportedTableError, "AWSDms"),
+        ({"payload_class": "org.apache.hudi.common.model.ExpressionPayload"}, UnsupportedTableError, "Expression"),
         ({"merge_mode": "CUSTOM"}, UnsupportedTableError, "CUSTOM"),
         ({"merge_mode": "EVENT_TIME_ORDERING", "ordering_fields": ()}, ConfigError, "ordering"),
         (

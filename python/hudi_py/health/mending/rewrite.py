@@ -18,7 +18,7 @@ from hudi_py.errors import ConfigError, ConflictError, CorruptFileError, Unsuppo
 from hudi_py.formats.arrays import combined
 from hudi_py.formats.log import read_blocks
 from hudi_py.formats.parquet import open_parquet
-from hudi_py.merge import written_merge_settings
+from hudi_py.merge import merge_settings
 from hudi_py.model.files import LogFile
 from hudi_py.model.instant import Action
 from hudi_py.model.names import PartitionPath
@@ -73,7 +73,12 @@ def check_can_rewrite(config: TableConfig, uri: str) -> None:
     Raises:
         UnsupportedTableError: the table merges by a class of its own, or shows other partition values than it stores.
     """
-    written_merge_settings(config)
+    merge = merge_settings(config)
+    if merge.folds:
+        raise UnsupportedTableError(
+            f"Cannot write file groups of {uri} again: its merges make rows of two versions ({merge.shown(config)}), "
+            "so that none of two rows with one key is the right one; write the rows with hudi_py.write"
+        )
     if text_partition_columns(config):
         raise UnsupportedTableError(
             f"Cannot write file groups of {uri} again: its key generator {config.keygen_class or config.keygen_type} "
@@ -88,7 +93,7 @@ def one_row_per_key(rows: pa.Table, config: TableConfig, *, across: bool) -> pa.
     Args:
         across: a key has one row in all partitions, not one in each.
     """
-    settings = written_merge_settings(config)
+    settings = merge_settings(config)
     fields = [*(settings.ordering_fields if settings.by_event_time else ()), COMMIT_TIME, _SEQUENCE]
     unique = (RECORD_KEY,) if across else (PARTITION_PATH, RECORD_KEY)
     keys = [*((name, "ascending") for name in unique), *((name, "descending") for name in fields)]

@@ -10,17 +10,16 @@ import json
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import Any, BinaryIO, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hudi_py.config import Options
 from hudi_py.config import write as write_config
-from hudi_py.errors import UnsupportedTableError
-from hudi_py.formats.avro import encode_log_content
-from hudi_py.formats.log import BlockType, HeaderKey, LogBlock, encode_block, encode_deletes
+from hudi_py.formats.log import BlockType, HeaderKey, LogBlock, encode_block, encode_data_block, encode_deletes
 from hudi_py.merge import LogRecords, MergeSettings, scan_log
 from hudi_py.merge.decode import check_blocks
 from hudi_py.merge.spill import load_log
@@ -33,6 +32,9 @@ from hudi_py.services.compaction.execute import publish_rewritten, slice_of, wri
 from hudi_py.services.compaction.rewrite import Rewrite, RewriteSettings, RewriteTask, Rewritten
 from hudi_py.services.context import ServiceContext
 from hudi_py.storage import Storage
+from hudi_py.write.settings import base_file_codec
+
+Slots: TypeAlias = npt.NDArray[np.int64]
 
 
 @dataclass(slots=True)
@@ -52,7 +54,6 @@ def compact_logs(context: ServiceContext, planned: CompactionSlice, rewrite: Rew
     Raises:
         RolledBackError: the attempt was given up in the meantime.
         HistoryCleanedError: a file of the plan is missing.
-        UnsupportedTableError: the logs contain partial updates.
     """
     started = time.monotonic()
     whole = slice_of(context.storage, planned.operation)
@@ -82,19 +83,14 @@ def compact_logs(context: ServiceContext, planned: CompactionSlice, rewrite: Rew
 
 
 def rewrite_logs(task: RewriteTask) -> Rewritten:
-    """Writes the logs of a slice of a table of rows as one log file.
-
-    Raises:
-        UnsupportedTableError: the logs contain partial updates.
-    """
+    """Writes the logs of a slice of a table of rows as one log file."""
     started = time.monotonic()
     storage, whole, settings = task.storage, task.slice, task.settings
     assert settings is not None
     blocks = scan_log(storage, whole.log_files, committed=settings.committed)
-    _check(storage, whole, blocks, settings.merge)
-    block_bytes = task.options.get(write_config.LOG_BLOCK_MAX_SIZE)
+    check_blocks(blocks, settings.merge)
     with storage.open_output(task.path) as sink:
-        written = _write(storage, sink, task.instant, whole, blocks, settings, block_bytes)
+        written = _write(storage, sink, task.instant, whole, blocks, settings, task.options)
     logs = CompactedLogs(
         files=len(whole.log_files),
         size=sum(block.content_length for block in blocks if block.type.is_data),
@@ -106,17 +102,6 @@ def rewrite_logs(task: RewriteTask) -> Rewritten:
     return Rewritten(written.rows, written.size, deletes=written.deletes, logs=logs)
 
 
-def _check(storage: Storage, slice_: FileSlice, blocks: Sequence[LogBlock], merge: MergeSettings) -> None:
-    check_blocks(blocks, merge)
-    partial = next((block for block in blocks if block.is_partial), None)
-    if partial is not None:
-        raise UnsupportedTableError(
-            f"Cannot compact the logs of file group {slice_.file_id} in partition '{slice_.partition}' of "
-            f"{storage.uri}: {partial.path} contains partial updates, whose other columns only the base file has; "
-            "supported are blocks of complete records; compact the table instead"
-        )
-
-
 def _write(
     storage: Storage,
     sink: BinaryIO,
@@ -124,7 +109,7 @@ def _write(
     slice_: FileSlice,
     blocks: Sequence[LogBlock],
     settings: RewriteSettings,
-    block_bytes: int,
+    options: Options,
 ) -> _Written:
     written = _Written()
     header = {
@@ -136,8 +121,8 @@ def _write(
     for records in _parts(storage, blocks, settings):
         written.records += len(records.winners.ids)
         written.keys += len(records)
-        for content in _data(records, avro, block_bytes, written):
-            written.size += sink.write(encode_block(BlockType.AVRO, header, content))
+        for block in _data(records, header, avro, options, written):
+            written.size += sink.write(block)
         gone = np.flatnonzero(records.winners.deletes)
         if len(gone):
             content = _deletes(records, gone, slice_.partition, settings.merge)
@@ -158,17 +143,41 @@ def _parts(storage: Storage, blocks: Sequence[LogBlock], settings: RewriteSettin
         yield from log.parts()
 
 
-def _data(records: LogRecords, avro: dict[str, object], block_bytes: int, written: _Written) -> Iterator[bytes]:
+def _data(
+    records: LogRecords, header: dict[HeaderKey, str], avro: dict[str, Any], options: Options, written: _Written
+) -> Iterator[bytes]:
+    """Blocks of complete rows, then of rows that lack the same columns (partial updates)."""
+    block_bytes = options.get(write_config.LOG_BLOCK_MAX_SIZE)
+    codec = base_file_codec(options) if options.get(write_config.LOG_BLOCK_FORMAT) == "parquet" else None
     slots = np.sort(records.slots[(records.slots >= 0) & ~records.winners.deletes])
-    rows = records.rows if len(slots) == records.rows.num_rows else records.rows.take(pa.array(slots))
-    if not rows.num_rows:
-        return
-    written.rows += rows.num_rows
-    at_once = rows.num_rows
-    if rows.nbytes > block_bytes:
-        at_once = max(1, int(rows.num_rows * block_bytes / rows.nbytes))
-    for start in range(0, rows.num_rows, at_once):
-        yield encode_log_content(rows.slice(start, at_once).combine_chunks(), avro)
+    for lacking, some in _by_columns(records, slots):
+        rows = records.rows if len(some) == records.rows.num_rows else records.rows.take(pa.array(some))
+        own, schema = header, avro
+        if lacking:
+            rows = rows.drop_columns(list(lacking))
+            schema = {**avro, "fields": [field for field in avro["fields"] if field["name"] not in lacking]}
+            own = {**header, HeaderKey.IS_PARTIAL: "true"}
+        written.rows += rows.num_rows
+        at_once = rows.num_rows
+        if rows.nbytes > block_bytes:
+            at_once = max(1, int(rows.num_rows * block_bytes / rows.nbytes))
+        for start in range(0, rows.num_rows, at_once):
+            yield encode_data_block(rows.slice(start, at_once).combine_chunks(), schema, own, parquet_codec=codec)
+
+
+def _by_columns(records: LogRecords, slots: Slots) -> Iterator[tuple[tuple[str, ...], Slots]]:
+    """The rows by the columns that they lack, those that lack none first."""
+    names = sorted(records.absent)
+    codes = np.zeros(len(slots), np.int64)
+    groups: list[tuple[str, ...]] = [()]
+    for name in names:
+        lacks = records.absent[name][slots]
+        pairs, codes = np.unique(codes * 2 + lacks, return_inverse=True)
+        groups = [(*groups[pair // 2], name) if pair % 2 else groups[pair // 2] for pair in pairs.tolist()]
+    for code in sorted(range(len(groups)), key=lambda code: groups[code]):
+        some = slots[codes == code]
+        if len(some):
+            yield groups[code], some
 
 
 def _deletes(records: LogRecords, gone: npt.NDArray[np.intp], partition: str, merge: MergeSettings) -> bytes:

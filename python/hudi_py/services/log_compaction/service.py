@@ -78,7 +78,7 @@ class LogCompaction(LogRewriting):
                 chosen,
                 None,
                 f"no file group has {threshold} log files or blocks ({compaction_config.LOG_BLOCKS_THRESHOLD.key}), "
-                "apart from those in pending plans or with partial updates",
+                "apart from those in pending plans",
             )
         return Chosen(chosen, CompactionPlan(tuple(operations), ()))
 
@@ -128,11 +128,11 @@ def check_logs_compactable(config: TableConfig, options: Options) -> None:
 
 
 def _has_enough(storage: Storage, threshold: int, committed: CommittedInstants | None, slice_: FileSlice) -> bool:
-    """Whether a slice has enough log files or blocks, and no partial updates. Blocks of one instant count once.
+    """Whether a slice has enough log files or blocks. Blocks of one instant count once.
 
     Source: `HoodieLogCompactionPlanGenerator.isFileSliceEligibleForLogCompaction`.
     """
     blocks = scan_log(storage, slice_.log_files, committed=committed)
     instants = {block.instant_time for block in blocks}
     enough = len(slice_.log_files) >= threshold or len(instants) >= threshold
-    return enough and len(instants) > 1 and not any(block.is_partial for block in blocks)
+    return enough and len(instants) > 1

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.config import Options
+from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, DuplicateKeyError
 from hudi_py.formats.arrays import combined, true_where
 from hudi_py.model.properties import TableConfig
@@ -25,10 +26,10 @@ from hudi_py.write.context import WriteContext
 from hudi_py.write.dml.assignments import Assignment
 from hudi_py.write.dml.merge_plan import BoundClause, BoundMerge, MergePlan, bind_merge, choose
 from hudi_py.write.dml.slices import hold, hold_located, read_slices, scan_request
-from hudi_py.write.dml.statements import Changed, Counts, Run, keys_as_rows, located_rows, table_rows
+from hudi_py.write.dml.statements import Changed, Counts, Run, keys_as_rows, located_rows, updated_rows
 from hudi_py.write.operations.located import write_located
 from hudi_py.write.rows import PartitionedRows, one_row_per_key
-from hudi_py.write.settings import Operation, WriteSettings
+from hudi_py.write.settings import Operation, WriteSettings, writes_partial_logs
 
 _Numbers = npt.NDArray[np.int64]
 _ROW = "_hudi_py_row"
@@ -47,10 +48,18 @@ class Merge:
 
     def bind(self, config: TableConfig, settings: WriteSettings, options: Options) -> Run:
         ordering = settings.merge.ordering_fields if settings.merge.by_event_time else ()
-        bound = bind_merge(self.plan, self.source.schema, settings, ordering, config.name)
+        partial = (
+            options.get(write_config.MERGE_INTO_PARTIAL_UPDATES)
+            and writes_partial_logs(config)
+            and not settings.merge.folds
+            and not settings.index.is_global
+            and settings.schema.history is None
+        )
+        bound = bind_merge(self.plan, self.source.schema, settings, ordering, config.name, partial=partial)
         source = _Source.of(bound, self.source, settings)
 
-        def run(context: WriteContext) -> Changed:
+        def run(whole: WriteContext) -> Changed:
+            context = whole.updating(bound.updated_columns)
             request = _request(bound, source, context, options)
             with located_rows(context) as held:
                 merging = _Merging(context, bound, source, held)
@@ -235,16 +244,16 @@ class _Merging:
             elif len(at):
                 some = rows.take(pa.array(at))
                 columns = self.updated(clause, some)
-                hold(self.held, table_rows(self.context, keys.take(pa.array(at)), columns), split)
+                hold(self.held, updated_rows(self.context, keys.take(pa.array(at)), columns), split)
                 self.counts = self.counts.plus(updated=len(at))
 
-    def updated(self, clause: BoundClause, rows: pa.RecordBatch) -> list[pa.Array]:
-        """The columns of rows after an update."""
+    def updated(self, clause: BoundClause, rows: pa.RecordBatch) -> dict[str, pa.Array]:
+        """The columns that are read or set, after an update."""
         keygen = self.context.settings.keygen
         table = self.context.settings.schema.arrow
         partitions = keygen.partition_columns(table)
         target = rows[self.bound.plan.target_alias]
-        columns = dict(zip(table.names, target.flatten(), strict=True))
+        columns = dict(zip(self.bound.target_columns, target.flatten(), strict=True))
         for each in clause.assignments:
             name = each.field.name
             values = each.evaluate(rows)
@@ -256,7 +265,7 @@ class _Merging:
                     "leave the column out, or add it to ON"
                 )
             columns[name] = values
-        return list(columns.values())
+        return columns
 
     def insert(self) -> None:
         """Takes the rows of the source that match nothing."""

@@ -72,16 +72,25 @@ class BoundMerge:
     by_source: tuple[BoundClause, ...] = ()
     target_columns: tuple[str, ...] = field(default=())
     """Columns of the table that are read."""
+    updated_columns: tuple[str, ...] | None = None
+    """Columns of the table that updates set, in the table's order, with the ordering fields; None: all."""
 
 
 def bind_merge(
-    plan: MergePlan, source: pa.Schema, settings: WriteSettings, ordering: Sequence[str], name: str
+    plan: MergePlan,
+    source: pa.Schema,
+    settings: WriteSettings,
+    ordering: Sequence[str],
+    name: str,
+    *,
+    partial: bool = False,
 ) -> BoundMerge:
     """Binds a merge to its table and source.
 
     Args:
         ordering: columns that inserted rows must have.
         name: the table's, for errors.
+        partial: whether updates may set some columns only.
 
     Raises:
         ConfigError, SchemaMismatchError: the merge is not valid, or does not fit table or source.
@@ -104,11 +113,16 @@ def bind_merge(
         schema = pa.schema(list(inputs[clause.when]))
         bound[clause.when].append(_bind_clause(plan, clause, schema, table, source, settings, ordering))
     made = _bind_on(plan, pa.schema([target, given]), settings, name)
+    changing = (*bound["matched"], *bound["not matched by source"])
+    updates = [clause for clause in changing if clause.action == "update"]
+    updated = _updated_columns(updates, table, ordering) if partial else None
     expressions = [made.rest] if made.rest is not None else []
-    for each in (*bound["matched"], *bound["not matched by source"]):
+    for each in changing:
         expressions += [each.condition] if each.condition is not None else []
+        expressions += [assignment.expression for assignment in each.assignments]
     needed = {path[1] for each in expressions for path in each.columns() if path[0] == plan.target_alias}
-    updates = any(clause.action == "update" for clause in plan.clauses)
+    if updates:
+        needed |= set(table.names if updated is None else updated)
     return BoundMerge(
         plan,
         made.keys,
@@ -117,8 +131,19 @@ def bind_merge(
         tuple(bound["matched"]),
         tuple(bound["not matched"]),
         tuple(bound["not matched by source"]),
-        tuple(column for column in table.names if updates or column in needed),
+        tuple(column for column in table.names if column in needed),
+        updated,
     )
+
+
+def _updated_columns(
+    updates: Sequence[BoundClause], table: pa.Schema, ordering: Sequence[str]
+) -> tuple[str, ...] | None:
+    """The columns that any of the clauses sets, with the ordering fields; None: all columns, or no clause."""
+    wanted = {each.field.name for clause in updates for each in clause.assignments}
+    wanted |= {part for name in ordering for part in (name, name.partition(".")[0])}
+    found = tuple(name for name in table.names if name in wanted)
+    return found if updates and len(found) < len(table) else None
 
 
 def _bind_clause(

@@ -141,6 +141,22 @@ def table_rows(context: WriteContext, keys: pa.Array, columns: list[pa.Array]) -
     return pa.RecordBatch.from_arrays([keys, *rows.columns], schema=context.row_schema)
 
 
+def updated_rows(context: WriteContext, keys: pa.Array, columns: Mapping[str, pa.Array]) -> pa.RecordBatch:
+    """Rows of a table with their record keys, of which only the columns that the write updates count; others are null.
+
+    Raises:
+        SchemaMismatchError: a column that may not be null is.
+    """
+    schema, updated = context.settings.schema, context.settings.updated_columns
+    if updated is None:
+        return table_rows(context, keys, [columns[name] for name in schema.arrow.names])
+    fields = pa.schema([schema.arrow.field(name) for name in updated])
+    some = schema.conform(pa.RecordBatch.from_arrays([columns[name] for name in updated], schema=fields), updated)
+    set_ = dict(zip(updated, some.columns, strict=True))
+    arrays = [set_.get(field.name, pa.nulls(len(keys), field.type)) for field in schema.arrow]
+    return pa.RecordBatch.from_arrays([keys, *arrays], schema=context.row_schema)
+
+
 def keys_as_rows(context: WriteContext, keys: pa.Array) -> pa.RecordBatch:
     """Rows of which only the key counts, as they are deleted."""
     nothing = [pa.nulls(len(keys), field.type) for field in context.settings.schema.arrow]

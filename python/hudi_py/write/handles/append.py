@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
 
 from hudi_py.errors import SchemaMismatchError
@@ -14,8 +15,7 @@ from hudi_py.file_stats.keys import log_file_changes, written_log_changes
 from hudi_py.file_stats.ranges import ColumnRanges, column_ranges
 from hudi_py.file_stats.sidecar import Sidecar
 from hudi_py.formats.arrays import combined
-from hudi_py.formats.avro import encode_log_content
-from hudi_py.formats.log import BlockType, HeaderKey, encode_block, encode_deletes
+from hudi_py.formats.log import BlockType, HeaderKey, encode_block, encode_data_block, encode_deletes
 from hudi_py.merge import delete_marks
 from hudi_py.merge.ordering import has_default_zero
 from hudi_py.merge.reduce import Mask, row_ordering
@@ -34,15 +34,20 @@ def append_log(
     slice_: FileSlice,
     rows: pa.Table,
     *,
+    new: pa.Table | None = None,
     deleted: pa.StringArray | None = None,
     merged: FileSlice | None = None,
     next_version: int = 1,
 ) -> WriteStat:
     """Writes a log file: a data block, a delete block for rows with a delete marker, and one for deleted keys.
 
+    If updates set some columns (`WriteSettings.updated_columns`), the data block has only these and `IS_PARTIAL`, and
+    readers take the others from older versions of the row. New rows then have a block of their own.
+
     Args:
         slice_: the slice the log belongs to: its base instant names the log in table version 6.
         rows: `_hoodie_record_key`, then the table's columns; may be empty if there are `deleted` keys.
+        new: rows of the same form, whose keys the file group lacks, where `rows` set some columns only.
         deleted: keys that are deleted whatever came before (ordering value `IntWrapper` 0, as in Java's delete
             operation).
         merged: the slice as readers see it if that is another one, with what a pending compaction compacts.
@@ -56,6 +61,8 @@ def append_log(
     own_name = transaction.config.version >= _MERGED_LOGS
     deletes = delete_marks(rows, merge)
     _check_ordering(context, rows, deletes)
+    if new is not None:
+        _check_ordering(context, new, np.zeros(new.num_rows, np.bool_))
     if own_name:
         permit = transaction.publication.permit_log_file(slice_.partition, slice_.file_id, str(context.task))
     else:
@@ -72,9 +79,13 @@ def append_log(
     num_deletes = int(deletes.sum())
     ranges: list[ColumnRanges] = []
     with transaction.publication.writing(permit) as sink:
+        if new is not None:
+            for block in _data_blocks(context, slice_, new, ranges, partial=False):
+                sink.write(block)
+                size += len(block)
         if num_deletes < rows.num_rows:
             kept = rows.filter(pa.array(~deletes)) if num_deletes else rows
-            for block in _data_blocks(context, slice_, kept, ranges):
+            for block in _data_blocks(context, slice_, kept, ranges, partial=context.partial_avro is not None):
                 sink.write(block)
                 size += len(block)
         if num_deletes:
@@ -94,6 +105,8 @@ def append_log(
             log, before = LogFile(slice_.partition, parsed, size), merged or slice_
             if rows.num_rows:
                 _note_keys(context, sidecar, before, log, combined(rows[RECORD_KEY]), deletes)
+            if new is not None:
+                sidecar.add_keys(combined(new[RECORD_KEY]))
             if deleted is not None and len(deleted):
                 _note_keys(context, sidecar, before, log, deleted)
         if context.range_columns:
@@ -101,6 +114,7 @@ def append_log(
             sidecar.set_ranges(whole.rows)
         context.save(sidecar, permit.path)
     context.progress.wrote(size)
+    inserts = 0 if new is None else new.num_rows
     earlier = () if own_name else tuple(str(log.name) for log in slice_.log_files)
     base = slice_.base_file
     return WriteStat(
@@ -108,7 +122,8 @@ def append_log(
         path=permit.path,
         partition_path=slice_.partition,
         prev_commit=transaction.instant if own_name else slice_.base_instant,
-        num_writes=rows.num_rows - int(deletes.sum()),
+        num_writes=rows.num_rows - int(deletes.sum()) + inserts,
+        num_inserts=inserts,
         num_updates=rows.num_rows - int(deletes.sum()),
         num_deletes=num_deletes,
         total_write_bytes=size,
@@ -166,14 +181,20 @@ def _note_keys(
 
 
 def _header(context: WriteContext) -> dict[HeaderKey, str]:
-    return {HeaderKey.INSTANT_TIME: context.transaction.instant, HeaderKey.SCHEMA: context.file_avro_json}
+    return {HeaderKey.INSTANT_TIME: str(context.transaction.instant), HeaderKey.SCHEMA: context.file_avro_json}
 
 
 def _data_blocks(
-    context: WriteContext, slice_: FileSlice, rows: pa.Table, ranges: list[ColumnRanges]
+    context: WriteContext, slice_: FileSlice, rows: pa.Table, ranges: list[ColumnRanges], *, partial: bool
 ) -> Iterator[bytes]:
-    """Avro blocks of about the limit at most. Appends the ranges of their columns to `ranges`, if wanted."""
-    limit = context.settings.log_block_bytes
+    """Data blocks of about the limit at most. Appends the ranges of their columns to `ranges`, if wanted."""
+    settings, header, avro = context.settings, _header(context), context.file_avro
+    if partial and context.partial_avro is not None:
+        avro = context.partial_avro
+        header[HeaderKey.IS_PARTIAL] = "true"
+    names = [field["name"] for field in avro["fields"]]
+    codec = settings.codec if settings.parquet_logs else None
+    limit = settings.log_block_bytes
     at_once = max(1, int(rows.num_rows * limit / max(rows.nbytes, 1))) if rows.nbytes > limit else rows.num_rows
     for start in range(0, rows.num_rows, at_once):
         for batch in rows.slice(start, at_once).combine_chunks().to_batches():
@@ -181,8 +202,8 @@ def _data_blocks(
             stored = context.stamped(batch, slice_.partition, slice_.file_id)
             if context.range_columns:
                 ranges.append(column_ranges(stored, context.range_columns))
-            content = encode_log_content(stored, context.file_avro)
-            yield encode_block(BlockType.AVRO, _header(context), content)
+            table = pa.Table.from_batches([stored.select(names)])
+            yield encode_data_block(table, avro, header, parquet_codec=codec)
 
 
 def _delete_block(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -19,9 +20,14 @@ from hudi_py.errors import CorruptFileError
 from hudi_py.file_stats.sidecar import Sidecar
 from hudi_py.formats.arrays import combined
 from hudi_py.formats.parquet import iter_base_batches
-from hudi_py.merge import LogRecords, Versions, Winners, find_winners, merge_with_base
-from hudi_py.merge.base import Watch
+from hudi_py.merge import LogRecords, Versions, Winners, find_winners
+from hudi_py.merge.base import BaseMerge, Watch
+from hudi_py.merge.base import MergeCounts as MergedCounts
+from hudi_py.merge.entries import DEFAULT, POSITION, entry_schema
+from hudi_py.merge.entries import KEY as ENTRY_KEY
+from hudi_py.merge.records import reduce_versions
 from hudi_py.merge.reduce import row_versions
+from hudi_py.merge.versions import LogVersions
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.files import BaseFile, FileSlice
 from hudi_py.schema import FILE_NAME, META_FIELDS, RECORD_KEY, conform
@@ -37,21 +43,25 @@ BASE_ROWS = 262_144
 class Updates:
     """Incoming rows for keys of one file group, reduced to one version for each key."""
 
-    winners: Winners
-    rows: pa.Table
-    """The winning data rows (`_hoodie_record_key`, then the table's columns)."""
-    slots: npt.NDArray[np.int64]
-    """For each winner its row in `rows`, -1 for a delete."""
+    records: LogRecords
+    """Their rows have `_hoodie_record_key`, then the table's columns."""
+
+    @property
+    def winners(self) -> Winners:
+        return self.records.winners
 
 
 @dataclass(slots=True)
-class MergeCounts:
+class _Counts:
     """Rows of the old file, and what became of them."""
 
     base: int = 0
     kept: int = 0
+    """Including rows made of old ones and incoming ones."""
     won: int = 0
     """Incoming rows written in place of old ones, or in addition to them."""
+    made: int = 0
+    """Rows made of old ones and incoming ones."""
 
 
 def updates_of(rows: pa.Table, context: WriteContext, *, deleted: pa.StringArray | None = None) -> Updates:
@@ -59,6 +69,8 @@ def updates_of(rows: pa.Table, context: WriteContext, *, deleted: pa.StringArray
     which are deleted whatever their ordering value."""
     merge = context.settings.merge
     count = rows.num_rows
+    if merge.folds:
+        return Updates(_folded(rows, context, deleted))
     versions = row_versions(rows, merge, combined(rows[RECORD_KEY]), np.arange(count, dtype=np.int64))
     if deleted is not None and len(deleted):
         more = np.ones(len(deleted), np.bool_)
@@ -74,10 +86,32 @@ def updates_of(rows: pa.Table, context: WriteContext, *, deleted: pa.StringArray
     data = np.flatnonzero(~winners.deletes)
     slots = np.full(len(winners.keys), -1, np.int64)
     slots[data] = np.arange(len(data))
-    if not len(data):
-        return Updates(winners, context.row_schema.empty_table(), slots)
-    taken = rows if len(data) == len(versions.keys) else rows.take(pa.array(winners.versions[data]))
-    return Updates(winners, taken, slots)
+    taken = context.row_schema.empty_table()
+    if len(data):
+        taken = rows if len(data) == len(versions.keys) else rows.take(pa.array(winners.versions[data]))
+    set_ = context.settings.updated_columns
+    if set_ is None:
+        return Updates(LogRecords(winners, taken, slots))
+    lacks = np.ones(taken.num_rows, np.bool_)
+    absent = {name: lacks for name in context.settings.schema.arrow.names if name not in set_}
+    return Updates(LogRecords(winners, taken, slots, absent, partial=True))
+
+
+def _folded(rows: pa.Table, context: WriteContext, deleted: pa.StringArray | None) -> LogRecords:
+    """The updates of a table whose merges make rows of two versions."""
+    merge, count = context.settings.merge, rows.num_rows
+    schema = entry_schema(context.row_schema, merge)
+    entries = schema.empty_table()
+    if deleted is not None and len(deleted):
+        known = {
+            ENTRY_KEY: deleted,
+            POSITION: pa.array(np.arange(count, count + len(deleted), dtype=np.int64)),
+            DEFAULT: pa.repeat(True, len(deleted)),
+        }
+        columns = [known.get(field.name, pa.nulls(len(deleted), field.type)) for field in schema]
+        entries = pa.Table.from_arrays(columns, schema=schema)
+    position = np.arange(count, dtype=np.int64)
+    return reduce_versions(LogVersions(rows, position, entries, {}), merge)
 
 
 def merge_base_file(
@@ -98,7 +132,7 @@ def merge_base_file(
     base = slice_.base_file
     if base is None:
         raise ValueError(f"file group {slice_.file_id} has no base file to merge with")
-    counts = MergeCounts()
+    counts = _Counts()
     added = 0
     with (
         BaseFileHandle(context, slice_.partition, slice_.file_id, previous=base) as handle,
@@ -113,8 +147,10 @@ def merge_base_file(
     ):
         old = _old_rows(context, base, handle.name, counts)
         watched = None
+        folds = updates is not None and (updates.records.partial or context.settings.merge.folds)
         if updates is not None and (handle.sidecar is not None or not keys_tagged):
-            watched = _Watched(updates, only_deletes=keys_tagged or handle.sidecar is None)
+            known = keys_tagged or handle.sidecar is None
+            watched = _Watched(updates, only_deletes=known and not context.settings.merge.folds)
         if watched is not None:
             old = watched.before(old)
         watch = None if changes is None else changes.add
@@ -132,9 +168,13 @@ def merge_base_file(
                 changes.add(None, batch)
             added += batch.num_rows
         replaced = counts.base - counts.kept
-        deleted = watched.num_deleted if watched is not None and not keys_tagged else replaced - counts.won
-        changed = replaced - deleted
-        stat = handle.finish(inserts=added + counts.won - changed, updates=changed, deletes=deleted)
+        deleted = replaced - counts.won
+        if folds:  # of the old rows, all but deleted ones are kept or made into others
+            deleted = replaced
+        elif watched is not None and not keys_tagged:
+            deleted = watched.num_deleted
+        changed = replaced - deleted + counts.made
+        stat = handle.finish(inserts=added + counts.won - (changed - counts.made), updates=changed, deletes=deleted)
         return stat if changes is None else replace(stat, cdc_stats=changes.finish())
 
 
@@ -177,7 +217,7 @@ def _merged(
     handle: BaseFileHandle,
     old: Iterator[pa.RecordBatch],
     updates: Updates,
-    counts: MergeCounts,
+    counts: _Counts,
     watch: Watch | None,
 ) -> Iterator[pa.RecordBatch]:
     ended = False
@@ -187,19 +227,22 @@ def _merged(
         yield from old
         ended = True
 
-    stamped = [context.stamped(batch, handle.partition, handle.name) for batch in updates.rows.to_batches()]
-    rows = pa.Table.from_batches(stamped, context.file_schema).combine_chunks()
-    log = LogRecords(updates.winners, rows, updates.slots)
+    given = updates.records
+    stamped = [context.stamped(batch, handle.partition, handle.name) for batch in given.rows.to_batches()]
+    log = replace(given, rows=pa.Table.from_batches(stamped, context.file_schema).combine_chunks())
+    merged = MergedCounts()
+    merging = BaseMerge(log, context.settings.merge, counts=merged, watch=watch)
     # batches after the end of the old file are incoming rows
-    for batch in merge_with_base(until_end(), log, context.settings.merge, watch=watch):
+    for batch in chain(chain.from_iterable(map(merging.add, until_end())), merging.rest()):
         if ended:
             counts.won += batch.num_rows
         else:
             counts.kept += batch.num_rows
+            counts.made = merged.updates
         yield batch
 
 
-def _old_rows(context: WriteContext, base: BaseFile, new_name: str, counts: MergeCounts) -> Iterator[pa.RecordBatch]:
+def _old_rows(context: WriteContext, base: BaseFile, new_name: str, counts: _Counts) -> Iterator[pa.RecordBatch]:
     """Rows of the old file in the file schema, with the new file's name."""
     position, path = META_FIELDS.index(FILE_NAME), base.path
     schema, history = context.file_schema, context.settings.schema.history

@@ -22,6 +22,7 @@ from hudi_py.write.operations.delete import DELETE_SCHEMA, keys_only
 from hudi_py.write.operations.insert import live_rows
 from hudi_py.write.operations.partition import OperationResult, PartitionWriter, PlacedRows, write_partitions
 from hudi_py.write.operations.tagging import held_rows
+from hudi_py.write.operations.upsert import with_new_apart
 from hudi_py.write.rows import KeyedRows, PartitionedRows, one_row_per_key, sorted_by_key
 
 
@@ -48,6 +49,8 @@ def upsert(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> Operatio
         rows = bucket.table()
         if context.settings.combine_before_upsert:
             rows = one_row_per_key(rows, context.settings.merge)
+        if bucket.slice_ is not None and context.settings.updated_columns is not None:
+            return with_new_apart(context, PlacedRows(bucket.slice_, updates=rows), looked_up=False)
         if bucket.slice_ is not None:
             return PlacedRows(bucket.slice_, updates=rows, keys_tagged=False)
         return _first_rows(context, bucket, rows.to_batches)

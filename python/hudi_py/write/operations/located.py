@@ -9,12 +9,14 @@ import pyarrow as pa
 
 from hudi_py.formats.arrays import combined
 from hudi_py.merge import delete_marks
+from hudi_py.model.names import FileId
 from hudi_py.schema import RECORD_KEY
 from hudi_py.write.context import WriteContext
 from hudi_py.write.index import Buckets
 from hudi_py.write.operations.partition import OperationResult, PartitionWriter, PlacedRows, write_partitions
 from hudi_py.write.operations.upsert import placed_rows
 from hudi_py.write.rows import LocatedRows, PartitionedRows, TaggedRows
+from hudi_py.write.rows.stages import RowNumbers
 
 
 def write_located(context: WriteContext, held: PartitionedRows) -> OperationResult:
@@ -48,20 +50,26 @@ def _placed_by_bucket(
     rows, new = tagged.rows, tagged.new[~delete_marks(tagged.rows, context.settings.merge)[tagged.new]]
     keys = combined(rows[RECORD_KEY])
     slices = index.by_number(partition.slices.values(), partition.path)
+    apart: dict[FileId, RowNumbers] = {}
     changed = {slice_.file_id: numbers for slice_, numbers in tagged.found}
     buckets = index.numbers(keys.take(pa.array(new)), partition.path)
     for number in np.unique(buckets).tolist():
         some, slice_ = new[buckets == number], slices.get(number)
+        if slice_ is not None and context.settings.updated_columns is not None:
+            apart[slice_.file_id] = some
+            changed.setdefault(slice_.file_id, some[:0])
+            continue
         if slice_ is not None:
             changed[slice_.file_id] = np.r_[changed.get(slice_.file_id, some[:0]), some]
             continue
         inserts = rows.take(pa.array(some)).combine_chunks()
         yield PlacedRows(None, inserts=inserts.to_batches, file_id=index.new_file_id(number, partition.path))
     for file_id, numbers in changed.items():
-        leaving = tagged.leaving.get(file_id)
+        leaving, more = tagged.leaving.get(file_id), apart.get(file_id)
         yield PlacedRows(
             partition.slices[file_id],
             updates=rows.take(pa.array(numbers)).combine_chunks(),
+            new=None if more is None else rows.take(pa.array(more)).combine_chunks(),
             deleted=None if leaving is None else keys.take(pa.array(leaving)),
             keys_tagged=False,
         )

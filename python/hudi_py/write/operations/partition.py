@@ -49,6 +49,9 @@ class PlacedRows:
     """Rows whose keys the file group holds."""
     inserts: Callable[[], Iterable[pa.RecordBatch]] | None = None
     """Rows with new keys. Called in the thread that writes them."""
+    new: pa.Table | None = None
+    """Rows with new keys that go where `updates` go, into a log if the table has logs, as in a bucket. Only where
+    updates set some columns; otherwise they are among `updates`."""
     deleted: pa.StringArray | None = None
     """Keys that are deleted whatever their ordering value."""
     keys_tagged: bool = True
@@ -94,7 +97,7 @@ class PartitionWriter:
         """
         context, slice_, deleted = self._context, rows.slice_, rows.deleted
         updates = context.row_schema.empty_table() if rows.updates is None else rows.updates
-        inserts = rows.inserts or (lambda: ())
+        inserts = rows.inserts or (lambda: () if rows.new is None else rows.new.to_batches())
 
         def rewrite(old: FileSlice) -> list[WriteStat]:
             changed = rows.updates is not None or deleted is not None
@@ -108,9 +111,11 @@ class PartitionWriter:
             view = context.transaction.view
             raise pending_clustering_conflict(view, "update or delete rows of", self.path, slice_.file_id)
         if context.transaction.config.is_mor and rows.inserts is None:
+            if not updates.num_rows and rows.new is None and deleted is None:
+                return
             target = self._for_write.get(slice_.file_id, slice_)
             version = self._next_log_version(target)
-            append = partial(append_log, deleted=deleted, merged=slice_, next_version=version)
+            append = partial(append_log, new=rows.new, deleted=deleted, merged=slice_, next_version=version)
             self.submit(lambda: [append(context, target, updates)])
         else:
             self.submit(partial(rewrite, slice_))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hudi_py.formats.arrays import combined
 from hudi_py.merge import delete_marks
@@ -31,7 +33,35 @@ def upsert(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> Operatio
 def write_tagged(context: WriteContext, partition: PartitionWriter, tagged: TaggedRows) -> None:
     """Writes the rows of a partition."""
     for placed in placed_rows(context, partition, tagged):
-        partition.write(placed)
+        partition.write(with_new_apart(context, placed, looked_up=True))
+
+
+def with_new_apart(context: WriteContext, placed: PlacedRows, *, looked_up: bool) -> PlacedRows:
+    """Rows for a file group, new ones apart where updates set some columns: of a row that only sets columns, readers
+    expect that the file group has it, or a row that a log has deleted would come back.
+
+    Args:
+        looked_up: whether the base file is known to have the keys, if there is one.
+    """
+    slice_, rows = placed.slice_, placed.updates
+    if context.settings.updated_columns is None or slice_ is None or rows is None or placed.inserts is not None:
+        return placed
+    keys, reader = combined(rows[RECORD_KEY]), context.key_reader()
+    doubtful = keys.unique()
+    if looked_up and slice_.base_file is not None:
+        if not slice_.log_files:
+            return placed
+        doubtful = doubtful.filter(pc.is_in(doubtful, value_set=reader.deleted_by(slice_.log_files)))
+    if not len(doubtful):
+        return placed
+    unknown = doubtful.filter(pa.array(~reader.live(slice_, doubtful)))
+    if not len(unknown):
+        return placed
+    is_new = pc.is_in(keys, value_set=unknown)
+    new = rows.filter(is_new)
+    new = new.filter(pa.array(~delete_marks(new, context.settings.merge))).combine_chunks()
+    known = rows.filter(pc.invert(is_new)).combine_chunks()
+    return replace(placed, updates=known, new=new if new.num_rows else None)
 
 
 def placed_rows(context: WriteContext, partition: PartitionWriter, tagged: TaggedRows) -> Iterable[PlacedRows]:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hudi_py.errors import DuplicateKeyError
 from hudi_py.file_stats.keys import KeyReader
 from hudi_py.formats.arrays import combined
 from hudi_py.merge import MergeSettings, delete_marks, find_winners
@@ -48,6 +49,13 @@ def losing_keys(held: PartitionedRows, settings: MergeSettings, *, packed: bool)
     twice = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
     if not len(twice):
         return {}
+    if settings.folds:
+        key = twice[0].as_py()
+        raise DuplicateKeyError(
+            f"Cannot write rows of several partitions with the key '{key}': the index spans all partitions, and the "
+            "table's merges make rows of two versions; give the rows of a key the same partition",
+            key=key,
+        )
     parts = []
     for number, partition in enumerate(partitions):
         rows = held.table(partition)

@@ -15,7 +15,7 @@ from hudi_py.config import Options
 from hudi_py.config import table as table_config
 from hudi_py.config.option import Option
 from hudi_py.errors import ConfigError, UnsupportedTableError
-from hudi_py.merge.settings import COMMIT_TIME, COMMIT_TIME_STRATEGY, EVENT_TIME, EVENT_TIME_STRATEGY
+from hudi_py.merge.settings import PARTIAL_UPDATE_MODE, UNAVAILABLE_VALUE
 from hudi_py.model.changes import ENABLED, MODE, LoggingMode
 from hudi_py.model.properties import SLASHED_DATES, TableConfig
 from hudi_py.storage import Storage
@@ -29,6 +29,7 @@ from hudi_py.write.rows.keygen import (
     infer_keygen_type,
     parse_keygen,
 )
+from hudi_py.write.table.merging import MODE_OF_STRATEGY, UNAVAILABLE_PROPERTY, MergeSpec, merge_properties
 
 SUPPORTED_VERSIONS = (6, 8, 9)
 DEFAULT_VERSION = 9
@@ -37,17 +38,6 @@ T = TypeVar("T")
 
 _FULL = LoggingMode.DATA_BEFORE_AFTER.value
 
-_STRATEGIES = {EVENT_TIME: EVENT_TIME_STRATEGY, COMMIT_TIME: COMMIT_TIME_STRATEGY}
-_MODE_OF_STRATEGY = {strategy: mode for mode, strategy in _STRATEGIES.items()}
-_PAYLOADS = {
-    EVENT_TIME: "org.apache.hudi.common.model.DefaultHoodieRecordPayload",
-    COMMIT_TIME: "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload",
-}
-_MODES = {
-    "DefaultHoodieRecordPayload": EVENT_TIME,
-    "EventTimeAvroPayload": EVENT_TIME,
-    "OverwriteWithLatestAvroPayload": COMMIT_TIME,
-}
 _DATE_OPTIONS = (
     *(table_config.DATE_TYPE, table_config.DATE_UNIT, table_config.DATE_ZONE),
     *(table_config.DATE_INPUT_FORMAT, table_config.DATE_INPUT_DELIMITER, table_config.DATE_INPUT_ZONE),
@@ -75,6 +65,9 @@ class TableSpec:
     """Default: from the number of key and partition fields, as Java infers it."""
     merge_mode: str | None = None
     payload_class: str | None = None
+    partial_update_mode: str | None = None
+    unavailable_value: str | None = None
+    """What stands for a value that is not known, in the partial update mode FILL_UNAVAILABLE."""
     hive_style: bool | None = None
     url_encoded: bool | None = None
     slashed_dates: bool | None = None
@@ -110,8 +103,10 @@ def table_spec(options: Options) -> TableSpec:
         ordering_fields=given(table_config.ORDERING),
         keygen_class=given(table_config.KEYGEN_CLASS),
         keygen_type=given(table_config.KEYGEN_TYPE),
-        merge_mode=mode or _MODE_OF_STRATEGY.get((strategy or "").lower()),
+        merge_mode=mode or MODE_OF_STRATEGY.get((strategy or "").lower()),
         payload_class=given(table_config.PAYLOAD_CLASS),
+        partial_update_mode=given(table_config.PARTIAL_UPDATE_MODE),
+        unavailable_value=given(table_config.UNAVAILABLE_VALUE),
         hive_style=given(table_config.HIVE_STYLE),
         url_encoded=given(table_config.URL_ENCODE),
         slashed_dates=given(table_config.SLASHED_DATES),
@@ -213,7 +208,16 @@ def table_properties(spec: TableSpec) -> dict[str, str]:
         properties["hoodie.table.partition_extractor_class"] = _partition_extractor(
             len(partitions), hive_style, bool(spec.slashed_dates)
         )
-    properties |= _merge_properties(spec, version)
+    properties |= merge_properties(
+        MergeSpec(
+            spec.ordering_fields or (),
+            spec.merge_mode,
+            spec.payload_class,
+            spec.partial_update_mode,
+            spec.unavailable_value,
+        ),
+        version,
+    )
     return properties
 
 
@@ -286,6 +290,8 @@ def check_spec(config: TableConfig, spec: TableSpec) -> None:
     stored_payload = config.payload_class or config.properties.get("hoodie.table.legacy.payload.class", "")
     if stored_payload:
         compare("hoodie.datasource.write.payload.class", spec.payload_class, stored_payload)
+    compare(PARTIAL_UPDATE_MODE, spec.partial_update_mode, config.properties.get(PARTIAL_UPDATE_MODE) or "")
+    compare(UNAVAILABLE_VALUE, spec.unavailable_value, config.properties.get(UNAVAILABLE_PROPERTY) or "")
     compare("hoodie.datasource.write.hive_style_partitioning", spec.hive_style, config.hive_style)
     compare("hoodie.datasource.write.partitionpath.urlencode", spec.url_encoded, config.url_encoded)
     compare(SLASHED_DATES, spec.slashed_dates, config.slashed_dates)
@@ -302,49 +308,6 @@ def check_spec(config: TableConfig, spec: TableSpec) -> None:
             f"Cannot write to the table {config.name!r} with options that contradict it: {'; '.join(found)}; "
             "leave these options out or change them"
         )
-
-
-def _merge_properties(spec: TableSpec, version: int) -> dict[str, str]:
-    ordering = spec.ordering_fields or ()
-    mode = spec.merge_mode.upper() if spec.merge_mode else None
-    if spec.payload_class:
-        of_payload = _MODES.get(spec.payload_class.strip().rpartition(".")[2])
-        if of_payload is None:
-            raise UnsupportedTableError(
-                f"Cannot create a table with the payload class {spec.payload_class} "
-                f"(hoodie.datasource.write.payload.class); supported are {', '.join(sorted(_MODES))}"
-            )
-        if mode not in (None, of_payload):
-            raise ConfigError(
-                f"Cannot create a table with the merge mode {mode} and the payload class {spec.payload_class}, which "
-                f"stands for {of_payload}; leave one of them out"
-            )
-        mode = of_payload
-    mode = mode or (EVENT_TIME if ordering else COMMIT_TIME)
-    if mode not in _PAYLOADS:
-        raise UnsupportedTableError(
-            f"Cannot create a table with the merge mode {mode} (hoodie.record.merge.mode); supported are "
-            + ", ".join(sorted(_PAYLOADS))
-        )
-    if mode == EVENT_TIME and not ordering and spec.merge_mode:
-        raise ConfigError(
-            "Cannot create a table with the merge mode EVENT_TIME_ORDERING without an ordering field; "
-            "set hoodie.table.ordering.fields"
-        )
-    properties: dict[str, str] = {}
-    if ordering:
-        # releases before 1.1 know one ordering field, under this name
-        single = version < 9 and len(ordering) == 1
-        properties["hoodie.table.precombine.field" if single else "hoodie.table.ordering.fields"] = ",".join(ordering)
-    if version >= 8:
-        properties["hoodie.record.merge.mode"] = mode
-    if version < 9:
-        properties["hoodie.compaction.payload.class"] = (spec.payload_class or _PAYLOADS[mode]).strip()
-        if version == 8:
-            properties["hoodie.record.merge.strategy.id"] = _STRATEGIES[mode]
-    elif spec.payload_class:
-        properties["hoodie.table.legacy.payload.class"] = spec.payload_class.strip()
-    return properties
 
 
 def _partition_names(keygen: KeyGeneratorType, fields: tuple[str, ...]) -> tuple[str, ...]:

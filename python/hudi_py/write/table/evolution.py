@@ -82,14 +82,15 @@ class WriteSchema:
         fields = [field for field in self.arrow if field.name in wanted]
         return conform(batch.select([field.name for field in fields]), pa.schema(fields), convert=cast_exactly)
 
-    def conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """An incoming batch in this schema.
+    def conform(self, batch: pa.RecordBatch, names: Sequence[str] | None = None) -> pa.RecordBatch:
+        """An incoming batch in this schema, or in the types of some of its columns.
 
         Raises:
             SchemaMismatchError: a value does not fit, or is null in a column that may not be null.
         """
-        result = conform(batch, self.arrow, convert=cast_exactly)
-        for field, column in zip(self.arrow, result.columns, strict=True):
+        target = self.arrow if names is None else pa.schema([self.arrow.field(name) for name in names])
+        result = conform(batch, target, convert=cast_exactly)
+        for field, column in zip(target, result.columns, strict=True):
             if not field.nullable and column.null_count:
                 raise SchemaMismatchError(
                     f"Column '{field.name}' of the data has {column.null_count} nulls in {batch.num_rows} rows, but "
@@ -104,6 +105,7 @@ def write_schema(
     table_name: str,
     *,
     set_null_for_missing: bool = False,
+    partial: bool = False,
     widen: bool = False,
     fixed: Sequence[str] = (),
     numeric_only: Sequence[str] = (),
@@ -115,6 +117,7 @@ def write_schema(
         incoming: normalised schema of the data (`read_input`).
         table_name: names the record of a new table's schema.
         set_null_for_missing: columns that the data lacks become null, except those of `fixed`.
+        partial: the data may lack columns, except those of `fixed` and those that may not be null.
         widen: columns become any wider type that Apache Hudi gives them (`hoodie.py.write.widen.columns`).
         fixed: columns whose type may not change (record key and partition fields: their text would).
         numeric_only: columns that may be widened among numbers only (ordering fields).
@@ -127,7 +130,7 @@ def write_schema(
         avro = avro_schema(incoming, *record_name(table_name))
         return WriteSchema(_dump(avro), arrow_schema(avro))
     table = arrow_schema(dict(table_avro))
-    merge = _Merge(tuple(fixed), tuple(numeric_only), set_null_for_missing, widen, [])
+    merge = _Merge(tuple(fixed), tuple(numeric_only), set_null_for_missing, partial, widen, [])
     merged = merge.fields(list(table), list(incoming), "")
     if not merge.changes:
         return WriteSchema(_dump(table_avro), table)
@@ -176,7 +179,9 @@ class _Merge:
     """Dotted names of record key and partition fields, which are always needed and keep their type."""
     numeric_only: tuple[str, ...]
     set_null: bool
-    """Whether other missing columns become null; otherwise they are required."""
+    """Whether other missing columns, and members of structs, become null; otherwise they are required."""
+    partial: bool
+    """Whether whole columns may be missing."""
     widen: bool
     changes: list[SchemaChange]
 
@@ -190,7 +195,7 @@ class _Merge:
             where = f"{path}{field.name}"
             if found is not None:
                 result.append(field.with_type(self._type(field.type, found.type, where)))
-            elif self.set_null and field.nullable and not self._is_fixed(where):
+            elif (self.set_null or (self.partial and not path)) and field.nullable and not self._is_fixed(where):
                 result.append(field)
             else:
                 raise SchemaMismatchError(

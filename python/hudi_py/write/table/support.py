@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hudi_py.errors import ConfigError, UnsupportedTableError, first_line
-from hudi_py.merge import written_merge_settings
+from hudi_py.merge import merge_settings
 from hudi_py.model.changes import logging_mode
 from hudi_py.model.properties import TableConfig
 from hudi_py.timeline.properties import check_writable as check_version_writable
@@ -54,7 +54,7 @@ def read_only_reason(config: TableConfig) -> str | None:
     try:
         check_writable(config)
         key_generator(config)
-        written_merge_settings(config)
+        merge_settings(config)
     except UnsupportedTableError as error:
         return first_line(error)
     except ConfigError:

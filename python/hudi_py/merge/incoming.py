@@ -1,0 +1,85 @@
+"""Reduces the rows of a write to one for each key, as Apache Hudi does before it looks the keys up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from hudi_py.formats.arrays import combined
+from hudi_py.merge.fold import FoldSpace, fold_versions
+from hudi_py.merge.merger import load_merger
+from hudi_py.merge.ordering import field_codes
+from hudi_py.merge.pairs import RowStore, fold_pairs
+from hudi_py.merge.reduce import Rows, row_versions, winning_rows
+from hudi_py.merge.settings import EVENT_TIME, MergeSettings, Payload
+from hudi_py.schema import PARTITION_PATH, RECORD_KEY
+
+
+def reduce_input(
+    table: pa.Table, settings: MergeSettings, *, key_columns: Sequence[str] = (PARTITION_PATH, RECORD_KEY)
+) -> pa.Table:
+    """The rows to write, one for each key, in their order (`HoodieWriteHelper.deduplicateRecords`, 1.2.0).
+
+    Args:
+        table: rows to write, with the key columns; returned unchanged if no key repeats.
+        settings: decide which row of a key wins, or how one is made of several; ties, and COMMIT_TIME_ORDERING, keep
+            the later row.
+        key_columns: the columns that make up a key; only the record key for global indexes.
+    """
+    ids, count = _key_numbers([combined(table[name]) for name in key_columns])
+    if count == table.num_rows:
+        return table
+    if settings.payload not in (None, Payload.PARTIAL_UPDATE):
+        # `preCombine` of the other classes is that of OverwriteWithLatestAvroPayload: the greatest ordering value wins
+        settings = replace(settings, mode=EVENT_TIME, payload=None)
+    if settings.folds:
+        return _folded(table, settings, ids, count)
+    position = np.arange(table.num_rows, dtype=np.int64)
+    keys = combined(table[key_columns[-1]])
+    rows = winning_rows(ids, count, row_versions(table, settings, keys, position), settings)
+    return table.take(pa.array(np.sort(rows)))
+
+
+def _folded(table: pa.Table, settings: MergeSettings, ids: Rows, count: int) -> pa.Table:
+    """One row for each key, made of its rows in their order. Of a key that is deleted last, the row that says so."""
+    table = table.combine_chunks()
+    position = np.arange(table.num_rows, dtype=np.int64)
+    versions = row_versions(table, settings, combined(table[RECORD_KEY]), position)
+    last = np.zeros(count, np.int64)
+    last[ids] = position  # of repeated targets NumPy keeps the last value assigned
+    in_order = pa.array(np.argsort(last, kind="stable"))
+    if settings.merger is not None:
+        store = RowStore(table)
+        name = settings.merger
+        made, _, deleted, _ = fold_pairs(store, load_merger(name), name, ids, position, versions.deletes)
+        # a row cannot say that the merger has deleted it: the last one then meets the stored row
+        return store.table(np.where(deleted, last, made)).take(in_order)
+    (codes,) = field_codes([list(versions.ordering)], [table.num_rows])
+    space = FoldSpace(table, settings, codes, versions.defaults)
+    records = fold_versions(space, ids, count, position, versions.deletes, versions.entries, None)
+    if records.empty.any():  # a payload class has made a delete of a row
+        marked = np.flatnonzero(versions.deletes | space.marked(space.first(position, versions.deletes)))
+        deleting = last.copy()
+        deleting[ids[marked]] = marked
+        records.sources[:, records.empty] = deleting[records.empty]
+    return space.table(records).take(in_order)
+
+
+def _key_numbers(columns: Sequence[pa.Array]) -> tuple[Rows, int]:
+    """A number for each row, equal if all key columns are equal, and the number of distinct keys."""
+    numbers = np.zeros(len(columns[0]), np.int64)
+    count = min(len(columns[0]), 1)
+    for column in columns:
+        encoded = column.dictionary_encode(null_encoding="encode")
+        own = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        if count <= 1:
+            numbers, count = own, len(encoded.dictionary)
+            continue
+        if len(encoded.dictionary) <= 1:
+            continue
+        distinct, numbers = np.unique(numbers * np.int64(len(encoded.dictionary)) + own, return_inverse=True)
+        numbers, count = numbers.reshape(-1).astype(np.int64), len(distinct)
+    return numbers, count
