@@ -171,10 +171,8 @@ OPTIONS = (
     refused("hoodie.assume.date.partitioning", "partitions are recognised by their metafiles", _BOTH),  # until 0.15
     # the metadata table
     refused("hoodie.metadata.index.expression.enable", _INDEX, _WRITE),
-    refused("hoodie.metadata.index.secondary.column", _INDEX, _WRITE, accepts=_EMPTY),
     refused("hoodie.metadata.index.expression.column", _INDEX, _WRITE, accepts=_EMPTY),
     refused("hoodie.metadata.index.async", "building indexes is not built yet", _WRITE),
-    refused("hoodie.metadata.index.drop", "dropping one index is not built yet", _WRITE, accepts=_EMPTY),
     # reading
     refused("hoodie.datasource.read.paths", "a load reads one table; give its base path", _READ, accepts=_EMPTY),
     refused(

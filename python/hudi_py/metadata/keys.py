@@ -16,6 +16,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hudi_py.formats.hashing import java_string_hash
 
@@ -77,6 +78,30 @@ def secondary_prefix(value: str | None) -> str:
     """The common prefix of the keys of a secondary value."""
     escaped = NULL_SECONDARY if value is None else _ESCAPED.sub(lambda found: "\\" + found[0], value)
     return escaped + SECONDARY_SEPARATOR
+
+
+def secondary_keys(values: pa.StringArray, keys: pa.StringArray) -> pa.StringArray:
+    """Keys of a secondary index.
+
+    Args:
+        values: texts of the secondary column; null for null.
+        keys: record keys, without nulls.
+    """
+    escaped = pc.fill_null(_escaped(values), NULL_SECONDARY)
+    return pc.binary_join_element_wise(escaped, _escaped(keys), SECONDARY_SEPARATOR)
+
+
+def secondary_prefixes(keys: pa.StringArray) -> pa.StringArray:
+    """The part of each key of a secondary index up to its first separator that is not escaped; it decides the file
+    group in indexes of version 2."""
+    return pc.struct_field(pc.extract_regex(keys, r"(?s)^(?P<prefix>(?:[^\\$]|\\.)*\$)"), "prefix")
+
+
+def _escaped(texts: pa.StringArray) -> pa.StringArray:
+    if pc.any(pc.match_substring_regex(texts, r"[\\$\x00]")).as_py():
+        for character in ("\\", SECONDARY_SEPARATOR, "\0"):
+            texts = pc.replace_substring(texts, character, "\\" + character)
+    return texts
 
 
 def record_key_of_secondary(key: str) -> str:
