@@ -13,6 +13,7 @@ from pyspark.sql.types import StructType
 from hudi_py.config import Options
 from hudi_py.config import read as read_config
 from hudi_py.config import spark as spark_config
+from hudi_py.metadata_write.maintenance.indexes import index_table
 from hudi_py.read import (
     PlannedScan,
     ReadSpec,
@@ -78,6 +79,8 @@ def _table_report(path: str, options: Options) -> pa.Table:
     view = options.get(spark_config.VIEW) or ""
     if view == "service":
         return call_report(path, options)
+    if view == "indexes":
+        return index_table(path, options)
     return pending_report(path, options) if view == "plans" else table_report(path, options, view)
 
 

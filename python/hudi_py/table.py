@@ -17,13 +17,6 @@ from hudi_py.health import Diagnosis, KeptRepair, RepairPlan, RepairReport, doct
 from hudi_py.health.repair.ledger import repairs
 from hudi_py.health.repair.plan import plan_repair
 from hudi_py.health.repair.run import forget_repair, undo_repair
-from hudi_py.metadata_write.maintenance.indexes import (
-    IndexRequest,
-    create_index,
-    drop_index,
-    index_report,
-    refresh_index,
-)
 from hudi_py.model.instant import InstantTime
 from hudi_py.model.properties import TableConfig
 from hudi_py.read import Scan, make_scan, table_schema
@@ -48,7 +41,7 @@ from hudi_py.timeline.archived import ArchivedInstant, archived_instants
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import Timeline, load_timeline
 from hudi_py.transaction.locks import LockHolder, break_lock, lock_holders
-from hudi_py.wiring import MetadataPartitions, ServicePlans, after_commit, metadata_writer, serving
+from hudi_py.wiring import MetadataPartitions, ServicePlans, TableIndexes, after_commit, metadata_writer, serving
 from hudi_py.write.api import create_empty_table, naming_partitions, write_options, write_rows
 from hudi_py.write.dml.builder import MergeBuilder
 from hudi_py.write.dml.merge import Merge
@@ -179,7 +172,7 @@ def _write_rows(
     )
 
 
-class Table:
+class Table(TableIndexes):
     """A Hudi table. Each scan and property sees its current state; a `Scan` is pinned when it is created."""
 
     def __init__(
@@ -409,59 +402,6 @@ class Table:
     def metadata(self) -> MetadataPartitions:
         """The partitions of the metadata table."""
         return MetadataPartitions(self._serving)
-
-    def create_index(
-        self,
-        name: str,
-        column: str = "",
-        *,
-        using: str = "secondary_index",
-        index_options: Mapping[str, str] | None = None,
-        if_not_exists: bool = False,
-        options: Mapping[str, Any] | None = None,
-    ) -> bool:
-        """Creates an index in the metadata table and builds it from the table's files. Writes keep it up to date.
-
-        Args:
-            name: letters, digits and underscores; a record index is named `record_index`.
-            column: the indexed column, or a field of a struct as `struct.field`.
-            using: `secondary_index`, for a table of version 8 or 9 that has a global record index, or gets it by
-                `hoodie.metadata.global.record.level.index.enable` in `options`; or `record_index`.
-            index_options: stored with the index; `isPartitioned` for a record index.
-
-        Returns:
-            False if the index exists and `if_not_exists` is set.
-
-        Raises:
-            ConfigError: the index exists, or the table cannot have it.
-            CorruptFileError: data files are lost; nothing was changed.
-        """
-        request = IndexRequest(name, column, using, dict(index_options or {}))
-        with self._serving("create an index of", options) as context:
-            return create_index(context, request, if_not_exists=if_not_exists)
-
-    def drop_index(self, name: str, *, if_exists: bool = False, options: Mapping[str, Any] | None = None) -> bool:
-        """Drops an index, by its name or that of its partition, and the indexes that need it.
-
-        Returns:
-            False if there is none and `if_exists` is set.
-
-        Raises:
-            ConfigError: there is no such index.
-            ConflictError: a write is running.
-        """
-        with self._serving("drop an index of", options) as context:
-            return drop_index(context, name, if_exists=if_exists)
-
-    def refresh_index(self, name: str, *, options: Mapping[str, Any] | None = None) -> None:
-        """Rebuilds an index from the table's files. Raises as `metadata.rebuild`."""
-        with self._serving("refresh an index of", options) as context:
-            refresh_index(context, name)
-
-    def indexes(self) -> pa.Table:
-        """The indexes in the metadata table by name: name, kind, columns (list), function, options (map), version, and
-        whether it is ready: if not, the next write completes it."""
-        return index_report(self._storage, self._reload())
 
     def plans(self) -> pa.Table:
         """Pending compactions, log compactions and cleans, oldest first: service, instant, state, partition, file_id

@@ -3,18 +3,29 @@ are called directly."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any, Generic
 
+import pyarrow as pa
+
 from hudi_py.config import Options, Scope
 from hudi_py.config import service as service_config
+from hudi_py.metadata_write.maintenance.indexes import (
+    IndexRequest,
+    create_index,
+    drop_index,
+    index_report,
+    refresh_index,
+)
 from hudi_py.metadata_write.maintenance.rebuild import drop, rebuild
 from hudi_py.metadata_write.maintenance.verify import VerifyReport, verify
 from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.writer import MetadataTableWriter
 from hudi_py.model.instant import InstantTime
+from hudi_py.model.properties import TableConfig
 from hudi_py.progress import Progress
 from hudi_py.services.after_commit import InlineServices
 from hudi_py.services.context import ServiceContext
@@ -180,6 +191,73 @@ class MetadataPartitions:
         """
         with self._serve("drop of the metadata table", options) as context:
             return drop(context, names)
+
+
+class TableIndexes(ABC):
+    """The indexes of a table, by name. `options` are write options; they override those with which it was opened."""
+
+    _storage: Storage
+
+    def create_index(
+        self,
+        name: str,
+        column: str = "",
+        *,
+        using: str = "secondary_index",
+        index_options: Mapping[str, str] | None = None,
+        if_not_exists: bool = False,
+        options: Mapping[str, Any] | None = None,
+    ) -> bool:
+        """Creates an index in the metadata table and builds it from the table's files. Writes keep it up to date.
+
+        Args:
+            name: letters, digits and underscores; a record index is named `record_index`.
+            column: the indexed column, or a field of a struct as `struct.field`.
+            using: `secondary_index`, for a table of version 8 or 9 that has a global record index, or gets it by
+                `hoodie.metadata.global.record.level.index.enable` in `options`; or `record_index`.
+            index_options: stored with the index; `isPartitioned` for a record index.
+
+        Returns:
+            False if the index exists and `if_not_exists` is set.
+
+        Raises:
+            ConfigError: the index exists, or the table cannot have it.
+            CorruptFileError: data files are lost; nothing was changed.
+        """
+        request = IndexRequest(name, column, using, dict(index_options or {}))
+        with self._serving("create an index of", options) as context:
+            return create_index(context, request, if_not_exists=if_not_exists)
+
+    def drop_index(self, name: str, *, if_exists: bool = False, options: Mapping[str, Any] | None = None) -> bool:
+        """Drops an index, by its name or that of its partition, and the indexes that need it.
+
+        Returns:
+            False if there is none and `if_exists` is set.
+
+        Raises:
+            ConfigError: there is no such index.
+            ConflictError: a write is running.
+        """
+        with self._serving("drop an index of", options) as context:
+            return drop_index(context, name, if_exists=if_exists)
+
+    def refresh_index(self, name: str, *, options: Mapping[str, Any] | None = None) -> None:
+        """Rebuilds an index from the table's files. Raises as `metadata.rebuild`."""
+        with self._serving("refresh an index of", options) as context:
+            refresh_index(context, name)
+
+    def indexes(self) -> pa.Table:
+        """The indexes in the metadata table by name: name, kind, columns (list), function, options (map), version, and
+        whether it is ready: if not, the next write completes it."""
+        return index_report(self._storage, self._reload())
+
+    @abstractmethod
+    def _serving(self, title: str, options: Mapping[str, Any] | None = None) -> AbstractContextManager[ServiceContext]:
+        """The context of one call."""
+
+    @abstractmethod
+    def _reload(self) -> TableConfig:
+        """The present properties."""
 
 
 def _bare(options: Options) -> Options:

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.formats.hashing import java_string_hash
+from hudi_py.schema import java_float_texts
 
 ALL_PARTITIONS: Final = "__all_partitions__"
 UNPARTITIONED: Final = "."
@@ -78,6 +79,21 @@ def secondary_prefix(value: str | None) -> str:
     """The common prefix of the keys of a secondary value."""
     escaped = NULL_SECONDARY if value is None else _ESCAPED.sub(lambda found: "\\" + found[0], value)
     return escaped + SECONDARY_SEPARATOR
+
+
+def secondary_texts(values: pa.Array) -> pa.StringArray:
+    """The texts of values in a secondary index: those of Spark's internal values. Dates are days and timestamps
+    microseconds since the epoch, floating-point numbers as Java prints them; null stays null."""
+    kind = values.type
+    if pa.types.is_floating(kind):
+        return java_float_texts(values)
+    if pa.types.is_date32(kind) or pa.types.is_time32(kind):
+        values = values.view(pa.int32())
+    elif pa.types.is_timestamp(kind):
+        values = values.cast(pa.timestamp("us", kind.tz)).view(pa.int64())
+    elif pa.types.is_time64(kind):
+        values = values.view(pa.int64())
+    return values.cast(pa.string())
 
 
 def secondary_keys(values: pa.StringArray, keys: pa.StringArray) -> pa.StringArray:

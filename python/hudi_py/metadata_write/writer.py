@@ -267,8 +267,8 @@ class MetadataTableWriter:
         return drop_partitions(storage, config, names, to_make=True)
 
     def _without_outdated_texts(self, source: TableSource) -> TableSource:
-        """Drops secondary indexes, for the next write to rebuild, whose column the commit gives another type under which
-        the values of existing rows have other texts."""
+        """Drops secondary indexes whose column the commit gives another type, under which the values of existing rows
+        have other texts. The next write rebuilds them."""
         storage, config = source.storage, source.config
         names = [name for name in config.metadata_partitions if name.startswith(SECONDARY_PREFIX)]
         stored = resolve_table_schema(storage, config, source.timeline) if names and source.schema_json else None

@@ -13,9 +13,9 @@ import pytest
 
 import hudi_py
 from hudi_py.errors import ConfigError
-from hudi_py.metadata.keys import secondary_keys
+from hudi_py.metadata.keys import secondary_keys, secondary_texts
 from hudi_py.metadata.table import open_metadata
-from hudi_py.metadata_write.partitions.secondary_index import changes_texts, secondary_texts
+from hudi_py.metadata_write.partitions.secondary_index import changes_texts
 from hudi_py.storage import LocalStorage
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import load_timeline
@@ -136,6 +136,34 @@ def test_it_leads_to_the_slices_of_a_value(tmp_path: Path) -> None:
     assert len(table.scan(filter="n = 1 AND name IN ('n3', 'n4')").splits()) == 1
     table.drop_index("secondary_index_ix")
     assert len(table.scan(filter="name = 'n3'").splits()) == 6
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "condition", "found"),
+    [
+        (pa.date32(), [datetime.date(2024, 1, day) for day in (1, 2, 3)], "v = DATE '2024-01-02'", 1),
+        (
+            pa.timestamp("us", "UTC"),
+            [datetime.datetime(2024, 1, day, tzinfo=datetime.timezone.utc) for day in (1, 2, 3)],
+            "v IN (TIMESTAMP '2024-01-02 00:00:00Z', TIMESTAMP '2024-01-03 00:00:00Z')",
+            2,
+        ),
+        (pa.float64(), [0.0, -0.0, 1e10], "v = 0.0", 2),
+        (pa.float64(), [0.5, 1.0, 1e10], "v = 1e10", 1),
+        (pa.int64(), [1, 2, 3], "v = 2", 1),
+    ],
+)
+def test_filters_of_other_types_use_it(
+    tmp_path: Path, kind: pa.DataType, values: list[Any], condition: str, found: int
+) -> None:
+    path = str(tmp_path / "t")
+    data = pa.table({"id": ["a", "b", "c"], "v": pa.array(values, kind)})
+    hudi_py.write(path, data, options=GLOBAL, record_key="id", partition_by="id")
+    table = hudi_py.open_table(path, GLOBAL)
+    table.create_index("ix", "v")
+    scan = table.scan(filter=condition)
+    assert scan.to_table().num_rows == len(scan.splits()) == found
+    assert any(step.step == "secondary index" for step in scan.plan().pruning)
 
 
 def test_indexes_are_listed_refreshed_and_dropped(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from hudi_py.errors import CorruptFileError
 from hudi_py.file_stats.keys import KeyReader
 from hudi_py.formats.arrays import combined
-from hudi_py.metadata.keys import secondary_keys
+from hudi_py.metadata.keys import secondary_keys, secondary_texts
 from hudi_py.metadata.table import RECORD_INDEX
 from hudi_py.metadata_write.encoding.records import SECONDARY_INDEX_RECORD, MetadataRecords, encode_values, no_values
 from hudi_py.metadata_write.partitions.base import MetadataPartition, RecordCheck
@@ -30,7 +30,7 @@ from hudi_py.model.commit import WriteStat
 from hudi_py.model.files import BaseFile, FileSlice, LogFile
 from hudi_py.model.names import FileId, PartitionPath, parse_base_file_name, parse_log_file_name
 from hudi_py.model.properties import TableConfig
-from hudi_py.schema import RECORD_KEY, java_float_texts
+from hudi_py.schema import RECORD_KEY
 from hudi_py.schema.paths import column_of, type_at, values_at
 from hudi_py.transaction.protocols import TableChange
 
@@ -223,18 +223,3 @@ def _form(kind: pa.DataType | None) -> str:
     if pa.types.is_integer(kind):
         return "integer"
     return "number" if pa.types.is_floating(kind) else "text"
-
-
-def secondary_texts(values: pa.Array) -> pa.StringArray:
-    """The texts of values in an index: those of Spark's internal values. Dates are days, timestamps microseconds since
-    the epoch, floating-point numbers as Java prints them; null stays null."""
-    kind = values.type
-    if pa.types.is_floating(kind):
-        return java_float_texts(values)
-    if pa.types.is_date32(kind) or pa.types.is_time32(kind):
-        values = values.view(pa.int32())
-    elif pa.types.is_timestamp(kind):
-        values = values.cast(pa.timestamp("us", kind.tz)).view(pa.int64())
-    elif pa.types.is_time64(kind):
-        values = values.view(pa.int64())
-    return values.cast(pa.string())
