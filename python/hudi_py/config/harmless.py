@@ -160,7 +160,6 @@ OPTIONS = (
         "hoodie.metadata.index.column.stats.inMemory.projection.threshold",
         "hoodie.metadata.index.column.stats.parallelism",
         "hoodie.metadata.index.column.stats.processing.mode.override",
-        "hoodie.metadata.index.expression.file.group.count",
         "hoodie.metadata.index.expression.options",
         "hoodie.metadata.index.expression.parallelism",
         "hoodie.metadata.index.partition.stats.parallelism",

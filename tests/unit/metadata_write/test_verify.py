@@ -183,6 +183,8 @@ def test_names_are_checked(storage: MemoryStorage) -> None:
     with pytest.raises(ConfigError, match=r"partition 'x'.* no such partition; it has bloom_filters, .*record_index"):
         verify(context(storage), names=["x"])
     with pytest.raises(ConfigError, match="hudi-py does not maintain it"):
+        rebuild(context(storage), names=["expr_index_x"])
+    with pytest.raises(ConfigError, match="no index of this name; make it with create_index"):
         rebuild(context(storage), names=["secondary_index_x"])
     with pytest.raises(ConfigError, match="no such partition"):
         drop(context(storage), ["x"])
@@ -212,7 +214,7 @@ def test_what_is_refused_rolls_back_no_failed_write(tmp_path: Path) -> None:
     before = sorted(path.rglob("*"))
     partitions = hudi_py.open_table(str(path)).metadata
     with pytest.raises(ConfigError, match="hudi-py does not maintain it"):
-        partitions.rebuild("secondary_index_x")
+        partitions.rebuild("expr_index_x")
     with pytest.raises(ConfigError, match="no such partition"):
         partitions.drop("secondary_index_x")
     assert sorted(path.rglob("*")) == before

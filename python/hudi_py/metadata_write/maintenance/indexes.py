@@ -15,7 +15,13 @@ from hudi_py.metadata.table import FILES, RECORD_INDEX
 from hudi_py.metadata_write.maintenance.rebuild import drop, locked_recovered, rebuild
 from hudi_py.metadata_write.maintenance.verify import source_of
 from hudi_py.metadata_write.partitions.definitions import put_definition, read_definitions
-from hudi_py.metadata_write.partitions.named import check_record_index, full_name, secondary_definition
+from hudi_py.metadata_write.partitions.expression_index import STATS_KIND
+from hudi_py.metadata_write.partitions.named import (
+    check_record_index,
+    expression_definition,
+    full_name,
+    secondary_definition,
+)
 from hudi_py.metadata_write.partitions.record_index import is_partitioned_in, note_kind
 from hudi_py.metadata_write.partitions.registry import maintained
 from hudi_py.metadata_write.partitions.secondary_index import KIND as SECONDARY_KIND
@@ -29,8 +35,7 @@ from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.table_schema import resolve_table_schema
 
 _INDEX: Final = "index"
-EXPRESSION_KINDS: Final = ("column_stats", "bloom_filters")
-"""Kinds of expression indexes."""
+_KINDS: Final = (SECONDARY_KIND, STATS_KIND, RECORD_INDEX)
 INDEXES_SCHEMA: Final = pa.schema(
     [
         ("name", pa.string()),
@@ -52,7 +57,7 @@ class IndexRequest:
     name: str
     column: str = ""
     kind: str = SECONDARY_KIND
-    """`secondary_index`, `record_index`, `column_stats` or `bloom_filters`."""
+    """`secondary_index`, `record_index` or `column_stats`, which makes an expression index."""
     options: Mapping[str, str] = field(default_factory=dict)
     """Options stored with the index, such as `expr`."""
 
@@ -70,15 +75,15 @@ def create_index(context: ServiceContext, request: IndexRequest, *, if_not_exist
         CorruptFileError: data files are lost; nothing was changed.
         LockError: the table lock could not be acquired in time.
     """
-    if request.kind not in (SECONDARY_KIND, RECORD_INDEX):
-        known = request.kind in EXPRESSION_KINDS
+    if request.kind not in _KINDS:
+        known = request.kind == "bloom_filters"
         raise ConfigError(
             f"Cannot create the index {request.name!r} of {context.storage.uri}: "
-            + ("expression indexes are not built yet" if known else f"there is no kind {request.kind!r}")
-            + f"; supported are {SECONDARY_KIND} and {RECORD_INDEX}"
+            + ("bloom filters of expressions are not built yet" if known else f"there is no kind {request.kind!r}")
+            + f"; supported are {', '.join(_KINDS)}"
         )
     config = context.config()
-    partition = full_name(request.name) if request.kind == SECONDARY_KIND else request.name
+    partition = request.name if request.kind == RECORD_INDEX else full_name(request.name, request.kind)
     if partition in config.metadata_partitions:
         if if_not_exists:
             return False
@@ -91,7 +96,7 @@ def create_index(context: ServiceContext, request: IndexRequest, *, if_not_exist
     if request.kind == RECORD_INDEX:
         _create_record_index(context, request)
     else:
-        _create_secondary_index(context, request)
+        _create_by_name(context, request)
     return True
 
 
@@ -200,13 +205,15 @@ def _create_record_index(context: ServiceContext, request: IndexRequest) -> None
     )
 
 
-def _create_secondary_index(context: ServiceContext, request: IndexRequest) -> None:
+def _create_by_name(context: ServiceContext, request: IndexRequest) -> None:
     storage = context.storage
     settings = MetadataWriteSettings.of(context.options)
     asked = bool(settings.global_record_index or settings.record_index)
 
     def check(config: TableConfig) -> bool:
         """Whether the record index is to be made first."""
+        if request.kind != SECONDARY_KIND:
+            return False
         there = RECORD_INDEX in config.metadata_partitions
         partitioned = is_partitioned_in(storage, config, settings)
         check_record_index(request.name, config, there=there or asked, partitioned=partitioned)
@@ -217,7 +224,8 @@ def _create_secondary_index(context: ServiceContext, request: IndexRequest) -> N
         session, config, timeline = table.session, table.config, table.timeline
         schema = resolve_table_schema(storage, config, timeline)
         columns = None if schema is None else schema.arrow
-        definition = secondary_definition(config, columns, request.name, request.column, request.options)
+        defined = secondary_definition if request.kind == SECONDARY_KIND else expression_definition
+        definition = defined(config, columns, request.name, request.column, request.options)
         partition = definition.name
         if partition in config.metadata_partitions:
             raise ConflictError(f"Cannot create the index {request.name!r} of {storage.uri}: it was just created")
@@ -244,7 +252,7 @@ def _create_secondary_index(context: ServiceContext, request: IndexRequest) -> N
 
 def _existing(storage: Storage, config: TableConfig, name: str, what: str, *, missing_ok: bool = False) -> str | None:
     there = [*config.metadata_partitions, *config.metadata_partitions_to_make]
-    for found in (name, full_name(name)):
+    for found in (name, full_name(name), full_name(name, STATS_KIND)):
         if found in there and found != FILES:
             return found
     if missing_ok:
