@@ -1,7 +1,7 @@
 """The partitions `expr_index_<name>` of kind `column_stats`: ranges of a function of a column.
 
-Each file with rows has a record, as in `column_stats`; each data partition one with the ranges of its newest slices, under
-a key that begins with the column and a constant. Sources: `SparkMetadataWriterUtils.getExprIndexRecords`,
+Each file with rows has a record, as in `column_stats`. Each data partition has one with the range of its newest slices,
+under a key that begins with the column and a constant. Sources: `SparkMetadataWriterUtils.getExprIndexRecords`,
 `getExpressionIndexRecordsUsingColumnStats`, `HoodieMetadataPayload.createPartitionStatsRecords`,
 `HoodieExpressionIndex.HOODIE_EXPRESSION_INDEX_PARTITION_STAT_PREFIX`, 1.2.0.
 """

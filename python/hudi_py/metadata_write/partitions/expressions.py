@@ -1,7 +1,7 @@
 """Functions of expression indexes, by column (`ExpressionIndexSparkFunctions`, 1.2.0).
 
-Only functions whose values are known here to the last bit: not those that depend on the time zone of a Spark session, on
-Java's regular expressions or on its patterns of dates.
+Only functions whose values are known here to the last bit: not those that depend on the time zone of a Spark session,
+on Java's regular expressions or on its patterns of dates.
 """
 
 from __future__ import annotations
