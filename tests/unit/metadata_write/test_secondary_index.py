@@ -15,7 +15,10 @@ import hudi_py
 from hudi_py.errors import ConfigError
 from hudi_py.metadata.keys import secondary_keys, secondary_texts
 from hudi_py.metadata.table import open_metadata
+from hudi_py.metadata_write.maintenance import indexes
+from hudi_py.metadata_write.partitions.definitions import read_definitions
 from hudi_py.metadata_write.partitions.secondary_index import changes_texts
+from hudi_py.metadata_write.table.create import drop_partitions
 from hudi_py.storage import LocalStorage
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import load_timeline
@@ -236,6 +239,35 @@ def test_options_of_a_write_make_and_drop_indexes(tmp_path: Path) -> None:
     assert table.indexes()["name"].to_pylist() == ["record_index", "secondary_index_n"]
     table.upsert(one, options={"hoodie.metadata.index.secondary.enable": "false"})
     assert table.indexes()["name"].to_pylist() == ["record_index"]
+
+
+def test_the_next_write_completes_what_was_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "t"
+    rows = [{"id": f"k{i}", "p": "a", "name": "x", "n": i} for i in range(3)]
+    table = make(path, rows)
+    table.create_index("ix", "n")
+    storage = LocalStorage(str(path))
+    drop_partitions(storage, load_table_config(storage), ["secondary_index_ix"], to_make=True)  # as a killed process
+    assert table.indexes()["ready"].to_pylist() == [True, False]
+    table.upsert(pa.Table.from_pylist(rows[:1], SCHEMA))
+    assert entries(path) == ["0$k0", "1$k1", "2$k2"]
+
+    def failing(*_: Any) -> Any:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(indexes, "initialise", failing)
+    with pytest.raises(OSError, match="no space left"):
+        table.create_index("other", "name")
+    assert table.indexes()["name"].to_pylist() == ["record_index", "secondary_index_ix"], "what fails leaves nothing"
+    assert "secondary_index_other" not in read_definitions(storage, load_table_config(storage))
+
+
+def test_rebuilding_the_metadata_table_rebuilds_them(tmp_path: Path) -> None:
+    table = make(tmp_path / "t", batch(random.Random(3), 8))
+    table.create_index("ix", "name")
+    table.metadata.rebuild("files")
+    assert table.indexes()["ready"].to_pylist() == [True, True]
+    assert table.metadata.verify().ok
 
 
 def test_a_column_that_becomes_one_of_another_form_is_indexed_anew(tmp_path: Path) -> None:
