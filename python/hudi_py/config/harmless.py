@@ -40,7 +40,7 @@ PREFIXES = (
     Prefix("hoodie.record.index.", "How the Java implementation looks up keys in the record index."),
     Prefix("hoodie.index.hbase.", "Parameters of the HBase index, which is refused by its own name."),
     Prefix("hoodie.hbase.", "Parameters of the HBase index, which is refused by its own name."),
-    Prefix("hoodie.expression.index.", "Parameters of expression indexes, which are refused by their own name."),
+    Prefix("hoodie.expression.index.", "Parameters of expression indexes, which are stored when one is created."),
     Prefix("hoodie.clustering.", "Parameters of clustering, which is off."),
     Prefix("hoodie.layout.optimize.", "Parameters of clustering, which is off."),
     Prefix("hoodie.partition.ttl.", "How old partitions are dropped, which is off."),

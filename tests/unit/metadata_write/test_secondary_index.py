@@ -241,6 +241,21 @@ def test_options_of_a_write_make_and_drop_indexes(tmp_path: Path) -> None:
     assert table.indexes()["name"].to_pylist() == ["record_index"]
 
 
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_a_rollback_of_what_was_written_before_it_was_made(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "t"
+    rows = [{"id": f"k{i}", "p": "a", "name": "x", "n": i} for i in range(3)]
+    table = make(path, rows, kind=kind)
+    table.upsert(pa.Table.from_pylist([{**rows[0], "n": 7}], SCHEMA))
+    table.create_index("ix", "n")
+    table.create_index("of_name", "name", using="column_stats", index_options={"expr": "upper"})
+    assert entries(path) == ["1$k1", "2$k2", "7$k0"]
+    table.rollback(str(table.timeline.write_completed[-1].time))
+    assert entries(path) == ["0$k0", "1$k1", "2$k2"]
+    assert table.metadata.verify().ok
+    assert table.indexes().num_rows == 3
+
+
 def test_the_next_write_completes_what_was_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "t"
     rows = [{"id": f"k{i}", "p": "a", "name": "x", "n": i} for i in range(3)]

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final
 
 import pyarrow as pa
 
-from hudi_py.errors import CorruptFileError
+from hudi_py.errors import ConfigError, CorruptFileError
 from hudi_py.file_stats.columns import IndexedColumn, ValueType, named_columns
 from hudi_py.file_stats.files import DataFile
 from hudi_py.file_stats.keys import KeyReader
@@ -145,7 +145,10 @@ class _Values:
         if kind is not None:
             why = expression.check_column(kind)
             if why:
-                raise CorruptFileError(f"Cannot keep the index {name} of {source.config.name!r} up to date: {why}")
+                raise ConfigError(
+                    f"Cannot keep the index {name} of the table {source.config.name!r} up to date: {why}; drop it "
+                    "first (drop_index)"
+                )
         same = expression.result(stored.type) is stored.type
         column = stored if same else IndexedColumn(field, expression.result(stored.type))
         version = 2 if version_of(source.definitions, name, source.config) == "V2" else 1
