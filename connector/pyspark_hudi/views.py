@@ -13,7 +13,6 @@ from pyspark.sql.types import StructType
 from hudi_py.config import Options
 from hudi_py.config import read as read_config
 from hudi_py.config import spark as spark_config
-from hudi_py.metadata_write.maintenance.indexes import index_table
 from hudi_py.read import (
     PlannedScan,
     ReadSpec,
@@ -26,6 +25,7 @@ from hudi_py.read import (
 )
 from hudi_py.schema import COMMIT_TIME
 from hudi_py.services.distributed import call_report, pending_report
+from hudi_py.wiring import index_table
 from pyspark_hudi.condition import spark_condition
 from pyspark_hudi.types import arrow_schema, spark_schema, to_target
 

@@ -3,11 +3,12 @@ are called directly."""
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
-from typing import Any, Generic
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Final, Generic
 
 import pyarrow as pa
 
@@ -30,8 +31,12 @@ from hudi_py.progress import Progress
 from hudi_py.services.after_commit import InlineServices
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.planned.service import AnyService, Preview, Report, run, run_all
-from hudi_py.storage import Storage
+from hudi_py.storage import Storage, open_storage
+from hudi_py.timeline.properties import load_table_config
+from hudi_py.transaction.locks.in_process import check_many_processes
 from hudi_py.transaction.protocols import AfterCommit, MetadataWriter
+
+_INDEX: Final = "index"
 
 
 def metadata_writer(options: Options) -> MetadataWriter:
@@ -260,6 +265,55 @@ class TableIndexes(ABC):
     @abstractmethod
     def _reload(self) -> TableConfig:
         """The present properties."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexChange:
+    """A statement about an index, as it travels between processes."""
+
+    action: str
+    """`create`, `drop` or `refresh`."""
+    name: str
+    column: str = ""
+    kind: str = "secondary_index"
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Those stored with a new index."""
+    quiet: bool = False
+    """Whether an index that exists already, or is not there to be dropped, is no error."""
+
+    @classmethod
+    def of(cls, text: str) -> IndexChange | None:
+        """The statement that `to_text` wrote; None: the text is another one."""
+        try:
+            found = json.loads(text)
+        except ValueError:
+            return None
+        known = isinstance(found, dict) and found.get("kind_of_statement") == _INDEX
+        return cls(**{key: value for key, value in found.items() if key != "kind_of_statement"}) if known else None
+
+    def to_text(self) -> str:
+        """As JSON."""
+        return json.dumps({"kind_of_statement": _INDEX, **asdict(self)})
+
+    def run(self, path: str, options: Options) -> None:
+        """Raises as the methods of `TableIndexes`."""
+        check_many_processes(options)
+        given = options.storage or None
+        storage = open_storage(path, given)
+        context = ServiceContext.of(storage, options, metadata_writer(options), storage_options=given)
+        if self.action == "create":
+            request = IndexRequest(self.name, self.column, self.kind, self.options)
+            create_index(context, request, if_not_exists=self.quiet)
+        elif self.action == "drop":
+            drop_index(context, self.name, if_exists=self.quiet)
+        else:
+            refresh_index(context, self.name)
+
+
+def index_table(path: str, options: Options) -> pa.Table:
+    """`Table.indexes` of the table at a path."""
+    storage = open_storage(path, options.storage or None)
+    return index_report(storage, load_table_config(storage))
 
 
 def _bare(options: Options) -> Options:

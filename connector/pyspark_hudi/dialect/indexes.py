@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hudi_py.metadata_write.maintenance.indexes import IndexChange, IndexRequest
+from hudi_py.wiring import IndexChange
 from pyspark_hudi.dialect.ddl import properties
 from pyspark_hudi.dialect.tables import Tables, Target
 from pyspark_hudi.dialect.text import Cursor
@@ -50,7 +50,7 @@ def _create(tables: Tables, cursor: Cursor) -> DataFrame | None:
         column = ".".join([target.field(columns[0].partition(".")[0]).name, *columns[0].split(".")[1:]])
     else:
         raise cursor.refused(f"an index has one column, not {len(columns)}")
-    return _issued(target, IndexChange("create", IndexRequest(name, column, kind, given), quiet))
+    return _issued(target, IndexChange("create", name, column, kind, given, quiet))
 
 
 def _drop(tables: Tables, cursor: Cursor) -> DataFrame | None:
@@ -60,7 +60,7 @@ def _drop(tables: Tables, cursor: Cursor) -> DataFrame | None:
     if target is None:
         return None
     cursor.finish()
-    return _issued(target, IndexChange("drop", IndexRequest(name), quiet))
+    return _issued(target, IndexChange("drop", name, quiet=quiet))
 
 
 def _refresh(tables: Tables, cursor: Cursor) -> DataFrame | None:
@@ -69,7 +69,7 @@ def _refresh(tables: Tables, cursor: Cursor) -> DataFrame | None:
     if target is None:
         return None
     cursor.finish()
-    return _issued(target, IndexChange("refresh", IndexRequest(name)))
+    return _issued(target, IndexChange("refresh", name))
 
 
 def _show(tables: Tables, cursor: Cursor) -> DataFrame | None:

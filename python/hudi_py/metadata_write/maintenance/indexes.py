@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import pyarrow as pa
 
-from hudi_py.config import Options
 from hudi_py.errors import ConfigError, ConflictError, CorruptFileError
 from hudi_py.metadata.table import FILES, RECORD_INDEX
 from hudi_py.metadata_write.maintenance.rebuild import drop, locked_recovered, rebuild
@@ -30,11 +28,9 @@ from hudi_py.metadata_write.table.create import drop_partitions, initialise, los
 from hudi_py.metadata_write.table.session import open_metadata_session
 from hudi_py.model.properties import TableConfig
 from hudi_py.services.context import ServiceContext
-from hudi_py.storage import Storage, open_storage
-from hudi_py.timeline.properties import load_table_config
+from hudi_py.storage import Storage
 from hudi_py.timeline.table_schema import resolve_table_schema
 
-_INDEX: Final = "index"
 _KINDS: Final = (SECONDARY_KIND, STATS_KIND, RECORD_INDEX)
 INDEXES_SCHEMA: Final = pa.schema(
     [
@@ -100,42 +96,6 @@ def create_index(context: ServiceContext, request: IndexRequest, *, if_not_exist
     return True
 
 
-@dataclass(frozen=True, slots=True)
-class IndexChange:
-    """A statement about an index, as it travels between processes."""
-
-    action: str
-    """`create`, `drop` or `refresh`."""
-    request: IndexRequest
-    """The index; to drop or refresh it only its name matters."""
-    quiet: bool = False
-    """Whether an index that exists already, or is not there to be dropped, is no error."""
-
-    def to_text(self) -> str:
-        """As JSON."""
-        return json.dumps({"kind": _INDEX, **asdict(self)})
-
-    def run(self, context: ServiceContext) -> None:
-        """Raises as `create_index`, `drop_index` and `refresh_index`."""
-        if self.action == "create":
-            create_index(context, self.request, if_not_exists=self.quiet)
-        elif self.action == "drop":
-            drop_index(context, self.request.name, if_exists=self.quiet)
-        else:
-            refresh_index(context, self.request.name)
-
-
-def index_change(text: str) -> IndexChange | None:
-    """The statement that `IndexChange.to_text` wrote; None for other statements."""
-    try:
-        found = json.loads(text)
-    except ValueError:
-        return None
-    if not isinstance(found, dict) or found.pop("kind", None) != _INDEX:
-        return None
-    return IndexChange(found["action"], IndexRequest(**found["request"]), found["quiet"])
-
-
 def drop_index(context: ServiceContext, name: str, *, if_exists: bool = False) -> bool:
     """Drops an index and those that need it.
 
@@ -183,12 +143,6 @@ def index_report(storage: Storage, config: TableConfig) -> pa.Table:
             }
         )
     return pa.Table.from_pylist(rows, INDEXES_SCHEMA)
-
-
-def index_table(path: str, options: Options) -> pa.Table:
-    """`index_report` of the table at a path."""
-    storage = open_storage(path, options.storage or None)
-    return index_report(storage, load_table_config(storage))
 
 
 def _create_record_index(context: ServiceContext, request: IndexRequest) -> None:
