@@ -8,16 +8,22 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import hudi_py
 from hudi_py.errors import ConfigError
+from hudi_py.file_stats.columns import ValueType
 from hudi_py.metadata.table import open_metadata
 from hudi_py.metadata_write.encoding.stats_values import stored_ranges
+from hudi_py.metadata_write.partitions import expressions
+from hudi_py.metadata_write.partitions.column_stats import StatsCheck
 from hudi_py.metadata_write.partitions.expressions import Expression
+from hudi_py.metadata_write.partitions.partition_stats import PartitionStatsCheck
 from hudi_py.storage import LocalStorage
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import load_timeline
+from tests.golden import tables
 from tests.support.choice import cases
 
 SCHEMA = pa.schema([("id", pa.string()), ("p", pa.string()), ("name", pa.string()), ("day", pa.date32())])
@@ -129,6 +135,23 @@ def test_what_cannot_be_followed_is_refused(tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match=why):
             table.create_index("ix", column, using="column_stats", index_options=options)
     assert "expr_index_ix" not in table.indexes()["name"].to_pylist()
+
+
+def test_records_are_those_of_apache_hudi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Byte for byte, of a function that hudi-py follows in no session but that one."""
+    path = tables.load()["v9_cow_expression_index"].extract(tmp_path)
+    days = expressions._Function(
+        ("format",),
+        pa.types.is_integer,
+        "numbers",
+        ValueType.STRING,
+        lambda options: lambda values: pc.strftime(values.cast(pa.timestamp("s")), format="%Y-%m-%d"),
+    )
+    monkeypatch.setattr(expressions, "_FUNCTIONS", {"from_unixtime": days})
+    monkeypatch.setattr(StatsCheck, "difference", lambda *_: "they differ")
+    monkeypatch.setattr(PartitionStatsCheck, "range_difference", staticmethod(lambda *_: "they differ"))
+    (check,) = hudi_py.open_table(str(path)).metadata.verify("expr_index_idx_day").partitions
+    assert (check.records, check.missing, check.wrong, check.superfluous) == (6, 0, 0, 0)
 
 
 DAY = datetime.date(2024, 2, 29)
