@@ -87,7 +87,8 @@ def test_what_is_kept_up_is_right(version: int, kind: str, storage: MemoryStorag
 
 
 @pytest.mark.parametrize("name", ["v9_mor_logcompaction", "v6_mor_compaction_pending", "v6_mor_rollback",
-                                  "v8_mor_rollback", "v6_mor_inflight", "v9_cow_partitioned_rli", "v9_mor_secondary_index"])  # fmt: skip
+                                  "v8_mor_rollback", "v6_mor_inflight", "v9_cow_partitioned_rli",
+                                  "v9_mor_secondary_index"])  # fmt: skip
 def test_tables_of_apache_hudi_are_right(name: str, tmp_path: Path) -> None:
     storage = LocalStorage(str(tables.load()[name].extract(tmp_path)))
     report = verify(context(storage))
