@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pytest
 
 import hudi_py
+from hudi_py.config import Options, Scope
 from hudi_py.errors import ConfigError
 from hudi_py.metadata.keys import secondary_keys, secondary_texts
 from hudi_py.metadata.table import open_metadata
@@ -22,6 +23,7 @@ from hudi_py.metadata_write.table.create import drop_partitions
 from hudi_py.storage import LocalStorage
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import load_timeline
+from hudi_py.wiring import IndexChange, index_table
 from tests.support.choice import cases
 
 GLOBAL = {
@@ -197,6 +199,25 @@ def test_indexes_are_listed_refreshed_and_dropped(tmp_path: Path) -> None:
     table.create_index("ix", "name")
     table.drop_index("record_index")  # the other one needs it
     assert table.indexes().num_rows == 0
+
+
+def test_statements_travel_as_text(tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    make(tmp_path / "t", batch(random.Random(1), 5))
+    options = Options.resolve(GLOBAL, Scope.WRITE)
+    for statement, ready in (
+        (IndexChange("create", "ix", "name", options={"a": "b"}), [True, True]),
+        (IndexChange("create", "ix", "name", quiet=True), [True, True]),
+        (IndexChange("refresh", "ix"), [True, True]),
+        (IndexChange("drop", "ix"), [True]),
+        (IndexChange("drop", "ix", quiet=True), [True]),
+    ):
+        found = IndexChange.of(statement.to_text())
+        assert found == statement
+        found.run(path, options)
+        assert index_table(path, options)["ready"].to_pylist() == ready
+    assert IndexChange.of('{"kind": "drop"}') is None
+    assert IndexChange.of("x") is None
 
 
 def test_what_cannot_be_indexed_is_refused(tmp_path: Path) -> None:
