@@ -96,6 +96,18 @@ def test_bounds_hold_the_values_after_every_action(tmp_path: Path, version: int,
                 assert (least or "").encode() <= row["name"].lower().encode() <= most.encode(), (step, action)
 
 
+def test_a_partition_has_the_range_of_all_its_files(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    apart = {**QUICK, "hoodie.parquet.small.file.limit": "0"}
+    for name in "AZ":
+        data = pa.table({"id": [name], "p": ["a"], "name": [name]})
+        hudi_py.write(str(path), data, "insert", options=apart, record_key="id", partition_by="p")
+        if name == "A":
+            table = hudi_py.open_table(str(path), QUICK)
+            table.create_index("low", "name", using="column_stats", index_options={"expr": "lower"})
+    assert ranges(path, "low")["a"] == ("a", "z")
+
+
 def test_it_is_listed_and_dropped(tmp_path: Path) -> None:
     path = tmp_path / "t"
     data = pa.Table.from_pylist(batch(random.Random(1), 5), SCHEMA)
