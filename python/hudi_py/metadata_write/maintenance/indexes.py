@@ -13,10 +13,8 @@ from hudi_py.metadata.table import FILES, RECORD_INDEX
 from hudi_py.metadata_write.maintenance.rebuild import drop, locked_recovered, rebuild
 from hudi_py.metadata_write.maintenance.verify import source_of
 from hudi_py.metadata_write.partitions.definitions import put_definition, read_definitions
-from hudi_py.metadata_write.partitions.expression_index import STATS_KIND
 from hudi_py.metadata_write.partitions.named import (
     check_record_index,
-    expression_definition,
     full_name,
     secondary_definition,
 )
@@ -31,7 +29,7 @@ from hudi_py.services.context import ServiceContext
 from hudi_py.storage import Storage
 from hudi_py.timeline.table_schema import resolve_table_schema
 
-_KINDS: Final = (SECONDARY_KIND, STATS_KIND, RECORD_INDEX)
+_KINDS: Final = (SECONDARY_KIND, RECORD_INDEX)
 INDEXES_SCHEMA: Final = pa.schema(
     [
         ("name", pa.string()),
@@ -53,7 +51,7 @@ class IndexRequest:
     name: str
     column: str = ""
     kind: str = SECONDARY_KIND
-    """`secondary_index`, `record_index` or `column_stats`, which makes an expression index."""
+    """`secondary_index` or `record_index`."""
     options: Mapping[str, str] = field(default_factory=dict)
     """Options stored with the index, such as `expr`."""
 
@@ -72,14 +70,14 @@ def create_index(context: ServiceContext, request: IndexRequest, *, if_not_exist
         LockError: the table lock could not be acquired in time.
     """
     if request.kind not in _KINDS:
-        known = request.kind == "bloom_filters"
+        known = request.kind in ("column_stats", "bloom_filters")
         raise ConfigError(
             f"Cannot create the index {request.name!r} of {context.storage.uri}: "
-            + ("bloom filters of expressions are not built yet" if known else f"there is no kind {request.kind!r}")
+            + ("expression indexes are not built yet" if known else f"there is no kind {request.kind!r}")
             + f"; supported are {', '.join(_KINDS)}"
         )
     config = context.config()
-    partition = request.name if request.kind == RECORD_INDEX else full_name(request.name, request.kind)
+    partition = request.name if request.kind == RECORD_INDEX else full_name(request.name)
     if partition in config.metadata_partitions:
         if if_not_exists:
             return False
@@ -166,8 +164,6 @@ def _create_by_name(context: ServiceContext, request: IndexRequest) -> None:
 
     def check(config: TableConfig) -> bool:
         """Whether the record index is to be made first."""
-        if request.kind != SECONDARY_KIND:
-            return False
         there = RECORD_INDEX in config.metadata_partitions
         partitioned = is_partitioned_in(storage, config, settings)
         check_record_index(request.name, config, there=there or asked, partitioned=partitioned)
@@ -178,8 +174,7 @@ def _create_by_name(context: ServiceContext, request: IndexRequest) -> None:
         session, config, timeline = table.session, table.config, table.timeline
         schema = resolve_table_schema(storage, config, timeline)
         columns = None if schema is None else schema.arrow
-        defined = secondary_definition if request.kind == SECONDARY_KIND else expression_definition
-        definition = defined(config, columns, request.name, request.column, request.options)
+        definition = secondary_definition(config, columns, request.name, request.column, request.options)
         partition = definition.name
         if partition in config.metadata_partitions:
             raise ConflictError(f"Cannot create the index {request.name!r} of {storage.uri}: it was just created")
@@ -206,7 +201,7 @@ def _create_by_name(context: ServiceContext, request: IndexRequest) -> None:
 
 def _existing(storage: Storage, config: TableConfig, name: str, what: str, *, missing_ok: bool = False) -> str | None:
     there = [*config.metadata_partitions, *config.metadata_partitions_to_make]
-    for found in (name, full_name(name), full_name(name, STATS_KIND)):
+    for found in (name, full_name(name)):
         if found in there and found != FILES:
             return found
     if missing_ok:
