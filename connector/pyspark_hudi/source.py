@@ -22,7 +22,9 @@ from hudi_py.config import spark as spark_config
 from hudi_py.config import streaming as streaming_config
 from hudi_py.errors import ConfigError, HistoryCleanedError, SchemaMismatchError, TableNotFoundError
 from hudi_py.read import REPLACED_SCHEMA, Pinned, pin_table
+from hudi_py.wiring import IndexChange
 from pyspark_hudi.environment import environment_report
+from pyspark_hudi.index_writer import IndexWriter
 from pyspark_hudi.paths import checked_path
 from pyspark_hudi.reader import HudiReader, ReplacedReader
 from pyspark_hudi.service_writer import ServiceWriter
@@ -98,6 +100,9 @@ class DefaultSource(DataSource):
         if options.given(spark_config.SERVICE):
             return ServiceWriter.of(self._path("write"), options)
         if options.given(spark_config.STATEMENT):
+            change = IndexChange.of(options.get(spark_config.STATEMENT) or "")
+            if change is not None:
+                return IndexWriter(self._path("write"), options, change)
             return StatementWriter.of(self._path("write"), options, schema)
         return HudiWriter.of(self._path("write"), options, schema, overwrite=overwrite)
 

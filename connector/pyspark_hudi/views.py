@@ -13,6 +13,7 @@ from hudi_py.config import read as read_config
 from hudi_py.config import spark as spark_config
 from hudi_py.read import check_columns, parse_filter, split_report, table_report
 from hudi_py.services.distributed import call_report, pending_report
+from hudi_py.wiring import index_table
 from pyspark_hudi.native import NativePlan
 from pyspark_hudi.types import arrow_schema, to_target
 
@@ -37,6 +38,8 @@ def _table_report(path: str, options: Options) -> pa.Table:
     view = options.get(spark_config.VIEW) or ""
     if view == "service":
         return call_report(path, options)
+    if view == "indexes":
+        return index_table(path, options)
     return pending_report(path, options) if view == "plans" else table_report(path, options, view)
 
 

@@ -42,6 +42,7 @@ from hudi_py.wiring import (
     MetadataPartitions,
     ServicePlans,
     ServicePreviews,
+    TableIndexes,
     after_commit,
     metadata_writer,
     serving,
@@ -176,7 +177,7 @@ def _write_rows(
     )
 
 
-class Table(HealthMethods, ServicePreviews, ReportMethods, Alterable):
+class Table(TableIndexes, HealthMethods, ServicePreviews, ReportMethods, Alterable):
     """A Hudi table. Each scan and property sees its current state; a `Scan` is pinned when it is created."""
 
     def __init__(

@@ -3,18 +3,30 @@ are called directly; and what `Table` offers on top of them."""
 
 from __future__ import annotations
 
+import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import replace
-from typing import Any, Generic
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Final, Generic
+
+import pyarrow as pa
 
 from hudi_py.config import Options, Scope
 from hudi_py.config import service as service_config
+from hudi_py.metadata_write.maintenance.indexes import (
+    IndexRequest,
+    create_index,
+    drop_index,
+    index_report,
+    refresh_index,
+)
 from hudi_py.metadata_write.maintenance.rebuild import drop, rebuild
 from hudi_py.metadata_write.maintenance.verify import VerifyReport, verify
 from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.writer import MetadataTableWriter
 from hudi_py.model.instant import InstantTime
+from hudi_py.model.properties import TableConfig
 from hudi_py.progress import Progress
 from hudi_py.services.after_commit import InlineServices
 from hudi_py.services.archive import Selection, preview_archive
@@ -23,11 +35,15 @@ from hudi_py.services.due import Due, due_services
 from hudi_py.services.planned.service import AnyService, Preview, Report, run, run_all
 from hudi_py.services.recovery.restore import preview_restore
 from hudi_py.services.recovery.rollback import preview_rollback
-from hudi_py.storage import Storage
+from hudi_py.storage import Storage, open_storage
+from hudi_py.timeline.properties import load_table_config
+from hudi_py.transaction.locks.in_process import check_many_processes
 from hudi_py.transaction.protocols import AfterCommit, MetadataWriter
 from hudi_py.write.api import write_options
 from hudi_py.write.result import WriteResult, requested_time
 from hudi_py.write.table.alter import Types, alter_table, column_changes
+
+_INDEX: Final = "index"
 
 
 def metadata_writer(options: Options) -> MetadataWriter:
@@ -280,6 +296,122 @@ class MetadataPartitions:
         """
         with self._serve("drop of the metadata table", options) as context:
             return drop(context, names)
+
+
+class TableIndexes(ABC):
+    """The indexes of a table, by name. `options` are write options; they override those with which it was opened."""
+
+    _storage: Storage
+
+    def create_index(
+        self,
+        name: str,
+        column: str = "",
+        *,
+        using: str = "secondary_index",
+        index_options: Mapping[str, str] | None = None,
+        if_not_exists: bool = False,
+        options: Mapping[str, Any] | None = None,
+    ) -> bool:
+        """Creates an index in the metadata table and builds it from the table's files. Writes keep it up to date.
+
+        Args:
+            name: letters, digits and underscores; a record index is named `record_index`.
+            column: the indexed column, or a field of a struct as `struct.field`.
+            using: `secondary_index`, for a table of version 8 or 9 that has a global record index, or gets it by
+                `hoodie.metadata.global.record.level.index.enable` in `options`; or `record_index`.
+            index_options: stored with the index; `isPartitioned` for a record index.
+
+        Returns:
+            False if the index exists and `if_not_exists` is set.
+
+        Raises:
+            ConfigError: the index exists, or the table cannot have it.
+            CorruptFileError: data files are lost; nothing was changed.
+        """
+        request = IndexRequest(name, column, using, dict(index_options or {}))
+        with self._serving("create an index of", options) as context:
+            return create_index(context, request, if_not_exists=if_not_exists)
+
+    def drop_index(self, name: str, *, if_exists: bool = False, options: Mapping[str, Any] | None = None) -> bool:
+        """Drops an index, by its name or that of its partition, and the indexes that need it.
+
+        Returns:
+            False if there is none and `if_exists` is set.
+
+        Raises:
+            ConfigError: there is no such index.
+            ConflictError: a write is running.
+        """
+        with self._serving("drop an index of", options) as context:
+            return drop_index(context, name, if_exists=if_exists)
+
+    def refresh_index(self, name: str, *, options: Mapping[str, Any] | None = None) -> None:
+        """Rebuilds an index from the table's files. Raises as `metadata.rebuild`."""
+        with self._serving("refresh an index of", options) as context:
+            refresh_index(context, name)
+
+    def indexes(self) -> pa.Table:
+        """The indexes in the metadata table by name: name, kind, columns (list), function, options (map), version, and
+        whether it is ready: if not, the next write completes it."""
+        return index_report(self._storage, self._reload())
+
+    @abstractmethod
+    def _serving(self, title: str, options: Mapping[str, Any] | None = None) -> AbstractContextManager[ServiceContext]:
+        """The context of one call."""
+
+    @abstractmethod
+    def _reload(self) -> TableConfig:
+        """The present properties."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexChange:
+    """A statement about an index, as it travels between processes."""
+
+    action: str
+    """`create`, `drop` or `refresh`."""
+    name: str
+    column: str = ""
+    kind: str = "secondary_index"
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Those stored with a new index."""
+    quiet: bool = False
+    """Whether an index that exists already, or is not there to be dropped, is no error."""
+
+    @classmethod
+    def of(cls, text: str) -> IndexChange | None:
+        """The statement that `to_text` wrote; None: the text is another one."""
+        try:
+            found = json.loads(text)
+        except ValueError:
+            return None
+        known = isinstance(found, dict) and found.get("kind_of_statement") == _INDEX
+        return cls(**{key: value for key, value in found.items() if key != "kind_of_statement"}) if known else None
+
+    def to_text(self) -> str:
+        """As JSON."""
+        return json.dumps({"kind_of_statement": _INDEX, **asdict(self)})
+
+    def run(self, path: str, options: Options) -> None:
+        """Raises as the methods of `TableIndexes`."""
+        check_many_processes(options)
+        given = options.storage or None
+        storage = open_storage(path, given)
+        context = ServiceContext.of(storage, options, metadata_writer(options), storage_options=given)
+        if self.action == "create":
+            request = IndexRequest(self.name, self.column, self.kind, self.options)
+            create_index(context, request, if_not_exists=self.quiet)
+        elif self.action == "drop":
+            drop_index(context, self.name, if_exists=self.quiet)
+        else:
+            refresh_index(context, self.name)
+
+
+def index_table(path: str, options: Options) -> pa.Table:
+    """`Table.indexes` of the table at a path."""
+    storage = open_storage(path, options.storage or None)
+    return index_report(storage, load_table_config(storage))
 
 
 def _bare(options: Options) -> Options:

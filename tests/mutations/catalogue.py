@@ -497,6 +497,20 @@ MUTATIONS: Final = (
         "tests/unit/metadata_write/test_record_index.py",
     ),
     Mutation(
+        "secondary index: the entry of a row's former value stays",
+        CORE + "metadata_write/partitions/secondary_index.py",
+        '                entries.remove(removed, "")\n',
+        "",
+        "tests/unit/metadata_write/test_secondary_index.py",
+    ),
+    Mutation(
+        "secondary index: the whole key chooses the file group in version 2",
+        CORE + "metadata_write/table/buffer.py",
+        "secondary_prefixes(texts) if records.by_prefix else texts",
+        "texts",
+        "tests/unit/metadata_write/test_secondary_index.py",
+    ),
+    Mutation(
         "metadata table: made in version 6 while another write is pending",
         CORE + "metadata_write/table/create.py",
         "    return tuple(write.time for write in PendingPlans(session.storage, timeline).writes)\n",

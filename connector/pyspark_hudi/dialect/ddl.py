@@ -80,7 +80,7 @@ def create(tables: Tables, cursor: Cursor) -> DataFrame | None:
 def _clauses(definition: _Definition, cursor: Cursor) -> None:
     while (token := cursor.token) is not None:
         if cursor.take("OPTIONS") or cursor.take("TBLPROPERTIES"):
-            definition.properties.update(_properties(cursor.group()))
+            definition.properties.update(properties(cursor.group()))
         elif cursor.take("PARTITIONED", "BY"):
             for part in cursor.group().parts():
                 whole = part.source
@@ -202,7 +202,8 @@ def _default_path(tables: Tables, names: tuple[str, ...]) -> str:
     return f"{str(found.locationUri).rstrip('/')}/{name.lower()}"
 
 
-def _properties(cursor: Cursor) -> dict[str, str]:
+def properties(cursor: Cursor) -> dict[str, str]:
+    """Keys and values of TBLPROPERTIES or OPTIONS."""
     found = {}
     for part in cursor.parts():
         token = part.token

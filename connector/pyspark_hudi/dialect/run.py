@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
-from pyspark_hudi.dialect import alter, call, change, ddl, insert
+from pyspark_hudi.dialect import alter, call, change, ddl, indexes, insert
 from pyspark_hudi.dialect.queries import hudi_references, run_query
 from pyspark_hudi.dialect.tables import PREFIXES, Tables
 from pyspark_hudi.dialect.text import Cursor, first_word, tokens_of
@@ -37,6 +37,7 @@ def sql(spark: SparkSession, text: str) -> DataFrame:
     - Queries, with `TIMESTAMP AS OF '...'`, see the newest state, read by `read_table`.
     - INSERT INTO, INSERT OVERWRITE, UPDATE, DELETE FROM, MERGE INTO, CREATE TABLE, DROP TABLE, TRUNCATE TABLE,
       ALTER TABLE and SHOW PARTITIONS do what they do in Apache Hudi's SQL, and return no rows but for the last one.
+    - CREATE INDEX, DROP INDEX, REFRESH INDEX and SHOW INDEXES change and list indexes of the metadata table.
     - `CALL` runs those of Apache Hudi's procedures that hudi-py has, with their columns.
     - `SET hoodie... = ...` gives the options of writes and reads, as in Apache Hudi.
 
@@ -56,6 +57,10 @@ def sql(spark: SparkSession, text: str) -> DataFrame:
 
 
 def _run(tables: Tables, cursor: Cursor, word: str) -> DataFrame | None:
+    if word in ("CREATE", "DROP", "REFRESH", "SHOW"):
+        found = indexes.run_index(tables, cursor)
+        if found is not None:
+            return found
     if word == "DROP":
         if cursor.sees("DROP", "TABLE"):
             return ddl.drop(tables, cursor)

@@ -53,7 +53,7 @@ _WORDS: Final = {
 _SECTIONS: Final = {
     "Look": ("show", "timeline", "files", "partitions", "schema", "stats", "diff", "plans", "report"),
     "Rows": ("read", "sql", "explain", "write", "update", "delete"),
-    "Maintain": ("compact", "log-compact", "clean", "archive", "unschedule", "metadata"),
+    "Maintain": ("compact", "log-compact", "clean", "archive", "unschedule", "index", "metadata"),
     "Health": ("doctor", "repair", "repairs"),
     "Go back": ("rollback", "savepoint", "restore"),
     "Locks": ("locks",),

@@ -182,6 +182,60 @@ def savepoint_delete(target: Target, instant: str, yes: bool) -> None:
     services.report(target, table.delete_savepoint(instant))
 
 
+@_GROUP.group("index")
+def index() -> None:
+    """Create, list, refresh or drop indexes of the metadata table."""
+
+
+@table_command(index, "list", examples=["hudi-py index list /data/trips"])
+def index_list(target: Target) -> None:
+    """List indexes."""
+    from hudi_py.cli import views
+
+    views.indexes(target)
+
+
+@table_command(
+    index,
+    "create",
+    examples=[
+        "hudi-py index create /data/trips by_driver driver",
+        "hudi-py index create /data/trips record_index --using record_index",
+    ],
+)
+@click.argument("name")
+@click.argument("column", required=False, default="")
+@click.option("--using", default="secondary_index", show_default=True, help="Or record_index.")
+@click.option("--if-not-exists", is_flag=True, help="Do nothing if it exists.")
+def index_create(target: Target, name: str, column: str, using: str, if_not_exists: bool) -> None:
+    """Create the index NAME of a COLUMN.
+
+    Later writes keep it up to date. A secondary index needs a record index.
+    """
+    from hudi_py.cli import services
+
+    services.create_index(target, name, column, using, if_not_exists)
+
+
+@table_command(index, "refresh", examples=["hudi-py index refresh /data/trips by_driver"])
+@click.argument("name")
+def index_refresh(target: Target, name: str) -> None:
+    """Build the index NAME anew."""
+    from hudi_py.cli import services
+
+    services.refresh_index(target, name)
+
+
+@table_command(index, "drop", examples=["hudi-py index drop /data/trips by_driver --yes"])
+@click.argument("name")
+@yes_option
+def index_drop(target: Target, name: str, yes: bool) -> None:
+    """Drop the index NAME and those that need it."""
+    from hudi_py.cli import services
+
+    services.drop_index(target, name, yes)
+
+
 @_GROUP.group("metadata")
 def metadata() -> None:
     """Verify, rebuild or drop the metadata table."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -117,6 +117,34 @@ def report(target: Target, found: ServiceReport) -> None:
         return
     text = str(found)
     screen.line(text[:1].upper() + text[1:] + ".")
+
+
+def create_index(target: Target, name: str, column: str, using: str, if_not_exists: bool) -> None:
+    """`hudi-py index create`."""
+    made = target.open().create_index(name, column, using=using, if_not_exists=if_not_exists)
+    _said(target, {"created": made}, f"Created the index {name}." if made else f"The index {name} exists already.")
+
+
+def refresh_index(target: Target, name: str) -> None:
+    """`hudi-py index refresh`."""
+    target.open().refresh_index(name)
+    _said(target, {"refreshed": True}, f"Built the index {name} anew.")
+
+
+def drop_index(target: Target, name: str, yes: bool) -> None:
+    """`hudi-py index drop`."""
+    table = target.open()
+    confirm(f"Drop the index {name} of {table.uri}, and what depends on it?", yes)
+    table.drop_index(name)
+    _said(target, {"dropped": True}, f"Dropped the index {name}.")
+
+
+def _said(target: Target, facts: Mapping[str, object], text: str) -> None:
+    screen = Screen()
+    if target.as_json:
+        screen.json(dict(facts))
+    else:
+        screen.line(text)
 
 
 def verify(target: Target, partitions: Sequence[str]) -> bool:

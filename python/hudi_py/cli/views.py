@@ -171,6 +171,20 @@ def savepoints(target: Target) -> None:
     screen.table([*columns, number("partitions"), number("files")], rows, empty="No savepoints.")
 
 
+def indexes(target: Target) -> None:
+    """`hudi-py index list`."""
+    found, screen = records(target.open().indexes()), Screen()
+    if target.as_json:
+        screen.json_lines({**row, "options": dict(row["options"])} for row in found)
+        return
+    rows = [
+        [row["name"], row["kind"], ", ".join(row["columns"]), row["function"], "yes" if row["ready"] else "no"]
+        for row in found
+    ]
+    columns = [Column("name", keep=True), Column("kind"), Column("columns"), Column("function"), Column("ready")]
+    screen.table(columns, rows, empty="No indexes.")
+
+
 def locks(target: Target) -> None:
     """`hudi-py locks show`."""
     found, screen = target.open().locks(), Screen()

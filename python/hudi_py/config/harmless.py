@@ -164,7 +164,6 @@ OPTIONS = (
         "hoodie.metadata.index.expression.options",
         "hoodie.metadata.index.expression.parallelism",
         "hoodie.metadata.index.partition.stats.parallelism",
-        "hoodie.metadata.index.secondary.enable",
         "hoodie.metadata.index.secondary.parallelism",
         "hoodie.metadata.insert.parallelism",
         "hoodie.metadata.keep.max.commits",
@@ -241,7 +240,6 @@ OPTIONS = (
         "hoodie.post.commit.failures.ignored",
         "hoodie.write.rolling.metadata.timeline.lookback.commits",
         "hoodie.payload.event.time.field",
-        "hoodie.index.name",
     ),
     harmless(
         "hoodie.write.ignore.failed", "A row that cannot be written fails the write.", Scope.WRITE, unless=("", "false")

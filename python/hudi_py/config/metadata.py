@@ -88,6 +88,32 @@ RECORD_INDEX = flag(
     Scope.WRITE,
     False,
 )
+SECONDARY_INDEX = flag(
+    "hoodie.metadata.index.secondary.enable",
+    "With `false`, a write drops the secondary indexes of the table; otherwise it keeps them up to date.",
+    Scope.WRITE,
+    True,
+)
+SECONDARY_INDEX_COLUMN = text(
+    "hoodie.metadata.index.secondary.column",
+    "A column, or `struct.field`, for which writes make a secondary index once the table has a commit and a record "
+    "index. `hoodie.index.name` names it; by default it has the name of the column.",
+    Scope.WRITE,
+    "",
+)
+INDEX_NAME = text(
+    "hoodie.index.name",
+    "The name of the index that `hoodie.metadata.index.secondary.column` asks for.",
+    Scope.WRITE,
+    "",
+)
+DROP_INDEX = text(
+    "hoodie.metadata.index.drop",
+    "The partition of the metadata table that a write drops, such as `secondary_index_city` or `record_index`, with "
+    "those that depend on it.",
+    Scope.WRITE,
+    "",
+)
 GLOBAL_RECORD_INDEX_MIN_GROUPS = integer(
     "hoodie.metadata.global.record.level.index.min.filegroup.count",
     "Minimum number of file groups of a global record index when it is created.",

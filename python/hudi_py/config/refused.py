@@ -8,7 +8,6 @@ _WRITE, _READ, _SERVICE, _BOTH, _TABLE = Scope.WRITE, Scope.READ, Scope.SERVICE,
 
 _CLUSTER = "clustering is not built yet; cluster the table with Apache Hudi"
 _SYNC = "syncing to a catalog is not built yet; sync the table with Apache Hudi's tools"
-_INDEX = "this index is not built yet"
 _SCHEMA = "the schema of a write is that of its rows"
 _OWN = "the table maintains it itself, so it cannot be set"
 _CLASS = "classes of the Java implementation cannot be loaded"
@@ -104,7 +103,12 @@ OPTIONS = (
         "keys are made from timestamps as without this option",
         _TABLE,
     ),
-    refused("hoodie.datasource.write.secondarykey.column", _INDEX, _TABLE, accepts=_EMPTY),
+    refused(
+        "hoodie.datasource.write.secondarykey.column",
+        "use hoodie.metadata.index.secondary.column",
+        _TABLE,
+        accepts=_EMPTY,
+    ),
     refused("hoodie.payload.ordering.field", "use hoodie.table.ordering.fields", _WRITE, accepts=_EMPTY),
     refused("hoodie.write.track.event.time.watermark", "event-time bounds are not recorded yet", _WRITE),
     refused("hoodie.write.rolling.metadata.keys", "rolling commit metadata is not built yet", _WRITE, accepts=_EMPTY),
@@ -167,11 +171,9 @@ OPTIONS = (
     refused("hoodie.archivelog.folder", "only the default folder", _TABLE, accepts=("", "archived")),
     refused("hoodie.assume.date.partitioning", "partitions are recognised by their metafiles", _BOTH),  # until 0.15
     # the metadata table
-    refused("hoodie.metadata.index.expression.enable", _INDEX, _WRITE),
-    refused("hoodie.metadata.index.secondary.column", _INDEX, _WRITE, accepts=_EMPTY),
-    refused("hoodie.metadata.index.expression.column", _INDEX, _WRITE, accepts=_EMPTY),
+    refused("hoodie.metadata.index.expression.enable", "expression indexes are not built yet", _WRITE),
+    refused("hoodie.metadata.index.expression.column", "expression indexes are not built yet", _WRITE, accepts=_EMPTY),
     refused("hoodie.metadata.index.async", "building indexes is not built yet", _WRITE),
-    refused("hoodie.metadata.index.drop", "dropping one index is not built yet", _WRITE, accepts=_EMPTY),
     # reading
     refused("hoodie.datasource.read.paths", "a load reads one table; give its base path", _READ, accepts=_EMPTY),
     refused(

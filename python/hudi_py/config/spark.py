@@ -10,8 +10,8 @@ VIEW = optional_choice(
     "timeline (`timeline`), completed writes (`commits`), the partitions (`partitions`), the table's properties "
     "(`properties`), the file slices that this read would take, and which of them Spark's own Parquet reader can take "
     "(`splits`), one row that explains the read (`plan`), the pending plans of table services (`plans`), the report of "
-    "a service (`service`), the plan of a write by `write_table` (`write`), or, without a path, the libraries that "
-    "Spark's Python has for hudi-py (`environment`).",
+    "a service (`service`), the indexes in the metadata table (`indexes`), the plan of a write by `write_table` "
+    "(`write`), or, without a path, the libraries that Spark's Python has for hudi-py (`environment`).",
     Scope.READ,
     (
         "files",
@@ -23,6 +23,7 @@ VIEW = optional_choice(
         "plan",
         "plans",
         "service",
+        "indexes",
         "write",
         "environment",
     ),
@@ -86,8 +87,8 @@ WRITE_REQUEST = optional_text(
 WRITE_PLAN = optional_text("hoodie.py.write.plan", "The plan of a write: the view `write`.", Scope.WRITE)
 STATEMENT = optional_text(
     "hoodie.py.statement",
-    "An update, delete or merge to run instead of writing rows, as JSON; the rows are the source of a merge. `update`, "
-    "`delete_from` and `merge_into` of `pyspark_hudi` set this option.",
+    "An update, delete or merge, or a change of an index, to run instead of writing rows, as JSON; the rows are the "
+    "source of a merge. `update`, `delete_from`, `merge_into` and `sql` of `pyspark_hudi` set this option.",
     Scope.WRITE,
 )
 

@@ -308,8 +308,8 @@ SMALL_FILE_CANDIDATES = integer(
 )
 DROP_INDEXES = flag(
     "hoodie.py.drop.indexes",
-    "Whether a write may drop secondary and expression indexes, which hudi-py does not keep up to date. Otherwise "
-    "writes to a table that has them are refused.",
+    "Whether a write may drop expression indexes that hudi-py cannot keep up to date. Otherwise writes to a table that "
+    "has them are refused.",
     Scope.WRITE,
     False,
 )

@@ -46,7 +46,7 @@ class KeyReader:
             if slice_.base_file is not None:
                 yield from self.of_base_file(slice_.base_file.path)
             return
-        for batch in self._rows(slice_, [RECORD_KEY]):
+        for batch in self.rows(slice_, [RECORD_KEY]):
             yield batch.column(0)
 
     def of_base_file(self, path: str) -> Iterator[pa.Array]:
@@ -68,12 +68,13 @@ class KeyReader:
         """`_hoodie_record_key` and the ordering columns of a slice's rows with these keys (string, distinct)."""
         columns = [RECORD_KEY, *self.merge.ordering_columns]
         schema = pa.schema([field for field in self.schema if field.name in columns])
-        batches = self._rows(slice_, columns)
+        batches = self.rows(slice_, columns)
         return pa.Table.from_batches(
             [batch.filter(pc.is_in(batch.column(RECORD_KEY), value_set=keys)) for batch in batches], schema
         )
 
-    def _rows(self, slice_: FileSlice, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    def rows(self, slice_: FileSlice, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Columns of the merged rows of a slice."""
         spec = ReadSpec(
             uri=self.storage.uri,
             table_schema=self.schema,

@@ -11,7 +11,7 @@ from hudi_py.metadata.files import read_files
 from hudi_py.metadata.keys import ALL_PARTITIONS, partition_key, partition_of_key
 from hudi_py.metadata.table import FILES, FOLDER, MetadataTable, open_metadata
 from hudi_py.metadata_write.maintenance.verify import compare
-from hudi_py.metadata_write.partitions.registry import BY_NAME
+from hudi_py.metadata_write.partitions.registry import maintained_names
 from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.model.names import join_path, parse_base_file_name, parse_log_file_name
 from hudi_py.model.words import counted
@@ -96,7 +96,8 @@ def _counts(facts: Facts, path: str, pending: set[str]) -> bool:
 
 
 def _records(facts: Facts, metadata: MetadataTable, *, skip_files: bool) -> Iterator[Finding]:
-    names = [name for name in facts.table.metadata_partitions if name in BY_NAME and not (skip_files and name == FILES)]
+    known = maintained_names(facts.storage, facts.table, facts.table.metadata_partitions)
+    names = [name for name in known if not (skip_files and name == FILES)]
     settings = MetadataWriteSettings.of(facts.options)
     for check in compare(facts.storage, facts.table, facts.active, metadata, settings, names, facts.progress):
         if not check.ok:

@@ -16,8 +16,10 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hudi_py.formats.hashing import java_string_hash
+from hudi_py.schema import java_float_texts
 
 ALL_PARTITIONS: Final = "__all_partitions__"
 UNPARTITIONED: Final = "."
@@ -77,6 +79,45 @@ def secondary_prefix(value: str | None) -> str:
     """The common prefix of the keys of a secondary value."""
     escaped = NULL_SECONDARY if value is None else _ESCAPED.sub(lambda found: "\\" + found[0], value)
     return escaped + SECONDARY_SEPARATOR
+
+
+def secondary_texts(values: pa.Array) -> pa.StringArray:
+    """The texts of values in a secondary index: those of Spark's internal values. Dates are days and timestamps
+    microseconds since the epoch, floating-point numbers as Java prints them; null stays null."""
+    kind = values.type
+    if pa.types.is_floating(kind):
+        return java_float_texts(values)
+    if pa.types.is_date32(kind) or pa.types.is_time32(kind):
+        values = values.view(pa.int32())
+    elif pa.types.is_timestamp(kind):
+        values = values.cast(pa.timestamp("us", kind.tz)).view(pa.int64())
+    elif pa.types.is_time64(kind):
+        values = values.view(pa.int64())
+    return values.cast(pa.string())
+
+
+def secondary_keys(values: pa.StringArray, keys: pa.StringArray) -> pa.StringArray:
+    """Keys of a secondary index.
+
+    Args:
+        values: texts of the secondary column; null for null.
+        keys: record keys, without nulls.
+    """
+    escaped = pc.fill_null(_escaped(values), NULL_SECONDARY)
+    return pc.binary_join_element_wise(escaped, _escaped(keys), SECONDARY_SEPARATOR)
+
+
+def secondary_prefixes(keys: pa.StringArray) -> pa.StringArray:
+    """The part of each key of a secondary index up to its first separator that is not escaped; it decides the file
+    group in indexes of version 2."""
+    return pc.struct_field(pc.extract_regex(keys, r"(?s)^(?P<prefix>(?:[^\\$]|\\.)*\$)"), "prefix")
+
+
+def _escaped(texts: pa.StringArray) -> pa.StringArray:
+    if pc.any(pc.match_substring_regex(texts, r"[\\$\x00]")).as_py():
+        for character in ("\\", SECONDARY_SEPARATOR, "\0"):
+            texts = pc.replace_substring(texts, character, "\\" + character)
+    return texts
 
 
 def record_key_of_secondary(key: str) -> str:

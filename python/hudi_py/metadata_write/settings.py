@@ -36,6 +36,13 @@ class MetadataWriteSettings:
     global_record_index: bool | None = None
     record_index: bool | None = None
     """The partitioned record index."""
+    secondary_indexes: bool | None = None
+    secondary_column: str = ""
+    """Column of a secondary index that a table without one for it gets; empty: none."""
+    index_name: str = ""
+    """Name of that index; empty: the column."""
+    drop_index: str = ""
+    """A partition to drop; empty: none."""
     defer_record_index: bool = False
     record_index_groups: tuple[int, int] = (10, 10000)
     """Minimum and maximum number of file groups of a global record index."""
@@ -75,6 +82,10 @@ class MetadataWriteSettings:
             bloom_filters_groups=options.get(metadata.BLOOM_FILTERS_FILE_GROUPS),
             global_record_index=_asked(options, metadata.GLOBAL_RECORD_INDEX),
             record_index=_asked(options, metadata.RECORD_INDEX),
+            secondary_indexes=_asked(options, metadata.SECONDARY_INDEX),
+            secondary_column=options.get(metadata.SECONDARY_INDEX_COLUMN),
+            index_name=options.get(metadata.INDEX_NAME),
+            drop_index=options.get(metadata.DROP_INDEX),
             defer_record_index=options.get(metadata.DEFER_RECORD_INDEX),
             record_index_groups=(
                 options.get(metadata.GLOBAL_RECORD_INDEX_MIN_GROUPS),

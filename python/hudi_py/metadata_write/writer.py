@@ -11,14 +11,16 @@ import json
 import logging
 import warnings
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
 from hudi_py.errors import ConfigError, CorruptFileError, HudiError
 from hudi_py.file_stats.columns import indexed_columns
 from hudi_py.file_stats.sidecar import SidecarSettings
+from hudi_py.formats.avro import arrow_schema
 from hudi_py.metadata.files import metadata_lister
+from hudi_py.metadata.locations import SECONDARY_PREFIX
 from hudi_py.metadata.table import COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX, CachedLister, MetadataTable
 from hudi_py.metadata_write.encoding.records import MetadataRecords
 from hudi_py.metadata_write.maintenance.rollback import can_undo, finish_undone, undo
@@ -30,8 +32,16 @@ from hudi_py.metadata_write.partitions.definitions import (
     source_fields,
     version_of,
 )
-from hudi_py.metadata_write.partitions.record_index import note_kind
-from hudi_py.metadata_write.partitions.registry import BY_NAME, PARTITIONS, unwanted_partitions, wanted_partitions
+from hudi_py.metadata_write.partitions.named import check_record_index, is_defined_for, secondary_definition
+from hudi_py.metadata_write.partitions.record_index import is_partitioned_in, note_kind
+from hudi_py.metadata_write.partitions.registry import (
+    PARTITIONS,
+    maintained,
+    maintained_names,
+    unwanted_partitions,
+    wanted_partitions,
+)
+from hudi_py.metadata_write.partitions.secondary_index import changes_texts
 from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.table.create import (
     create_metadata_table,
@@ -46,6 +56,7 @@ from hudi_py.metadata_write.table.session import delta_commit, open_metadata_ses
 from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.instant import Action, InstantTime
 from hudi_py.model.properties import TableConfig
+from hudi_py.schema.paths import type_at
 from hudi_py.storage import Storage
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.table_schema import LATEST_SCHEMA_KEY, resolve_table_schema, table_schema_of
@@ -73,7 +84,7 @@ class MetadataTableWriter:
         if self._drops:
             DropMetadata(self.settings.drop_indexes).check(session, rolled_back)
             return
-        foreign = self._foreign(session.config)
+        foreign = self._foreign(session.storage, session.config)
         if not foreign or self.settings.drop_indexes:
             return
         if not rolled_back or not self._can_undo(session, rolled_back):
@@ -112,6 +123,8 @@ class MetadataTableWriter:
                 wanted.update(config.metadata_partitions_to_make)
         if FILES not in wanted:
             return config
+        config, named = self._named(session.at(config), timeline, wanted)
+        wanted.update(named)
         return self._completed(session.at(config), timeline, own, wanted)
 
     def record(self, session: TableSession, timeline: Timeline, change: TableChange) -> MetadataUpdate:
@@ -121,7 +134,7 @@ class MetadataTableWriter:
         storage, config = session.storage, session.config
         dropped: tuple[str, ...] = ()
         if change.action not in (Action.ROLLBACK, Action.RESTORE):
-            dropped = self._foreign(config) if self.settings.drop_indexes else ()
+            dropped = self._foreign(storage, config) if self.settings.drop_indexes else ()
             config = self._without_foreign(storage, config)
         if change.commit is not None and LATEST_SCHEMA_KEY in change.commit.extra:
             gone = _STATISTICS & {*config.metadata_partitions, *config.metadata_partitions_to_make}
@@ -136,10 +149,11 @@ class MetadataTableWriter:
         if change.action in (Action.ROLLBACK, Action.RESTORE):
             undone = self._undo(own, own_timeline, change)
             if undone is None:
+                foreign = self._foreign(storage, config)
                 remade = self._remake(session.at(config), timeline, change)
                 if remade is None:
-                    return MetadataUpdate(self._foreign(config))
-                return MetadataUpdate(self._foreign(config), partial(self._maintain, remade, remade.timeline()))
+                    return MetadataUpdate(foreign)
+                return MetadataUpdate(foreign, partial(self._maintain, remade, remade.timeline()))
             own_timeline = undone
             if change.action is Action.ROLLBACK and own.config.version >= 8:
                 # only its own delta commit recorded the files of the rolled-back instant
@@ -149,7 +163,7 @@ class MetadataTableWriter:
             undo(own, own_timeline, change.instant, None)
             own_timeline = own.timeline()
         own_view = own.view(own_timeline)
-        source = self._source(session.at(config), timeline, change, own_view)
+        source = self._without_outdated_texts(self._source(session.at(config), timeline, change, own_view))
         try:
             own_timeline = write_delta(
                 own,
@@ -189,14 +203,36 @@ class MetadataTableWriter:
         except Exception as error:  # of any kind: the action is completed, and the next one tries again
             _log.warning("the services of %s are left to the next write: %s", own.storage.uri, error)
 
-    def _foreign(self, config: TableConfig) -> tuple[str, ...]:
+    def _foreign(self, storage: Storage, config: TableConfig) -> tuple[str, ...]:
         """Partitions of the table that hudi-py does not maintain."""
-        there = dict.fromkeys((*config.metadata_partitions, *config.metadata_partitions_inflight))
-        return tuple(name for name in there if name not in BY_NAME)
+        there = tuple(dict.fromkeys((*config.metadata_partitions, *config.metadata_partitions_inflight)))
+        known = maintained_names(storage, config, there)
+        return tuple(name for name in there if name not in known)
+
+    def _named(
+        self, session: TableSession, timeline: Timeline, later: Collection[str]
+    ) -> tuple[TableConfig, tuple[str, ...]]:
+        """Defines the secondary index that the options name unless its column has one. Returns the properties, and the
+        partition to make. A table without commits gets it with the next write."""
+        storage, config, column = session.storage, session.config, self.settings.secondary_column
+        if (
+            not column
+            or self.settings.secondary_indexes is False
+            or is_defined_for(read_definitions(storage, config), column)
+        ):
+            return config, ()
+        schema = resolve_table_schema(storage, config, timeline) if timeline.write_completed else None
+        if schema is None:
+            return config, ()
+        name = self.settings.index_name or column.replace(".", "_")
+        there = RECORD_INDEX in (*config.metadata_partitions, *later)
+        check_record_index(name, config, there=there, partitioned=is_partitioned_in(storage, config, self.settings))
+        definition = secondary_definition(config, schema.arrow, name, column, {})
+        return put_definition(storage, config, definition), (definition.name,)
 
     def _without_foreign(self, storage: Storage, config: TableConfig) -> TableConfig:
-        foreign = self._foreign(config)
-        if not foreign or not self.settings.drop_indexes:
+        foreign = self._foreign(storage, config) if self.settings.drop_indexes else ()
+        if not foreign:
             return config
         return drop_partitions(storage, config, foreign)
 
@@ -241,9 +277,24 @@ class MetadataTableWriter:
         names = [name for name in (COLUMN_STATS, PARTITION_STATS) if name in config.metadata_partitions]
         return drop_partitions(storage, config, names, to_make=True)
 
+    def _without_outdated_texts(self, source: TableSource) -> TableSource:
+        """Drops secondary indexes whose column the commit gives another type, under which the values of existing rows
+        have other texts. The next write rebuilds them."""
+        storage, config = source.storage, source.config
+        names = [name for name in config.metadata_partitions if name.startswith(SECONDARY_PREFIX)]
+        stored = resolve_table_schema(storage, config, source.timeline) if names and source.schema_json else None
+        if stored is None:
+            return source
+        new = arrow_schema(json.loads(source.schema_json))
+        fields = {name: ".".join(source_fields(source.definitions, name) or ()) for name in names}
+        outdated = [
+            n for n, field in fields.items() if changes_texts(type_at(stored.arrow, field), type_at(new, field))
+        ]
+        return replace(source, config=drop_partitions(storage, config, outdated, to_make=True)) if outdated else source
+
     def _discard(self, storage: Storage, config: TableConfig, to_make: Collection[str]) -> TableConfig:
         """Drops the metadata table; some of its partitions are rebuilt next."""
-        names = [name for name in BY_NAME if name in to_make]
+        names = [partition.name for partition in maintained(maintained_names(storage, config, tuple(to_make)))]
         if RECORD_INDEX in names:
             config = note_kind(storage, config, self.settings)
         drop_metadata_table(storage, drop_indexes=True, to_make=names)
@@ -268,7 +319,8 @@ class MetadataTableWriter:
         not_now = {*config.metadata_partitions, *config.metadata_partitions_inflight}
         if self.settings.defer_record_index and not timeline.completed:
             not_now.add(RECORD_INDEX)
-        names = [name for name in BY_NAME if name in wanted and name not in not_now]
+        made = maintained(maintained_names(storage, config, tuple({*wanted} - not_now)))
+        names = [partition.name for partition in made]
         writes = writes_in_the_way(session, timeline) if names else ()
         if writes:
             _log.warning(
@@ -286,9 +338,9 @@ class MetadataTableWriter:
             config = note_kind(storage, config, self.settings)
         if set(names) != set(config.metadata_partitions_to_make):
             config = note_to_make(storage, names)
-        for name in names:
+        for partition in made:
             own = create_metadata_table(session.at(config)) if own is None else own
-            config = initialise(own, self._source(session.at(config), timeline, None), BY_NAME[name])
+            config = initialise(own, self._source(session.at(config), timeline, None), partition)
         return config
 
     def _lacks_files(self, session: TableSession, timeline: Timeline) -> bool:
@@ -328,12 +380,12 @@ class MetadataTableWriter:
 
     def _records(self, source: TableSource, change: TableChange) -> Iterator[MetadataRecords]:
         """The action's changes to each partition that the table has or that is being created."""
-        there = {*source.config.metadata_partitions, *source.config.metadata_partitions_inflight}
+        config = source.config
+        there = (*config.metadata_partitions, *config.metadata_partitions_inflight)
         undoing = change.action in (Action.ROLLBACK, Action.RESTORE)
-        for partition in PARTITIONS:
-            if partition.name in there:
-                records = partition.changes_of_undoing if undoing else partition.changes
-                yield from records(source, change)
+        for partition in maintained(maintained_names(source.storage, config, there)):
+            records = partition.changes_of_undoing if undoing else partition.changes
+            yield from records(source, change)
 
     def _define(self, source: TableSource) -> None:
         """Updates index definitions that the commit has changed: columns with statistics."""
@@ -364,14 +416,15 @@ class MetadataTableWriter:
         """Rebuilds all partitions from the table without the rolled-back instants; None if pending writes of others
         leave that to a later write."""
         config = session.config
-        there = {*config.metadata_partitions, *config.metadata_partitions_to_make}
+        there = maintained_names(
+            session.storage, config, {*config.metadata_partitions, *config.metadata_partitions_to_make}
+        )
         gone = set(change.rolled_back)
         left = timeline_of(timeline.layout, [file for file in timeline.files if file.time not in gone])
         config = self._discard(session.storage, config, there)
         if writes_in_the_way(session, left) or self._lacks_files(session.at(config), left):
             return None
         own = create_metadata_table(session.at(config))
-        for partition in PARTITIONS:
-            if partition.name in there:
-                config = initialise(own, self._source(session.at(config), left, None), partition)
+        for partition in maintained(there):
+            config = initialise(own, self._source(session.at(config), left, None), partition)
         return own

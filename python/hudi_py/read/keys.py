@@ -9,6 +9,7 @@ from math import prod
 import pyarrow as pa
 
 from hudi_py.errors import UnsupportedTableError
+from hudi_py.metadata.keys import secondary_texts
 from hudi_py.model.properties import TableConfig
 from hudi_py.read.filter import Filter
 from hudi_py.read.predicate import Column, Comparison, Literal, Membership, Node
@@ -25,6 +26,35 @@ def equalities(condition: Filter | None) -> dict[str, frozenset[object]]:
         for name, values in _equal_to(node):
             found[name] = found.get(name, values) & values
     return found
+
+
+def texts_of_filter(condition: Filter | None) -> dict[str, frozenset[str]]:
+    """Column to the texts of its possible values in a secondary index, by `=`, `<=>` and IN with constants; never null.
+
+    Columns of strings, whole numbers, DOUBLE, dates and timestamps that are compared as such.
+    """
+    found: dict[str, frozenset[str]] = {}
+    for node in condition.conjuncts() if condition is not None else ():
+        column, kind, values = _compared(node)
+        texts = None if column is None else _texts(column, kind, values)
+        if column is not None and texts is not None:
+            name = column.path[0]
+            found[name] = found.get(name, texts) & texts
+    return found
+
+
+def _texts(column: Column, kind: pa.DataType, values: tuple[object, ...]) -> frozenset[str] | None:
+    if _is_exact(column, kind, values):
+        return frozenset(map(str, values))
+    ordered = pa.types.is_float64(kind) or pa.types.is_date32(kind) or pa.types.is_timestamp(kind)
+    if len(column.path) > 1 or column.kind != kind or not ordered:
+        return None
+    if pa.types.is_float64(kind) and 0 in values:
+        values = (*values, 0.0, -0.0)  # equal, with different texts
+    try:
+        return frozenset(secondary_texts(pa.array(values, kind)).drop_null().to_pylist())
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        return None
 
 
 def keys_of_filter(condition: Filter | None, config: TableConfig, schema: pa.Schema) -> frozenset[str] | None:
@@ -87,16 +117,20 @@ def _record_keys(values: Mapping[str, frozenset[object]]) -> Iterator[str]:
 
 
 def _equal_to(node: Node) -> Iterator[tuple[str, frozenset[object]]]:
+    column, kind, values = _compared(node)
+    if column is not None and _is_exact(column, kind, values):
+        yield column.path[0], frozenset(values)
+
+
+def _compared(node: Node) -> tuple[Column | None, pa.DataType, tuple[object, ...]]:
+    """The column that the node compares with constants for equality, if any, the type of the comparison, and them."""
     if isinstance(node, Comparison) and node.operator in ("=", "<=>"):
         left, right = (node.right, node.left) if isinstance(node.left, Literal) else (node.left, node.right)
-        if isinstance(left, Column) and isinstance(right, Literal) and _is_exact(left, node.kind, (right.value,)):
-            yield left.path[0], frozenset((right.value,))
-    elif (
-        isinstance(node, Membership)
-        and isinstance(node.operand, Column)
-        and _is_exact(node.operand, node.kind, node.items)
-    ):
-        yield node.operand.path[0], frozenset(node.items)
+        if isinstance(left, Column) and isinstance(right, Literal):
+            return left, node.kind, (right.value,)
+    elif isinstance(node, Membership) and isinstance(node.operand, Column):
+        return node.operand, node.kind, node.items
+    return None, pa.null(), ()
 
 
 def _is_exact(column: Column, compared: pa.DataType, values: tuple[object, ...]) -> bool:

@@ -29,7 +29,7 @@ from hudi_py.model.names import PartitionPath
 from hudi_py.model.words import counted
 from hudi_py.read.buckets import Buckets
 from hudi_py.read.filter import Filter
-from hudi_py.read.keys import equalities, keys_of_filter
+from hudi_py.read.keys import equalities, keys_of_filter, texts_of_filter
 from hudi_py.read.partition import columns_from_paths
 from hudi_py.read.predicate import Column, Comparison, Literal, Membership, Node
 from hudi_py.read.prune_row_groups import row_groups_to_read
@@ -88,6 +88,7 @@ class FilePruning:
         self._newest = newest and metadata is not None and metadata.is_newest
         self._steps = steps
         self._equal = equalities(condition)
+        self._texts = texts_of_filter(condition)
         self._keys = _both(keys, keys_of_filter(condition, snapshot.config, snapshot.schema))
         self._statistics: Statistics | None = None
         conjuncts = [] if condition is None else list(condition.conjuncts())
@@ -169,16 +170,16 @@ class FilePruning:
 
     def _secondary_keys(self, metadata: MetadataTable) -> tuple[frozenset[str], str] | None:
         """Record keys found in secondary indexes, and the names of the indexes; None if no index fits the filter."""
-        if not self._equal or not any(name.startswith(SECONDARY_PREFIX) for name in metadata.partitions):
+        if not self._texts or not any(name.startswith(SECONDARY_PREFIX) for name in metadata.partitions):
             return None
         keys: frozenset[str] | None = None
         names: list[str] = []
         for definition in index_definitions(self._snapshot.storage, self._snapshot.config):
             if definition.kind != "secondary_index" or not metadata.has(definition.name) or len(definition.fields) != 1:
                 continue
-            values = self._equal.get(definition.fields[0])
+            values = self._texts.get(definition.fields[0])
             if values is not None and len(values) <= _MOST_VALUES:
-                keys = _both(keys, keys_of_secondary(metadata, definition, map(str, values)))
+                keys = _both(keys, keys_of_secondary(metadata, definition, values))
                 names.append(definition.name[len(SECONDARY_PREFIX) :])
         return None if keys is None else (keys, ", ".join(names))
 

@@ -155,13 +155,14 @@ REPORTS = {
     "log-compact --dry-run": 1,
     "archive --dry-run": 1,
     "metadata verify": 1,
+    "index list": None,
 }
 
 
 @pytest.mark.parametrize("command", REPORTS)
 def test_json_is_json_and_text_is_plain(command: str, cli: Run, made: Path) -> None:
     words = command.split()
-    at = 2 if words[0] in ("savepoint", "locks", "metadata") else 1
+    at = 2 if words[0] in ("savepoint", "locks", "metadata", "index") else 1
     given = [*words[:at], str(made), *words[at:]]
     lines = cli(*given, "--json").lines
     assert all(isinstance(line, dict) for line in lines)

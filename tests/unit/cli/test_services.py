@@ -86,6 +86,17 @@ def test_rollback_and_restore(cli: Run, trips: Path) -> None:
     assert [row["instant"] for row in cli("timeline", trips, "--json", "--action", "deltacommit").lines] == [first]
 
 
+def test_indexes(cli: Run, trips: Path) -> None:
+    cli("index", "create", trips, "record_index", "--using", "record_index", *QUICK)
+    column = hudi_py.open_table(str(trips)).schema.names[-1]
+    assert cli("index", "create", trips, "ix", column, *QUICK).out == "Created the index ix.\n"
+    assert cli("index", "create", trips, "ix", column, "--if-not-exists", "--json", *QUICK).json == {"created": False}
+    assert cli("index", "refresh", trips, "ix", *QUICK).out == "Built the index ix anew.\n"
+    assert "secondary_index_ix" in cli("index", "list", trips).out
+    assert cli("index", "drop", trips, "ix", "--yes", "--json", *QUICK).json == {"dropped": True}
+    assert "secondary_index_ix" not in cli("index", "list", trips, "--json").out
+
+
 def test_the_metadata_table(cli: Run, trips: Path) -> None:
     assert cli("metadata", "verify", trips, "--json").json["ok"]
     lost = next(trips.glob("oslo/*.parquet"))

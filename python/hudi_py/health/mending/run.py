@@ -19,7 +19,8 @@ from hudi_py.health.mending.plan import RepairPlan, RepairReport, Step, StepKind
 from hudi_py.health.mending.properties import rebuilt_properties, write_properties
 from hudi_py.health.mending.rewrite import check_can_rewrite, one_row_per_key, replace_groups, rows_of, salvaged
 from hudi_py.metadata_write.maintenance.rebuild import drop, rebuild
-from hudi_py.metadata_write.partitions.registry import BY_NAME
+from hudi_py.metadata_write.partitions.definitions import put_definitions, read_definitions
+from hudi_py.metadata_write.partitions.registry import maintained_names
 from hudi_py.model.names import join_path, parse_base_file_name, parse_log_file_name
 from hudi_py.progress import Progress
 from hudi_py.services.context import ServiceContext
@@ -237,7 +238,9 @@ def _deduplicate(work: _Repair, step: Step) -> None:
 def _quarantine(work: _Repair, step: Step) -> None:
     context = work.context(**_NO_METADATA)
     groups = step.arguments["groups"]
-    names = [name for name in context.session.config.metadata_partitions if name in BY_NAME]
+    config = context.session.config
+    names = maintained_names(work.storage, config, config.metadata_partitions)
+    definitions = read_definitions(work.storage, config)
     seen = context.timeline()
     found = salvaged(context.session, seen, groups)
     work.rows_lost += found.num_lost
@@ -250,6 +253,8 @@ def _quarantine(work: _Repair, step: Step) -> None:
         if work.storage.stat(path) is not None:
             work.storage.set_aside(path)
     if names:
+        kept = {name: known for name, known in definitions.items() if name in names}
+        put_definitions(work.storage, load_table_config(work.storage), kept)
         rebuild(work.context(), names=names)
 
 

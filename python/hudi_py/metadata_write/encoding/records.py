@@ -36,6 +36,7 @@ COLUMN_STATS_RECORD: Final = 3
 BLOOM_FILTER_RECORD: Final = 4
 RECORD_INDEX_RECORD: Final = 5
 PARTITION_STATS_RECORD: Final = 6
+SECONDARY_INDEX_RECORD: Final = 7
 
 
 def no_keys() -> pa.StringArray:
@@ -63,6 +64,8 @@ class MetadataRecords:
     group: int | None = None
     """Number of the file group that takes all records; None: chosen by the hash of each key
     (`metadata.keys.file_groups`)."""
+    by_prefix: bool = False
+    """Whether the value in the key of a secondary index chooses the file group, rather than the whole key."""
     prefix: str | None = None
     """What precedes the file group's number in file ids if it is not the partition's own prefix: for a partitioned
     record index, `record-index-<escaped partition>`."""

@@ -12,7 +12,13 @@ from hudi_py.metadata.table import COLUMN_STATS, FILES, RECORD_INDEX
 from hudi_py.metadata_write.maintenance.verify import check_names, source_of
 from hudi_py.metadata_write.partitions.definitions import read_definitions, source_fields
 from hudi_py.metadata_write.partitions.record_index import note_kind
-from hudi_py.metadata_write.partitions.registry import BY_NAME, PARTITIONS, with_dependants
+from hudi_py.metadata_write.partitions.registry import (
+    BY_NAME,
+    maintained,
+    maintained_names,
+    partition_of,
+    with_dependants,
+)
 from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.table.create import (
     create_metadata_table,
@@ -57,10 +63,10 @@ def rebuild(
     """
     settings = settings if settings is not None else MetadataWriteSettings.of(context.options)
     storage = context.storage
-    _to_rebuild(context.config(), names, storage.uri)  # refuse before anything is rolled back
-    with _recovered(context, settings, "rebuild the metadata table") as table:
+    _to_rebuild(storage, context.config(), names)  # refuse before anything is rolled back
+    with locked_recovered(context, settings, "rebuild the metadata table") as table:
         session, config = table.session, table.config
-        chosen = _to_rebuild(config, names, storage.uri)
+        chosen = _to_rebuild(storage, config, names)
         writes = writes_in_the_way(session, table.timeline)
         if writes:
             raise ConflictError(
@@ -87,12 +93,11 @@ def rebuild(
             config = drop_partitions(storage, config, sorted(chosen), to_make=True)
             own = open_metadata_session(session)
         made: list[str] = []
-        for partition in PARTITIONS:
-            if partition.name in chosen:
-                context.progress.phase(f"building {partition.name}")
-                source = source_of(session.at(config), table.timeline, settings)
-                config = initialise(own, source, partition)
-                made.append(partition.name)
+        for partition in maintained(chosen):
+            context.progress.phase(f"building {partition.name}")
+            source = source_of(session.at(config), table.timeline, settings)
+            config = initialise(own, source, partition)
+            made.append(partition.name)
         return tuple(made)
 
 
@@ -114,7 +119,7 @@ def drop(context: ServiceContext, names: Collection[str]) -> tuple[str, ...]:
     settings = MetadataWriteSettings.of(context.options)
     storage = context.storage
     _to_drop(context.config(), names, storage.uri)  # refuse before anything is rolled back
-    with _recovered(context, settings, "drop partitions of the metadata table") as table:
+    with locked_recovered(context, settings, "drop partitions of the metadata table") as table:
         config = table.config
         gone = _to_drop(config, names, storage.uri)
         if FILES in gone:
@@ -123,16 +128,18 @@ def drop(context: ServiceContext, names: Collection[str]) -> tuple[str, ...]:
         return gone
 
 
-def _to_rebuild(config: TableConfig, names: Collection[str] | None, uri: str) -> set[str]:
+def _to_rebuild(storage: Storage, config: TableConfig, names: Collection[str] | None) -> set[str]:
+    uri = storage.uri
     there = {*config.metadata_partitions, *config.metadata_partitions_to_make}
-    chosen = {name for name in there if name in BY_NAME} if names is None else _checked(names, config, uri)
+    known = set(maintained_names(storage, config, there))
+    chosen = known if names is None else _checked(names, config, storage)
     if not chosen:
         raise ConfigError(
             f"Cannot rebuild the metadata table of {uri}: the table has none; name 'files' and any other partitions it "
             "should have, or leave it to the next write (hoodie.metadata.enable)"
         )
     if FILES in chosen:
-        foreign = sorted(name for name in there if name not in BY_NAME)
+        foreign = sorted(there - known)
         if foreign:
             raise ConfigError(
                 f"Cannot rebuild the partition 'files' of the metadata table of {uri}: it would drop all other "
@@ -163,12 +170,14 @@ def _to_drop(config: TableConfig, names: Collection[str], uri: str) -> tuple[str
     return gone
 
 
-def _checked(names: Collection[str], config: TableConfig, uri: str) -> set[str]:
+def _checked(names: Collection[str], config: TableConfig, storage: Storage) -> set[str]:
     later = (*config.metadata_partitions, *names)
     for name in names:
         why = ""
-        partition = BY_NAME.get(name) if isinstance(name, str) else None
-        if partition is None:
+        partition = partition_of(name) if isinstance(name, str) else None
+        if partition is not None and not maintained_names(storage, config, (name,)):
+            why = "the table has no index of this name; make it with create_index"
+        elif partition is None:
             why = "hudi-py does not maintain it; it maintains " + ", ".join(BY_NAME)
         elif FILES not in later:
             why = "the table has no metadata table; name 'files' too"
@@ -177,7 +186,7 @@ def _checked(names: Collection[str], config: TableConfig, uri: str) -> set[str]:
             needs += [partition.unsupported_by(config)] if partition.unsupported_by(config) else []
             why = f"it needs {' and '.join(needs)}" if needs else ""
         if why:
-            raise ConfigError(f"Cannot rebuild the partition {name!r} of the metadata table of {uri}: {why}")
+            raise ConfigError(f"Cannot rebuild the partition {name!r} of the metadata table of {storage.uri}: {why}")
     return set(names)
 
 
@@ -188,7 +197,7 @@ def _as_defined(settings: MetadataWriteSettings, storage: Storage, config: Table
     return replace(settings, columns=tuple(columns)) if columns and not settings.columns else settings
 
 
-def _recovered(
+def locked_recovered(
     context: ServiceContext, settings: MetadataWriteSettings, purpose: str
 ) -> AbstractContextManager[LockedTable]:
     """Locks the table and first rolls failed writes back, so that no write is pending."""

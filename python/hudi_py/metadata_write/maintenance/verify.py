@@ -26,7 +26,7 @@ from hudi_py.metadata.table import (
 from hudi_py.metadata_write.encoding.records import no_keys, no_values
 from hudi_py.metadata_write.maintenance.compact import merge_slice
 from hudi_py.metadata_write.partitions.base import MetadataPartition
-from hudi_py.metadata_write.partitions.registry import BY_NAME
+from hudi_py.metadata_write.partitions.registry import maintained, maintained_names, partition_of
 from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.table.buffer import GroupBuffer, GroupKey
 from hudi_py.metadata_write.table.create import lost_files
@@ -66,9 +66,9 @@ class PartitionCheck:
     @property
     def ok(self) -> bool:
         """Whether lookups agree with the table's files."""
-        return not (
-            self.error or self.missing or self.wrong or (self.superfluous and BY_NAME[self.partition].superfluous_harm)
-        )
+        known = partition_of(self.partition)
+        harm = known is None or known.superfluous_harm
+        return not (self.error or self.missing or self.wrong or (self.superfluous and harm))
 
     def __repr__(self) -> str:
         return shown(self)
@@ -88,7 +88,7 @@ class VerifyReport:
 
     partitions: tuple[PartitionCheck, ...] = ()
     unchecked: tuple[str, ...] = ()
-    """Partitions of indexes that hudi-py does not maintain (secondary and expression indexes)."""
+    """Partitions of indexes that hudi-py does not maintain (expression indexes)."""
     reason: str = ""
     """Why no partition was compared; empty if any was."""
     lost_files: tuple[str, ...] = ()
@@ -145,11 +145,13 @@ def verify(
         config, timeline = table.config, table.timeline
         metadata = open_metadata(context.storage, config, timeline)
         lost = lost_files(table.session.view(timeline))
-        chosen = check_names(names, config.metadata_partitions, BY_NAME, "verify", context.storage.uri)
+        there = config.metadata_partitions
+        known = maintained_names(context.storage, config, there)
+        chosen = check_names(names, there, known, "verify", context.storage.uri)
         if metadata is None:
             return VerifyReport(reason="the table has no metadata table", lost_files=lost)
         checks = compare(context.storage, config, timeline, metadata, settings, chosen, context.progress)
-        others = tuple(name for name in config.metadata_partitions if name not in BY_NAME) if names is None else ()
+        others = tuple(name for name in there if name not in known) if names is None else ()
         return VerifyReport(checks, others, lost_files=lost)
 
 
@@ -169,9 +171,9 @@ def compare(
     """
     source = _source(storage, config, timeline, settings, read_damaged=True)
     checks = []
-    for name in (name for name in BY_NAME if name in names):
-        progress.phase(f"verifying {name}")
-        checks.append(_compared(source, BY_NAME[name], metadata))
+    for partition in maintained(names):
+        progress.phase(f"verifying {partition.name}")
+        checks.append(_compared(source, partition, metadata))
     return tuple(checks)
 
 

@@ -68,15 +68,21 @@ def unset(flags: pa.Array) -> npt.NDArray[np.bool_]:
 class MetadataPartition(ABC):
     """One partition of the metadata table. Stateless; pickles."""
 
-    name: ClassVar[str]
-    """Name of its folder and in the table's properties."""
-    file_id_prefix: ClassVar[str]
-    """What precedes the number in its file ids (`MetadataPartitionType.getFileIdPrefix`, 1.2.0)."""
     needs: ClassVar[str] = ""
     """Another partition that this one requires."""
     superfluous_harm: ClassVar[bool] = True
     """Whether a record of something that does not exist misleads readers."""
     check: ClassVar[type[RecordCheck]]
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """Name of its folder and in the table's properties."""
+
+    @property
+    @abstractmethod
+    def file_id_prefix(self) -> str:
+        """What precedes the number in its file ids (`MetadataPartitionType.getFileIdPrefix`, 1.2.0)."""
 
     @abstractmethod
     def wanted(self, settings: MetadataWriteSettings, config: TableConfig) -> bool:

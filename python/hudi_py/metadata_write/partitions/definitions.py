@@ -31,13 +31,15 @@ class IndexDefinition:
     source_fields: tuple[str, ...] = ()
     options: Mapping[str, str] = field(default_factory=dict)
     version: str = "V1"
-    """Version of its records: `V1`; `V2` for column statistics from table version 9 on."""
+    """Version of its records: `V1`; `V2` for column statistics and indexes made by name from table version 9 on."""
+    kind: str = ""
+    """`secondary_index`, ...; empty: the name."""
 
     def to_json(self) -> dict[str, Any]:
         """As Apache Hudi stores it."""
         return {
             "indexName": self.name,
-            "indexType": self.name,
+            "indexType": self.kind or self.name,
             "indexFunction": self.function,
             "sourceFields": list(self.source_fields),
             "indexOptions": dict(self.options),
@@ -78,6 +80,13 @@ def put_definition(storage: Storage, config: TableConfig, definition: IndexDefin
     if PATH_KEY not in config.properties:
         config = update_table_config(storage, {PATH_KEY: DEFAULT_PATH})
     return config
+
+
+def put_definitions(storage: Storage, config: TableConfig, definitions: Mapping[str, Mapping[str, Any]]) -> None:
+    """Stores definitions again that were read before. The table lock must be held."""
+    there = read_definitions(storage, config)
+    if any(there.get(name) != each for name, each in definitions.items()):
+        _write(storage, config, {**there, **definitions})
 
 
 def is_stored(definitions: Mapping[str, Mapping[str, Any]], config: TableConfig, definition: IndexDefinition) -> bool:

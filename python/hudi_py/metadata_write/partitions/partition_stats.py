@@ -114,7 +114,9 @@ class PartitionStats(MetadataPartition):
         kept = KeptStatistics.of(source)
         for some in _chunks(source.view.partitions()):
             gathered = _Gathered(source, kept, some)
-            files = [file for path in some for slice_ in source.view.latest_slices(path) for file in _files(slice_)]
+            files = [
+                file for path in some for slice_ in source.view.latest_slices(path) for file in files_of_slice(slice_)
+            ]
             gathered.ask(files)
             yield gathered.records()
 
@@ -145,14 +147,14 @@ class PartitionStats(MetadataPartition):
             standing = set() if whole else gathered.take_standing(growing)
             others = [path for path in some if path not in standing]
             source.view.lister.prefetch(others)
-            yield gathered.look_up([file for path in others for file in _beside(source, path, written[path])])
+            yield gathered.look_up([file for path in others for file in files_beside(source, path, written[path])])
             yield gathered.records()
         if retyped:  # bounds of the former type do not apply to the present one
             for some in _chunks([path for path in source.view.partitions() if path not in written]):
                 gathered = _Gathered(source, kept, some)
                 source.view.lister.prefetch(some)
                 slices = [slice_ for path in some for slice_ in source.view.latest_slices(path)]
-                yield gathered.look_up([file for slice_ in slices for file in _files(slice_)])
+                yield gathered.look_up([file for slice_ in slices for file in files_of_slice(slice_)])
                 yield gathered.records()
 
 
@@ -315,7 +317,7 @@ def _overtaken(timeline: Timeline) -> bool:
     return False
 
 
-def _beside(source: TableSource, partition: PartitionPath, written: Sequence[DataFile]) -> list[DataFile]:
+def files_beside(source: TableSource, partition: PartitionPath, written: Sequence[DataFile]) -> list[DataFile]:
     """The other files of a partition that stay in the newest slices beside those written; as in Apache Hudi, this
     includes file groups that the commit itself replaces."""
     return [file for slice_ in source.view.latest_slices(partition) for file in _kept(source, slice_, written)]
@@ -342,7 +344,7 @@ def _kept(source: TableSource, slice_: FileSlice, written: Iterable[DataFile]) -
         (base.instant for name in names if (base := parse_base_file_name(name)) and base.file_id == slice_.file_id),
         default=None,
     )
-    files = _files(slice_)
+    files = files_of_slice(slice_)
     if begun is not None:
         # a new base file replaces everything except the logs that the view will assign to it
         files = [file for file in files if _belongs(source, file.name, begun)]
@@ -359,7 +361,8 @@ def _belongs(source: TableSource, name: str, begun: str) -> bool:
     return completed is not None and completed >= begun
 
 
-def _files(slice_: FileSlice) -> list[DataFile]:
+def files_of_slice(slice_: FileSlice) -> list[DataFile]:
+    """The base file and the logs of a slice."""
     logs = [DataFile.of(log) for log in slice_.log_files]
     return logs if slice_.base_file is None else [DataFile.of(slice_.base_file), *logs]
 

@@ -92,13 +92,19 @@ class RecordEntries:
     def records(self) -> Iterator[MetadataRecords]:
         """All entries, in chunks of bounded size; keys are unique across chunks (within their data partition)."""
         fields = _fields(self._places)
+        for prefix, table in self.reduced():
+            yield from _records(prefix, table, fields)
+
+    def reduced(self) -> Iterator[tuple[str, pa.Table]]:
+        """All entries in tables of bounded size, each with the prefix of its file groups: `key` (string, unique) and
+        `place` (int32, negative: removed)."""
         spilled = self._spilled
         if spilled is None:
             for prefix, batches in self._held.items():
-                yield from _records(prefix, _reduced(pa.Table.from_batches(batches, _SCHEMA)), fields)
+                yield prefix, _reduced(pa.Table.from_batches(batches, _SCHEMA))
             return
         for name in spilled.partitions:
-            yield from _records(name.partition(" ")[2], _reduced(spilled.table(name)), fields)
+            yield name.partition(" ")[2], _reduced(spilled.table(name))
 
     def _add(self, keys: pa.Array, place: int, partition: str) -> None:
         if not len(keys):

@@ -49,7 +49,7 @@ from hudi_py.transaction.protocols import TableChange
 
 _SERVICES: Final = frozenset({"COMPACT", "LOG_COMPACT"})
 """Operations that leave every row in its file group."""
-_REPLACING: Final = frozenset({"INSERT_OVERWRITE", "INSERT_OVERWRITE_TABLE", "DELETE_PARTITION"})
+REPLACING: Final = frozenset({"INSERT_OVERWRITE", "INSERT_OVERWRITE_TABLE", "DELETE_PARTITION"})
 """Operations whose replaced file groups lose their rows. Those of a clustering move to its new file groups."""
 _LOCATION: Final = ("partitionName", "fileIdHighBits", "fileIdLowBits", "fileIndex", "fileId", "fileIdEncoding")
 _MASK: Final = (1 << 64) - 1
@@ -108,12 +108,12 @@ class RecordIndex(MetadataPartition):
         if is_partitioned(source):
             bounds = source.settings.partition_record_index_groups
             return {
-                partition_groups(partition): _group_count(source, bounds, slices)
+                partition_groups(partition): group_count(source, bounds, slices)
                 for partition in view.partitions()
                 if (slices := view.latest_slices(partition))
             }
         slices = [slice_ for partition in view.partitions() for slice_ in view.latest_slices(partition)]
-        return _group_count(source, source.settings.record_index_groups, slices)
+        return group_count(source, source.settings.record_index_groups, slices)
 
     def definition(self, source: TableSource) -> IndexDefinition:
         """Stores whether the index is partitioned."""
@@ -124,13 +124,13 @@ class RecordIndex(MetadataPartition):
         slices = [slice_ for partition in source.view.partitions() for slice_ in source.view.latest_slices(partition)]
         if not slices:
             return
-        reader, zone = _key_reader(source), table_zone(source.config)
+        reader, zone = key_reader(source), table_zone(source.config)
 
         def read(slice_: FileSlice) -> list[pa.Array]:
             return list(reader.of_slice(slice_))
 
         with RecordEntries(by_partition=is_partitioned(source)) as entries:
-            for slice_, keys in _in_order(read, slices):
+            for slice_, keys in in_order(read, slices):
                 time = epoch_ms(slice_.base_instant, zone)
                 place = entries.place(Location(slice_.partition, slice_.file_id, time))
                 for some in keys:
@@ -147,25 +147,25 @@ class RecordIndex(MetadataPartition):
         commit = change.commit
         if commit is None or commit.operation in _SERVICES:
             return
-        if commit.operation not in _REPLACING and not commit.stats:
+        if commit.operation not in REPLACING and not commit.stats:
             return
         reader = _Changes(source, change)
         time = epoch_ms(change.instant, table_zone(source.config))
         with RecordEntries(by_partition=is_partitioned(source)) as entries:
-            for stat, found in _in_order(reader.of_stat, sorted(commit.stats, key=lambda stat: stat.path)):
+            for stat, found in in_order(reader.of_stat, sorted(commit.stats, key=lambda stat: stat.path)):
                 place = entries.place(Location(stat.partition_path, stat.file_id, time))
                 for keys, removed in _pairs(found):
                     if removed:
                         entries.remove(keys, stat.partition_path)
                     else:
                         entries.add(keys, place)
-            if commit.operation in _REPLACING:
+            if commit.operation in REPLACING:
                 replaced = [
                     (PartitionPath(partition), FileId(file_id))
                     for partition, ids in commit.replaced.items()
                     for file_id in ids
                 ]
-                for (partition, _), gone in _in_order(reader.of_replaced, replaced):
+                for (partition, _), gone in in_order(reader.of_replaced, replaced):
                     for keys in gone:
                         entries.remove(keys, partition)
             yield from entries.records()
@@ -178,7 +178,7 @@ def record_index_definition(*, partitioned: bool) -> IndexDefinition:
 
 def is_partitioned(source: TableSource) -> bool:
     """Whether the record index is partitioned: as it is, or is defined to become, or else as the options ask."""
-    return _is_partitioned(source.storage, source.config, source.settings)
+    return is_partitioned_in(source.storage, source.config, source.settings)
 
 
 def note_kind(storage: Storage, config: TableConfig, settings: MetadataWriteSettings) -> TableConfig:
@@ -187,11 +187,12 @@ def note_kind(storage: Storage, config: TableConfig, settings: MetadataWriteSett
     if RECORD_INDEX in config.metadata_partitions_to_make:
         return config  # already stored
     return put_definition(
-        storage, config, record_index_definition(partitioned=_is_partitioned(storage, config, settings))
+        storage, config, record_index_definition(partitioned=is_partitioned_in(storage, config, settings))
     )
 
 
-def _is_partitioned(storage: Storage, config: TableConfig, settings: MetadataWriteSettings) -> bool:
+def is_partitioned_in(storage: Storage, config: TableConfig, settings: MetadataWriteSettings) -> bool:
+    """As `is_partitioned`."""
     if RECORD_INDEX in config.metadata_partitions:
         files = storage.list(f"{FOLDER}/{RECORD_INDEX}")
         ids = {info.name.lstrip(".").partition("_")[0] for info in files}
@@ -221,7 +222,7 @@ class _Changes:
     @property
     def _keys(self) -> KeyReader:
         if self._reader is None:
-            self._reader = _key_reader(self._source, self._change)
+            self._reader = key_reader(self._source, self._change)
         return self._reader
 
     def _derived(self, stat: WriteStat) -> KeyChanges:
@@ -251,7 +252,8 @@ def _pairs(found: SidecarContent | KeyChanges) -> Iterator[tuple[pa.Array, bool]
         yield keys.filter(removed), True
 
 
-def _key_reader(source: TableSource, change: TableChange | None = None) -> KeyReader:
+def key_reader(source: TableSource, change: TableChange | None = None) -> KeyReader:
+    """Reads the rows of the table's files with the schema of the change, which is the table's by default."""
     config, timeline = source.config, source.timeline
     stored = resolve_table_schema(source.storage, config, timeline)
     own = source.schema_json if change is not None and source.schema_json else None
@@ -263,7 +265,8 @@ def _key_reader(source: TableSource, change: TableChange | None = None) -> KeyRe
     return KeyReader(source.storage, schema, merge_settings(config), committed, history)
 
 
-def _group_count(source: TableSource, bounds: tuple[int, int], slices: Iterable[FileSlice]) -> int:
+def group_count(source: TableSource, bounds: tuple[int, int], slices: Iterable[FileSlice]) -> int:
+    """Number of file groups for an entry for each row of some slices (`estimateFileGroupCount`, 1.2.0)."""
     least, most = bounds
     if least == most:
         return least
@@ -273,7 +276,7 @@ def _group_count(source: TableSource, bounds: tuple[int, int], slices: Iterable[
     # a row takes more than a byte, so small tables need no footers read
     if sum(base.size for base in bases) * settings.record_index_growth < (least + 1) * max(by_group, 1):
         return least
-    rows = sum(count for _, count in _in_order(lambda base: _num_rows(source.storage, base), bases))
+    rows = sum(count for _, count in in_order(lambda base: _num_rows(source.storage, base), bases))
     wanted = -int(-rows * settings.record_index_growth // 1) // max(by_group, 1)
     return max(least, min(most, wanted, 2**31 - 1))
 
@@ -283,7 +286,7 @@ def _num_rows(storage: Storage, base: BaseFile) -> int:
         return int(file.metadata.num_rows)
 
 
-def _in_order(work: Callable[[_T], _R], items: Iterable[_T]) -> Iterator[tuple[_T, _R]]:
+def in_order(work: Callable[[_T], _R], items: Iterable[_T]) -> Iterator[tuple[_T, _R]]:
     """Yields the result of `work` for each item, in order; threads compute some ahead."""
     waiting: list[tuple[_T, Future[_R]]] = []
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="hudi-record-index") as pool:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import Final
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
 
 from hudi_py.metadata.locations import SECONDARY_PREFIX
-from hudi_py.metadata.table import RECORD_INDEX
+from hudi_py.metadata.table import FILES
 from hudi_py.metadata_write.encoding.payloads import EXPRESSION_PREFIX, Combine, combine_stats, newest
 from hudi_py.metadata_write.partitions.base import MetadataPartition
 from hudi_py.metadata_write.partitions.bloom_filters import BloomFilters
 from hudi_py.metadata_write.partitions.column_stats import ColumnStats
+from hudi_py.metadata_write.partitions.definitions import read_definitions
 from hudi_py.metadata_write.partitions.files import FilesIndex
 from hudi_py.metadata_write.partitions.partition_stats import PartitionStats
 from hudi_py.metadata_write.partitions.record_index import RecordIndex
+from hudi_py.metadata_write.partitions.secondary_index import KIND as SECONDARY_KIND
+from hudi_py.metadata_write.partitions.secondary_index import SecondaryIndex
 from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.model.properties import TableConfig
+from hudi_py.storage import Storage
 
 PARTITIONS: Final[tuple[MetadataPartition, ...]] = (
     FilesIndex(),
@@ -24,8 +28,40 @@ PARTITIONS: Final[tuple[MetadataPartition, ...]] = (
     RecordIndex(),
     PartitionStats(),
 )
-"""The partitions that hudi-py maintains, in order of creation (`MetadataPartitionType`, 1.2.0)."""
+"""The partitions with names of their own, in order of creation (`MetadataPartitionType`, 1.2.0)."""
 BY_NAME: Final = {partition.name: partition for partition in PARTITIONS}
+
+
+def partition_of(name: str) -> MetadataPartition | None:
+    """The partition of this name; None if hudi-py maintains none of its kind."""
+    if name.startswith(SECONDARY_PREFIX):
+        return SecondaryIndex(name)
+    return BY_NAME.get(name)
+
+
+def maintained(names: Collection[str]) -> tuple[MetadataPartition, ...]:
+    """Those of some partitions that hudi-py maintains, in order of creation: indexes made by name come last."""
+    others = sorted(name for name in set(names) - BY_NAME.keys())
+    found = (partition_of(name) for name in (*BY_NAME, *others) if name in names)
+    return tuple(partition for partition in found if partition is not None)
+
+
+def is_maintained(name: str, definitions: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Whether hudi-py maintains a partition, which for an index made by name depends on its definition."""
+    if name in BY_NAME:
+        return True
+    found = definitions.get(name, {})
+    if not found.get("sourceFields") or found.get("version") not in (None, "V1", "V2"):
+        return False
+    return name.startswith(SECONDARY_PREFIX) and found.get("indexType") == SECONDARY_KIND
+
+
+def maintained_names(storage: Storage, config: TableConfig, names: Collection[str]) -> tuple[str, ...]:
+    """Those of some partitions that hudi-py maintains. Reads the index definitions if it depends on them."""
+    if all(name in BY_NAME for name in names):
+        return tuple(names)
+    definitions = read_definitions(storage, config)
+    return tuple(name for name in names if is_maintained(name, definitions))
 
 
 def wanted_partitions(settings: MetadataWriteSettings, config: TableConfig) -> tuple[str, ...]:
@@ -36,11 +72,14 @@ def wanted_partitions(settings: MetadataWriteSettings, config: TableConfig) -> t
 
 
 def unwanted_partitions(settings: MetadataWriteSettings, config: TableConfig) -> tuple[str, ...]:
-    """Partitions that the table has, or was about to get, and that the options disable explicitly."""
+    """Partitions that the table has, or was about to get, and that the options disable or drop by name, with those that
+    need them."""
     if not settings.auto_delete or not settings.enabled:
         return ()
-    there = dict.fromkeys((*config.metadata_partitions, *config.metadata_partitions_to_make))
-    return tuple(name for name in there if name in BY_NAME and BY_NAME[name].unwanted(settings))
+    there = tuple(dict.fromkeys((*config.metadata_partitions, *config.metadata_partitions_to_make)))
+    gone = {partition.name for partition in maintained(there) if partition.unwanted(settings)}
+    gone |= {name for name in there if name == settings.drop_index and name != FILES}
+    return with_dependants(gone, there)
 
 
 def with_dependants(names: Collection[str], there: Sequence[str]) -> tuple[str, ...]:
@@ -52,12 +91,12 @@ def with_dependants(names: Collection[str], there: Sequence[str]) -> tuple[str, 
 def combine_of(name: str, *, logs_only: bool = False) -> Combine:
     """A partition's rule for records with more than one version. `logs_only`: the result will be combined with older
     versions later."""
-    if name in BY_NAME:
-        return BY_NAME[name].combine(logs_only=logs_only)
+    partition = partition_of(name)
+    if partition is not None:
+        return partition.combine(logs_only=logs_only)
     return combine_stats if name.startswith(EXPRESSION_PREFIX) else newest
 
 
 def _needs(name: str) -> str:
-    if name in BY_NAME:
-        return BY_NAME[name].needs
-    return RECORD_INDEX if name.startswith(SECONDARY_PREFIX) else ""
+    partition = partition_of(name)
+    return "" if partition is None else partition.needs

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudi_py.metadata.keys import file_groups
+from hudi_py.metadata.keys import file_groups, secondary_prefixes
 from hudi_py.metadata_write.encoding.records import MetadataRecords
 from hudi_py.storage.threads import REQUESTS, in_threads
 
@@ -115,7 +115,8 @@ class GroupBuffer:
         if records.group is not None or count == 1:
             self._hold((records.partition, prefix, records.group or 0), batch)
             return
-        numbers = file_groups(keys.cast(pa.string()), count)
+        texts = keys.cast(pa.string())
+        numbers = file_groups(secondary_prefixes(texts) if records.by_prefix else texts, count)
         order = np.argsort(numbers, kind="stable")
         batch = batch.take(pa.array(order))
         bounds = np.searchsorted(numbers[order], np.arange(count + 1))

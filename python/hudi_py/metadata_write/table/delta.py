@@ -17,7 +17,7 @@ from hudi_py.formats.hfile import write_hfile
 from hudi_py.formats.log import BlockType, HeaderKey, encode_block, encode_deletes
 from hudi_py.metadata.table import numbered_groups
 from hudi_py.metadata_write.encoding.records import SCHEMA_JSON, MetadataRecords
-from hudi_py.metadata_write.partitions.registry import BY_NAME
+from hudi_py.metadata_write.partitions.registry import partition_of
 from hudi_py.metadata_write.table.buffer import GroupBuffer, GroupKey
 from hudi_py.metadata_write.table.session import (
     COMMIT_SCHEMA,
@@ -118,7 +118,9 @@ class _Groups:
             slices = self._view.latest_slices_for_write(partition_folder(partition))
             self._found[partition] = dict(numbered_groups(self._own.storage.uri, partition, slices))
         found = self._found[partition]
-        wanted = prefix or BY_NAME[partition].file_id_prefix
+        known = partition_of(partition)
+        assert known is not None
+        wanted = prefix or known.file_id_prefix
         if wanted not in found:
             if prefix is None:
                 raise CorruptFileError(

@@ -1,0 +1,210 @@
+"""Creates, drops and lists indexes by name (`HoodieSparkIndexClient`, `ShowIndexesCommand`, 1.2.0)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import pyarrow as pa
+
+from hudi_py.errors import ConfigError, ConflictError, CorruptFileError
+from hudi_py.metadata.table import FILES, RECORD_INDEX
+from hudi_py.metadata_write.maintenance.rebuild import drop, locked_recovered, rebuild
+from hudi_py.metadata_write.maintenance.verify import source_of
+from hudi_py.metadata_write.partitions.definitions import put_definition, read_definitions
+from hudi_py.metadata_write.partitions.named import (
+    check_record_index,
+    full_name,
+    secondary_definition,
+)
+from hudi_py.metadata_write.partitions.record_index import is_partitioned_in, note_kind
+from hudi_py.metadata_write.partitions.registry import maintained
+from hudi_py.metadata_write.partitions.secondary_index import KIND as SECONDARY_KIND
+from hudi_py.metadata_write.settings import MetadataWriteSettings
+from hudi_py.metadata_write.table.create import drop_partitions, initialise, lost_files, note_to_make
+from hudi_py.metadata_write.table.session import open_metadata_session
+from hudi_py.model.properties import TableConfig
+from hudi_py.services.context import ServiceContext
+from hudi_py.storage import Storage
+from hudi_py.timeline.table_schema import resolve_table_schema
+
+_KINDS: Final = (SECONDARY_KIND, RECORD_INDEX)
+INDEXES_SCHEMA: Final = pa.schema(
+    [
+        ("name", pa.string()),
+        ("kind", pa.string()),
+        ("columns", pa.list_(pa.string())),
+        ("function", pa.string()),
+        ("options", pa.map_(pa.string(), pa.string())),
+        ("version", pa.string()),
+        ("ready", pa.bool_()),
+    ]
+)
+"""Indexes of a table, a row each. `ready`: whether readers use it; otherwise the next write completes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class IndexRequest:
+    """An index to create."""
+
+    name: str
+    column: str = ""
+    kind: str = SECONDARY_KIND
+    """`secondary_index` or `record_index`."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Options stored with the index, such as `expr`."""
+
+
+def create_index(context: ServiceContext, request: IndexRequest, *, if_not_exists: bool = False) -> bool:
+    """Creates an index from the files of the table, under the table lock. If this process dies, the next write
+    completes it.
+
+    Returns:
+        False if it exists already and `if_not_exists` is set.
+
+    Raises:
+        ConfigError: the index exists, or the table cannot have it.
+        ConflictError: a write of a table of version 6 is under way.
+        CorruptFileError: data files are lost; nothing was changed.
+        LockError: the table lock could not be acquired in time.
+    """
+    if request.kind not in _KINDS:
+        known = request.kind in ("column_stats", "bloom_filters")
+        raise ConfigError(
+            f"Cannot create the index {request.name!r} of {context.storage.uri}: "
+            + ("expression indexes are not built yet" if known else f"there is no kind {request.kind!r}")
+            + f"; supported are {', '.join(_KINDS)}"
+        )
+    config = context.config()
+    partition = request.name if request.kind == RECORD_INDEX else full_name(request.name)
+    if partition in config.metadata_partitions:
+        if if_not_exists:
+            return False
+        raise ConfigError(f"Cannot create the index {request.name!r} of {context.storage.uri}: it exists already")
+    if FILES not in config.metadata_partitions:
+        raise ConfigError(
+            f"Cannot create the index {request.name!r} of {context.storage.uri}: the table has no metadata table; "
+            "write to it with hoodie.metadata.enable=true, or make it with metadata.rebuild('files')"
+        )
+    if request.kind == RECORD_INDEX:
+        _create_record_index(context, request)
+    else:
+        _create_by_name(context, request)
+    return True
+
+
+def drop_index(context: ServiceContext, name: str, *, if_exists: bool = False) -> bool:
+    """Drops an index and those that need it.
+
+    Args:
+        name: of the index, with or without the prefix of its partition.
+
+    Returns:
+        False if there is none and `if_exists` is set.
+
+    Raises:
+        ConfigError: there is no such index.
+        ConflictError: a write is under way.
+        LockError: the table lock could not be acquired in time.
+    """
+    found = _existing(context.storage, context.config(), name, "drop", missing_ok=if_exists)
+    if found is None:
+        return False
+    drop(context, [found])
+    return True
+
+
+def refresh_index(context: ServiceContext, name: str) -> None:
+    """Rebuilds an index from the files of the table. Raises as `rebuild`; ConfigError if there is no such index."""
+    found = _existing(context.storage, context.config(), name, "refresh")
+    rebuild(context, names=[str(found)])
+
+
+def index_report(storage: Storage, config: TableConfig) -> pa.Table:
+    """The indexes of a table: those with a definition, and partitions of the metadata table besides `files`, by name
+    (`INDEXES_SCHEMA`)."""
+    definitions = read_definitions(storage, config)
+    names = sorted({*config.metadata_partitions, *config.metadata_partitions_to_make} - {FILES})
+    rows = []
+    for name in names:
+        found = definitions.get(name, {})
+        rows.append(
+            {
+                "name": name,
+                "kind": str(found.get("indexType") or name),
+                "columns": [str(each) for each in found.get("sourceFields") or ()],
+                "function": str(found.get("indexFunction") or ""),
+                "options": {str(key): str(value) for key, value in (found.get("indexOptions") or {}).items()},
+                "version": str(found.get("version") or "V1"),
+                "ready": name in config.metadata_partitions,
+            }
+        )
+    return pa.Table.from_pylist(rows, INDEXES_SCHEMA)
+
+
+def _create_record_index(context: ServiceContext, request: IndexRequest) -> None:
+    if request.name != RECORD_INDEX:
+        raise ConfigError(
+            f"Cannot create the record index {request.name!r} of {context.storage.uri}: its name is {RECORD_INDEX}"
+        )
+    partitioned = request.options.get("isPartitioned", "").strip().lower() == "true"
+    settings = MetadataWriteSettings.of(context.options)
+    rebuild(
+        context,
+        replace(settings, global_record_index=not partitioned, record_index=partitioned),
+        names=[RECORD_INDEX],
+    )
+
+
+def _create_by_name(context: ServiceContext, request: IndexRequest) -> None:
+    storage = context.storage
+    settings = MetadataWriteSettings.of(context.options)
+    asked = bool(settings.global_record_index or settings.record_index)
+
+    def check(config: TableConfig) -> bool:
+        """Whether the record index is to be made first."""
+        there = RECORD_INDEX in config.metadata_partitions
+        partitioned = is_partitioned_in(storage, config, settings)
+        check_record_index(request.name, config, there=there or asked, partitioned=partitioned)
+        return not there
+
+    check(context.config())  # refuse before anything is rolled back
+    with locked_recovered(context, settings, f"create the index {request.name}") as table:
+        session, config, timeline = table.session, table.config, table.timeline
+        schema = resolve_table_schema(storage, config, timeline)
+        columns = None if schema is None else schema.arrow
+        definition = secondary_definition(config, columns, request.name, request.column, request.options)
+        partition = definition.name
+        if partition in config.metadata_partitions:
+            raise ConflictError(f"Cannot create the index {request.name!r} of {storage.uri}: it was just created")
+        lost = lost_files(session.view(timeline))
+        if lost:
+            raise CorruptFileError(
+                f"Cannot create the index {request.name!r} of {storage.uri}: data files are lost: {lost[0]}; restore "
+                "them from a copy, or undo the commits (rollback, restore)"
+            )
+        to_make = [RECORD_INDEX, partition] if check(config) else [partition]
+        if RECORD_INDEX in to_make:
+            config = note_kind(storage, config, settings)
+        config = put_definition(storage, config, definition)
+        config = note_to_make(storage, {*config.metadata_partitions_to_make, *to_make})
+        try:
+            own = open_metadata_session(session.at(config))
+            for made in maintained(to_make):
+                context.progress.phase(f"building {made.name}")
+                config = initialise(own, source_of(session.at(config), timeline, settings), made)
+        except BaseException:
+            drop_partitions(storage, context.config(), [partition])
+            raise
+
+
+def _existing(storage: Storage, config: TableConfig, name: str, what: str, *, missing_ok: bool = False) -> str | None:
+    there = [*config.metadata_partitions, *config.metadata_partitions_to_make]
+    for found in (name, full_name(name)):
+        if found in there and found != FILES:
+            return found
+    if missing_ok:
+        return None
+    known = ", ".join(sorted(set(there) - {FILES})) or "none"
+    raise ConfigError(f"Cannot {what} the index {name!r} of {storage.uri}: there is no such index; it has {known}")
