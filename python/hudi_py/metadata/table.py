@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 import pyarrow as pa
@@ -15,7 +15,7 @@ import pyarrow as pa
 from hudi_py.errors import CorruptFileError, UnsupportedTableError
 from hudi_py.merge import CommittedInstants
 from hudi_py.metadata.keys import file_groups
-from hudi_py.metadata.records import ALL, Normalise, Versions, Wanted, assemble, check_parts, read_parts
+from hudi_py.metadata.records import ALL, Normalise, Stamps, Versions, Wanted, assemble, check_parts, read_parts
 from hudi_py.model.files import BaseFile, FileSlice, LogFile
 from hudi_py.model.instant import WRITE_ACTIONS, Action
 from hudi_py.model.names import PartitionPath
@@ -34,24 +34,79 @@ BLOOM_FILTERS: Final = "bloom_filters"
 RECORD_INDEX: Final = "record_index"
 GROUP_NUMBER: Final = re.compile(r"(.*)-(\d{4,})-0")
 
-Stamps = Mapping[str, tuple[int, int]]
-"""Path to size in bytes and modification time in milliseconds since the epoch."""
 _CHECKED: Final[dict[str, Stamps]] = {}
 """Files that this process found undamaged, by the URI of the metadata table."""
 _MOST_CHECKED: Final = 64
 
 
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    """A metadata table as this process has checked it last."""
+
+    config: TableConfig
+    timeline: Timeline
+    files: Mapping[PartitionPath, list[FileInfo]]
+    """By folder."""
+
+
+_LISTED: Final[dict[str, _Checked]] = {}
+"""By URI of the metadata table, on remote storages."""
+
+
 class CachedLister(StorageLister):
     """Lists each folder of the storage once."""
 
-    def __init__(self, storage: Storage, config: TableConfig) -> None:
+    def __init__(
+        self, storage: Storage, config: TableConfig, known: Mapping[PartitionPath, list[FileInfo]] | None = None
+    ) -> None:
+        """`known`: folders that need not be listed."""
         super().__init__(storage, config)
-        self._files: dict[PartitionPath, list[FileInfo]] = {}
+        self._files: dict[PartitionPath, list[FileInfo]] = dict(known or {})
 
     def files(self, partition: PartitionPath) -> list[FileInfo]:
         if partition not in self._files:
             self._files[partition] = super().files(partition)
         return self._files[partition]
+
+    @property
+    def listed(self) -> dict[PartitionPath, list[FileInfo]]:
+        """What has been listed, by folder."""
+        return dict(self._files)
+
+
+def own_view_for_write(storage: Storage, config: TableConfig, timeline: Timeline) -> FileSystemView:
+    """A view of the metadata table, to which records are about to be written under the lock of its table.
+
+    Listings that this process has checked when the action began are used again if nothing has happened since: logs
+    since table version 8 are named by their own instant, so it does not matter what failed writes have left.
+
+    Args:
+        storage: storage of the metadata table.
+    """
+    known = None
+    before = _LISTED.get(storage.uri) if config.version >= 8 else None
+    if before is not None and before.timeline.files == timeline.files:
+        known = before.files
+    return load_view(storage, config, timeline, CachedLister(storage, config, known))
+
+
+def checked_view(storage: Storage) -> FileSystemView | None:
+    """A view of the metadata table as this process has checked it under the lock that it holds; None if the storage is
+    local, where listing costs little, or it was not checked.
+
+    Args:
+        storage: storage of the table.
+    """
+    own = FolderStorage(storage, FOLDER)
+    found = _LISTED.get(own.uri)
+    if found is None:
+        return None
+    return load_view(own, found.config, found.timeline, CachedLister(own, found.config, found.files))
+
+
+def forget_checked(storage: Storage) -> None:
+    """Forgets what `checked_view` and `own_view_for_write` use, before another check. `storage`: of the table."""
+    _LISTED.pop(FolderStorage(storage, FOLDER).uri, None)
 
 
 class MetadataTable:
@@ -74,7 +129,9 @@ class MetadataTable:
             )
         self.timeline = load_timeline(self.storage, own) if own_view is None else own_view.timeline
         self._check_maintained(timeline)
-        self._view = load_view(self.storage, own, self.timeline) if own_view is None else own_view
+        if own_view is None:
+            own_view = load_view(self.storage, own, self.timeline, CachedLister(self.storage, own))
+        self._view = own_view
         self._committed = valid_instants(self.timeline, timeline)
         # a savepoint has the time of its commit, which is completed
         pending = {instant.time for instant in timeline.pending if instant.action is not Action.SAVEPOINT}
@@ -136,7 +193,8 @@ class MetadataTable:
             elif starts is not None:
                 tasks[number:] = [(n, slice_, Wanted(prefixes=tuple(starts))) for n, slice_, _ in tasks[number:]]
             number = len(tasks)
-        parts = read_parts(self.storage, tasks, self._committed)
+        stamps = None if self.storage.is_local else self._stamps([partition])
+        parts = read_parts(self.storage, tasks, self._committed, stamps)
         return assemble(parts, columns, empty, normalise)
 
     def file_groups(self, partition: str) -> Mapping[str, Sequence[FileSlice]]:
@@ -161,7 +219,7 @@ class MetadataTable:
         Raises:
             CorruptFileError, FileNotFoundError: the metadata table is damaged.
         """
-        before, stamps = _CHECKED.get(self.storage.uri, {}), self._stamps()
+        before, stamps = _CHECKED.get(self.storage.uri, {}), self._stamps(self.partitions)
         slices = [
             replace(
                 slice_,
@@ -172,14 +230,18 @@ class MetadataTable:
             for group in self.file_groups(partition).values()
             for slice_ in group
         ]
-        check_parts(self.storage, [each for each in slices if each.base_file or each.log_files], self._committed)
+        new = [each for each in slices if each.base_file or each.log_files]
+        check_parts(self.storage, new, self._committed, stamps)
         if len(_CHECKED) >= _MOST_CHECKED:
             _CHECKED.clear()
+            _LISTED.clear()
         _CHECKED[self.storage.uri] = stamps
+        if not self.storage.is_local and isinstance(self._view.lister, CachedLister):
+            _LISTED[self.storage.uri] = _Checked(self._view.config, self.timeline, self._view.lister.listed)
 
-    def _stamps(self) -> Stamps:
-        """Size and modification time of the files of its partitions, by path."""
-        folders = [PartitionPath(partition) for partition in self.partitions]
+    def _stamps(self, partitions: Iterable[str]) -> Stamps:
+        """Size and modification time of the files of some partitions, by path."""
+        folders = [PartitionPath(partition) for partition in partitions]
         listings = when_remote(self.storage, self._view.lister.files, folders)
         return {info.path: (info.size, info.modified_ms) for infos in listings for info in infos}
 

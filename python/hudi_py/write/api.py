@@ -17,6 +17,7 @@ from hudi_py.config import Option, Options, Problems, Scope
 from hudi_py.config import table as table_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, TableExistsError, TableNotFoundError
+from hudi_py.metadata.files import write_lister
 from hudi_py.model.properties import TableConfig
 from hudi_py.progress import Progress
 from hudi_py.storage import Storage, with_durability
@@ -28,7 +29,9 @@ from hudi_py.transaction.protocols import AfterCommit, Committed, MetadataWriter
 from hudi_py.transaction.session import TableSession
 from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.transaction.transaction import WriteTransaction
+from hudi_py.view import load_view
 from hudi_py.write.context import WriteContext
+from hudi_py.write.index import note_index
 from hudi_py.write.operations import relied_on, run_operation
 from hudi_py.write.result import WriteResult, committed_write, log_schema_changes, result_of
 from hudi_py.write.retry import redo_on_conflict, replayable_batches
@@ -223,7 +226,7 @@ def _run(
     options: Options,
 ) -> tuple[WriteResult, Committed]:
     storage, config, seen = session.storage, session.config, session.timeline()
-    view = session.view(seen)
+    view = load_view(storage, config, seen, write_lister(storage, config, seen))
     # refuse what cannot be written before there is an instant
     settings = write_settings(storage, config, seen, view, source.schema, operation, options)
     if source.in_memory and settings.deleted_partitions is None:
@@ -252,6 +255,7 @@ def _run(
             )
     finally:
         progress.close()
+    note_index(storage, commit.instant, settings.index.buckets)
     changes = settings.schema.changes
     log_schema_changes(config.name, commit.instant, changes)
     done = result_of(operation.value, commit.instant, commit.completion_time, result.stats, changes)
@@ -264,9 +268,10 @@ def existing_table(storage: Storage) -> TableConfig | None:
     Raises:
         UnsupportedTableError: it has a feature that cannot be written.
     """
-    if storage.stat(_PROPERTIES) is None and storage.stat(f"{_PROPERTIES}.backup") is None:
+    try:
+        config = load_table_config(storage)
+    except TableNotFoundError:
         return None
-    config = load_table_config(storage)
     check_writable(config)
     return config
 

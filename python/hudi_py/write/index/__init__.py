@@ -15,7 +15,7 @@ from hudi_py.timeline.timeline import Timeline
 from hudi_py.view import FileSystemView
 from hudi_py.write.index.base_files import BaseFileIndex, GlobalBaseFileIndex, Live
 from hudi_py.write.index.bucket import BucketIndex
-from hudi_py.write.index.other_indexes import check_folder, check_table_index
+from hudi_py.write.index.other_indexes import check_folder, check_table_index, note_index
 from hudi_py.write.index.protocol import (
     GLOBAL_RECORD_INDEX,
     PARTITION_RECORD_INDEX,
@@ -35,6 +35,7 @@ __all__ = [
     "PartitionIndex",
     "check_folder",
     "check_table_index",
+    "note_index",
     "open_index",
 ]
 

@@ -9,6 +9,7 @@ from hudi_py.errors import ConfigError
 from hudi_py.model.files import FileSlice
 from hudi_py.model.names import PartitionPath
 from hudi_py.storage import Storage
+from hudi_py.storage.recent import Recent
 from hudi_py.timeline.table_schema import NewestCommits
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.view import FileSystemView
@@ -20,6 +21,8 @@ in 43), but of those with three zeros first only one in 43,000."""
 _BUCKET_FOLDER = ".hoodie/.bucket_index"
 """Where a bucket index with changing numbers of buckets keeps its metadata."""
 _CHECKED_PARTITIONS = 3
+_CHECKED: Recent[tuple[str, str, str], bool] = Recent(256)
+"""By URI of the table on remote storages, newest completed write, and index."""
 
 
 def check_table_index(
@@ -32,6 +35,9 @@ def check_table_index(
     Raises:
         ConfigError: names the sign.
     """
+    last = timeline.last_completed
+    if last is not None and _CHECKED.get(_key(storage, last.time, buckets)):
+        return
     check_folder(storage, buckets)
     commits = NewestCommits(storage, timeline)
     stats = next((commit.stats for commit in commits if commit.stats), ())
@@ -42,6 +48,19 @@ def check_table_index(
             check_index(slices, partition, looks_up_keys=False)
         else:
             buckets.check_keys(storage, list(buckets.by_number(slices, partition).values()))
+    if last is not None:
+        note_index(storage, last.time, buckets)
+
+
+def note_index(storage: Storage, instant: str, buckets: BucketIndex | None) -> None:
+    """Notes that the table is written with this index, as of a completed write, as far as this process has seen. Until
+    another write completes it need not be checked again."""
+    if not storage.is_local:
+        _CHECKED.put(_key(storage, instant, buckets), True, 1)
+
+
+def _key(storage: Storage, instant: str, buckets: BucketIndex | None) -> tuple[str, str, str]:
+    return storage.uri, instant, repr(buckets)
 
 
 def check_folder(storage: Storage, buckets: BucketIndex | None) -> None:
