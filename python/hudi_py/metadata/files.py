@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, Final
 
 import numpy as np
@@ -15,7 +15,7 @@ from hudi_py.errors import CorruptFileError, HudiError, first_line
 from hudi_py.formats.arrays import combined
 from hudi_py.metadata.keys import ALL_PARTITIONS, partition_key, partition_of_key
 from hudi_py.metadata.records import Versions, payload_field
-from hudi_py.metadata.table import FILES, MetadataTable, checked_view, open_metadata
+from hudi_py.metadata.table import FILES, MetadataTable, open_metadata
 from hudi_py.model.names import PartitionPath, join_path
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import FileInfo, Storage
@@ -165,52 +165,6 @@ def metadata_lister(
         warn_unused(storage.uri, error)
         return fallback, None
     return (fallback, None) if metadata is None else (MetadataLister(metadata, fallback), metadata)
-
-
-class DeferredLister(Lister):
-    """A lister of the metadata table that opens it once it is needed."""
-
-    def __init__(self, open_lister: Callable[[], Lister]) -> None:
-        self._open = open_lister
-        self._lock = threading.Lock()
-        self._found: Lister | None = None
-
-    @property
-    def is_storage(self) -> bool:
-        return self._lister.is_storage
-
-    def prefetch(self, partitions: Iterable[PartitionPath]) -> None:
-        self._lister.prefetch(partitions)
-
-    def partitions(self) -> list[PartitionPath]:
-        return self._lister.partitions()
-
-    def files(self, partition: PartitionPath) -> list[FileInfo]:
-        return self._lister.files(partition)
-
-    @property
-    def _lister(self) -> Lister:
-        with self._lock:
-            if self._found is None:
-                self._found = self._open()
-            return self._found
-
-
-def write_lister(storage: Storage, config: TableConfig, timeline: Timeline) -> Lister:
-    """What a write lists files with: the metadata table where each folder would cost a request, else folders."""
-    if storage.is_local or FILES not in config.metadata_partitions:
-        return StorageLister(storage, config)
-    return DeferredLister(lambda: metadata_lister(storage, config, timeline)[0])
-
-
-def checked_lister(storage: Storage, config: TableConfig, timeline: Timeline) -> Lister | None:
-    """A lister of the metadata table that this process has just checked under the lock of the table that it holds:
-    nothing is listed again. None if it has checked none."""
-    own_view = None if storage.is_local or FILES not in config.metadata_partitions else checked_view(storage)
-    if own_view is None:
-        return None
-    found, metadata = metadata_lister(storage, config, timeline, own_view)
-    return None if metadata is None else found
 
 
 def warn_unused(uri: str, error: Exception, instead: str = "files are listed instead") -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import pyarrow as pa
@@ -39,74 +39,48 @@ _CHECKED: Final[dict[str, Stamps]] = {}
 _MOST_CHECKED: Final = 64
 
 
-@dataclass(frozen=True, slots=True)
-class _Checked:
-    """A metadata table as this process has checked it last."""
-
-    config: TableConfig
-    timeline: Timeline
-    files: Mapping[PartitionPath, list[FileInfo]]
-    """By folder."""
-
-
-_LISTED: Final[dict[str, _Checked]] = {}
-"""By URI of the metadata table, on remote storages."""
+_VIEWS: Final[dict[str, tuple[Storage, FileSystemView]]] = {}
+"""Views of metadata tables as this process has checked them last, with the storage of their table, by its URI."""
 
 
 class CachedLister(StorageLister):
     """Lists each folder of the storage once."""
 
-    def __init__(
-        self, storage: Storage, config: TableConfig, known: Mapping[PartitionPath, list[FileInfo]] | None = None
-    ) -> None:
-        """`known`: folders that need not be listed."""
+    def __init__(self, storage: Storage, config: TableConfig) -> None:
         super().__init__(storage, config)
-        self._files: dict[PartitionPath, list[FileInfo]] = dict(known or {})
+        self._files: dict[PartitionPath, list[FileInfo]] = {}
 
     def files(self, partition: PartitionPath) -> list[FileInfo]:
         if partition not in self._files:
             self._files[partition] = super().files(partition)
         return self._files[partition]
 
-    @property
-    def listed(self) -> dict[PartitionPath, list[FileInfo]]:
-        """What has been listed, by folder."""
-        return dict(self._files)
-
 
 def own_view_for_write(storage: Storage, config: TableConfig, timeline: Timeline) -> FileSystemView:
     """A view of the metadata table, to which records are about to be written under the lock of its table.
 
-    Listings that this process has checked when the action began are used again if nothing has happened since: logs
-    since table version 8 are named by their own instant, so it does not matter what failed writes have left.
-
-    Args:
-        storage: storage of the metadata table.
-    """
-    known = None
-    before = _LISTED.get(storage.uri) if config.version >= 8 else None
-    if before is not None and before.timeline.files == timeline.files:
-        known = before.files
-    return load_view(storage, config, timeline, CachedLister(storage, config, known))
-
-
-def checked_view(storage: Storage) -> FileSystemView | None:
-    """A view of the metadata table as this process has checked it under the lock that it holds; None if the storage is
-    local, where listing costs little, or it was not checked.
+    That which this process has checked when the action began is used again if nothing has happened since: logs since
+    table version 8 are named by their own instant, so it does not matter what failed writes have left.
 
     Args:
         storage: storage of the table.
+        config, timeline: of the metadata table.
     """
+    before = _checked(storage) if config.version >= 8 else None
+    if before is not None and before.timeline.files == timeline.files:
+        return before
     own = FolderStorage(storage, FOLDER)
-    found = _LISTED.get(own.uri)
-    if found is None:
-        return None
-    return load_view(own, found.config, found.timeline, CachedLister(own, found.config, found.files))
+    return load_view(own, config, timeline, CachedLister(own, config))
 
 
 def forget_checked(storage: Storage) -> None:
-    """Forgets what `checked_view` and `own_view_for_write` use, before another check. `storage`: of the table."""
-    _LISTED.pop(FolderStorage(storage, FOLDER).uri, None)
+    """Forgets what `own_view_for_write` uses, before another check. `storage`: of the table."""
+    _VIEWS.pop(storage.uri, None)
+
+
+def _checked(storage: Storage) -> FileSystemView | None:
+    root, view = _VIEWS.get(storage.uri, (None, None))
+    return view if root is storage else None
 
 
 class MetadataTable:
@@ -121,6 +95,7 @@ class MetadataTable:
         self.partitions = config.metadata_partitions
         """The partitions that readers may use."""
         self.storage = FolderStorage(storage, FOLDER)
+        self._root = storage
         own = load_table_config(self.storage) if own_view is None else own_view.config
         if own.base_file_format != "HFILE" or not own.is_mor:
             raise UnsupportedTableError(
@@ -234,10 +209,10 @@ class MetadataTable:
         check_parts(self.storage, new, self._committed, stamps)
         if len(_CHECKED) >= _MOST_CHECKED:
             _CHECKED.clear()
-            _LISTED.clear()
+            _VIEWS.clear()
         _CHECKED[self.storage.uri] = stamps
-        if not self.storage.is_local and isinstance(self._view.lister, CachedLister):
-            _LISTED[self.storage.uri] = _Checked(self._view.config, self.timeline, self._view.lister.listed)
+        if isinstance(self._view.lister, CachedLister):
+            _VIEWS[self._root.uri] = self._root, self._view
 
     def _stamps(self, partitions: Iterable[str]) -> Stamps:
         """Size and modification time of the files of some partitions, by path."""

@@ -147,7 +147,7 @@ class MetadataTableWriter:
             # recorded by an attempt that did not complete the action, possibly with other files
             undo(own, own_timeline, change.instant, None)
             own_timeline = own.timeline()
-        own_view = own_view_for_write(own.storage, own.config, own_timeline)
+        own_view = own_view_for_write(session.storage, own.config, own_timeline)
         written: dict[str, bytes] = {}
         source = self._source(session.at(config), timeline, change, own_view)
         try:

@@ -24,7 +24,6 @@ from types import TracebackType
 
 from hudi_py.errors import ConflictError, HudiError, RolledBackError
 from hudi_py.file_stats.sidecar import release_sidecars
-from hudi_py.metadata.files import checked_lister
 from hudi_py.model.commit import CommitMetadata, WriteStat
 from hudi_py.model.instant import Action, Instant, InstantTime
 from hudi_py.model.properties import TableConfig
@@ -65,7 +64,7 @@ from hudi_py.transaction.protocols import TableChange
 from hudi_py.transaction.publication import Publication
 from hudi_py.transaction.recovery.rollback import is_rolled_back, rollback_instant
 from hudi_py.transaction.session import LockedTable, TableSession
-from hudi_py.view import FileSystemView, load_view
+from hudi_py.view import FileSystemView
 
 _log = logging.getLogger(__name__)
 
@@ -139,9 +138,6 @@ class WriteTransaction:
                 handle = new_handle(table, action, operation, writer, instant)
                 transaction = cls(table.session, handle, owns=True)
                 transaction._timeline = table.timeline  # equal to the pinned one
-                lister = checked_lister(table.session.storage, table.config, table.timeline)
-                if lister is not None:
-                    transaction._view = load_view(session.storage, table.config, table.timeline, lister)
                 begin_work(writer.id)
                 transaction._make_pending(table, fresh=instant is None)
                 transaction._heartbeat.start(fresh=True)
@@ -198,10 +194,9 @@ class WriteTransaction:
             return self._view
 
     def share(self, view: FileSystemView) -> None:
-        """Reuses a view that the caller has loaded over a timeline with the same pin, unless there is one already."""
+        """Reuses a view that the caller has loaded over a timeline with the same pin."""
         with self._mutex:
-            if self._view is None:
-                self._view = view
+            self._view = view
 
     @property
     def alone(self) -> bool:

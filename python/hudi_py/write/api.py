@@ -17,7 +17,6 @@ from hudi_py.config import Option, Options, Problems, Scope
 from hudi_py.config import table as table_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, TableExistsError, TableNotFoundError
-from hudi_py.metadata.files import write_lister
 from hudi_py.model.properties import TableConfig
 from hudi_py.progress import Progress
 from hudi_py.storage import Storage, with_durability
@@ -29,7 +28,6 @@ from hudi_py.transaction.protocols import AfterCommit, Committed, MetadataWriter
 from hudi_py.transaction.session import TableSession
 from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.transaction.transaction import WriteTransaction
-from hudi_py.view import load_view
 from hudi_py.write.context import WriteContext
 from hudi_py.write.index import note_index
 from hudi_py.write.operations import relied_on, run_operation
@@ -226,7 +224,7 @@ def _run(
     options: Options,
 ) -> tuple[WriteResult, Committed]:
     storage, config, seen = session.storage, session.config, session.timeline()
-    view = load_view(storage, config, seen, write_lister(storage, config, seen))
+    view = session.view(seen)
     # refuse what cannot be written before there is an instant
     settings = write_settings(storage, config, seen, view, source.schema, operation, options)
     if source.in_memory and settings.deleted_partitions is None:
