@@ -10,9 +10,7 @@ import base64
 import itertools
 import json
 import logging
-import pickle
 import uuid
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -108,17 +106,7 @@ def _plan(df: DataFrame, path: str, operation: str, options: Mapping[str, Any]) 
         spark_config.WRITE_REQUEST.key, json.dumps(request, default=str)
     )
     with raised_here():
-        plan = reader.load(path).collect()[0]
-    return _unrouted(plan) if plan["arrival"] == "groups" else plan
-
-
-def _unrouted(plan: Row) -> Row:
-    """The plan without a shuffle if rows get generated keys: they have none to shuffle by, and no task looks any up."""
-    write = decode_plan(plan["plan"], {})
-    if not write.settings.keygen.generates_keys:
-        return plan
-    encoded = zlib.compress(pickle.dumps(replace(write, arrival="any")))
-    return Row(**{**plan.asDict(), "plan": encoded, "arrival": "any"})
+        return reader.load(path).collect()[0]
 
 
 class _Write:

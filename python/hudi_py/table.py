@@ -14,9 +14,9 @@ from hudi_py.config import Options, Scope
 from hudi_py.config.write import DURABLE
 from hudi_py.errors import ConfigError
 from hudi_py.health import Diagnosis, KeptRepair, RepairPlan, RepairReport, doctor_of, repair_of
-from hudi_py.health.repair.ledger import repairs
-from hudi_py.health.repair.plan import plan_repair
-from hudi_py.health.repair.run import forget_repair, undo_repair
+from hudi_py.health.mending.ledger import repairs
+from hudi_py.health.mending.plan import plan_repair
+from hudi_py.health.mending.run import forget_repair, undo_repair
 from hudi_py.model.instant import InstantTime
 from hudi_py.model.properties import TableConfig
 from hudi_py.read import Scan, make_scan, table_schema

@@ -104,7 +104,7 @@ def make(oracle: Oracle, path: Path, version: int) -> None:
     oracle.write(str(path), rows(range(20, 23), 300), "delete", options=off)
 
 
-@pytest.mark.slow
+@in_turn("compaction", 0, 2)
 @pytest.mark.parametrize("version", cases(VERSIONS, "as they compact", 1))
 def test_as_apache_hudi_compacts(oracle: Oracle, tmp_path: Path, version: int) -> None:
     """The same table compacted by either: the same plan, rows and statistics."""
@@ -143,7 +143,7 @@ def test_as_apache_hudi_compacts(oracle: Oracle, tmp_path: Path, version: int) -
     assert (we.operation, we.compacted, we.extra) == (they.operation, they.compacted, they.extra)
 
 
-@pytest.mark.slow
+@in_turn("compaction", 1, 2)
 @pytest.mark.parametrize("version", cases(VERSIONS, "they carry out", 1))
 def test_apache_hudi_carries_our_plan_out(oracle: Oracle, tmp_path: Path, version: int) -> None:
     """Writes of both sides come between plan and execution."""

@@ -317,7 +317,7 @@ KEYS: Mapping[str, tuple[str, str, Mapping[str, str]]] = {
 }
 
 
-@pytest.mark.parametrize("case", cases(KEYS, "partition columns and keys", 4))
+@pytest.mark.parametrize("case", cases(KEYS, "partition columns and keys", 2))
 def test_partition_columns_and_keys(oracle: Oracle, tmp_path: Path, case: str) -> None:
     kind, partition, options = KEYS[case]
     path = tmp_path / "t"

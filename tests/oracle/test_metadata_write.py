@@ -181,7 +181,7 @@ def test_the_oldest_release_reads_and_goes_on(oracle_015: Oracle, tmp_path: Path
     assert oracle_015.check(root)["problems"] == []
 
 
-@pytest.mark.slow
+@in_turn("metadata table made anew", 0, 2)
 @pytest.mark.parametrize(("version", "kind"), cases([(6, "mor"), (8, "cow"), (9, "mor")], "made from theirs", 1))
 def test_made_from_a_table_of_apache_hudi(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
     root = tmp_path / "t"
@@ -213,7 +213,7 @@ def test_made_from_a_table_of_apache_hudi(oracle: Oracle, tmp_path: Path, versio
     assert isinstance(hudi_py.open_table(str(copy)).scan().to_table(), pa.Table)
 
 
-@pytest.mark.slow
+@in_turn("metadata table made anew", 1, 2)
 @pytest.mark.parametrize("version", cases([6, 9], "half way", 1))
 def test_half_way_through_making_it_anew(oracle: Oracle, tmp_path: Path, version: int) -> None:
     """Apache Hudi reads and writes with what is there, and our next write makes the rest, its record index by

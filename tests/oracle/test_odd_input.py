@@ -11,6 +11,7 @@ import pytest
 import hudi_py
 from tests.golden.compare import assert_rows_equal
 from tests.oracle.client import Oracle
+from tests.support.choice import cases
 from tests.unit.write.test_keygen import READABLE
 from tests.unit.write.test_odd_values import KEYS
 
@@ -26,7 +27,7 @@ def same(oracle: Oracle, path: Path) -> None:
     assert not checked["problems"], checked["problems"]
 
 
-@pytest.mark.parametrize(("kind", "hive"), [("cow", "false"), ("mor", "true")])
+@pytest.mark.parametrize(("kind", "hive"), cases([("cow", "false"), ("mor", "true")], "odd input", 1))
 def test_partition_values_and_keys(oracle: Oracle, tmp_path: Path, kind: str, hive: str) -> None:
     path = tmp_path / "t"
     # Apache Hudi orders the keys of its metadata table by UTF-16 units, which takes this one out of order
@@ -47,7 +48,7 @@ def test_partition_values_and_keys(oracle: Oracle, tmp_path: Path, kind: str, hi
     assert hudi_py.open_table(str(path)).scan().to_table().num_rows == count - 3
 
 
-@pytest.mark.parametrize("kind", ["cow", "mor"])
+@pytest.mark.parametrize("kind", cases(["cow", "mor"], "widened columns", 1))
 def test_widened_columns(oracle: Oracle, tmp_path: Path, kind: str) -> None:
     path = str(tmp_path / "t")
 

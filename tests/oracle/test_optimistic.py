@@ -30,7 +30,7 @@ from tests.oracle.test_at_once import (
     options,
     read,
 )
-from tests.support.choice import cases
+from tests.support.choice import cases, in_turn
 
 pytestmark = pytest.mark.slow
 
@@ -127,6 +127,7 @@ EARLY = {"hoodie.write.concurrency.early.conflict.detection.enable": "true"}
 
 
 # where its logs are named by its instant, so that it can be seen that they are there
+@in_turn("two writers", 0, 2, chosen=None)
 @pytest.mark.parametrize(
     ("version", "kind"), cases([each for each in CASES if each != (6, "MERGE_ON_READ")], "found early", 1)
 )
@@ -168,6 +169,7 @@ def pending(path: Path) -> list[str]:
     return [instant.time for instant in hudi_py.open_table(str(path)).timeline.pending]
 
 
+@in_turn("two writers", 1, 2, chosen=None)
 @pytest.mark.parametrize(("version", "kind"), cases(CASES, "both at once", 1))
 def test_both_write_at_once(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
     """Each its own partition, some commits after another; the lock is all that they share."""

@@ -20,7 +20,7 @@ def rows(found: pa.Table) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "version", "kind"), cases(MENDED, "repairs and Apache Hudi", 2))
+@pytest.mark.parametrize(("name", "version", "kind"), cases(MENDED, "repairs and Apache Hudi", 1))
 def test_apache_hudi_takes_over_a_repaired_table(
     oracle: Oracle, tmp_path: Path, name: str, version: int, kind: str
 ) -> None:

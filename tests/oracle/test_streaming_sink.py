@@ -14,6 +14,7 @@ from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import load_timeline
 from hudi_py.write.stream import CHECKPOINT_KEY
 from tests.oracle.client import Oracle
+from tests.support.choice import cases
 from tests.support.streams import BASE, Stream, part
 
 pytestmark = pytest.mark.slow
@@ -81,7 +82,10 @@ def in_turns(turns: Turns) -> None:
     assert turns.oracle.check(turns.path)["problems"] == []
 
 
-@pytest.mark.parametrize(("version", "kind"), [("6", "MERGE_ON_READ"), ("9", "COPY_ON_WRITE"), ("9", "MERGE_ON_READ")])
+KINDS = [("6", "MERGE_ON_READ"), ("9", "COPY_ON_WRITE"), ("9", "MERGE_ON_READ")]
+
+
+@pytest.mark.parametrize(("version", "kind"), cases(KINDS, "batches by turns", 1))
 def test_batches_by_turns(oracle: Oracle, tmp_path: Path, version: str, kind: str) -> None:
     options = {"hoodie.write.table.version": version, "hoodie.datasource.write.table.type": kind}
     in_turns(Turns(oracle, tmp_path, options))

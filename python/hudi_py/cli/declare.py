@@ -31,11 +31,11 @@ class Target:
 
     path: str
     options: Mapping[str, str]
-    storage_options: Mapping[str, str]
+    storage_options: Mapping[str, str] | None
     as_json: bool
 
     def open(self) -> Table:
-        return hudi_py.open_table(self.path, self.options, storage_options=self.storage_options or None)
+        return hudi_py.open_table(self.path, self.options, storage_options=self.storage_options)
 
 
 class Documented(click.Command):
@@ -140,7 +140,7 @@ def table_command(
             **rest: Any,
         ) -> Any:
             given = {**_of_file(options_file), **dict(options)}
-            return body(Target(path, given, dict(storage_options), as_json), **rest)
+            return body(Target(path, given, dict(storage_options) or None, as_json), **rest)
 
         run.__click_params__ = []  # type: ignore[attr-defined]
         params = [*place, *own, *_common()]

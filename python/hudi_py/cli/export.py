@@ -55,7 +55,7 @@ class Form:
         if found is None and self.output is not None:
             found = format_of(self.output)
             if found is None:
-                raise click.UsageError(f"The name {self.output} does not tell the format: give --to.")
+                raise click.UsageError(f"The name {self.output} has no ending of a known format: give --to.")
         if found in _BINARY and self.output is None and sys.stdout.isatty():
             raise click.UsageError(f"A terminal cannot show {found} files: give --output.")
         return found or "table"
@@ -296,7 +296,7 @@ def _appearing(path: str) -> Iterator[IO[bytes]]:
         with open(unfinished, "wb") as file:
             yield file
         os.replace(unfinished, path)
-    except BaseException:
+    except BaseException:  # half a file is no use to anyone, an interrupted one included
         if os.path.exists(unfinished):
             os.remove(unfinished)
         raise

@@ -6,7 +6,8 @@ import hudi_py
 from hudi_py.cli.declare import Target, confirm
 from hudi_py.cli.screen import Column, Screen, number
 from hudi_py.health import Diagnosis, Severity
-from hudi_py.health.repair.plan import RepairPlan
+from hudi_py.health.mending.ledger import KeptRepair
+from hudi_py.health.mending.plan import RepairPlan
 from hudi_py.model.words import counted, show_bytes
 
 _STYLES = {Severity.CRITICAL: "bold red", Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTICE: "dim"}
@@ -14,7 +15,7 @@ _STYLES = {Severity.CRITICAL: "bold red", Severity.ERROR: "red", Severity.WARNIN
 
 def examine(target: Target, full: bool) -> bool:
     """`hudi-py doctor`; whether the table is healthy."""
-    found = hudi_py.doctor(target.path, target.options, full=full, storage_options=target.storage_options or None)
+    found = hudi_py.doctor(target.path, target.options, full=full, storage_options=target.storage_options)
     if target.as_json:
         Screen().json(found.to_dict())
     else:
@@ -24,7 +25,7 @@ def examine(target: Target, full: bool) -> bool:
 
 def mend(target: Target, *, full: bool, lose_rows: bool, dry_run: bool, yes: bool) -> None:
     """`hudi-py repair`."""
-    storage_options, screen = target.storage_options or None, Screen()
+    storage_options, screen = target.storage_options, Screen()
     plan = hudi_py.repair_plan(
         target.path, target.options, full=full, lose_rows=lose_rows, storage_options=storage_options
     )
@@ -51,7 +52,7 @@ def mend(target: Target, *, full: bool, lose_rows: bool, dry_run: bool, yes: boo
 def kept(target: Target) -> None:
     """`hudi-py repairs list`."""
     screen = Screen()
-    found = hudi_py.repairs(target.path, target.options, storage_options=target.storage_options or None)
+    found = hudi_py.repairs(target.path, target.options, storage_options=target.storage_options)
     if target.as_json:
         screen.json_lines(each.to_dict() for each in found)
         return
@@ -62,22 +63,21 @@ def kept(target: Target) -> None:
 
 def undo(target: Target, id: str) -> None:
     """`hudi-py repairs undo`."""
-    storage_options = target.storage_options or None
-    found = hudi_py.undo_repair(target.path, id, target.options, storage_options=storage_options)
-    if target.as_json:
-        Screen().json(found.to_dict())
-    else:
-        Screen().line(f"Undone: the repair {id}. {counted(found.num_kept, 'file')} brought back.")
+    found = hudi_py.undo_repair(target.path, id, target.options, storage_options=target.storage_options)
+    _answer(target, found, f"Undone: the repair {id}. {counted(found.num_kept, 'file')} brought back.")
 
 
 def forget(target: Target, id: str) -> None:
     """`hudi-py repairs forget`."""
-    storage_options = target.storage_options or None
-    found = hudi_py.forget_repair(target.path, id, target.options, storage_options=storage_options)
+    found = hudi_py.forget_repair(target.path, id, target.options, storage_options=target.storage_options)
+    _answer(target, found, f"Deleted what the repair {id} had kept: {counted(found.num_kept, 'file')}.")
+
+
+def _answer(target: Target, found: KeptRepair, sentence: str) -> None:
     if target.as_json:
         Screen().json(found.to_dict())
     else:
-        Screen().line(f"Deleted what the repair {id} had kept: {counted(found.num_kept, 'file')}.")
+        Screen().line(sentence)
 
 
 def _show(screen: Screen, target: Target, found: Diagnosis) -> None:

@@ -42,7 +42,7 @@ def write(target: Target, file: str, operation: str, form: str | None, new: NewT
             read_rows(source, form, known, name),
             operation,
             target.options,
-            storage_options=target.storage_options or None,
+            storage_options=target.storage_options,
             **asdict(new),
         )
     report(target, result)
@@ -62,7 +62,7 @@ def read_rows(file: IO[bytes], form: str, known: pa.Schema | None, name: str) ->
 
 
 def _csv(file: IO[bytes], types: dict[str, pa.DataType]) -> pa.Table:
-    # empty texts are null: CSV does not tell them apart
+    # empty texts are null: CSV writes both alike
     options = csv.ConvertOptions(column_types=types, strings_can_be_null=True, null_values=[""])
     return csv.read_csv(file, convert_options=options)
 

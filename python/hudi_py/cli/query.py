@@ -28,7 +28,7 @@ def sql(target: Target, query: str, tables: Iterable[str], as_of: str | None, fo
     connection = duckdb.connect()
     try:
         for name, path in named.items():
-            table = hudi_py.open_table(path, target.options, storage_options=target.storage_options or None)
+            table = hudi_py.open_table(path, target.options, storage_options=target.storage_options)
             rows = table.scan(needed_columns(table, words), as_of=as_of).to_table()
             connection.register(name, rows)
         found: pa.Table = connection.sql(query).to_arrow_table()

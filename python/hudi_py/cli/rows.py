@@ -162,7 +162,7 @@ class NewTable:
 @click.option("--from", "form", type=click.Choice(FORMATS), help="Format of the file; by default by its name.")
 @click.option("--record-key", type=NAMES, help="New table: columns of the record key.")
 @click.option("--partition-by", type=NAMES, help="New table: columns of the partition path.")
-@click.option("--ordering-by", type=NAMES, help="New table: columns that tell which row of a key is the newest.")
+@click.option("--ordering-by", type=NAMES, help="New table: columns by which the newest row of a key is chosen.")
 @click.option(
     "--type", "table_type", type=click.Choice(["cow", "mor"]), help="New table: copy on write or merge on read."
 )

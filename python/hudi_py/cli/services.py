@@ -166,7 +166,7 @@ def _scheduled(target: Target, instant: InstantTime | None) -> None:
     if target.as_json:
         screen.json({"instant": instant})
     elif instant is None:
-        screen.line("Nothing to do: no plan was made. --dry-run tells why.")
+        screen.line("Nothing to do: no plan was made. --dry-run shows why.")
     else:
         screen.line(f"Planned: {instant}. Run it with --run {instant}.")
 

@@ -36,8 +36,9 @@ BUCKET_FIELDS = names(
 
 BUCKET_ENGINE = choice(
     "hoodie.index.bucket.engine",
-    "Layout of the buckets of a bucket index. Unless it is SIMPLE, a read by record keys opens all of them, and writes "
-    "are refused.",
+    "Layout of the buckets of a bucket index. CONSISTENT_HASHING, for merge-on-read tables: the table stores the "
+    "buckets of each partition, which Apache Hudi splits and merges by clustering; a read by record keys opens all of "
+    "them, and overwrites are refused.",
     Scope.BOTH,
     "SIMPLE",
     ("SIMPLE", "CONSISTENT_HASHING"),

@@ -55,31 +55,64 @@ def bucket_numbers(
     return numbers
 
 
+def hashed_texts(keys: pa.StringArray, hashed: Sequence[str], key_fields: Sequence[str]) -> pa.StringArray:
+    """The hashed values of each record key as one text, null as "null" (`ConsistentBucketIdentifier`, 1.2.0). Takes and
+    raises what `bucket_numbers` does."""
+    parts = pc.and_(pc.match_substring(keys, ","), pc.match_substring(keys, ":"))
+    rows = np.flatnonzero(parts.to_numpy(zero_copy_only=False))
+    if not len(rows):
+        return keys
+    some = keys.take(pa.array(rows))
+    fits, columns = _parts(some, hashed, key_fields)
+    texts = np.empty(len(rows), object)
+    if columns:
+        known = [pc.if_else(pc.equal(each, "__null__"), "null", each) for each in columns]
+        known = [pc.if_else(pc.equal(each, "__empty__"), "", each) for each in known]
+        texts[fits] = pc.binary_join_element_wise(*known, "").to_numpy(zero_copy_only=False)
+    others = np.ones(len(rows), np.bool_)
+    others[fits] = False
+    for row in np.flatnonzero(others):  # few: values with commas
+        values = hash_values(some[int(row)].as_py(), hashed)
+        texts[row] = "".join("null" if value is None else value for value in values)
+    return pc.replace_with_mask(keys, parts, pa.array(texts, pa.string()))
+
+
 def _hashes_of_parts(keys: pa.StringArray, hashed: Sequence[str], key_fields: Sequence[str]) -> npt.NDArray[np.uint32]:
     """The hashes of keys of several parts: all at once where the values have no commas, which separates them."""
+    fits, columns = _parts(keys, hashed, key_fields)
+    hashes = np.ones(len(fits), np.uint32)
+    for values in columns:
+        own = java_string_hash(values).view(np.uint32).copy()
+        own[pc.is_in(values, value_set=pa.array(list(_PLACEHOLDERS))).to_numpy(zero_copy_only=False)] = 0
+        hashes = hashes * np.uint32(31) + own
+    found = np.zeros(len(keys), np.uint32)
+    found[fits] = hashes
+    others = np.ones(len(keys), np.bool_)
+    others[fits] = False
+    for row in np.flatnonzero(others):  # few: values with commas
+        found[row] = _hash_of(hash_values(keys[int(row)].as_py(), hashed))
+    return found
+
+
+def _parts(
+    keys: pa.StringArray, hashed: Sequence[str], key_fields: Sequence[str]
+) -> tuple[npt.NDArray[np.intp], list[pa.StringArray]]:
+    """The rows of keys that have as many parts as columns, each with the name of its column, and the hashed columns of
+    these rows."""
     number = len(key_fields)
     regular = pc.equal(pc.count_substring(keys, ","), number - 1)
     parts = pc.list_flatten(pc.split_pattern(keys.filter(regular), ","))
-    hashes = np.ones(len(parts) // number, np.uint32)
-    fits = np.ones(len(hashes), np.bool_)
+    fits = np.ones(len(parts) // number, np.bool_)
+    columns = []
     for at, field in enumerate(key_fields):
         part = parts.take(pa.array(np.arange(at, len(parts), number)))
         fits &= pc.starts_with(part, f"{field}:").to_numpy(zero_copy_only=False)
         if field in hashed:
-            values = pc.utf8_slice_codeunits(part, len(field) + 1)
-            own = java_string_hash(values).view(np.uint32).copy()
-            own[pc.is_in(values, value_set=pa.array(list(_PLACEHOLDERS))).to_numpy(zero_copy_only=False)] = 0
-            hashes = hashes * np.uint32(31) + own
+            columns.append(pc.utf8_slice_codeunits(part, len(field) + 1))
         elif at == number - 1:
             fits &= pc.equal(pc.count_substring(part, ":"), 1).to_numpy(zero_copy_only=False)
-    found = np.zeros(len(keys), np.uint32)
     places = np.flatnonzero(regular.to_numpy(zero_copy_only=False))
-    found[places[fits]] = hashes[fits]
-    others = np.ones(len(keys), np.bool_)
-    others[places[fits]] = False
-    for row in np.flatnonzero(others):  # few: values with commas
-        found[row] = _hash_of(hash_values(keys[int(row)].as_py(), hashed))
-    return found
+    return places[fits], [column.filter(pa.array(fits)) for column in columns]
 
 
 def _hash_of(values: Sequence[str | None]) -> int:

@@ -1,6 +1,7 @@
-"""Java's and Hadoop's hash functions over Arrow strings, all rows at once.
+"""Hash functions of Java, Hadoop and xxHash over Arrow strings, all rows at once.
 
-Sources: `java.lang.String.hashCode`; `org.apache.hudi.common.util.hash.MurmurHash` 1.2.0, which is Hadoop's.
+Sources: `java.lang.String.hashCode`; `org.apache.hudi.common.util.hash.MurmurHash` 1.2.0, which is Hadoop's; XXH32 of
+the xxHash specification.
 """
 
 from __future__ import annotations
@@ -94,8 +95,7 @@ class Murmur:
     def __init__(self, texts: Texts) -> None:
         data, starts, lengths = texts.data, texts.starts, texts.lengths
         self._lengths = lengths.astype(np.uint32)
-        # a view of four bytes at every position
-        words = np.ndarray((max(len(data) - 3, 0),), "<u4", np.ascontiguousarray(data), strides=(1,))
+        words = _words(data)
         count = lengths >> 2
         shared = int(count.min()) if len(count) else 0
         # mixing a word does not depend on the seed, so it is done once
@@ -143,4 +143,58 @@ def _scrambled(words: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
     words = words * _M
     words ^= words >> np.uint32(24)
     words *= _M
+    return words
+
+
+def xx_hash32(strings: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.uint32]:
+    """XXH32 with the seed 0 of the UTF-8 bytes of every string. Nulls have meaningless hashes."""
+    texts = Texts.of(strings)
+    words, at, lengths = _words(texts.data), texts.starts.copy(), texts.lengths
+    hashes = np.full(len(texts), _P5, np.uint32)
+    stripes = lengths >> 4
+    live = np.flatnonzero(stripes)
+    lanes = np.empty((4, len(live)), np.uint32)
+    lanes.T[:] = _STARTS
+    left = stripes[live]
+    while len(left) and (some := np.flatnonzero(left > 0)).size:
+        rows = live[some]
+        for lane in range(4):
+            lanes[lane, some] = _rotated(lanes[lane, some] + words[at[rows] + 4 * lane] * _P2, 13) * _P1
+        at[rows] += 16
+        left[some] -= 1
+    hashes[live] = 0
+    for number, bits in enumerate((1, 7, 12, 18)):
+        hashes[live] += _rotated(lanes[number], bits)
+    hashes += lengths.astype(np.uint32)
+    for number in range(3):
+        rows = np.flatnonzero((lengths >> 2) & 3 > number)
+        hashes[rows] = _rotated(hashes[rows] + words[at[rows]] * _P3, 17) * _P4
+        at[rows] += 4
+    for number in range(3):
+        rows = np.flatnonzero(lengths & 3 > number)
+        hashes[rows] = _rotated(hashes[rows] + texts.data[at[rows]].astype(np.uint32) * _P5, 11) * _P1
+        at[rows] += 1
+    hashes ^= hashes >> np.uint32(15)
+    hashes *= _P2
+    hashes ^= hashes >> np.uint32(13)
+    hashes *= _P3
+    hashes ^= hashes >> np.uint32(16)
+    return hashes
+
+
+_P1, _P2, _P3, _P4, _P5 = map(np.uint32, (2654435761, 2246822519, 3266489917, 668265263, 374761393))
+_STARTS = np.array([0x24234428, 2246822519, 0, 0x61C8864F], np.uint32)
+"""Of the four lanes: the sum of the first two primes, the second, 0, and minus the first."""
+
+
+def _rotated(values: npt.NDArray[np.uint32], bits: int) -> npt.NDArray[np.uint32]:
+    found: npt.NDArray[np.uint32] = (values << np.uint32(bits)) | (values >> np.uint32(32 - bits))
+    return found
+
+
+def _words(data: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint32]:
+    """The four bytes from every position on, as little-endian numbers, without a copy."""
+    words: npt.NDArray[np.uint32] = np.ndarray(
+        (max(len(data) - 3, 0),), "<u4", np.ascontiguousarray(data), strides=(1,)
+    )
     return words

@@ -13,12 +13,12 @@ from hudi_py.config import Options, Scope
 from hudi_py.health.codes import CODES, Severity
 from hudi_py.health.diagnose import diagnose
 from hudi_py.health.findings import Diagnosis, Finding
-from hudi_py.health.repair.ledger import KeptRepair
-from hudi_py.health.repair.ledger import repairs as kept_repairs
-from hudi_py.health.repair.plan import RepairPlan, RepairReport, plan_repair
-from hudi_py.health.repair.run import forget_repair as forget
-from hudi_py.health.repair.run import repair as carry_out
-from hudi_py.health.repair.run import undo_repair as undo
+from hudi_py.health.mending.ledger import KeptRepair
+from hudi_py.health.mending.ledger import repairs as kept_repairs
+from hudi_py.health.mending.plan import RepairPlan, RepairReport, plan_repair
+from hudi_py.health.mending.run import forget_repair as forget
+from hudi_py.health.mending.run import repair as carry_out
+from hudi_py.health.mending.run import undo_repair as undo
 from hudi_py.progress import Progress
 from hudi_py.storage import Storage, StrPath, open_storage
 
@@ -73,8 +73,9 @@ def repair(
 ) -> RepairReport:
     """Repairs the table at a path, even one that cannot be opened; see `Table.repair`.
 
-    If `hoodie.properties` is lost, `options` say what no file tells: `hoodie.datasource.write.recordkey.field`,
-    `hoodie.datasource.write.partitionpath.field` and `hoodie.table.ordering.fields`.
+    If `hoodie.properties` is lost, `options` must say what is stored nowhere else:
+    `hoodie.datasource.write.recordkey.field`, `hoodie.datasource.write.partitionpath.field` and
+    `hoodie.table.ordering.fields`.
     """
     return repair_of(_opened(path, options, storage_options), plan, options, storage_options=storage_options)
 

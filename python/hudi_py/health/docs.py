@@ -54,9 +54,9 @@ show as a finding that is gone the next time.
 - Files that are missing or cannot be read are mended only with `repair_plan(lose_rows=True)`: their file groups are
   written again with the rows that can be read, and `RepairReport` has the number of lost rows, and their keys as far
   as they could be read. Without a base file, its rows are lost; without a log, older versions of its rows return.
-- Lost properties are written again from the metadata table, the timeline and the folders. No file tells the columns
-  of record key, partition path and ordering: pass them as options, as for a new table, with an empty ordering field
-  for none.
+- Lost properties are written again from the metadata table, the timeline and the folders. The columns
+  of record key, partition path and ordering are stored nowhere else: pass them as options, as for a new table, with an
+  empty ordering field for none.
 - Refused are tables that this release cannot write. Tables with secondary or expression indexes need them dropped
   before their metadata table is rebuilt.
 

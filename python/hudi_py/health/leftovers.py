@@ -9,7 +9,7 @@ from typing import Final
 from hudi_py.errors import HudiError, first_line
 from hudi_py.health.facts import META, Facts
 from hudi_py.health.findings import Finding
-from hudi_py.health.repair.ledger import repairs
+from hudi_py.health.mending.ledger import repairs
 from hudi_py.model.words import counted, show_bytes
 from hudi_py.storage import FileInfo
 from hudi_py.transaction.locks import LockHolder, lock_holders

@@ -25,9 +25,9 @@ OUTPUT_ROWS = 131_072
 Hits = npt.NDArray[np.intp]
 Images: TypeAlias = pa.RecordBatch | pa.Table
 Watch: TypeAlias = Callable[[Images | None, Images | None], None]
-"""Told what a merge does to base rows: the rows before and after an update, equally many; deleted rows and None; or
-None and inserted rows. All have the key and the columns of `LogRecords.rows`. What stays is not told, an equal row that
-takes the place of another is (`BaseFileUpdateCallback`, 1.2.0)."""
+"""Called with what a merge does to base rows: the rows before and after an update, equally many; deleted rows and None;
+or None and inserted rows. All have the key and the columns of `LogRecords.rows`. Rows that stay are left out; an equal
+row that takes the place of another is not (`BaseFileUpdateCallback`, 1.2.0)."""
 
 
 @dataclass(slots=True)
@@ -69,7 +69,7 @@ def merge_with_base(
             key look-up builds a hash table for each.
         log: the reduced log. If it has `base_rows`, the batches must be the whole base file in order; unless rows are
             made of two versions, they then need neither the key nor all columns.
-        watch: told of each change before the rows are returned.
+        watch: called for each change before the rows are returned.
     """
     merge = BaseMerge(log, settings, key_column, watch=watch)
     for batch in base:

@@ -77,7 +77,7 @@ def read_slice(
         spec: how versions merge. The caller applies its keys, filter, limit and projection. Log rows of partial updates
             have nulls where no older version is merged.
         counts: the statistics of the merge are added to it.
-        watch: told of each change that the logs make to the base file, if they are merged.
+        watch: called for each change that the logs make to the base file, if they are merged.
 
     Yields:
         Non-empty batches of `spec.read_schema()`.

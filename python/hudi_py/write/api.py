@@ -29,7 +29,6 @@ from hudi_py.transaction.session import TableSession
 from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.transaction.transaction import WriteTransaction
 from hudi_py.write.context import WriteContext
-from hudi_py.write.index import note_index
 from hudi_py.write.operations import relied_on, run_operation
 from hudi_py.write.result import WriteResult, committed_write, log_schema_changes, result_of
 from hudi_py.write.retry import redo_on_conflict, replayable_batches
@@ -253,7 +252,6 @@ def _run(
             )
     finally:
         progress.close()
-    note_index(storage, commit.instant, settings.index.buckets)
     changes = settings.schema.changes
     log_schema_changes(config.name, commit.instant, changes)
     done = result_of(operation.value, commit.instant, commit.completion_time, result.stats, changes)

@@ -19,6 +19,7 @@ from hudi_py.model.names import FileId, new_file_id
 from hudi_py.progress import Progress
 from hudi_py.schema import RECORD_KEY, with_meta
 from hudi_py.transaction.transaction import WriteTransaction
+from hudi_py.write.index import open_buckets
 from hudi_py.write.rows import KeyedRows
 from hudi_py.write.settings import WriteSettings
 
@@ -49,6 +50,11 @@ class WriteContext:
         self.transaction = transaction
         self.settings = settings
         self.task = task or TaskId()
+        index = settings.index.buckets
+        self.buckets = (
+            None if index is None else open_buckets(index, transaction.storage, transaction.timeline, transaction.view)
+        )
+        """Of a write with a bucket index."""
         self.progress = progress or Progress.silent()
         self.sidecar: SidecarSettings | None = transaction.handle.metadata.sidecar(
             transaction.config, settings.schema.avro_json

@@ -338,8 +338,8 @@ def _commit_rows(
     )
     changes, written = settings.schema.changes, [*stats, *result.stats]
     log_schema_changes(transaction.config.name, done.instant, changes)
-    told = result_of(write.operation.value, done.instant, done.completion_time, written, changes)
-    return told, committed_write(done, write.handle.operation, written, result.replaced)
+    reported = result_of(write.operation.value, done.instant, done.completion_time, written, changes)
+    return reported, committed_write(done, write.handle.operation, written, result.replaced)
 
 
 def _commit_again(

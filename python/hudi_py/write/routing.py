@@ -350,15 +350,16 @@ class _Router:
         """Rows of a batch, by the hashes of their keys."""
         keys, encoded = keyed.rows.column(0), keyed.partitions.dictionary_encode()
         codes = encoded.indices.to_numpy()
-        index = self._context.settings.index.buckets
-        numbers = None if index is None else index.numbers(keys)
+        index = self._context.buckets
         for code, path in enumerate(encoded.dictionary.to_pylist()):
             rows = np.flatnonzero(codes == code)
-            if numbers is None:
-                self._new(path, keys.take(pa.array(rows)), rows, routes)
-            else:
-                for number in np.unique(numbers[rows]).tolist():
-                    routes.add(f"{path}\0{number}", rows[numbers[rows] == number], _NEW)
+            some = keys.take(pa.array(rows))
+            if index is None:
+                self._new(path, some, rows, routes)
+                continue
+            numbers = index.numbers(some, path)
+            for number in np.unique(numbers).tolist():
+                routes.add(f"{path}\0{number}", rows[numbers == number], _NEW)
 
     def tagged(self, path: PartitionPath, tagged: TaggedRows, routes: _Routes) -> None:
         """Rows of a partition (key, then `_ROW`), looked up there."""

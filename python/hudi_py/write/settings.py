@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from hudi_py.config import Options
 from hudi_py.config import concurrency as concurrency_config
+from hudi_py.config import indexes as index_config
 from hudi_py.config import table as table_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, SchemaMismatchError, UnsupportedTableError
@@ -27,7 +28,7 @@ from hudi_py.timeline.table_schema import resolve_table_schema
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.view import FileSystemView
 from hudi_py.write.changes import ChangeLogging
-from hudi_py.write.index import BucketIndex, IndexSettings, check_folder, check_table_index
+from hudi_py.write.index import BucketIndex, IndexSettings, check_folder, check_table_index, open_buckets
 from hudi_py.write.index.protocol import BLOOM, BUCKET, GLOBAL_BLOOM, GLOBAL_RECORD_INDEX, GLOBAL_SIMPLE
 from hudi_py.write.placement.assign import MEGABYTE, Packing
 from hudi_py.write.rows.keygen import KeyGenerator, key_generator
@@ -210,11 +211,19 @@ def write_settings(
             f"'{insert_duplicates(options)}' and the bucket index: it finds the bucket of a key, not whether the "
             "bucket has the key; use upsert"
         )
+    buckets = None if index.buckets is None else open_buckets(index.buckets, storage, timeline, view)
     if operation not in (Operation.INSERT_OVERWRITE_TABLE, Operation.DELETE_PARTITION):
-        check_table_index(storage, timeline, view, index.buckets)
-    elif index.buckets is not None:
-        check_folder(storage, index.buckets)
-    if index.buckets is not None and index.buckets.fixed_ids and operation.action(config) is Action.REPLACE_COMMIT:
+        check_table_index(storage, timeline, view, buckets)
+    elif buckets is not None:
+        check_folder(storage, buckets)
+    replaces = operation.action(config) is Action.REPLACE_COMMIT
+    if index.buckets is not None and index.buckets.consistent and replaces:
+        raise ConfigError(
+            f"Cannot {operation.value} the table '{config.name}' with {index_config.BUCKET_ENGINE.key} = "
+            "'CONSISTENT_HASHING': a hash bucket keeps its file group, and what is added to a replaced one is not "
+            "seen; delete the rows, and upsert"
+        )
+    if index.buckets is not None and index.buckets.fixed_ids and replaces:
         raise ConfigError(
             f"Cannot {operation.value} the table '{config.name}' with {concurrency_config.MODE.key} = "
             f"'{concurrency_config.NON_BLOCKING}': rows that others add meanwhile would be lost; use "
@@ -395,7 +404,7 @@ def _index(options: Options, config: TableConfig) -> IndexSettings:
         kind,
         options.get(write_config.BLOOM_PRUNE_BY_RANGES),
         kind in _MOVES and options.get(_MOVES[kind]),
-        BucketIndex.of(options, config, fixed_ids=non_blocking) if kind == BUCKET else None,
+        BucketIndex.of(options, config, non_blocking=non_blocking) if kind == BUCKET else None,
     )
 
 

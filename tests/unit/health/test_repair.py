@@ -15,9 +15,9 @@ import hudi_py
 from hudi_py.errors import ConfigError, ConflictError, CorruptFileError, UnsupportedTableError
 from hudi_py.health import CODES, Diagnosis, RepairPlan, Severity
 from hudi_py.health.diagnose import diagnose
-from hudi_py.health.repair import rewrite, run
-from hudi_py.health.repair.keeping import keeping
-from hudi_py.health.repair.ledger import undo, write_note
+from hudi_py.health.mending import rewrite, run
+from hudi_py.health.mending.keeping import keeping
+from hudi_py.health.mending.ledger import undo, write_note
 from hudi_py.storage import MemoryStorage, open_storage
 from tests.support.choice import cases
 from tests.support.damage import files_of

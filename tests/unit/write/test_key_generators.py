@@ -91,7 +91,7 @@ def test_a_custom_generator_is_given_with_each_write(tmp_path: Path, version: in
     assert shown(path, "k", "_hoodie_partition_path") == paths
     hudi_py.write(path, ROWS, "upsert", options, partition_by="c:SIMPLE,t:timestamp")
     assert shown(path, "k", "_hoodie_partition_path") == paths
-    with pytest.raises(ConfigError, match="Cannot tell how|needs hoodie.keygen.timebased.timestamp.type"):
+    with pytest.raises(ConfigError, match="Cannot find out how|needs hoodie.keygen.timebased.timestamp.type"):
         hudi_py.write(path, ROWS, "upsert", QUICK)
     if version == 9:
         with pytest.raises(ConfigError, match="asked for c:TIMESTAMP,t:timestamp, the table has c:SIMPLE,t:timestamp"):

@@ -14,8 +14,9 @@ from hudi_py.storage import Storage
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.view import FileSystemView
 from hudi_py.write.index.base_files import BaseFileIndex, GlobalBaseFileIndex, Live
-from hudi_py.write.index.bucket import BucketIndex
-from hudi_py.write.index.other_indexes import check_folder, check_table_index, note_index
+from hudi_py.write.index.bucket import BucketIndex, Buckets, SimpleBuckets
+from hudi_py.write.index.consistent import ConsistentBuckets
+from hudi_py.write.index.other_indexes import check_folder, check_table_index
 from hudi_py.write.index.protocol import (
     GLOBAL_RECORD_INDEX,
     PARTITION_RECORD_INDEX,
@@ -28,6 +29,7 @@ from hudi_py.write.index.record_index import GlobalRecordIndex, PartitionRecordI
 
 __all__ = [
     "BucketIndex",
+    "Buckets",
     "GlobalBaseFileIndex",
     "GlobalIndex",
     "Index",
@@ -35,7 +37,7 @@ __all__ = [
     "PartitionIndex",
     "check_folder",
     "check_table_index",
-    "note_index",
+    "open_buckets",
     "open_index",
 ]
 
@@ -43,6 +45,11 @@ _ENABLE = {
     GLOBAL_RECORD_INDEX: "hoodie.metadata.global.record.level.index.enable",
     PARTITION_RECORD_INDEX: "hoodie.metadata.record.level.index.enable",
 }
+
+
+def open_buckets(index: BucketIndex, storage: Storage, timeline: Timeline, view: FileSystemView) -> Buckets:
+    """The buckets of a table, which are read where they are asked for."""
+    return ConsistentBuckets(index, storage, timeline, view) if index.consistent else SimpleBuckets(index, storage)
 
 
 def open_index(

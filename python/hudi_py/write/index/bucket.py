@@ -1,4 +1,4 @@
-"""The simple bucket index: the hash of a key chooses its file group, and nothing is looked up.
+"""The bucket index: the hash of a key chooses its file group, and nothing is looked up. Simple buckets are here.
 
 Sources: `HoodieSimpleBucketIndex`, `BucketIdentifier`, `SparkBucketIndexPartitioner`, Apache Hudi 1.2.0. The number of
 buckets and the hashed columns are not stored with a table; they are checked against its files.
@@ -6,8 +6,9 @@ buckets and the hashed columns are not stored with a table; they are checked aga
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.config import Options
+from hudi_py.config import concurrency as concurrency_config
 from hudi_py.config import indexes as index_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError
@@ -37,29 +39,38 @@ _CHECKED_KEYS = 16
 
 @dataclass(frozen=True, slots=True)
 class BucketIndex:
-    """How the keys of a partition spread over its buckets, each of which is one file group. Pickles."""
+    """A bucket index as the options of a write describe it. Pickles."""
 
     count: int
-    """Buckets in a partition."""
+    """Buckets in a partition; with consistent hashing, in a new one."""
     hashed: tuple[str, ...]
     """The hashed columns, in the order of the record key."""
     key_fields: tuple[str, ...]
     fixed_ids: bool = False
     """Whether the file id of a bucket follows from its number alone, so that writers that do not wait for each other
-    write to the same file group."""
+    write to the same file group. With consistent hashing they do."""
+    consistent: bool = False
+    """Whether the table stores the buckets of each partition, which clustering splits and merges."""
 
     @classmethod
-    def of(cls, options: Options, config: TableConfig, *, fixed_ids: bool = False) -> BucketIndex:
+    def of(cls, options: Options, config: TableConfig, *, non_blocking: bool = False) -> BucketIndex:
         """The index that the options of a write describe.
 
         Raises:
-            ConfigError: another engine is asked for, or a hashed column is not part of the record key.
+            ConfigError: the table cannot have such buckets, or a hashed column is not part of the record key.
         """
         engine = options.get(index_config.BUCKET_ENGINE)
-        if engine != "SIMPLE":
+        consistent = engine == "CONSISTENT_HASHING"
+        chosen = f"{options.name_of(index_config.BUCKET_ENGINE)} = '{engine}'"
+        if consistent and not config.is_mor:
             raise ConfigError(
-                f"Cannot write to the table '{config.name}' with {options.name_of(index_config.BUCKET_ENGINE)} = "
-                f"'{engine}': tables with consistent hashing are read only; supported: SIMPLE"
+                f"Cannot write to the copy-on-write table '{config.name}' with {chosen}, which needs a merge-on-read "
+                "table; supported: SIMPLE"
+            )
+        if consistent and non_blocking:
+            raise ConfigError(
+                f"Cannot write to the table '{config.name}' with {chosen} and {concurrency_config.MODE.key} = "
+                f"'{concurrency_config.NON_BLOCKING}', which needs SIMPLE"
             )
         fields, wanted = config.record_key_fields, options.get(index_config.BUCKET_FIELDS)
         for name in wanted:
@@ -69,25 +80,29 @@ class BucketIndex:
                     f"'{config.name}': it is not part of the record key {','.join(fields)}"
                 )
         hashed = tuple(name for name in fields if name in wanted) or fields
-        return cls(options.get(index_config.BUCKETS) or DEFAULT_BUCKETS, hashed, fields, fixed_ids)
+        count = options.get(index_config.BUCKETS) or DEFAULT_BUCKETS
+        return cls(count, hashed, fields, non_blocking or consistent, consistent)
 
-    def numbers(self, keys: pa.StringArray) -> npt.NDArray[np.int32]:
+
+class Buckets(Protocol):
+    """The buckets of a table's partitions, each of which has one file group. Methods are thread-safe."""
+
+    @property
+    def fixed_ids(self) -> bool:
+        """See `BucketIndex`. The first rows of a bucket then go to a log."""
+
+    def numbers(self, keys: pa.StringArray, partition: str) -> npt.NDArray[np.int32]:
         """The bucket of each key.
 
         Raises:
             SchemaMismatchError: Apache Hudi could not find the bucket of a key.
         """
-        return bucket_numbers(keys, self.hashed, self.key_fields, self.count)
-
-    def new_file_id(self, number: int, *, fixed: bool = True) -> FileId:
-        """The file id of a bucket that has no file group yet. `fixed`: if this index has such ids."""
-        rest = FIXED_FILE_ID if self.fixed_ids and fixed else new_file_id()[BUCKET_DIGITS:]
-        return FileId(f"{number:0{BUCKET_DIGITS}d}{rest}")
 
     def spread(self, keyed: KeyedRows) -> KeyedRows:
         """The rows by bucket: their partition paths followed by the bucket's number, see `partition_and_number`."""
-        numbers = pa.array(self.numbers(keyed.rows.column(0))).cast(pa.string())
-        return KeyedRows(keyed.rows, pc.binary_join_element_wise(keyed.partitions, numbers, _SEPARATOR))
+
+    def new_file_id(self, number: int, partition: str, *, fixed: bool = True) -> FileId:
+        """The file id of a bucket that has no file group yet. `fixed`: if this index has such ids."""
 
     def by_number(self, slices: Iterable[FileSlice], partition: str) -> dict[int, FileSlice]:
         """The slices of a partition by bucket.
@@ -95,23 +110,55 @@ class BucketIndex:
         Raises:
             ConfigError: they are not the buckets that the options describe.
         """
+
+    def check_keys(self, slices: Mapping[int, FileSlice]) -> None:
+        """Compares the least and the greatest key of a few base files with the buckets of these files, which come from
+        `by_number`. A different number of buckets or other hashed columns put the same keys into other buckets.
+
+        Raises:
+            ConfigError: a key does not belong into its file.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class SimpleBuckets:
+    """As many buckets in all partitions; see `Buckets`."""
+
+    index: BucketIndex
+    storage: Storage
+
+    @property
+    def fixed_ids(self) -> bool:
+        return self.index.fixed_ids
+
+    def numbers(self, keys: pa.StringArray, partition: str = "") -> npt.NDArray[np.int32]:
+        return bucket_numbers(keys, self.index.hashed, self.index.key_fields, self.index.count)
+
+    def spread(self, keyed: KeyedRows) -> KeyedRows:
+        return joined(keyed, self.numbers(keyed.rows.column(0)))
+
+    def new_file_id(self, number: int, partition: str, *, fixed: bool = True) -> FileId:
+        rest = FIXED_FILE_ID if self.fixed_ids and fixed else new_file_id()[BUCKET_DIGITS:]
+        return FileId(f"{number:0{BUCKET_DIGITS}d}{rest}")
+
+    def by_number(self, slices: Iterable[FileSlice], partition: str) -> dict[int, FileSlice]:
         found: dict[int, FileSlice] = {}
         for slice_ in slices:
             number = bucket_number(slice_.file_id)
             if number is None:
-                raise _mismatch(
+                raise mismatch(
                     f"its file group {slice_.file_id} is no bucket, so the table is written with another index; leave "
                     f"{write_config.INDEX_TYPE.key} out",
                     partition,
                 )
-            if number >= self.count:
-                raise _mismatch(
-                    f"its file group {slice_.file_id} is bucket {number}, so there are more than {self.count}; set "
-                    f"{index_config.BUCKETS.key} to the number that the table was created with",
+            if number >= self.index.count:
+                raise mismatch(
+                    f"its file group {slice_.file_id} is bucket {number}, so there are more than {self.index.count}; "
+                    f"set {index_config.BUCKETS.key} to the number that the table was created with",
                     partition,
                 )
             if number in found:
-                raise _mismatch(
+                raise mismatch(
                     f"bucket {number} has several file groups, {found[number].file_id} and {slice_.file_id}, as a bulk "
                     "insert of Apache Hudi into an existing bucket leaves them, which does not write to such a "
                     "partition either; rewrite the table with insert_overwrite_table",
@@ -120,24 +167,23 @@ class BucketIndex:
             found[number] = slice_
         return found
 
-    def check_keys(self, storage: Storage, slices: Sequence[FileSlice]) -> None:
-        """Compares the least and the greatest key of a few base files with the buckets of these files. A different
-        number of buckets or other hashed columns put the same keys into other buckets.
+    def check_keys(self, slices: Mapping[int, FileSlice]) -> None:
+        check_file_keys(self, self.index, self.storage, slices)
 
-        Raises:
-            ConfigError: a key does not belong into its file.
-        """
-        files = [slice_.base_file for slice_ in slices if slice_.base_file is not None]
-        for base in files[:_CHECKED_FILES]:
-            keys = _some_keys(storage, base.path)
-            for key, number in zip(keys.to_pylist(), self.numbers(keys).tolist(), strict=True):
-                if number != bucket_number(base.name.file_id):
-                    raise _mismatch(
-                        f"its file {base.name} has the record key {key!r}, which belongs to bucket {number} of "
-                        f"{self.count} by the hash of {','.join(self.hashed)}; set {index_config.BUCKETS.key} and "
-                        f"{index_config.BUCKET_FIELDS.key} as the table was created",
-                        base.partition,
-                    )
+
+def check_file_keys(buckets: Buckets, index: BucketIndex, storage: Storage, slices: Mapping[int, FileSlice]) -> None:
+    """`Buckets.check_keys`."""
+    files = [(number, slice_.base_file) for number, slice_ in slices.items() if slice_.base_file is not None]
+    for own, base in files[:_CHECKED_FILES]:
+        keys = _some_keys(storage, base.path)
+        for key, number in zip(keys.to_pylist(), buckets.numbers(keys, base.partition).tolist(), strict=True):
+            if number != own:
+                raise mismatch(
+                    f"its file {base.name} has the record key {key!r}, which belongs to bucket {number} by the hash of "
+                    f"{','.join(index.hashed)}, not to bucket {own}; set {index_config.BUCKETS.key} and "
+                    f"{index_config.BUCKET_FIELDS.key} as the table was created",
+                    base.partition,
+                )
 
 
 def _some_keys(storage: Storage, path: str) -> pa.StringArray:
@@ -148,11 +194,18 @@ def _some_keys(storage: Storage, path: str) -> pa.StringArray:
     return pa.array([], pa.string()) if batch is None or not batch.num_columns else batch.column(0).cast(pa.string())
 
 
+def joined(keyed: KeyedRows, numbers: npt.NDArray[np.int32]) -> KeyedRows:
+    """`Buckets.spread`, given the bucket of each row."""
+    texts = pa.array(numbers).cast(pa.string())
+    return KeyedRows(keyed.rows, pc.binary_join_element_wise(keyed.partitions, texts, _SEPARATOR))
+
+
 def partition_and_number(path: str) -> tuple[PartitionPath, int]:
-    """The partition and the bucket of `BucketIndex.spread`."""
+    """The partition and the bucket of `Buckets.spread`."""
     partition, _, number = path.rpartition(_SEPARATOR)
     return PartitionPath(partition), int(number)
 
 
-def _mismatch(what: str, partition: str) -> ConfigError:
+def mismatch(what: str, partition: str) -> ConfigError:
+    """Buckets that are not those which the options describe."""
     return ConfigError(f"Cannot write to partition '{partition}' with {write_config.INDEX_TYPE.key}=BUCKET: {what}")

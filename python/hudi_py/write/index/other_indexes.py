@@ -9,11 +9,11 @@ from hudi_py.errors import ConfigError
 from hudi_py.model.files import FileSlice
 from hudi_py.model.names import PartitionPath
 from hudi_py.storage import Storage
-from hudi_py.storage.recent import Recent
 from hudi_py.timeline.table_schema import NewestCommits
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.view import FileSystemView
-from hudi_py.write.index.bucket import BucketIndex
+from hudi_py.write.index.bucket import Buckets
+from hudi_py.write.index.consistent import HASHING_METADATA, ConsistentBuckets
 
 _BUCKET_ID = re.compile(r"000\d{5}-")
 """A file id of the bucket index begins with the bucket's number in eight digits. Random ids of eight digits occur (one
@@ -21,12 +21,10 @@ in 43), but of those with three zeros first only one in 43,000."""
 _BUCKET_FOLDER = ".hoodie/.bucket_index"
 """Where a bucket index with changing numbers of buckets keeps its metadata."""
 _CHECKED_PARTITIONS = 3
-_CHECKED: Recent[tuple[str, str, str], bool] = Recent(256)
-"""By URI of the table on remote storages, newest completed write, and index."""
 
 
 def check_table_index(
-    storage: Storage, timeline: Timeline, view: FileSystemView, buckets: BucketIndex | None = None
+    storage: Storage, timeline: Timeline, view: FileSystemView, buckets: Buckets | None = None
 ) -> None:
     """Refuses a table that is written with the bucket index, or with `buckets` one that is not, or has others. Checks a
     few partitions of the newest write that wrote files: the partition being written may be new, and have no file groups
@@ -35,9 +33,6 @@ def check_table_index(
     Raises:
         ConfigError: names the sign.
     """
-    last = timeline.last_completed
-    if last is not None and _CHECKED.get(_key(storage, last.time, buckets)):
-        return
     check_folder(storage, buckets)
     commits = NewestCommits(storage, timeline)
     stats = next((commit.stats for commit in commits if commit.stats), ())
@@ -47,38 +42,34 @@ def check_table_index(
         if buckets is None:
             check_index(slices, partition, looks_up_keys=False)
         else:
-            buckets.check_keys(storage, list(buckets.by_number(slices, partition).values()))
-    if last is not None:
-        note_index(storage, last.time, buckets)
+            buckets.check_keys(buckets.by_number(slices, partition))
 
 
-def note_index(storage: Storage, instant: str, buckets: BucketIndex | None) -> None:
-    """Notes that the table is written with this index, as of a completed write, as far as this process has seen. Until
-    another write completes it need not be checked again."""
-    if not storage.is_local:
-        _CHECKED.put(_key(storage, instant, buckets), True, 1)
-
-
-def _key(storage: Storage, instant: str, buckets: BucketIndex | None) -> tuple[str, str, str]:
-    return storage.uri, instant, repr(buckets)
-
-
-def check_folder(storage: Storage, buckets: BucketIndex | None) -> None:
-    """Refuses a table whose buckets have changing numbers.
+def check_folder(storage: Storage, buckets: Buckets | None) -> None:
+    """Refuses a table whose numbers of buckets differ by partition, and one with hash buckets unless `buckets`
+    are such.
 
     Raises:
         ConfigError: names the folder.
     """
-    if not storage.list(_BUCKET_FOLDER):
+    folders = [info.name for info in storage.list(_BUCKET_FOLDER)]
+    if not folders:
         return
     sign = f"it has a folder {_BUCKET_FOLDER}"
     if buckets is None:
         raise _other_index("the table", sign)
-    raise ConfigError(
-        f"Cannot write to the table with hoodie.index.type=BUCKET: {sign}, so its numbers of buckets differ by "
-        "partition (hoodie.bucket.index.partition.expressions) or change (consistent hashing); supported is one number "
-        "for all partitions: write it with Apache Hudi"
-    )
+    if folders != [HASHING_METADATA.rpartition("/")[2]]:
+        raise ConfigError(
+            f"Cannot write to the table with hoodie.index.type=BUCKET: {sign} with {', '.join(sorted(folders))}, so "
+            "its numbers of buckets differ by partition (hoodie.bucket.index.partition.expressions); supported are one "
+            "number for all partitions, and consistent hashing: write it with Apache Hudi"
+        )
+    if not isinstance(buckets, ConsistentBuckets):
+        raise ConfigError(
+            "Cannot write to the table with hoodie.index.type=BUCKET and hoodie.index.bucket.engine=SIMPLE: it has a "
+            f"folder {HASHING_METADATA}, so its buckets are those of consistent hashing; set "
+            "hoodie.index.bucket.engine=CONSISTENT_HASHING"
+        )
 
 
 def check_index(slices: Iterable[FileSlice], partition: str, *, looks_up_keys: bool = True) -> None:

@@ -105,7 +105,7 @@ def _write_buckets(
     replaces: bool = False,
 ) -> OperationResult:
     """Writes what `place` makes of each bucket. `replaces`: into new file groups only."""
-    index = context.settings.index.buckets
+    index = context.buckets
     if index is None:
         raise ValueError("the write has no bucket index")
     with held_rows(context, map(index.spread, rows), schema) as held:
@@ -117,9 +117,10 @@ def _write_buckets(
         def write(partition: PartitionWriter) -> None:
             slices = {} if replaces else index.by_number(partition.slices.values(), partition.path)
             for number, path in sorted(paths[partition.path].items()):
-                slice_, file_id = slices.get(number), index.new_file_id(number)
+                slice_, file_id = slices.get(number), index.new_file_id(number, partition.path)
                 if (partition.path, file_id) in context.transaction.view.replaced:
-                    file_id = index.new_file_id(number, fixed=False)  # what is added to a replaced group is not seen
+                    # what is added to a replaced group is not seen
+                    file_id = index.new_file_id(number, partition.path, fixed=False)
                 if slice_ is None and index.fixed_ids:
                     slice_ = FileSlice(partition.path, file_id, context.transaction.instant, None)
                 placed = place(_Bucket(held, path, slice_, file_id))

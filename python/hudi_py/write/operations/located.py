@@ -11,7 +11,7 @@ from hudi_py.formats.arrays import combined
 from hudi_py.merge import delete_marks
 from hudi_py.schema import RECORD_KEY
 from hudi_py.write.context import WriteContext
-from hudi_py.write.index import BucketIndex
+from hudi_py.write.index import Buckets
 from hudi_py.write.operations.partition import OperationResult, PartitionWriter, PlacedRows, write_partitions
 from hudi_py.write.operations.upsert import placed_rows
 from hudi_py.write.rows import LocatedRows, PartitionedRows, TaggedRows
@@ -27,7 +27,7 @@ def write_located(context: WriteContext, held: PartitionedRows) -> OperationResu
     Raises:
         ConflictError: rows belong to file groups that a pending clustering is about to replace.
     """
-    buckets = context.settings.index.buckets
+    buckets = context.buckets
 
     def write_one(partition: PartitionWriter) -> None:
         located = LocatedRows.unpacked(held.table(partition.path), moves=True)
@@ -42,21 +42,21 @@ def write_located(context: WriteContext, held: PartitionedRows) -> OperationResu
 
 
 def _placed_by_bucket(
-    context: WriteContext, index: BucketIndex, partition: PartitionWriter, tagged: TaggedRows
+    context: WriteContext, index: Buckets, partition: PartitionWriter, tagged: TaggedRows
 ) -> Iterator[PlacedRows]:
     """As `placed_rows`, with new rows in the buckets of their keys."""
     rows, new = tagged.rows, tagged.new[~delete_marks(tagged.rows, context.settings.merge)[tagged.new]]
     keys = combined(rows[RECORD_KEY])
     slices = index.by_number(partition.slices.values(), partition.path)
     changed = {slice_.file_id: numbers for slice_, numbers in tagged.found}
-    buckets = index.numbers(keys.take(pa.array(new)))
+    buckets = index.numbers(keys.take(pa.array(new)), partition.path)
     for number in np.unique(buckets).tolist():
         some, slice_ = new[buckets == number], slices.get(number)
         if slice_ is not None:
             changed[slice_.file_id] = np.r_[changed.get(slice_.file_id, some[:0]), some]
             continue
         inserts = rows.take(pa.array(some)).combine_chunks()
-        yield PlacedRows(None, inserts=inserts.to_batches, file_id=index.new_file_id(number))
+        yield PlacedRows(None, inserts=inserts.to_batches, file_id=index.new_file_id(number, partition.path))
     for file_id, numbers in changed.items():
         leaving = tagged.leaving.get(file_id)
         yield PlacedRows(

@@ -333,7 +333,7 @@ def _dated_fields(config: TableConfig, given: Sequence[str]) -> tuple[str, ...]:
     for name in config.partition_fields:
         if types.get(name) is None:
             raise ConfigError(
-                f"Cannot tell how the table '{config.name}' with a CUSTOM key generator makes paths of the column "
+                f"Cannot find out how the table '{config.name}' with a CUSTOM key generator makes paths of the column "
                 f"'{name}': tables before version 8 do not store it; set hoodie.datasource.write.partitionpath.field "
                 "to each partition field with its type, such as city:SIMPLE,ts:TIMESTAMP"
             )

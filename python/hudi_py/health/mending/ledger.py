@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from hudi_py.errors import ConfigError, ConflictError, CorruptFileError
-from hudi_py.health.repair.keeping import KEPT, NEW, copy_file
+from hudi_py.health.mending.keeping import KEPT, NEW, copy_file
 from hudi_py.model.names import join_path
 from hudi_py.storage import FileInfo, Storage
 from hudi_py.timeline.layout import Layout

@@ -29,7 +29,7 @@ _RECORD: Final = "_record"
 
 def rebuilt_properties(storage: Storage, options: Options) -> dict[str, str]:
     """The properties with damaged keys corrected, or with a checksum for the table's name where it is proved. If the
-    file is gone, what timeline, folders and metadata table prove, and what no file tells from the options.
+    file is gone: what timeline, folders and metadata table prove, and from the options what is stored nowhere else.
 
     Args:
         options: of a write; `hoodie.datasource.write.recordkey.field` and the others that make a table.

@@ -13,11 +13,11 @@ from hudi_py.config import Options, Scope
 from hudi_py.config.write import DURABLE
 from hudi_py.errors import ConfigError, ConflictError
 from hudi_py.health.diagnose import diagnose
-from hudi_py.health.repair.keeping import KeepingStorage, keeping
-from hudi_py.health.repair.ledger import KeptRepair, folder_of, forget, repairs, undo, write_note
-from hudi_py.health.repair.plan import RepairPlan, RepairReport, Step, StepKind
-from hudi_py.health.repair.properties import rebuilt_properties, write_properties
-from hudi_py.health.repair.rewrite import check_can_rewrite, one_row_per_key, replace_groups, rows_of, salvaged
+from hudi_py.health.mending.keeping import KeepingStorage, keeping
+from hudi_py.health.mending.ledger import KeptRepair, folder_of, forget, repairs, undo, write_note
+from hudi_py.health.mending.plan import RepairPlan, RepairReport, Step, StepKind
+from hudi_py.health.mending.properties import rebuilt_properties, write_properties
+from hudi_py.health.mending.rewrite import check_can_rewrite, one_row_per_key, replace_groups, rows_of, salvaged
 from hudi_py.metadata_write.maintenance.rebuild import drop, rebuild
 from hudi_py.metadata_write.partitions.registry import BY_NAME
 from hudi_py.model.names import join_path, parse_base_file_name, parse_log_file_name

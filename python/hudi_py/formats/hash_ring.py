@@ -1,0 +1,107 @@
+"""The buckets of a partition under consistent hashing: each is a range of the hashes of keys, and has one file group.
+
+Sources: `HoodieConsistentHashingMetadata`, `ConsistentBucketIdentifier`, Apache Hudi 1.2.0 (format reference 9.2).
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import md5
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hudi_py.errors import CorruptFileError
+from hudi_py.formats.buckets import hashed_texts
+from hudi_py.formats.hashing import xx_hash32
+from hudi_py.model.names import FileId
+
+FIRST_INSTANT = "00000000000000"
+"""Of the buckets that a partition begins with."""
+_MOST = 2**31 - 1
+_SUFFIX = "-0"
+"""The one file group of a bucket has the number 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class HashRing:
+    """The buckets of a partition, numbered from 0 by their ranges."""
+
+    partition: str
+    ends: tuple[int, ...]
+    """The greatest hash of each bucket, ascending. Greater hashes than the last belong to the first bucket."""
+    prefixes: tuple[str, ...]
+    """The file id of each bucket without its last two characters."""
+    num_buckets: int
+    """Buckets that the partition began with."""
+    instant: str = FIRST_INSTANT
+
+    @classmethod
+    def first(cls, partition: str, count: int) -> HashRing:
+        """The buckets that a partition begins with: equal ranges, and file ids that follow from them."""
+        step = -(-_MOST // count)
+        ends = [min(step * number, _MOST) for number in range(1, count + 1)]
+        prefixes = [_prefix(partition, start, end) for start, end in zip([0, *ends], ends, strict=False)]
+        return cls(partition, tuple(ends), tuple(prefixes), count)
+
+    @classmethod
+    def decode(cls, data: bytes, context: str) -> HashRing:
+        """From the content of a `.hashing_meta` file.
+
+        Raises:
+            CorruptFileError: the content is something else; names `context`.
+        """
+        try:
+            found = json.loads(data)
+            # of several nodes with one value the last counts
+            nodes = {int(node["value"]): str(node["fileIdPrefix"]) for node in found["nodes"]}
+            ends = tuple(sorted(nodes))
+            prefixes = tuple(nodes[end] for end in ends)
+            if not ends or ends[0] < 0 or not all(prefixes):
+                raise ValueError("it has no buckets, or one without a file group")
+            return cls(str(found["partitionPath"]), ends, prefixes, int(found["numBuckets"]), str(found["instant"]))
+        except (ValueError, KeyError, TypeError) as error:
+            raise CorruptFileError(f"Cannot read {context}: no metadata of hash buckets ({error})") from error
+
+    def encode(self) -> bytes:
+        """The content of the `.hashing_meta` file of a partition's first buckets, as Java writes it."""
+        nodes = [
+            {"value": end, "fileIdPrefix": prefix, "tag": "NORMAL"}
+            for end, prefix in zip(self.ends, self.prefixes, strict=True)
+        ]
+        fields = {"version": 0, "partitionPath": self.partition, "instant": self.instant}
+        text = json.dumps(
+            {**fields, "numBuckets": self.num_buckets, "seqNo": 0, "nodes": nodes},
+            indent=2,
+            separators=(",", " : "),
+            ensure_ascii=False,
+        )
+        # Java's printer starts an object of a list on the line of the one before
+        for indented, plain in (("[\n    {", "[ {"), ("},\n    {", "}, {"), ("}\n  ]", "} ]"), ("\n      ", "\n    ")):
+            text = text.replace(indented, plain)
+        return text.replace("\n    }", "\n  }").encode()
+
+    def file_id(self, number: int) -> FileId:
+        """Of a bucket's file group."""
+        return FileId(self.prefixes[number] + _SUFFIX)
+
+    def by_file_id(self) -> dict[str, int]:
+        """The numbers of buckets by the file ids of their file groups."""
+        return {self.file_id(number): number for number in range(len(self.prefixes))}
+
+    def numbers(self, keys: pa.StringArray, hashed: Sequence[str], key_fields: Sequence[str]) -> npt.NDArray[np.int32]:
+        """The bucket of each record key. Takes and raises what `bucket_numbers` does."""
+        hashes = (xx_hash32(hashed_texts(keys, hashed, key_fields)) & np.uint32(_MOST)).astype(np.int64)
+        found: npt.NDArray[np.int32] = np.searchsorted(np.array(self.ends, np.int64), hashes).astype(np.int32)
+        found[found == len(self.ends)] = 0
+        return found
+
+
+def _prefix(partition: str, start: int, end: int) -> str:
+    """Java's `UUID.nameUUIDFromBytes` of the range and the partition path."""
+    content = start.to_bytes(8, "big") + end.to_bytes(8, "big") + partition.encode()
+    return str(uuid.UUID(bytes=md5(content, usedforsecurity=False).digest(), version=3))

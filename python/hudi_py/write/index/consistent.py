@@ -1,0 +1,134 @@
+"""Consistent hashing: the bucket index whose buckets Apache Hudi splits and merges by clustering.
+
+Sources: `HoodieSparkConsistentBucketIndex`, `ConsistentBucketIndexUtils`, Apache Hudi 1.2.0. Unlike those of the simple
+bucket index, the buckets of each partition are stored with the table, in the order of the commits that changed them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hudi_py.errors import ConflictError
+from hudi_py.formats.hash_ring import FIRST_INSTANT, HashRing
+from hudi_py.model.files import FileSlice
+from hudi_py.model.names import FileId, PartitionPath
+from hudi_py.storage import Storage
+from hudi_py.timeline.timeline import Timeline
+from hudi_py.view import FileSystemView
+from hudi_py.write.index.bucket import BucketIndex, check_file_keys, joined, mismatch
+from hudi_py.write.rows import KeyedRows
+
+HASHING_METADATA = ".hoodie/.bucket_index/consistent_hashing_metadata"
+_METADATA, _COMMITTED = ".hashing_meta", ".commit"
+
+
+class ConsistentBuckets:
+    """The buckets of a table; see `Buckets`. Reads those of a partition once. Thread-safe."""
+
+    fixed_ids = True
+
+    def __init__(self, index: BucketIndex, storage: Storage, timeline: Timeline, view: FileSystemView) -> None:
+        self._index = index
+        self._storage = storage
+        self._timeline = timeline
+        self._view = view
+        self._rings: dict[str, HashRing] = {}
+        self._stored: set[str] = set()
+        """Partitions whose buckets the table has."""
+        self._lock = threading.Lock()
+
+    def numbers(self, keys: pa.StringArray, partition: str) -> npt.NDArray[np.int32]:
+        return self._ring(partition).numbers(keys, self._index.hashed, self._index.key_fields)
+
+    def spread(self, keyed: KeyedRows) -> KeyedRows:
+        keys, paths = keyed.rows.column(0), keyed.partitions.dictionary_encode()
+        codes, numbers = paths.indices.to_numpy(), np.empty(len(keys), np.int32)
+        for code, path in enumerate(paths.dictionary.to_pylist()):
+            rows = np.flatnonzero(codes == code)
+            numbers[rows] = self.numbers(keys.take(pa.array(rows)), path)
+        return joined(keyed, numbers)
+
+    def new_file_id(self, number: int, partition: str, *, fixed: bool = True) -> FileId:
+        """
+        Raises:
+            ConfigError: not `fixed`: the file group of the bucket was replaced, and what is added to it is not seen.
+            ConflictError: another write has made other buckets for the partition meanwhile.
+        """
+        ring = self._ring(partition)
+        if not fixed:
+            raise mismatch(
+                f"the file group {ring.file_id(number)} of one of its hash buckets was replaced by an overwrite or "
+                "deleted with its partition, and a hash bucket has no other; write other partitions, or make the table "
+                "anew",
+                partition,
+            )
+        self._store(ring)
+        return ring.file_id(number)
+
+    def by_number(self, slices: Iterable[FileSlice], partition: str) -> dict[int, FileSlice]:
+        numbers, found = self._ring(partition).by_file_id(), {}
+        for slice_ in slices:
+            if slice_.file_id not in numbers:
+                raise mismatch(
+                    f"its file group {slice_.file_id} is none of the {len(numbers)} hash buckets of the partition, so "
+                    "the table is written with another index",
+                    partition,
+                )
+            found[numbers[slice_.file_id]] = slice_
+        return found
+
+    def check_keys(self, slices: Mapping[int, FileSlice]) -> None:
+        check_file_keys(self, self._index, self._storage, slices)
+
+    def _ring(self, partition: str) -> HashRing:
+        with self._lock:
+            found = self._rings.get(partition)
+            if found is None:
+                found = self._loaded(partition)
+                if found is not None:
+                    self._stored.add(partition)
+                self._rings[partition] = found = found or HashRing.first(partition, self._index.count)
+            return found
+
+    def _loaded(self, partition: str) -> HashRing | None:
+        """The buckets by the newest metadata that counts; None: the partition has none."""
+        folder = _folder(partition)
+        names = self._storage.names(folder)
+        committed = {name.partition(".")[0] for name in names if name.endswith(_COMMITTED)}
+        for name in sorted((name for name in names if name.endswith(_METADATA)), reverse=True):
+            path, instant = f"{folder}/{name}", name.partition(".")[0]
+            ring = HashRing.decode(self._storage.read(path), f"{self._storage.uri}/{path}")
+            if instant == FIRST_INSTANT or instant in committed or self._counts(instant, ring):
+                return ring
+        return None
+
+    def _counts(self, instant: str, ring: HashRing) -> bool:
+        """Whether the clustering that wrote the metadata completed, which its file groups show once it is archived."""
+        if self._timeline.find(instant) is not None or not self._timeline.is_committed(instant):
+            return self._timeline.find(instant) in self._timeline.write_completed
+        known = ring.by_file_id()
+        return any(slice_.file_id in known for slice_ in self._view.latest_slices(PartitionPath(ring.partition)))
+
+    def _store(self, ring: HashRing) -> None:
+        """Stores the first buckets of a partition. They stay if the write fails, as Apache Hudi's do."""
+        with self._lock:
+            if ring.partition in self._stored:
+                return
+            path = f"{_folder(ring.partition)}/{FIRST_INSTANT}{_METADATA}"
+            if not self._storage.put_if_absent(path, ring.encode()):
+                there = HashRing.decode(self._storage.read(path), f"{self._storage.uri}/{path}")
+                if there != ring:
+                    raise ConflictError(
+                        f"Cannot write to partition '{ring.partition}': another write has made {there.num_buckets} "
+                        f"hash buckets for it meanwhile, this one {ring.num_buckets}; write again"
+                    )
+            self._stored.add(ring.partition)
+
+
+def _folder(partition: str) -> str:
+    return f"{HASHING_METADATA}/{partition}" if partition else HASHING_METADATA

@@ -1,0 +1,82 @@
+"""Consistent hashing by turns: either side finds the buckets of the other, also after Apache Hudi has split some."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import hudi_py
+from tests.oracle.client import Oracle
+from tests.oracle.test_bucket_index import QUICK, batch, changed
+from tests.support.choice import cases
+from tests.unit.write.test_consistent_hashing import check_keys
+
+pytestmark = pytest.mark.slow
+
+BUCKETS = {
+    "hoodie.index.type": "BUCKET",
+    "hoodie.index.bucket.engine": "CONSISTENT_HASHING",
+    "hoodie.bucket.index.num.buckets": "3",
+    "hoodie.bucket.index.max.num.buckets": "6",
+    "hoodie.bucket.index.min.num.buckets": "2",
+}
+SPLITTING = {
+    **BUCKETS,
+    "hoodie.parquet.max.file.size": "1000",
+    "hoodie.bucket.index.split.threshold": "1.0",
+    "hoodie.clustering.plan.strategy.class": "org.apache.hudi.client.clustering.plan.strategy."
+    "SparkConsistentBucketClusteringPlanStrategy",
+    "hoodie.clustering.execution.strategy.class": "org.apache.hudi.client.clustering.run.strategy."
+    "SparkConsistentBucketClusteringExecutionStrategy",
+    "hoodie.clustering.updates.strategy": "org.apache.hudi.client.clustering.update.strategy."
+    "SparkConsistentBucketDuplicateUpdateStrategy",
+}
+
+
+@pytest.mark.parametrize(
+    ("version", "ours_first"), cases([(v, ours) for v in (6, 8, 9) for ours in (True, False)], "hash buckets", 1)
+)
+def test_by_turns(oracle: Oracle, tmp_path: Path, version: int, ours_first: bool) -> None:
+    chance = random.Random(f"{version} {ours_first}")
+    path = str(tmp_path / "t")
+    rows: dict[str, int] = {}
+
+    def check(*step: object) -> None:
+        found = hudi_py.open_table(path).scan(["k", "ts"]).to_table()
+        assert found.num_rows == len(rows), step
+        assert dict(zip(*found.to_pydict().values(), strict=True)) == rows, step
+
+    steps = ["upsert", "upsert", "delete", "upsert", "upsert", "upsert"]
+    for turn, operation in enumerate(steps, 1):
+        data = batch(chance, turn, rows, marks=operation == "upsert")
+        if (turn % 2 == 1) == ours_first:
+            made = {"record_key": "k", "partition_by": "p", "ordering_by": "ts", "table_type": "mor"}
+            first: dict[str, Any] = {**made, "table_version": version} if turn == 1 else {}
+            hudi_py.write(path, data, operation, {**BUCKETS, **QUICK}, **first)
+        else:
+            names: dict[str, Any] = {
+                "key": "k",
+                "partition": "p",
+                "ordering": "ts",
+                "type": "mor",
+                "table_version": version,
+            }
+            oracle.write(path, data, operation, options=BUCKETS, **(names if turn == 1 else {}))
+        rows = changed(rows, operation, data)
+        check(turn, operation)
+        if turn == 3:
+            check_keys(path)
+            if ours_first:
+                hudi_py.open_table(path).compact(options={**BUCKETS, **QUICK})
+            else:
+                oracle.call(path, "run_compaction(op => 'scheduleAndExecute', table => '{table}')", BUCKETS)
+            oracle.call(path, "run_clustering(op => 'scheduleAndExecute', table => '{table}')", SPLITTING)
+            assert list(Path(path, ".hoodie/.bucket_index").rglob("2*.hashing_meta")), "no bucket was split"
+            check(turn, "services")
+    assert oracle.check(path, keys=1, deep=True)["problems"] == []
+    theirs = oracle.read(path, columns=["k", "ts"])
+    assert theirs.num_rows == len(rows)
+    assert dict(zip(theirs["k"].to_pylist(), theirs["ts"].to_pylist(), strict=True)) == rows
