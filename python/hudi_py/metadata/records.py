@@ -166,9 +166,10 @@ def _held(storage: Storage, slices: Sequence[FileSlice], stamps: Stamps) -> Stor
     for file in files:
         if file.size > SMALL_FILE:
             continue
-        found = _RECENT.get((storage.uri, file.path, stamps[file.path])) if file.path in stamps else None
-        if found is None:
-            found = _WRITTEN.get((storage.uri, file.path, file.size))
+        found = None
+        if file.path in stamps:  # from now on a file of ours is known by its stamp
+            found = _RECENT.get((storage.uri, file.path, stamps[file.path]))
+            found = found or _WRITTEN.take((storage.uri, file.path, file.size))
         if found is None:
             missing.append(file.path)
         else:

@@ -37,8 +37,6 @@ GROUP_NUMBER: Final = re.compile(r"(.*)-(\d{4,})-0")
 _CHECKED: Final[dict[str, Stamps]] = {}
 """Files that this process found undamaged, by the URI of the metadata table."""
 _MOST_CHECKED: Final = 64
-
-
 _VIEWS: Final[dict[str, tuple[Storage, FileSystemView]]] = {}
 """Views of metadata tables as this process has checked them last, with the storage of their table, by its URI."""
 

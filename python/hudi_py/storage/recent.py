@@ -29,6 +29,15 @@ class Recent(Generic[_K, _V]):
             self._found.move_to_end(key)
             return found[0]
 
+    def take(self, key: _K) -> _V | None:
+        """As `get`, for the last time."""
+        with self._lock:
+            found = self._found.pop(key, None)
+            if found is None:
+                return None
+            self.num_bytes -= found[1]
+            return found[0]
+
     def put(self, key: _K, value: _V, num_bytes: int) -> None:
         """Keeps a value that takes about `num_bytes`."""
         if num_bytes > self._max_bytes // 8:
