@@ -1,4 +1,5 @@
-"""Check a built wheel: both packages are in it with their `py.typed`, and nothing else is."""
+"""Check a built wheel: both packages are in it with their `py.typed` and the parts of the report, and nothing
+else is."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import sys
 import zipfile
 
 PACKAGES = ("hudi_py", "pyspark_hudi")
+ASSETS = ("hudi_py/report/assets/page.css", "hudi_py/report/assets/page.js")
 
 
 def problems(wheel: str) -> list[str]:
@@ -18,6 +20,7 @@ def problems(wheel: str) -> list[str]:
         for file in ("__init__.py", "py.typed")
         if f"{package}/{file}" not in names
     ]
+    found += [f"{file} is missing" for file in ASSETS if file not in names]
     top = {name.split("/")[0] for name in names}
     info = {name for name in top if name.endswith(".dist-info")}
     found += [f"unexpected: {name}" for name in sorted(top - info - set(PACKAGES))]

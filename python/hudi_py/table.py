@@ -12,11 +12,7 @@ import pyarrow.compute as pc
 
 from hudi_py.config import Options, Scope
 from hudi_py.config.write import DURABLE
-from hudi_py.errors import ConfigError
-from hudi_py.health import Diagnosis, KeptRepair, RepairPlan, RepairReport, doctor_of, repair_of
-from hudi_py.health.mending.ledger import repairs
-from hudi_py.health.mending.plan import plan_repair
-from hudi_py.health.mending.run import forget_repair, undo_repair
+from hudi_py.health.methods import HealthMethods
 from hudi_py.model.instant import InstantTime
 from hudi_py.model.properties import TableConfig
 from hudi_py.read import Scan, make_scan, table_schema
@@ -25,30 +21,30 @@ from hudi_py.read.ranges import time_of
 from hudi_py.read.reports import file_report, history_report, instant_report, partition_report
 from hudi_py.read.request import ScanArguments, ScanRequest
 from hudi_py.read.snapshot import open_snapshot
-from hudi_py.services.archive import ArchiveReport, Selection, archive, preview_archive
+from hudi_py.report.methods import ReportMethods
+from hudi_py.services.archive import ArchiveReport, archive
 from hudi_py.services.clean import Cleaning, CleanReport
 from hudi_py.services.compaction import Compaction, CompactionReport
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.due import Due, due_services
 from hudi_py.services.log_compaction import LogCompaction
 from hudi_py.services.planned.pending import plan_report
 from hudi_py.services.planned.unschedule import UnscheduleReport, unschedule
-from hudi_py.services.recovery.restore import RestoreReport, preview_restore, restore
-from hudi_py.services.recovery.rollback import RollbackReport, preview_rollback, rollback
+from hudi_py.services.recovery.restore import RestoreReport, restore
+from hudi_py.services.recovery.rollback import RollbackReport, rollback
 from hudi_py.services.recovery.savepoint import SavepointReport, create_savepoint, delete_savepoint, savepoint_report
 from hudi_py.storage import Storage, StrPath, open_storage, with_durability
 from hudi_py.timeline.archived import ArchivedInstant, archived_instants
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import Timeline, load_timeline
 from hudi_py.transaction.locks import LockHolder, break_lock, lock_holders
-from hudi_py.wiring import MetadataPartitions, ServicePlans, after_commit, metadata_writer, serving
+from hudi_py.wiring import MetadataPartitions, ServicePlans, ServicePreviews, after_commit, metadata_writer, serving
 from hudi_py.write.api import create_empty_table, naming_partitions, write_options, write_rows
 from hudi_py.write.dml.builder import MergeBuilder
 from hudi_py.write.dml.merge import Merge
 from hudi_py.write.dml.merge_plan import MergePlan
 from hudi_py.write.dml.run import run_statement
 from hudi_py.write.dml.statements import Delete, Statement, Update
-from hudi_py.write.result import WriteResult
+from hudi_py.write.result import WriteResult, requested_time
 from hudi_py.write.rows.input import read_input
 from hudi_py.write.table.support import read_only_reason
 
@@ -172,7 +168,7 @@ def _write_rows(
     )
 
 
-class Table:
+class Table(HealthMethods, ServicePreviews, ReportMethods):
     """A Hudi table. Each scan and property sees its current state; a `Scan` is pinned when it is created."""
 
     def __init__(
@@ -463,7 +459,7 @@ class Table:
                 version 6 after which rows were written, which readers would no longer see.
         """
         with self._serving("unschedule", options) as context:
-            return unschedule(context, _time_of(instant))
+            return unschedule(context, requested_time(instant))
 
     def rollback(
         self, instant: str | int | WriteResult, *, with_newer: bool = False, options: Mapping[str, Any] | None = None
@@ -479,7 +475,7 @@ class Table:
             HistoryCleanedError: what it replaced has been cleaned.
         """
         with self._serving("rollback", options) as context:
-            return rollback(context, _time_of(instant), with_newer=with_newer)
+            return rollback(context, requested_time(instant), with_newer=with_newer)
 
     def savepoint(
         self,
@@ -496,7 +492,7 @@ class Table:
             HistoryCleanedError: some of its files have been cleaned.
         """
         with self._serving("savepoint", options) as context:
-            chosen = None if instant is None else _time_of(instant)
+            chosen = None if instant is None else requested_time(instant)
             return create_savepoint(context, chosen, user=user, comment=comment)
 
     def delete_savepoint(
@@ -504,7 +500,7 @@ class Table:
     ) -> SavepointReport:
         """Deletes a savepoint, so that its commit may be cleaned and archived."""
         with self._serving("savepoint", options) as context:
-            return delete_savepoint(context, _time_of(instant))
+            return delete_savepoint(context, requested_time(instant))
 
     def savepoints(self) -> pa.Table:
         """Savepoints, oldest first: instant, user, comment (string), created (timestamp in UTC),
@@ -521,94 +517,7 @@ class Table:
             HistoryCleanedError: a file of the savepoint is missing, or later commits have been archived.
         """
         with self._serving("restore", options) as context:
-            return restore(context, _time_of(instant))
-
-    # -- health
-
-    def doctor(self, *, full: bool = False, options: Mapping[str, Any] | None = None) -> Diagnosis:
-        """Examines the table: properties, timeline, files, keys, metadata table, locks and leftovers. Changes nothing.
-
-        Args:
-            full: read every row and every record of the metadata table, in the memory that the keys of a partition
-                take (of the table, if its index is global); otherwise a sample.
-            options: of writes; they name the lock, and what archiving, compaction and small files are held against.
-
-        Returns:
-            What was found, the most harmful first. `docs/doctor.md` lists all codes.
-        """
-        given = {**self._options, **(options or {})}
-        return doctor_of(self._storage, given, full=full, storage_options=self._storage_options)
-
-    def repair_plan(
-        self,
-        diagnosis: Diagnosis | None = None,
-        *,
-        lose_rows: bool = False,
-        options: Mapping[str, Any] | None = None,
-    ) -> RepairPlan:
-        """What `repair` would do about a diagnosis, by default a new one. Changes nothing.
-
-        Args:
-            lose_rows: also give up the rows of files that are missing or cannot be read, and keep the others.
-        """
-        return plan_repair(self.doctor(options=options) if diagnosis is None else diagnosis, lose_rows=lose_rows)
-
-    def repair(self, plan: RepairPlan, *, options: Mapping[str, Any] | None = None) -> RepairReport:
-        """Carries out a plan, if it still holds. What is removed or replaced is kept in `.hoodie/.hudi_py_repair` until
-        `forget_repair`. If a step fails, those before it stay done, and the repair can be undone.
-
-        Raises:
-            ConflictError: the plan no longer holds, or another action is in the way.
-            ConfigError, UnsupportedTableError: a step cannot be taken; the error says why.
-            LockError: the table lock could not be acquired in time.
-        """
-        given = {**self._options, **(options or {})}
-        return repair_of(self._storage, plan, given, storage_options=self._storage_options)
-
-    def repairs(self) -> list[KeptRepair]:
-        """Repairs that can be undone, oldest first."""
-        return repairs(self._storage)
-
-    def undo_repair(self, id: str, *, options: Mapping[str, Any] | None = None) -> KeptRepair:
-        """Brings the table back to what it was before a repair. Readers may see a state in between.
-
-        Raises:
-            ConfigError: there is no such repair.
-            ConflictError: the table has been written to since, or a later repair is kept.
-        """
-        given = {**self._options, **(options or {})}
-        return undo_repair(self._storage, id, given, storage_options=self._storage_options)
-
-    def forget_repair(self, id: str) -> KeptRepair:
-        """Deletes what a repair has kept. It cannot be undone any more."""
-        return forget_repair(self._storage, id)
-
-    # -- what services would do: changes nothing, and does not take the lock
-
-    def due(self, *, options: Mapping[str, Any] | None = None) -> list[Due]:
-        """Whether compaction, cleaning and archiving would find something to do now, and what. Lists files, but reads
-        no rows. `options` are those of writes, after which the services run."""
-        with self._serving("due services", options) as context:
-            return due_services(context)
-
-    def preview_archive(self, *, options: Mapping[str, Any] | None = None) -> Selection:
-        """The `instants` that `archive` would move now, oldest first, or the `reason` why there are none."""
-        with self._serving("archive", options) as context:
-            return preview_archive(context)
-
-    def preview_rollback(
-        self, instant: str | int | WriteResult, *, with_newer: bool = False, options: Mapping[str, Any] | None = None
-    ) -> list[InstantTime]:
-        """The instants that `rollback` would undo now, in this order. For arguments and errors see there."""
-        with self._serving("rollback", options) as context:
-            return [each.time for each in preview_rollback(context, _time_of(instant), with_newer=with_newer)]
-
-    def preview_restore(
-        self, instant: str | int | WriteResult, *, options: Mapping[str, Any] | None = None
-    ) -> list[InstantTime]:
-        """The instants that `restore` would undo now, in this order. For arguments and errors see there."""
-        with self._serving("restore", options) as context:
-            return [InstantTime(each.time) for each in preview_restore(context, _time_of(instant)).instants]
+            return restore(context, requested_time(instant))
 
     # -- reports
 
@@ -670,9 +579,3 @@ class Table:
     def _reload(self) -> TableConfig:
         self._config = load_table_config(self._storage)
         return self._config
-
-
-def _time_of(instant: str | int | WriteResult) -> str:
-    if isinstance(instant, WriteResult) and instant.instant is None:
-        raise ConfigError(f"Cannot use {instant!r} as an instant: it committed nothing")
-    return str(instant.instant if isinstance(instant, WriteResult) else instant)

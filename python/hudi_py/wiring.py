@@ -1,5 +1,5 @@
 """Builds, from options, the writer of the metadata table, the services after a commit, and the context of services that
-are called directly."""
+are called directly; and what `Table` offers on top of them."""
 
 from __future__ import annotations
 
@@ -17,10 +17,15 @@ from hudi_py.metadata_write.writer import MetadataTableWriter
 from hudi_py.model.instant import InstantTime
 from hudi_py.progress import Progress
 from hudi_py.services.after_commit import InlineServices
+from hudi_py.services.archive import Selection, preview_archive
 from hudi_py.services.context import ServiceContext
+from hudi_py.services.due import Due, due_services
 from hudi_py.services.planned.service import AnyService, Preview, Report, run, run_all
+from hudi_py.services.recovery.restore import preview_restore
+from hudi_py.services.recovery.rollback import preview_rollback
 from hudi_py.storage import Storage
 from hudi_py.transaction.protocols import AfterCommit, MetadataWriter
+from hudi_py.write.result import WriteResult, requested_time
 
 
 def metadata_writer(options: Options) -> MetadataWriter:
@@ -131,6 +136,37 @@ class ServicePlans(Generic[Report]):
         """
         with self._serve(self._service.name, options) as context:
             return run_all(self._service, context)
+
+
+class ServicePreviews:
+    """The methods of `Table` that say what services would do. They change nothing, and do not take the lock."""
+
+    _serving: Serving
+
+    def due(self, *, options: Mapping[str, Any] | None = None) -> list[Due]:
+        """Whether compaction, cleaning and archiving would find something to do now, and what. Lists files, but reads
+        no rows. `options` are those of writes, after which the services run."""
+        with self._serving("due services", options) as context:
+            return due_services(context)
+
+    def preview_archive(self, *, options: Mapping[str, Any] | None = None) -> Selection:
+        """The `instants` that `archive` would move now, oldest first, or the `reason` why there are none."""
+        with self._serving("archive", options) as context:
+            return preview_archive(context)
+
+    def preview_rollback(
+        self, instant: str | int | WriteResult, *, with_newer: bool = False, options: Mapping[str, Any] | None = None
+    ) -> list[InstantTime]:
+        """The instants that `rollback` would undo now, in this order. For arguments and errors see there."""
+        with self._serving("rollback", options) as context:
+            return [each.time for each in preview_rollback(context, requested_time(instant), with_newer=with_newer)]
+
+    def preview_restore(
+        self, instant: str | int | WriteResult, *, options: Mapping[str, Any] | None = None
+    ) -> list[InstantTime]:
+        """The instants that `restore` would undo now, in this order. For arguments and errors see there."""
+        with self._serving("restore", options) as context:
+            return [InstantTime(each.time) for each in preview_restore(context, requested_time(instant)).instants]
 
 
 class MetadataPartitions:

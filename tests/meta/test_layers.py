@@ -17,7 +17,7 @@ class Layer(NamedTuple):
 
 # Lowest first. CONTRIBUTING.md shows them as a table, which `make layers-table` writes.
 LAYERS: Final = (
-    Layer(("errors", "config", "model", "progress"), "frozen values: instants, names, files, options"),
+    Layer(("errors", "config", "model", "progress", "markup"), "frozen values: instants, names, files, options"),
     Layer(("storage",), "bytes at a path"),
     Layer(("formats",), "bytes to Arrow and back; no table"),
     Layer(("schema",), "Avro and Arrow schemas, meta fields; no timeline"),
@@ -33,6 +33,7 @@ LAYERS: Final = (
     Layer(("metadata_write",), "writing the metadata table, within every action"),
     Layer(("wiring",), "metadata writer and services, put together from options"),
     Layer(("health",), "what can be wrong with a table, and mending it"),
+    Layer(("report",), "a table in short, and as one HTML page"),
     Layer(("table", "inspect", "interop", "catalog", "testing"), "the public names"),
     Layer(("cli",), "the command line"),
     Layer(("__main__",), "`python -m hudi_py`"),

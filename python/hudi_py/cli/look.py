@@ -104,6 +104,24 @@ def diff(target: Target, before: str, after: str | None, keys: bool) -> None:
     difference.diff(target, before, after, keys)
 
 
+@table_command(
+    _GROUP,
+    "report",
+    examples=["hudi-py report /data/trips", "hudi-py report s3://lake/trips --output trips.html --open"],
+)
+@click.option("--output", type=click.Path(dir_okay=False), help="The page to write [default: NAME-report.html].")
+@click.option("--open", "opened", is_flag=True, help="Open the page in the browser.")
+@click.option("--full", is_flag=True, help="Have the doctor read every row, not a sample.")
+def report(target: Target, output: str | None, opened: bool, full: bool) -> None:
+    """Write a page to look at: timeline, sizes, writes, services, findings.
+
+    The page is one HTML file that needs nothing else and requests nothing.
+    """
+    from hudi_py.cli import picture
+
+    picture.report(target, output, opened, full)
+
+
 @table_command(_GROUP, "plans", examples=["hudi-py plans /data/trips"])
 def plans(target: Target) -> None:
     """List pending plans of table services."""

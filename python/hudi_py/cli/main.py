@@ -51,7 +51,7 @@ _WORDS: Final = {
 """Advice in messages of the Python API, and what it is on the command line."""
 
 _SECTIONS: Final = {
-    "Look": ("show", "timeline", "files", "partitions", "schema", "stats", "diff", "plans"),
+    "Look": ("show", "timeline", "files", "partitions", "schema", "stats", "diff", "plans", "report"),
     "Rows": ("read", "sql", "explain", "write", "update", "delete"),
     "Maintain": ("compact", "log-compact", "clean", "archive", "unschedule", "metadata"),
     "Health": ("doctor", "repair", "repairs"),

@@ -20,10 +20,11 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
+from hudi_py.model.words import visible
+
 _GAP: Final = 2
 _LEAST: Final = 8
 """Width to which a text may be shortened, if its name is not longer."""
-_CONTROL: Final = {number: repr(chr(number))[1:-1] for number in (*range(32), 127, *range(128, 160))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,25 +180,7 @@ def shown(value: Any) -> str:
         return value.isoformat(" ", "milliseconds" if value.microsecond else "seconds")
     if isinstance(value, (dict, list, tuple, bytes)):
         return to_json(value)
-    return str(value).translate(_CONTROL)
-
-
-def readable(instant: str | None) -> str:
-    """An instant as a date and time, to the second."""
-    if not instant or len(instant) < 14 or instant.startswith("0000"):
-        return instant or ""
-    date_, time_ = instant[:8], instant[8:14]
-    return f"{date_[:4]}-{date_[4:6]}-{date_[6:]} {time_[:2]}:{time_[2:4]}:{time_[4:]}"
-
-
-def ago(milliseconds: int) -> str:
-    """A duration until now, in its largest unit."""
-    seconds = max(milliseconds // 1000, 0)
-    for size, noun in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
-        if seconds >= size:
-            count = seconds // size
-            return f"{count:,} {noun}{'' if count == 1 else 's'} ago"
-    return "less than a minute ago"
+    return visible(str(value))
 
 
 def to_json(value: Any) -> str:

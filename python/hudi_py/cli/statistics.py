@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from hudi_py.cli.declare import Target
-from hudi_py.cli.overview import SERVICES
 from hudi_py.cli.screen import Column, Screen, number, records
 from hudi_py.model.words import counted, show_bytes
 from hudi_py.progress import Progress
+from hudi_py.report.writes import totals
 
 _ALL = "all"
 
@@ -19,8 +19,8 @@ _ALL = "all"
 def stats(target: Target, rows: bool) -> None:
     """`hudi-py stats`."""
     table, screen = target.open(), Screen()
-    files, history = records(table.files()), records(table.history())
-    found: dict[str, Any] = {"base_files": sizes(files), "writes": writes(history)}
+    files = records(table.files())
+    found: dict[str, Any] = {"base_files": sizes(files), "writes": totals(table.history())}
     if rows:
         progress = Progress.on_terminal("counting")
         progress.phase("reading")
@@ -67,19 +67,6 @@ def sizes(files: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     if len(found) > 1:
         found.append(_spread(_ALL, [size for values in by_partition.values() for size in values]))
     return found
-
-
-def writes(history: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Sums over the writes; services such as compaction write rows, too, but change none."""
-    names = ("num_inserts", "num_updates", "num_deletes", "num_writes", "num_files", "num_bytes")
-    total: dict[str, Any] = {"num_commits": len(history)}
-    own = [row for row in history if row["operation"] not in SERVICES]
-    for name in names:
-        counts = own if name in names[:3] else history
-        total[name] = sum(row[name] for row in counts)
-    changed = sum(total[name] for name in names[:3])
-    total["write_amplification"] = total["num_writes"] / changed if changed else None
-    return total
 
 
 def _spread(partition: str, values: Sequence[int]) -> dict[str, Any]:

@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from hudi_py.cli.declare import Target
-from hudi_py.cli.screen import Column, Screen, number, readable, records
+from hudi_py.cli.screen import Column, Screen, number, records
 from hudi_py.errors import ConfigError
-from hudi_py.model.words import show_bytes
+from hudi_py.model.words import readable, show_bytes
 from hudi_py.schema import META_FIELDS
 from hudi_py.table import Table
 

@@ -1,6 +1,14 @@
-"""Counts and sizes in words, for people."""
+"""Counts, sizes, times and odd texts in words, for people."""
 
 from __future__ import annotations
+
+from typing import Final
+
+# Control characters, and those that turn the direction of the text around them: they would forge other text
+_ESCAPED: Final = {
+    number: repr(chr(number))[1:-1]
+    for number in (*range(32), *range(127, 160), 0x61C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
+}
 
 
 def counted(count: int, noun: str) -> str:
@@ -16,3 +24,42 @@ def show_bytes(size: int) -> str:
             return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
         value /= 1000
     return f"{value:.1f} TB"
+
+
+def show_duration(milliseconds: int) -> str:
+    """A duration in its two largest units, such as `340 ms`, `2.4 s` or `3 h 5 min`."""
+    if milliseconds < 1000:
+        return f"{milliseconds} ms"
+    if milliseconds < 60_000:
+        return f"{milliseconds / 1000:.1f} s"
+    minutes, seconds = divmod(milliseconds // 1000, 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    if days:
+        return f"{days:,} d {hours} h" if hours else f"{days:,} d"
+    if hours:
+        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    return f"{minutes} min {seconds} s" if seconds else f"{minutes} min"
+
+
+def readable(instant: str | None) -> str:
+    """An instant as a date and time, to the second."""
+    if not instant or len(instant) < 14 or instant.startswith("0000"):
+        return instant or ""
+    date, time = instant[:8], instant[8:14]
+    return f"{date[:4]}-{date[4:6]}-{date[6:]} {time[:2]}:{time[2:4]}:{time[4:]}"
+
+
+def ago(milliseconds: int) -> str:
+    """A duration until now, in its largest unit."""
+    seconds = max(milliseconds // 1000, 0)
+    for size, noun in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
+        if seconds >= size:
+            return f"{counted(seconds // size, noun)} ago"
+    return "less than a minute ago"
+
+
+def visible(text: str) -> str:
+    """A text on one line, whatever is in it: control characters, those that change the direction of text, and bytes
+    that are no text appear as escapes."""
+    return text.translate(_ESCAPED).encode("utf-8", "backslashreplace").decode("utf-8")

@@ -22,8 +22,8 @@ from hudi_py.timeline.timeline import Timeline
 from hudi_py.timeline.times import parse_instant, table_zone
 from hudi_py.view import load_view
 
-_INSTANTS = pa.schema([(name, pa.string()) for name in ("instant", "action", "state", "completion_time")])
-_HISTORY = pa.schema(
+INSTANTS = pa.schema([(name, pa.string()) for name in ("instant", "action", "state", "completion_time")])
+HISTORY = pa.schema(
     [(name, pa.string()) for name in ("instant", "completion_time", "action", "operation")]
     + [
         (name, pa.int64())
@@ -42,7 +42,7 @@ _COMMITS = pa.schema(
 )
 """The columns of Apache Hudi's procedure `show_commits`."""
 _PROPERTIES = pa.schema([(name, pa.string()) for name in ("key", "value")])
-_FILES = pa.schema(
+FILES = pa.schema(
     [(name, pa.string()) for name in ("partition", "file_id", "base_instant", "base_file")]
     + [("base_bytes", pa.int64()), ("log_files", pa.list_(pa.string())), ("log_bytes", pa.int64())]
 )
@@ -88,7 +88,7 @@ def instant_report(timeline: Timeline, archived: Sequence[ArchivedInstant] = ())
         }
         for instant in sorted(found, key=lambda instant: instant.time)
     ]
-    return pa.Table.from_pylist(rows, _INSTANTS)
+    return pa.Table.from_pylist(rows, INSTANTS)
 
 
 def commit_report(storage: Storage, timeline: Timeline) -> pa.Table:
@@ -144,7 +144,7 @@ def history_report(storage: Storage, timeline: Timeline, archived: Sequence[Arch
         }
         for _, (instant, metadata) in sorted(written.items())
     ]
-    return pa.Table.from_pylist(rows, _HISTORY)
+    return pa.Table.from_pylist(rows, HISTORY)
 
 
 def file_report(
@@ -164,7 +164,7 @@ def file_report(
         for _, slices in _partitions(storage, config, timeline, as_of)
         for slice_ in slices
     ]
-    return pa.Table.from_pylist(rows, _FILES)
+    return pa.Table.from_pylist(rows, FILES)
 
 
 def partition_report(

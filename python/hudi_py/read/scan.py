@@ -15,6 +15,7 @@ from hudi_py.read.base_file import count_rows
 from hudi_py.read.changes.plan import change_range, plan_changes
 from hudi_py.read.explain import explain_plan
 from hudi_py.read.incremental import plan_incremental
+from hudi_py.read.notebook import scan_view
 from hudi_py.read.parallel import default_threads, ordered
 from hudi_py.read.plan import Plan, divide, plan_scan
 from hudi_py.read.ranges import resolve_range, time_of
@@ -136,6 +137,10 @@ class Scan:
     def __repr__(self) -> str:
         condition = self._plan.spec.filter.text if self._plan.spec.filter else None
         return f"Scan({self._snapshot.storage.uri!r}, columns={list(self._plan.spec.columns)}, filter={condition!r})"
+
+    def _repr_html_(self) -> str:
+        """What will be read, for notebooks; text is shown elsewhere. Reads nothing."""
+        return scan_view(self._plan, query_type=self._query_type, state=self._state, limit=self._limit)
 
     def _footer_rows(self, split: Split) -> int:
         assert split.base_file is not None

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from hudi_py.errors import ConfigError
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.instant import CompletionTime, InstantTime
 from hudi_py.transaction.action import CommitResult
@@ -52,6 +53,17 @@ class WriteResult:
         """The inverse of `to_dict`."""
         changes = tuple(SchemaChange(**change) for change in found["schema_changes"])
         return cls(**{**found, "services": tuple(found["services"]), "schema_changes": changes})
+
+
+def requested_time(instant: str | int | WriteResult) -> str:
+    """The requested time of an instant that users name, also by the result of its write.
+
+    Raises:
+        ConfigError: the write committed nothing.
+    """
+    if isinstance(instant, WriteResult) and instant.instant is None:
+        raise ConfigError(f"Cannot use {instant!r} as an instant: it committed nothing")
+    return str(instant.instant if isinstance(instant, WriteResult) else instant)
 
 
 def committed_write(

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 import hudi_py
-from hudi_py.cli.screen import Column, ago, fitted, number, shown
+from hudi_py.cli.screen import Column, fitted, number, shown
+from hudi_py.model.words import ago
 from tests.unit.cli.conftest import OPTIONS, Run
 
 QUICK = [text for pair in OPTIONS.items() for text in ("-o", "=".join(pair))]

@@ -1,0 +1,95 @@
+"""The methods of `Table` that show it as HTML."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Mapping
+from contextlib import suppress
+from copy import copy
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, Protocol
+
+from hudi_py.config import Options, Scope
+from hudi_py.errors import ConfigError, HudiError
+from hudi_py.model.properties import TableConfig
+from hudi_py.read import table_schema
+from hudi_py.report.facts import Source
+from hudi_py.report.notebook import table_view
+from hudi_py.report.page import page
+from hudi_py.report.summary import gather, summarise
+from hudi_py.storage import Storage, StrPath
+from hudi_py.timeline.clock import wall_clock_ms
+from hudi_py.timeline.properties import load_table_config
+from hudi_py.timeline.timeline import load_timeline
+
+
+class _Table(Source, Protocol):
+    _storage: Storage
+    _options: Mapping[str, Any]
+
+
+class ReportMethods:
+    """The table as a page, and in notebooks."""
+
+    _storage: Storage
+    _config: TableConfig
+
+    def report(self: _Table, path: StrPath, *, full: bool = False, options: Mapping[str, Any] | None = None) -> str:
+        """Writes a page about the table, as one HTML file that needs nothing else: its timeline, the sizes of its
+        files, what its writes and services did, what is due, and what the doctor finds. Changes nothing in the table.
+
+        What damage hides is left out, and the page says so.
+
+        Args:
+            path: a local file, which is replaced; it appears when it is complete.
+            full: of `doctor`.
+            options: of writes; they say what is due and which files are small.
+
+        Returns:
+            The absolute path of the page.
+
+        Raises:
+            ConfigError: an option is not valid.
+            OSError: the file cannot be written.
+        """
+        given = {**self._options, **(options or {})}
+        Options.resolve(given, Scope.WRITE)
+        source = copy(self)
+        source._options = given
+        named = self.uri.removeprefix("file://") if self._storage.is_local else self.uri
+        found = summarise(
+            gather(source, self._storage, full=full), named, given, now_ms=wall_clock_ms(), release=_release()
+        )
+        return _write(os.path.abspath(os.path.expanduser(path)), page(found))
+
+    def _repr_html_(self) -> str:
+        """The table in a notebook: facts from its properties and timeline. Text is shown elsewhere."""
+        config, timeline, schema = self._config, None, None
+        with suppress(HudiError, OSError):  # a notebook shows what can be read
+            config = load_table_config(self._storage)
+            timeline = load_timeline(self._storage, config)
+            schema = table_schema(self._storage, config, timeline)
+        return table_view(self._storage.uri, config, timeline, schema)
+
+
+def _release() -> str:
+    try:
+        return version("hudi-py")
+    except PackageNotFoundError:  # run from a checkout
+        return "from source"
+
+
+def _write(path: str, text: str) -> str:
+    if os.path.isdir(path):
+        raise ConfigError(f"Cannot write the report to {path}: it is a folder; name a file in it, such as report.html")
+    part = f"{path}.{uuid.uuid4().hex[:8]}.part"
+    try:
+        with open(part, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+        os.replace(part, path)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(part)
+        raise
+    return path

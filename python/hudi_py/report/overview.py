@@ -1,0 +1,141 @@
+"""What a table is, how it is doing, and what to do next."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudi_py.errors import HudiError
+from hudi_py.merge import merge_settings
+from hudi_py.model.properties import TableConfig
+from hudi_py.report.facts import TableFacts
+from hudi_py.report.writes import SERVICES
+from hudi_py.schema import META_FIELDS
+
+_COMMANDS: Final = {"compaction": "compact", "log_compaction": "log-compact", "clean": "clean", "archive": "archive"}
+"""Services and the commands that run them."""
+_WRITES: Final = ("commit", "deltacommit", "replacecommit")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Something to do next."""
+
+    why: str
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """What `show` says; `--json` prints these fields."""
+
+    uri: str
+    name: str
+    table_type: str
+    version: int
+    read_only: str | None
+    """Why it cannot be written to; None if it can be."""
+    record_key: tuple[str, ...]
+    partitioned_by: tuple[str, ...]
+    ordered_by: tuple[str, ...]
+    merge_mode: str
+    base_file_format: str
+    num_columns: int
+    num_partitions: int
+    num_file_groups: int
+    num_base_files: int
+    base_bytes: int
+    num_log_files: int
+    log_bytes: int
+    num_groups_with_logs: int
+    metadata_partitions: tuple[str, ...]
+    num_instants: int
+    first_instant: str | None
+    last_write: dict[str, Any] | None
+    """The newest row of `Table.history()` that is not of a table service."""
+    pending: list[dict[str, Any]]
+    """Rows of `Table.instants()`, oldest first."""
+    savepoints: list[str]
+    locks: list[dict[str, Any]]
+    services: list[dict[str, Any]]
+    """`service`, `due` and `reason` for compaction, clean and archive; empty if the table is read only."""
+    unknown: list[str] = field(default_factory=list)
+    """What could not be found out, and why."""
+    next: list[Step] = field(default_factory=list)
+
+
+def overview(facts: TableFacts, path: str) -> Overview:
+    """The facts about a table in short; `path` is how the user named it."""
+    config, files = facts.config, facts.files
+    logs = pc.list_value_length(files["log_files"])
+    instants, history = facts.instants.to_pylist(), facts.history
+    own = history.filter(pc.invert(pc.is_in(history["operation"], pa.array(SERVICES)))) if len(history) else history
+    found = Overview(
+        uri=facts.uri,
+        name=config.name,
+        table_type=config.table_type,
+        version=config.version,
+        read_only=facts.read_only,
+        record_key=config.record_key_fields,
+        partitioned_by=config.partition_fields,
+        ordered_by=config.ordering_fields,
+        merge_mode=_merge_mode(config),
+        base_file_format=config.base_file_format,
+        num_columns=len([name for name in facts.schema.names if name not in META_FIELDS]),
+        num_partitions=pc.count_distinct(files["partition"]).as_py(),
+        num_file_groups=len(files),
+        num_base_files=pc.count(files["base_file"]).as_py(),
+        base_bytes=pc.sum(files["base_bytes"], min_count=0).as_py(),
+        num_log_files=pc.sum(logs, min_count=0).as_py(),
+        log_bytes=pc.sum(files["log_bytes"], min_count=0).as_py(),
+        num_groups_with_logs=pc.sum(pc.greater(logs, 0), min_count=0).as_py(),
+        metadata_partitions=config.metadata_partitions,
+        num_instants=len(instants),
+        first_instant=instants[0]["instant"] if instants else None,
+        last_write=own.slice(len(own) - 1).to_pylist()[0] if len(own) else None,
+        pending=[row for row in instants if row["state"] != "COMPLETED"],
+        savepoints=[row["instant"] for row in instants if row["action"] == "savepoint"],
+        locks=[asdict(each) for each in facts.locks],
+        services=[asdict(each) for each in facts.due],
+        unknown=list(facts.unknown),
+    )
+    found.next.extend(_next(found, facts.plans, shlex.quote(path)))
+    return found
+
+
+def _next(found: Overview, plans: pa.Table, path: str) -> list[Step]:
+    """What to do next, the most pressing first."""
+    steps: list[Step] = []
+    if found.read_only is not None:
+        return steps
+    planned = {row["instant"]: row["service"] for row in plans.to_pylist()}
+    for row in found.pending:
+        service, instant = planned.get(row["instant"]), row["instant"]
+        if service is not None:
+            why = f"The plan {instant} of a {service.replace('_', ' ')} is pending"
+            steps.append(Step(why, f"hudi-py {_COMMANDS[service]} {path}"))
+        elif row["action"] in _WRITES:
+            why = f"The {row['action']} {instant} is running, or its process has died. The next write undoes dead ones"
+            steps.append(Step(why, f"hudi-py rollback {path} {instant}"))
+    if not found.metadata_partitions and found.last_write is not None:
+        why = "There is no metadata table, so folders are listed and no statistics leave files out"
+        steps.append(Step(why, f"hudi-py metadata rebuild {path} files column_stats"))
+    running = set(planned.values())
+    for each in found.services:
+        if each["due"] and each["service"] not in running:
+            why = f"{each['service'].capitalize()} is due: {each['reason']}"
+            steps.append(Step(why, f"hudi-py {_COMMANDS[each['service']]} {path}"))
+    if found.last_write is None and not found.pending:
+        steps.append(Step("The table is empty", f"hudi-py write {path} ROWS.csv"))
+    return steps
+
+
+def _merge_mode(config: TableConfig) -> str:
+    try:
+        return merge_settings(config, {}).mode
+    except HudiError:  # a class of Java
+        return config.merge_mode or "custom"

@@ -1,0 +1,291 @@
+"""Sections of the page about the present: what to do next, figures, findings, services, metadata table, columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from hudi_py.health import Diagnosis, Finding, Severity
+from hudi_py.markup import Content, Html, tag
+from hudi_py.model.words import ago, counted, readable, show_bytes, show_duration, visible
+from hudi_py.report.history import kind_words
+from hudi_py.report.layout import partition_name
+from hudi_py.report.overview import Overview
+from hudi_py.report.parts import Head, badge, bar, cards, command, facts, more_than, name, section, short, table
+from hudi_py.report.summary import ColumnFact, MetadataPartition, Report
+from hudi_py.timeline.times import epoch_ms
+
+_MOST_ALIKE: Final = 10
+_MOST_PATHS: Final = 8
+_MOST_COLUMNS: Final = 40
+_MOST_LISTED: Final = 12
+_WINS: Final = {"EVENT_TIME_ORDERING": "with the greatest {}", "COMMIT_TIME_ORDERING": "written last"}
+_SERVICES: Final = (
+    "compaction",
+    "logcompaction",
+    "clustering",
+    "clean",
+    "indexing",
+    "rollback",
+    "restore",
+    "savepoint",
+)
+
+
+def next_steps(report: Report) -> Html:
+    """What to do next."""
+    if not report.next:
+        said = "Nothing is due." if report.overview.read_only is None else "Nothing."
+        return section("next", "What to do next", tag("p", said, class_="note good"))
+    items = [
+        tag(
+            "li",
+            tag("p", short(visible(step.why)), "."),
+            command(step.command),
+            class_="bad" if step.pressing else None,
+        )
+        for step in report.next[:_MOST_LISTED]
+    ]
+    rest = more_than(len(items), len(report.next), "steps like these")
+    return section("next", "What to do next", tag("ol", items, class_="steps"), rest)
+
+
+def glance(report: Report) -> Html:
+    """Figures and facts."""
+    found = report.overview
+    wins = _WINS.get(found.merge_mode, "that a merger of its own makes").format(", ".join(found.ordered_by))
+    details: list[tuple[str, Content]] = [
+        ("Record key", _names(found.record_key) or "generated"),
+        ("Partitioned by", _names(found.partitioned_by) or "nothing"),
+        ("Of equal keys", f"the row {wins} counts"),
+        ("Base files", found.base_file_format.capitalize()),
+        ("Read only", found.read_only),
+        ("Savepoints", _some(found.savepoints)),
+        ("Lock", [name(f"held by {each['process'] or each['owner']}") for each in found.locks]),
+    ]
+    parts: list[Content] = [cards(_figures(report)), facts(details)]
+    if report.unknown:
+        parts.append(tag("h3", "What could not be found out"))
+        parts.append(tag("ul", [tag("li", short(each)) for each in report.unknown], class_="paths"))
+    return section("glance", "At a glance", *parts)
+
+
+def findings(report: Report) -> Html:
+    """What the doctor found."""
+    found = report.diagnosis
+    if found is None:
+        return section("doctor", "Doctor", tag("p", "The table could not be examined.", class_="note error"))
+    parts: list[Content] = []
+    if not found.findings:
+        parts.append(tag("p", "Nothing was found.", class_="note good"))
+    by_code: dict[str, list[Finding]] = {}
+    for each in found.findings:
+        by_code.setdefault(each.code, []).append(each)
+    if by_code:
+        parts.append(tag("ol", [_finding(alike) for alike in by_code.values()], class_="findings"))
+    skipped = [tag("li", "Not examined: ", short(each)) for each in found.skipped]
+    parts.append(tag("ul", skipped, class_="paths soft") if skipped else None)
+    examined = [tag("li", short(each)) for each in found.checked]
+    releases = [[each, name(value)] for each, value in found.environment.items()]
+    parts.append(
+        tag(
+            "details",
+            tag("summary", "What was examined, and with which releases"),
+            tag("ul", examined, class_="paths") if examined else None,
+            table("Releases", [Head("of"), Head("release", "wrap")], releases) if releases else None,
+        )
+    )
+    return section("doctor", "Doctor", *parts)
+
+
+def services(report: Report) -> Html:
+    """What services did, and what is due."""
+    heads = [Head("service"), Head("due"), Head("why, or why not", "wrap"), Head("done", "right"), Head("newest")]
+    heads.append(Head("median time", "right"))
+    due = {each.service.replace("_", ""): each for each in report.due}
+    lanes = {lane.kind: lane for lane in report.activity.lanes}
+    rows: list[list[Content]] = []
+    for kind in (*_SERVICES, "archive"):
+        lane, state = lanes.get(kind), due.get(kind)
+        if lane is None and state is None:
+            continue
+        done = f"{lane.count - lane.pending:,}" if lane else ""
+        median = show_duration(lane.durations[0]) if lane and lane.durations else ""
+        newest = readable(visible(lane.last)) if lane else ""
+        mark = "" if state is None else badge("due", "warning") if state.due else "not due"
+        rows.append([kind_words(kind), mark, short(state.reason) if state else "", done, newest, median])
+    parts: list[Content] = []
+    if rows:
+        parts.append(table("Table services on the active timeline, and what they would do now", heads, rows))
+    else:
+        parts.append(tag("p", "No service has run, and none is due.", class_="note"))
+    if report.overview.read_only:
+        parts.append(tag("p", "hudi-py cannot run services on this table: ", report.overview.read_only, class_="note"))
+    if report.plans:
+        heads = [Head("plan"), Head("service"), Head("state"), Head("file groups or partitions", "right")]
+        heads.append(Head("files", "right"))
+        plans: list[list[Content]] = [
+            [
+                tag("code", name(plan.instant)),
+                kind_words(plan.service.replace("_", "")),
+                badge(plan.state, "pending"),
+                f"{plan.units:,}",
+                f"{plan.files:,}",
+            ]
+            for plan in report.plans[:_MOST_LISTED]
+        ]
+        parts.append(table("Pending plans", heads, plans))
+        parts.append(more_than(len(plans), len(report.plans), "plans"))
+    return section("services", "Table services", *parts)
+
+
+def metadata(found: tuple[MetadataPartition, ...]) -> Html:
+    """The metadata table."""
+    if not found:
+        text = "There is none: readers list folders, and no statistics leave files out."
+        return section("metadata", "Metadata table", tag("p", text, class_="note"))
+    most = max(each.base_bytes + each.log_bytes for each in found) or 1
+    heads = [Head("partition"), Head("state"), *(Head(text, "right") for text in ("file groups", "base size", "logs"))]
+    heads += [Head("log size", "right"), Head("size", "bar")]
+    rows: list[list[Content]] = [
+        [
+            name(each.name),
+            "used by readers" if each.ready else badge("being built", "pending"),
+            f"{each.groups:,}",
+            show_bytes(each.base_bytes),
+            f"{each.log_files:,}",
+            show_bytes(each.log_bytes),
+            bar((each.base_bytes / most, "write"), (each.log_bytes / most, "wait")),
+        ]
+        for each in found
+    ]
+    return section("metadata", "Metadata table", table("Partitions of the metadata table", heads, rows))
+
+
+def columns(found: tuple[ColumnFact, ...], count: int, properties: Mapping[str, str]) -> Html:
+    """Columns and properties."""
+    heads = [Head("column", "wrap"), Head("type", "wrap"), Head("null"), Head("role")]
+    rows: list[list[Content]] = [
+        [
+            name(each.name),
+            tag("code", name(each.type)),
+            "may be null" if each.nullable else "never",
+            ", ".join(each.roles),
+        ]
+        for each in found
+    ]
+    given: list[list[Content]] = [
+        [tag("code", name(key)), tag("code", name(value))] for key, value in properties.items()
+    ]
+    first, others = rows[:_MOST_COLUMNS], rows[_MOST_COLUMNS:]
+    more = table(f"Columns {len(first) + 1:,} to {len(rows):,}", heads, others)
+    folded = tag("details", tag("summary", f"{count - len(first):,} more columns"), more)
+    return section(
+        "schema",
+        "Schema",
+        table(f"Columns of the newest rows: {count:,}", heads, first) if rows else tag("p", "Unknown.", class_="note"),
+        tag("div", folded, more_than(len(rows), count, "columns")) if others else None,
+        tag(
+            "details",
+            tag("summary", "hoodie.properties"),
+            table("Properties of the table", [Head("key"), Head("value", "wrap")], given),
+        ),
+    )
+
+
+def last_write(found: Overview, report: Report) -> tuple[str, str]:
+    """When the last write was, and what it did."""
+    last = found.last_write
+    if last is None:
+        return "never", ""
+    time = last["completion_time"] or last["instant"]
+    return ago(report.made_ms - epoch_ms(time, report.zone)), done_by(last)
+
+
+def done_by(write: Mapping[str, Any]) -> str:
+    """What a row of `Table.history()` did, such as `upsert: 3 inserted, 1 updated`."""
+    words = {"inserted": "num_inserts", "updated": "num_updates", "deleted": "num_deletes"}
+    counts = ", ".join(f"{write[key]:,} {word}" for word, key in words.items() if write[key])
+    operation = visible(write["operation"] or write["action"]).lower().replace("_", " ")
+    return f"{operation}{': ' + counts if counts else ''}"
+
+
+def _figures(report: Report) -> Iterable[tuple[str, str, str, str]]:
+    found, files = report.overview, report.files
+    yield _health(report.diagnosis)
+    groups = f"{counted(files.total.groups, 'file group')} in {counted(files.num_partitions, 'partition')}"
+    yield "Size", show_bytes(files.total.bytes), groups, ""
+    yield "Last write", *last_write(found, report), ""
+    if found.table_type == "MERGE_ON_READ":
+        more = f"{show_bytes(files.total.log_bytes)} in {counted(files.waiting, 'file group')}" if files.waiting else ""
+        yield "Logs waiting", f"{files.total.log_files:,}", more, ""
+    small = f"of {counted(files.total.base_files, 'base file')}, below {show_bytes(files.small_limit)}"
+    yield "Small files", f"{files.total.small_files:,}", small, ""
+    rate = report.writes.amplification
+    if rate is not None:
+        yield "Write amplification", f"{rate:.1f}", "rows written for each row changed", ""
+    since = f"since {readable(visible(found.first_instant))[:10]}" if found.first_instant else ""
+    pending = f"{report.activity.pending:,} pending, " if report.activity.pending else ""
+    yield "Timeline", counted(found.num_instants, "instant"), pending + since, ""
+    if report.older is not None:
+        yield "Older versions", show_bytes(report.older.bytes), counted(report.older.slices, "file slice"), ""
+
+
+def _health(found: Diagnosis | None) -> tuple[str, str, str, str]:
+    if found is None:
+        return "Health", "unknown", "could not be examined", "error"
+    counts: dict[Severity, int] = {}
+    for each in found.findings:
+        counts[each.severity] = counts.get(each.severity, 0) + 1
+    if found.healthy:
+        notices = counts.get(Severity.NOTICE, 0)
+        return "Health", "healthy", counted(notices, "notice") if notices else "nothing was found", "good"
+    worst, *others = (_how_many(severity, counts[severity]) for severity in sorted(counts, reverse=True))
+    return "Health", worst, ", ".join(others), max(counts).word
+
+
+def _how_many(severity: Severity, count: int) -> str:
+    return f"{count:,} {severity.word}" if severity is Severity.CRITICAL else counted(count, severity.word)
+
+
+def _finding(alike: list[Finding]) -> Html:
+    """The findings of one kind: the first, and the others folded."""
+    each, *others = alike
+    paths = [tag("li", tag("code", name(path))) for path in each.paths[:_MOST_PATHS]]
+    extra = more_than(len(paths), len(each.paths), "files")
+    listed = tag("details", tag("summary", counted(len(each.paths), "file")), tag("ul", paths, class_="paths"), extra)
+    where: list[Content] = []
+    if each.partition is not None:
+        where.append([" Partition ", partition_name(each.partition), "."])
+    if each.instant is not None:
+        where.append([" Instant ", tag("code", name(each.instant)), "."])
+    return tag(
+        "li",
+        tag("p", badge(each.severity.word, each.severity.word), " ", tag("strong", name(each.what))),
+        tag("p", each.consequence, where),
+        tag("p", tag("span", "To mend: ", class_="soft"), each.remedy),
+        tag("p", tag("code", each.code), class_="soft"),
+        listed if paths else None,
+        _others(others) if others else None,
+        class_=each.severity.word,
+    )
+
+
+def _others(found: list[Finding]) -> Html:
+    items = [tag("li", name(each.what)) for each in found[:_MOST_ALIKE]]
+    rest = more_than(len(items), len(found), "like these, which `hudi-py doctor` lists")
+    return tag("details", tag("summary", f"{len(found):,} more like this"), tag("ul", items, class_="paths"), rest)
+
+
+def _names(names: Iterable[str]) -> list[Content]:
+    found: list[Content] = []
+    for each in names:
+        found += [", " if found else None, name(each)]
+    return found
+
+
+def _some(names: list[str]) -> Content:
+    if not names:
+        return None
+    more = f" and {len(names) - _MOST_LISTED:,} more" if len(names) > _MOST_LISTED else ""
+    return [_names(names[-_MOST_LISTED:]), more]
