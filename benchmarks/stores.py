@@ -35,6 +35,7 @@ OFF = {
     "hoodie.compact.inline": "false",
     "hoodie.parquet.compression.codec": "snappy",
 }
+DUE = "hoodie.compact.inline.max.delta.commits"
 HUDI = "Apache Hudi"
 
 
@@ -79,7 +80,7 @@ def ours(measured: Measured, uri: str, options: Mapping[str, str], given: argpar
         measured("snapshot", lambda: table.scan().to_table())
         measured("upsert, 1 partition", lambda: table.upsert(some))
         measured("upsert, all partitions", lambda: table.upsert(every))
-        measured("compaction", table.compact)
+        measured("compaction", lambda: all_compacted(table.compact().num_file_groups, given))
 
     rounds(measured, given, one_round)
 
@@ -88,8 +89,8 @@ def theirs(measured: Measured, uri: str, oracle: Oracle, given: argparse.Namespa
     more: dict[str, Any] = {"key": "id", "partition": "part", "ordering": "ts", "type": "mor", "name": "t"}
     first = rows(range(given.partitions), given.rows, 0)
     oracle.write(uri, first, "insert", **more, table_version=9, options=OFF, mode="overwrite")
-    compaction = f"call run_compaction(op => 'scheduleAndExecute', path => '{uri}')"
-    settings = {**OFF, "hoodie.compact.inline.max.delta.commits": "1"}
+    given_options = ",".join(f"{key}={value}" for key, value in {**OFF, DUE: "1"}.items())
+    call = f"call run_compaction(op => 'scheduleAndExecute', path => '{uri}', options => '{given_options}')"
     view = f"CREATE OR REPLACE TEMPORARY VIEW counted USING hudi OPTIONS (path '{uri}')"
 
     def one_round(some: pa.Table, every: pa.Table) -> None:
@@ -98,9 +99,15 @@ def theirs(measured: Measured, uri: str, oracle: Oracle, given: argparse.Namespa
         measured("snapshot", lambda: oracle.read(uri, drop_meta=True))
         measured("upsert, 1 partition", lambda: oracle.write(uri, some, **more, options=OFF))
         measured("upsert, all partitions", lambda: oracle.write(uri, every, **more, options=OFF))
-        measured("compaction", lambda: oracle.sql(compaction, options=settings))
+        measured("compaction", lambda: all_compacted(sum(each["operation_size"] for each in oracle.sql(call)), given))
 
     rounds(measured, given, one_round)
+
+
+def all_compacted(groups: int, given: argparse.Namespace) -> None:
+    """Both sides must compact the same: a file group of each partition."""
+    if groups != given.partitions:
+        raise RuntimeError(f"a compaction rewrote {groups} of {given.partitions} file groups")
 
 
 def rounds(measured: Measured, given: argparse.Namespace, work: Callable[[pa.Table, pa.Table], None]) -> None:

@@ -7,6 +7,7 @@ the file group or removed from it, in any order; and `ranges`, one batch of colu
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -23,6 +24,8 @@ KEYS_SCHEMA: Final = pa.schema([(KEY, pa.string()), (REMOVED, pa.bool_())])
 _SECTION: Final = b"hudi_py.section"
 _KEYS: Final = b"keys"
 _RANGES: Final = b"ranges"
+_MOST_HELD: Final = 32 << 20
+"""Bytes of sidecars in memory, of all writes of this process."""
 _COMPRESSED: Final = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
@@ -43,6 +46,7 @@ class Sidecar:
         self._sink = pa.BufferOutputStream()
         self._keys: pa.ipc.RecordBatchStreamWriter | None = None
         self._ranges: pa.RecordBatch | None = None
+        self._data: bytes | None = None
 
     def begin_keys(self) -> None:
         """Marks the keys as known, even if none are added or removed."""
@@ -63,6 +67,16 @@ class Sidecar:
 
     def save(self, storage: Storage, folder: str, name: str) -> None:
         """Stores the sidecar of the data file `name` (its path in the table)."""
+        storage.put(sidecar_path(folder, name), self._content())
+
+    def hold(self, storage: Storage, folder: str, name: str) -> bool:
+        """Keeps the sidecar in memory instead, for a commit by this process, until `release_sidecars`. False if there
+        is no room."""
+        return _HELD.put(storage.uri, sidecar_path(folder, name), self._content())
+
+    def _content(self) -> bytes:
+        if self._data is not None:
+            return self._data
         if self._keys is not None:
             self._keys.close()
         if self._ranges is not None:
@@ -70,7 +84,8 @@ class Sidecar:
             schema = self._ranges.schema.with_metadata({**known, _SECTION: _RANGES})
             with pa.ipc.new_stream(self._sink, schema, options=_COMPRESSED) as writer:
                 writer.write_batch(self._ranges)
-        storage.put(sidecar_path(folder, name), self._sink.getvalue().to_pybytes())
+        self._data = self._sink.getvalue().to_pybytes()
+        return self._data
 
 
 class SidecarContent:
@@ -113,6 +128,55 @@ class SidecarContent:
         return None
 
 
+class _HeldSidecars:
+    """Sidecars in memory, by URI of the table and path in it."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, dict[str, bytes]] = {}
+        self._num_bytes = 0
+        self._lock = threading.Lock()
+
+    def put(self, uri: str, path: str, data: bytes) -> bool:
+        """False: there is no room."""
+        with self._lock:
+            of_table = self._held.setdefault(uri, {})
+            grown = self._num_bytes + len(data) - len(of_table.get(path, b""))
+            if grown > _MOST_HELD:
+                return False
+            of_table[path] = data
+            self._num_bytes = grown
+            return True
+
+    def get(self, uri: str, path: str) -> bytes | None:
+        with self._lock:
+            return self._held.get(uri, {}).get(path)
+
+    def holds(self, uri: str, folder: str) -> bool:
+        with self._lock:
+            return any(path.startswith(f"{folder}/") for path in self._held.get(uri, {}))
+
+    def release(self, uri: str, folder: str) -> None:
+        with self._lock:
+            of_table = self._held.get(uri, {})
+            for path in [path for path in of_table if path.startswith(f"{folder}/")]:
+                self._num_bytes -= len(of_table.pop(path))
+            if not of_table:
+                self._held.pop(uri, None)
+
+
+_HELD: Final = _HeldSidecars()
+
+
+def holds_sidecars(storage: Storage, folder: str) -> bool:
+    """Whether this process holds sidecars of a write."""
+    return _HELD.holds(storage.uri, folder)
+
+
+def release_sidecars(storage: Storage, folder: str) -> None:
+    """Forgets the sidecars that this process holds for a write."""
+    _HELD.release(storage.uri, folder)
+
+
 def sidecar_path(folder: str, name: str) -> str:
     """Path of the sidecar of the data file `name` (its path in the table)."""
     return f"{folder}/{name}.arrow"
@@ -126,6 +190,9 @@ def read_sidecar(storage: Storage, folder: str, name: str) -> SidecarContent | N
     if not folder:
         return None
     path = sidecar_path(folder, name)
+    held = _HELD.get(storage.uri, path)
+    if held is not None:
+        return SidecarContent(held, f"{storage.uri}/{path}")
     try:
         return SidecarContent(storage.read(path), f"{storage.uri}/{path}")
     except FileNotFoundError:

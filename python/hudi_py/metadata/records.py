@@ -7,7 +7,7 @@ The entry's key counts, not the key inside the record (format reference 10.2).
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
@@ -24,11 +24,18 @@ from hudi_py.formats.log import BlockType, HeaderKey, LogBlock, decode_deletes, 
 from hudi_py.merge import CommittedInstants, scan_log
 from hudi_py.model.files import FileSlice
 from hudi_py.storage import HeldStorage, Storage
+from hudi_py.storage.recent import Recent
 from hudi_py.storage.threads import in_threads, when_remote
 
 KEY: Final = "key"
-_SMALL_FILE: Final = 1 << 20
+SMALL_FILE: Final = 1 << 20
 """Files up to this size are read with one request from remote storage."""
+Stamps = Mapping[str, tuple[int, int]]
+"""Path to size in bytes and modification time in milliseconds since the epoch."""
+_RECENT: Final[Recent[tuple[str, str, tuple[int, int]], bytes]] = Recent(16 << 20)
+"""Small files on remote storages by URI, path and stamp."""
+_WRITTEN: Final[Recent[tuple[str, str, int], bytes]] = Recent(16 << 20)
+"""Those that this process has written, whose stamps it does not know, by URI, path and size."""
 
 Normalise = Callable[[pa.RecordBatch, Any], pa.RecordBatch]
 """Converts decoded fields, given the Avro schema of their writer, to columns that do not depend on that schema."""
@@ -103,13 +110,17 @@ class Versions:
 
 
 def read_parts(
-    storage: Storage, slices: Sequence[tuple[int, FileSlice, Wanted]], committed: CommittedInstants
+    storage: Storage,
+    slices: Sequence[tuple[int, FileSlice, Wanted]],
+    committed: CommittedInstants,
+    stamps: Stamps | None = None,
 ) -> list[Part]:
     """The records of file groups: the base file first, then the log blocks that count, in order.
 
     Args:
         slices: number of the file group, its slice, and the records to read.
         committed: instants whose log blocks count; all records of base files count.
+        stamps: of the files, as listed: those that this process has read lately are not read again.
 
     Raises:
         CorruptFileError, UnsupportedTableError: a file cannot be decoded.
@@ -120,11 +131,13 @@ def read_parts(
         return list(_slice_parts(storage, *task, committed))
 
     if not storage.is_local:
-        storage = _held(storage, slices)
+        storage = _held(storage, [slice_ for _, slice_, _ in slices], stamps or {})
     return [part for parts in when_remote(storage, one, slices) for part in parts]
 
 
-def check_parts(storage: Storage, slices: Sequence[FileSlice], committed: CommittedInstants) -> None:
+def check_parts(
+    storage: Storage, slices: Sequence[FileSlice], committed: CommittedInstants, stamps: Stamps | None = None
+) -> None:
     """Raises what `read_parts` raises if a file of the slices is missing, truncated, or not an HFile or log. Does not
     read records."""
 
@@ -133,16 +146,40 @@ def check_parts(storage: Storage, slices: Sequence[FileSlice], committed: Commit
             open_hfile(storage, slice_.base_file.path, slice_.base_file.size)
         scan_log(storage, slice_.log_files, committed=committed)
 
+    if not storage.is_local:
+        storage = _held(storage, slices, stamps or {})
     when_remote(storage, one, slices)
 
 
-def _held(storage: Storage, slices: Sequence[tuple[int, FileSlice, Wanted]]) -> Storage:
+def note_written(storage: Storage, files: Mapping[str, bytes]) -> None:
+    """Notes files of a completed action that this process has written, so that it need not read them. By path."""
+    if not storage.is_local:
+        for path, data in files.items():
+            _WRITTEN.put((storage.uri, path, len(data)), data, len(data))
+
+
+def _held(storage: Storage, slices: Sequence[FileSlice], stamps: Stamps) -> Storage:
     """The storage with the small files of the slices in memory, read in parallel with one request each."""
-    files = [file for _, slice_, _ in slices for file in (slice_.base_file, *slice_.log_files) if file is not None]
-    small = [file.path for file in files if file.size <= _SMALL_FILE]
-    if len(small) < 2:
-        return storage
-    return HeldStorage(storage, dict(zip(small, in_threads(storage.read, small), strict=True)))
+    files = [file for slice_ in slices for file in (slice_.base_file, *slice_.log_files) if file is not None]
+    held: dict[str, bytes] = {}
+    missing: list[str] = []
+    for file in files:
+        if file.size > SMALL_FILE:
+            continue
+        found = None
+        if file.path in stamps:  # from now on a file of ours is known by its stamp
+            found = _RECENT.get((storage.uri, file.path, stamps[file.path]))
+            found = found or _WRITTEN.take((storage.uri, file.path, file.size))
+        if found is None:
+            missing.append(file.path)
+        else:
+            held[file.path] = found
+    if missing and (len(missing) > 1 or stamps):
+        held.update(zip(missing, in_threads(storage.read, missing), strict=True))
+    for path, data in held.items():
+        if path in stamps:
+            _RECENT.put((storage.uri, path, stamps[path]), data, len(data))
+    return HeldStorage(storage, held) if held else storage
 
 
 def _slice_parts(

@@ -15,7 +15,7 @@ import pyarrow as pa
 from hudi_py.errors import CorruptFileError, UnsupportedTableError
 from hudi_py.merge import CommittedInstants
 from hudi_py.metadata.keys import file_groups
-from hudi_py.metadata.records import ALL, Normalise, Versions, Wanted, assemble, check_parts, read_parts
+from hudi_py.metadata.records import ALL, Normalise, Stamps, Versions, Wanted, assemble, check_parts, read_parts
 from hudi_py.model.files import BaseFile, FileSlice, LogFile
 from hudi_py.model.instant import WRITE_ACTIONS, Action
 from hudi_py.model.names import PartitionPath
@@ -34,11 +34,11 @@ BLOOM_FILTERS: Final = "bloom_filters"
 RECORD_INDEX: Final = "record_index"
 GROUP_NUMBER: Final = re.compile(r"(.*)-(\d{4,})-0")
 
-Stamps = Mapping[str, tuple[int, int]]
-"""Path to size in bytes and modification time in milliseconds since the epoch."""
 _CHECKED: Final[dict[str, Stamps]] = {}
 """Files that this process found undamaged, by the URI of the metadata table."""
 _MOST_CHECKED: Final = 64
+_VIEWS: Final[dict[str, tuple[Storage, FileSystemView]]] = {}
+"""Views of metadata tables as this process has checked them last, with the storage of their table, by its URI."""
 
 
 class CachedLister(StorageLister):
@@ -54,6 +54,33 @@ class CachedLister(StorageLister):
         return self._files[partition]
 
 
+def own_view_for_write(storage: Storage, config: TableConfig, timeline: Timeline) -> FileSystemView:
+    """A view of the metadata table, to which records are about to be written under the lock of its table.
+
+    That which this process has checked when the action began is used again if nothing has happened since: logs since
+    table version 8 are named by their own instant, so it does not matter what failed writes have left.
+
+    Args:
+        storage: storage of the table.
+        config, timeline: of the metadata table.
+    """
+    before = _checked(storage) if config.version >= 8 else None
+    if before is not None and before.timeline.files == timeline.files:
+        return before
+    own = FolderStorage(storage, FOLDER)
+    return load_view(own, config, timeline, CachedLister(own, config))
+
+
+def forget_checked(storage: Storage) -> None:
+    """Forgets what `own_view_for_write` uses, before another check. `storage`: of the table."""
+    _VIEWS.pop(storage.uri, None)
+
+
+def _checked(storage: Storage) -> FileSystemView | None:
+    root, view = _VIEWS.get(storage.uri, (None, None))
+    return view if root is storage else None
+
+
 class MetadataTable:
     """The metadata table as of a timeline of its table; see `open_metadata`.
 
@@ -66,6 +93,7 @@ class MetadataTable:
         self.partitions = config.metadata_partitions
         """The partitions that readers may use."""
         self.storage = FolderStorage(storage, FOLDER)
+        self._root = storage
         own = load_table_config(self.storage) if own_view is None else own_view.config
         if own.base_file_format != "HFILE" or not own.is_mor:
             raise UnsupportedTableError(
@@ -74,7 +102,9 @@ class MetadataTable:
             )
         self.timeline = load_timeline(self.storage, own) if own_view is None else own_view.timeline
         self._check_maintained(timeline)
-        self._view = load_view(self.storage, own, self.timeline) if own_view is None else own_view
+        if own_view is None:
+            own_view = load_view(self.storage, own, self.timeline, CachedLister(self.storage, own))
+        self._view = own_view
         self._committed = valid_instants(self.timeline, timeline)
         # a savepoint has the time of its commit, which is completed
         pending = {instant.time for instant in timeline.pending if instant.action is not Action.SAVEPOINT}
@@ -136,7 +166,8 @@ class MetadataTable:
             elif starts is not None:
                 tasks[number:] = [(n, slice_, Wanted(prefixes=tuple(starts))) for n, slice_, _ in tasks[number:]]
             number = len(tasks)
-        parts = read_parts(self.storage, tasks, self._committed)
+        stamps = None if self.storage.is_local else self._stamps([partition])
+        parts = read_parts(self.storage, tasks, self._committed, stamps)
         return assemble(parts, columns, empty, normalise)
 
     def file_groups(self, partition: str) -> Mapping[str, Sequence[FileSlice]]:
@@ -161,7 +192,7 @@ class MetadataTable:
         Raises:
             CorruptFileError, FileNotFoundError: the metadata table is damaged.
         """
-        before, stamps = _CHECKED.get(self.storage.uri, {}), self._stamps()
+        before, stamps = _CHECKED.get(self.storage.uri, {}), self._stamps(self.partitions)
         slices = [
             replace(
                 slice_,
@@ -172,14 +203,18 @@ class MetadataTable:
             for group in self.file_groups(partition).values()
             for slice_ in group
         ]
-        check_parts(self.storage, [each for each in slices if each.base_file or each.log_files], self._committed)
+        new = [each for each in slices if each.base_file or each.log_files]
+        check_parts(self.storage, new, self._committed, stamps)
         if len(_CHECKED) >= _MOST_CHECKED:
             _CHECKED.clear()
+            _VIEWS.clear()
         _CHECKED[self.storage.uri] = stamps
+        if isinstance(self._view.lister, CachedLister):
+            _VIEWS[self._root.uri] = self._root, self._view
 
-    def _stamps(self) -> Stamps:
-        """Size and modification time of the files of its partitions, by path."""
-        folders = [PartitionPath(partition) for partition in self.partitions]
+    def _stamps(self, partitions: Iterable[str]) -> Stamps:
+        """Size and modification time of the files of some partitions, by path."""
+        folders = [PartitionPath(partition) for partition in partitions]
         listings = when_remote(self.storage, self._view.lister.files, folders)
         return {info.path: (info.size, info.modified_ms) for infos in listings for info in infos}
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import warnings
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
@@ -21,7 +21,17 @@ from hudi_py.file_stats.sidecar import SidecarSettings
 from hudi_py.formats.avro import arrow_schema
 from hudi_py.metadata.files import metadata_lister
 from hudi_py.metadata.locations import SECONDARY_PREFIX
-from hudi_py.metadata.table import COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX, CachedLister, MetadataTable
+from hudi_py.metadata.records import note_written
+from hudi_py.metadata.table import (
+    COLUMN_STATS,
+    FILES,
+    PARTITION_STATS,
+    RECORD_INDEX,
+    CachedLister,
+    MetadataTable,
+    forget_checked,
+    own_view_for_write,
+)
 from hudi_py.metadata_write.encoding.records import MetadataRecords
 from hudi_py.metadata_write.maintenance.rollback import can_undo, finish_undone, undo
 from hudi_py.metadata_write.maintenance.services import run_due
@@ -162,7 +172,8 @@ class MetadataTableWriter:
             # recorded by an attempt that did not complete the action, possibly with other files
             undo(own, own_timeline, change.instant, None)
             own_timeline = own.timeline()
-        own_view = own.view(own_timeline)
+        own_view = own_view_for_write(session.storage, own.config, own_timeline)
+        written: dict[str, bytes] = {}
         source = self._without_outdated_texts(self._source(session.at(config), timeline, change, own_view))
         try:
             own_timeline = write_delta(
@@ -171,6 +182,7 @@ class MetadataTableWriter:
                 change.instant,
                 self._records(source, change),
                 new_groups=self.settings.partition_record_index_groups[0],
+                written=written,
             )
         except CorruptFileError as error:
             if own.storage.uri not in str(error):
@@ -179,7 +191,7 @@ class MetadataTableWriter:
         if source.view.lister.is_storage:  # its file records could not be read, as a warning has said
             return self._drop_damaged(session.storage, config, dropped)
         self._define(source)
-        return MetadataUpdate(dropped, partial(self._maintain, own, own_timeline))
+        return MetadataUpdate(dropped, partial(self._maintain, own, own_timeline, written=written))
 
     def sidecar(self, config: TableConfig, schema_json: str) -> SidecarSettings | None:
         """See `MetadataWriter.sidecar`."""
@@ -195,9 +207,17 @@ class MetadataTableWriter:
     def _drops(self) -> bool:
         return not self.settings.enabled and self.settings.auto_delete
 
-    def _maintain(self, own: TableSession, own_timeline: Timeline, timeline: Timeline) -> None:
+    def _maintain(
+        self,
+        own: TableSession,
+        own_timeline: Timeline,
+        timeline: Timeline,
+        *,
+        written: Mapping[str, bytes] | None = None,
+    ) -> None:
         """See `MetadataUpdate.maintain`. Takes the timelines of the metadata table and its table after the action; they
-        are still current, as the lock is held."""
+        are still current, as the lock is held. `written`: see `write_delta`."""
+        note_written(own.storage, written or {})
         try:
             run_due(own, own_timeline, timeline, self.settings)
         except Exception as error:  # of any kind: the action is completed, and the next one tries again
@@ -238,6 +258,7 @@ class MetadataTableWriter:
 
     def _recovered(self, session: TableSession, timeline: Timeline) -> TableSession | None:
         """The metadata table with unfinished work cleared; None if it is unusable."""
+        forget_checked(session.storage)
         try:
             own = open_metadata_session(session)
             own_timeline = own.timeline()

@@ -21,7 +21,7 @@ from hudi_py.model.files import BaseFile, LogFile
 from hudi_py.read.base_file import count_rows, read_base, row_groups_matching
 from hudi_py.read.split import ReadSpec, Split
 from hudi_py.schema import COMMIT_TIME, OPERATION, RECORD_KEY, SchemaHistory, conform
-from hudi_py.storage import Storage
+from hudi_py.storage import Storage, holding
 
 MERGE_ROWS = 131_072
 """Rows of a base batch in a merge; with fewer, the key look-up would be rebuilt too often."""
@@ -91,6 +91,7 @@ def read_slice(
     merge_schema = pa.schema([field for field in spec.table_schema if field.name in needed])
     if RECORD_KEY not in merge_schema.names:
         merge_schema = merge_schema.append(pa.field(RECORD_KEY, pa.string()))
+    storage = holding(storage, ((log.path, log.size) for log in log_files))
     blocks = scan_log(storage, log_files, committed=spec.committed, as_of=spec.as_of, read_damaged=spec.read_damaged)
     check_blocks(blocks, settings)  # before the first row of the base file
     if counts is not None:

@@ -8,7 +8,7 @@ from hudi_py.storage.local import LocalStorage
 from hudi_py.storage.memory import MemoryStorage
 from hudi_py.storage.objects import ObjectStorage
 from hudi_py.storage.open import StrPath, open_beside, open_storage, path_text, with_durability
-from hudi_py.storage.within import FolderStorage, HeldStorage
+from hudi_py.storage.within import FolderStorage, HeldStorage, holding
 
 __all__ = [
     "FileInfo",
@@ -20,6 +20,7 @@ __all__ = [
     "ObjectStorage",
     "Storage",
     "StrPath",
+    "holding",
     "open_beside",
     "open_storage",
     "path_text",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple, Protocol, runtime_checkable
 
 from hudi_py.errors import ConfigError
@@ -134,6 +134,15 @@ class ConditionalStorage(Storage, Protocol):
     def replace(self, path: str, data: bytes, version: Version | None, note: str = "") -> Version | None:
         """Writes a file whole if it is still that of `version` (None: if there is none); `data` must be content that no
         other write has ever had. Returns the new version; None when another writer came first."""
+        ...
+
+
+@runtime_checkable
+class BulkStorage(Storage, Protocol):
+    """A storage that deletes many files with one request."""
+
+    def delete_many(self, paths: Sequence[str]) -> None:
+        """Deletes files, in no particular order; missing ones are fine."""
         ...
 
 

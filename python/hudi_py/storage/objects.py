@@ -294,11 +294,21 @@ class ObjectStorage:
             return False
         return True
 
+    def delete_many(self, paths: Sequence[str]) -> None:
+        """As `BulkStorage`: one request for a thousand objects where the store can."""
+        wanted = [clean_path(path) for path in paths]
+        if not wanted:
+            return
+        try:
+            with self.asked(wanted[0]):
+                self._obstore.delete(self._store, wanted)
+        except FileNotFoundError:  # from stores that delete one by one, which stops there
+            for path in wanted:
+                self.delete(path)
+
     def delete_tree(self, path: str) -> None:
-        path = clean_path(path)
-        for page in self._pages(path):
-            with self.asked(path):
-                self._obstore.delete(self._store, [entry["path"] for entry in page])
+        for page in self._pages(clean_path(path)):
+            self.delete_many([entry["path"] for entry in page])
 
     def rename(self, src: str, dst: str) -> None:
         """Always raises UnsupportedTableError: object stores cannot move a file in one step."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final, TypeVar
 
 from hudi_py.storage.base import Storage
@@ -32,3 +33,31 @@ def in_threads(work: Callable[[_T], _R], items: Iterable[_T], threads: int = REQ
 def when_remote(storage: Storage, work: Callable[[_T], _R], items: Iterable[_T], threads: int = REQUESTS) -> list[_R]:
     """As `in_threads` where the storage answers over a network: files of a local folder come faster one by one."""
     return in_threads(work, items, 1 if storage.is_local else threads)
+
+
+class Shared:
+    """A check that threads ask for side by side: one run answers all who asked before it began."""
+
+    def __init__(self, check: Callable[[], None]) -> None:
+        self._check = check
+        self._guard = threading.Lock()
+        self._running = threading.Lock()
+        self._next: Future[None] | None = None
+        """Answers those who wait for the run after the present one."""
+
+    def __call__(self) -> None:
+        """Raises what the check raises."""
+        with self._guard:
+            first = self._next is None
+            answer = self._next = self._next or Future()
+        if first:
+            with self._running:
+                with self._guard:
+                    self._next = None  # who asks from now on may have seen something newer
+                try:
+                    self._check()
+                except BaseException as error:  # of any kind: the others must not wait for ever
+                    answer.set_exception(error)
+                else:
+                    answer.set_result(None)
+        answer.result()

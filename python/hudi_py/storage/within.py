@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, BinaryIO
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 from hudi_py.model.names import join_path
 from hudi_py.storage.base import FileInfo, Storage, clean_path
+from hudi_py.storage.threads import in_threads
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+_SMALL_FILE: Final = 1 << 20
+"""Bytes of a file that is rather read whole than in pieces."""
 
 
 class FolderStorage:
@@ -106,3 +110,20 @@ class HeldStorage(FolderStorage):
     def read_range(self, path: str, offset: int, length: int) -> bytes:
         found = self._held.get(path)
         return super().read_range(path, offset, length) if found is None else found[offset : offset + length]
+
+
+def holding(storage: Storage, files: Iterable[tuple[str, int]]) -> Storage:
+    """The storage with its small files among these (path and size in bytes) in memory, each read with one request.
+    Itself if it is local. Those that cannot be read raise when they are needed."""
+    if storage.is_local or isinstance(storage, HeldStorage):
+        return storage
+
+    def read(path: str) -> bytes | None:
+        try:
+            return storage.read(path)
+        except FileNotFoundError:
+            return None
+
+    small = [path for path, size in files if 0 < size <= _SMALL_FILE]
+    held = {path: data for path, data in zip(small, in_threads(read, small), strict=True) if data is not None}
+    return HeldStorage(storage, held) if held else storage

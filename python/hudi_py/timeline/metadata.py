@@ -14,6 +14,7 @@ from hudi_py.errors import CorruptFileError
 from hudi_py.model.commit import NO_PREVIOUS_COMMIT, CommitMetadata, CompactedLogs, WriteStat
 from hudi_py.model.instant import Action, Instant
 from hudi_py.storage import Storage
+from hudi_py.storage.recent import Recent
 from hudi_py.timeline.layout import Layout
 from hudi_py.timeline.plans import (
     CompactionOperation,
@@ -54,6 +55,9 @@ __all__ = [
 ]
 
 UNKNOWN = "UNKNOWN"
+_CACHE: Recent[tuple[str, str, object], CommitMetadata] = Recent(4 << 20)
+"""Of completed instants, whose files never change, by URI, path, and what shows that the file is the same: its size and
+modification time, or on object stores its completion time. An action reads the newest commits several times."""
 
 
 def read_commit_metadata(
@@ -70,11 +74,24 @@ def read_commit_metadata(
         CorruptFileError: the file is empty without `may_be_empty`, or is not the JSON or Avro of a commit.
     """
     path = layout.path(instant.file_name)
+    stamp: object = instant.completion_time
+    if storage.can_rename:  # elsewhere a look costs as much as the file
+        info = storage.stat(path)
+        stamp = None if info is None else (info.size, info.modified_ms)
+    key = (storage.uri, path, stamp)
+    found = _CACHE.get(key) if stamp is not None else None
+    if found is not None:
+        return found
     data = storage.read(path)
     context = f"the commit metadata {storage.uri}/{path}"
-    if not data and not may_be_empty:
-        raise CorruptFileError(f"Cannot read {context}: the file of a completed {instant.action.value} is empty")
-    return decode_commit_metadata(data, context)
+    if not data:
+        if not may_be_empty:
+            raise CorruptFileError(f"Cannot read {context}: the file of a completed {instant.action.value} is empty")
+        return decode_commit_metadata(data, context)
+    found = decode_commit_metadata(data, context)
+    if stamp is not None:
+        _CACHE.put(key, found, len(data))
+    return found
 
 
 def decode_commit_metadata(data: bytes, context: str = "commit metadata") -> CommitMetadata:

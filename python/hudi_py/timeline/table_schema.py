@@ -22,6 +22,7 @@ from hudi_py.model.properties import TableConfig
 from hudi_py.schema import META_FIELDS, OPERATION, SchemaHistory, with_meta, without_meta
 from hudi_py.schema.internal import InternalSchema, parse_internal_schema, timestamp_repairs
 from hudi_py.storage import Storage
+from hudi_py.storage.recent import Recent
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.schema_files import newest_history
 from hudi_py.timeline.timeline import Timeline
@@ -34,6 +35,11 @@ CREATE_SCHEMA = "hoodie.table.create.schema"
 
 SCHEMA_OF_PLAN = frozenset({"CLUSTER", "COMPACT", "LOG_COMPACT", "INDEX"})
 """Operations whose commits record their plan's schema, which may be older (`WriteOperationType.canUpdateSchema`)."""
+
+
+_ENTRY_BYTES = 256
+_WITH_OPERATION: Recent[tuple[str, str], bool] = Recent(1024 * _ENTRY_BYTES)
+"""Whether data files on remote storages have `_hoodie_operation`, by URI and path: it costs requests to see."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +119,18 @@ def has_operation_column(storage: Storage, config: TableConfig, commits: NewestC
         return False
     for metadata in commits:
         for stat in metadata.stats:
+            key = (storage.uri, stat.path)
+            known = None if storage.is_local else _WITH_OPERATION.get(key)
+            if known is not None:
+                return known
             try:
                 record = _of_data_file(storage, config, stat.path)
             except (FileNotFoundError, HudiError):  # cleaned, or damaged, which reading the file reports
                 record = None
             if record is not None:
-                return any(field.get("name") == OPERATION for field in record["fields"])
+                found = any(field.get("name") == OPERATION for field in record["fields"])
+                _WITH_OPERATION.put(key, found, _ENTRY_BYTES)
+                return found
         if metadata.stats:
             return False
     return False

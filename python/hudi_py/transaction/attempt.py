@@ -24,6 +24,7 @@ from hudi_py.transaction.owner.claim import (
     Attempt,
     check_open,
     claim,
+    close_claim,
     forget_write,
     holder,
     revoke_claim,
@@ -148,18 +149,22 @@ class Participation:
             self._heartbeat.stop()
 
 
-def close_attempt(table: LockedTable, attempt: Attempt, stats: Iterable[WriteStat]) -> None:
+def close_attempt(table: LockedTable, attempt: Attempt, stats: Iterable[WriteStat], *, owned: bool = False) -> None:
     """Stops publication: from now on no file is published, and files not in `stats` are removed.
+
+    `owned`: the caller has found, under this lock, that the instant belongs to the attempt.
 
     Raises:
         RolledBackError: the instant now belongs to another attempt, or a file in `stats` is missing.
         CorruptFileError: a file in `stats` does not have the size that was written.
     """
     storage = table.session.storage
-    owner = holder(storage, table.session.layout, attempt.instant, attempt.action)
-    if owner is None or owner.id != attempt.owner.id:
-        raise superseded(storage, attempt, "another attempt has begun" if owner is not None else "its owner is unknown")
-    revoke_claim(storage, attempt.instant)
+    if not owned:
+        owner = holder(storage, table.session.layout, attempt.instant, attempt.action)
+        if owner is None or owner.id != attempt.owner.id:
+            what = "another attempt has begun" if owner is not None else "its owner is unknown"
+            raise superseded(storage, attempt, what)
+    close_claim(storage, attempt.instant)
     reported = list(stats)
     remove_unreported(storage, attempt.instant, {path for stat in reported for path in stat.files})
     check_files(storage, attempt, reported)

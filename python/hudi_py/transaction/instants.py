@@ -35,13 +35,22 @@ def request(storage: Storage, layout: Layout, time: InstantTime, action: Action,
         )
 
 
-def begin(storage: Storage, layout: Layout, time: InstantTime, action: Action, content: bytes = b"") -> None:
-    """Moves a requested instant to inflight; an inflight one stays as it is.
+def begin(
+    storage: Storage,
+    layout: Layout,
+    time: InstantTime,
+    action: Action,
+    content: bytes = b"",
+    *,
+    requested: bool = False,
+) -> None:
+    """Moves a requested instant to inflight; an inflight one stays as it is. `requested`: the caller has just requested
+    it, under the lock that it holds.
 
     Raises:
         ConflictError: the instant is not requested: it was rolled back, or never planned.
     """
-    if action is not Action.SAVEPOINT:
+    if action is not Action.SAVEPOINT and not requested:
         path = requested_path(layout, time, action)
         if storage.stat(path) is None:
             raise ConflictError(
@@ -64,12 +73,15 @@ def complete(
     action: Action,
     completion: CompletionTime,
     content: bytes,
+    *,
+    begun: bool = False,
 ) -> Instant:
     """Writes the completed file; the table lock must be held. In layout 1 its name has no completion time.
 
     Everything written before is on disk first, and the completed file is on disk when this returns.
 
-    `action` is that of the pending files: a compaction is passed as such, and becomes a commit.
+    `action` is that of the pending files: a compaction is passed as such, and becomes a commit. `begun`: the caller has
+    begun it under the lock that it holds.
 
     Returns:
         The completed instant, for `Timeline.plus`.
@@ -78,7 +90,7 @@ def complete(
         ConflictError: the instant is not inflight, or is already completed.
     """
     name = layout.completed_name(time, action, completion)
-    if storage.stat(inflight_path(layout, time, action)) is None:
+    if not begun and storage.stat(inflight_path(layout, time, action)) is None:
         raise ConflictError(
             f"Cannot complete the {action.value} {time}: {inflight_path(layout, time, action)} is missing; it was "
             "rolled back, or never begun",

@@ -54,8 +54,8 @@ def read_markers(storage: Storage, instant: InstantTime) -> tuple[Marker, ...] |
     """
     folder = marker_folder(instant)
     files = list(storage.walk(folder))
-    if not files:
-        return None if storage.stat(folder) is None else ()
+    if not files:  # where files cannot be moved, there are no folders either
+        return None if not storage.can_rename or storage.stat(folder) is None else ()
     names = {info.path[len(folder) + 1 :] for info in files}
     if _SERVER_TYPE in names:
         files_of_server = (name for name in names if _SERVER_FILE.fullmatch(name))

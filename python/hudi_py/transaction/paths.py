@@ -56,3 +56,8 @@ def temporary_folder(instant: InstantTime) -> str:
 def stage_folder(instant: InstantTime) -> str:
     """Intermediate files of engines."""
     return f"{write_folder(instant)}/stage"
+
+
+def sidecar_folder(instant: InstantTime) -> str:
+    """Statistics of data files, for the metadata table."""
+    return f"{stage_folder(instant)}/sidecars"

@@ -16,9 +16,9 @@ from hudi_py.model.commit import WriteStat
 from hudi_py.model.instant import InstantTime
 from hudi_py.model.names import BaseFileName, FileId, LogFileName, PartitionPath, join_path
 from hudi_py.storage import Storage
-from hudi_py.storage.threads import when_remote
+from hudi_py.storage.threads import Shared, when_remote
 from hudi_py.transaction.markers import MarkerType, marker_path, read_markers
-from hudi_py.transaction.owner.claim import Attempt, check_open, superseded
+from hudi_py.transaction.owner.claim import Attempt, check_claim, check_open, superseded
 from hudi_py.transaction.paths import PARTITION_METAFILE, temporary_folder
 
 if TYPE_CHECKING:
@@ -49,6 +49,8 @@ class Publication:
         self._config = attempt.config
         self._instant = attempt.instant
         self._partitions: set[str] = set()
+        self._check_open = Shared(lambda: check_open(storage, attempt))
+        self._check_claim = Shared(lambda: check_claim(storage, attempt))
 
     def permit_base_file(
         self,
@@ -70,7 +72,7 @@ class Publication:
         if self._early is not None:
             self._early.check(partition, file_id, logs=False)
         name = str(BaseFileName(file_id, write_token, self._instant, extension))
-        return self._permit(partition, name, MarkerType.MERGE if merges else MarkerType.CREATE)
+        return self._permit(partition, name, MarkerType.MERGE if merges else MarkerType.CREATE, creates=not merges)
 
     def permit_log_file(
         self,
@@ -80,9 +82,13 @@ class Publication:
         *,
         base_instant: str | None = None,
         version: int = 1,
+        new_group: bool = True,
     ) -> FilePermit:
-        """The same for a log file. Table version 6 names it by the slice's `base_instant` and the next free `version`;
-        from version 8 on its name holds this instant, and both are omitted."""
+        """The same for a log file, which may begin a file group (`new_group`).
+
+        Table version 6 names it by the slice's `base_instant` and the next free `version`; from version 8 on its name
+        holds this instant, and both are omitted.
+        """
         if self._config.version >= 8:
             base_instant = self._instant
         elif base_instant is None:
@@ -94,7 +100,7 @@ class Publication:
             self._early.check(partition, file_id, logs=True)
         name = str(LogFileName(file_id, base_instant, version, write_token))
         # version 6: a rollback keeps the log file and adds a rollback block, as Java does for APPEND markers
-        return self._permit(partition, name, self._log_marker)
+        return self._permit(partition, name, self._log_marker, creates=new_group)
 
     def permit_change_log(self, partition: PartitionPath, file_id: FileId, write_token: str) -> FilePermit:
         """The same for the change log of a base file whose permit has been given. Its name holds this instant in all
@@ -113,9 +119,10 @@ class Publication:
         Raises:
             RolledBackError: the permit or the file was removed: the attempt must give up.
         """
-        self._check(permit)
         if not self.storage.can_rename:
+            self._check_open()  # the marker was there when the upload ended; those who take it away close the attempt
             return
+        self._check(permit)
         try:
             self.storage.rename(permit.temp_path, permit.path)
         except FileNotFoundError:
@@ -159,20 +166,22 @@ class Publication:
     def _check(self, permit: FilePermit) -> None:
         if self.storage.stat(permit.marker_path) is None:
             raise superseded(self.storage, self._attempt, f"the permit of {permit.path} was taken back")
-        check_open(self.storage, self._attempt)
+        self._check_open()
 
-    def _permit(self, partition: str, name: str, marker: MarkerType) -> FilePermit:
+    def _permit(self, partition: str, name: str, marker: MarkerType, *, creates: bool = False) -> FilePermit:
+        """`creates`: the file begins a file group, so its partition may be new."""
         path = join_path(partition, name)
         temporary = f"{temporary_folder(self._instant)}/{path}" if self.storage.can_rename else path
         permit = FilePermit(path, temporary, marker_path(self._instant, path, marker))
         self.storage.put_if_absent(permit.marker_path, b"")
         # after the marker: either the process that revokes the claim sees this marker, or we see the claim revoked
         try:
-            check_open(self.storage, self._attempt)
+            self._check_claim()
         except RolledBackError:
             self.storage.delete(permit.marker_path)
             raise
-        self._ensure_partition(partition)
+        if creates:
+            self._ensure_partition(partition)
         return permit
 
     def _ensure_partition(self, partition: str) -> None:
@@ -194,7 +203,8 @@ def remove_unreported(storage: Storage, instant: InstantTime, reported: Collecti
     Unpublished files go first, so that a late rename of an attempt finds no source. Markers stay: if this process dies
     halfway, they name what is left to remove.
     """
-    storage.delete_tree(temporary_folder(instant))
+    if storage.can_rename:
+        storage.delete_tree(temporary_folder(instant))
     for marker in read_markers(storage, instant) or ():
         if marker.path not in reported:
             storage.delete(marker.path)

@@ -23,6 +23,7 @@ from dataclasses import replace
 from types import TracebackType
 
 from hudi_py.errors import ConflictError, HudiError, RolledBackError
+from hudi_py.file_stats.sidecar import release_sidecars
 from hudi_py.model.commit import CommitMetadata, WriteStat
 from hudi_py.model.instant import Action, Instant, InstantTime
 from hudi_py.model.properties import TableConfig
@@ -60,7 +61,7 @@ from hudi_py.transaction.owner.identity import (
     new_writer_id,
     process_identity,
 )
-from hudi_py.transaction.paths import ARCHIVE, stage_folder
+from hudi_py.transaction.paths import ARCHIVE, sidecar_folder, stage_folder
 from hudi_py.transaction.protocols import TableChange
 from hudi_py.transaction.publication import Publication
 from hudi_py.transaction.recovery.rollback import is_rolled_back, rollback_instant
@@ -140,8 +141,8 @@ class WriteTransaction:
                 transaction = cls(table.session, handle, owns=True)
                 transaction._timeline = table.timeline  # equal to the pinned one
                 begin_work(writer.id)
-                transaction._make_pending(table)
-                transaction._heartbeat.start()
+                transaction._make_pending(table, fresh=instant is None)
+                transaction._heartbeat.start(fresh=True)
             return transaction
         except BaseException:
             if transaction is not None:
@@ -200,6 +201,11 @@ class WriteTransaction:
             self._view = view
 
     @property
+    def alone(self) -> bool:
+        """Whether this process writes all files and commits them: it began the write and has passed no handle on."""
+        return self._owns
+
+    @property
     def staging(self) -> str:
         """Folder for intermediate files of this write, relative to the base path: `.hoodie/.hudi_py/<instant>/stage`.
 
@@ -210,7 +216,7 @@ class WriteTransaction:
     @property
     def sidecars(self) -> str:
         """Folder of the sidecars, in which writers of data files store statistics for the metadata table."""
-        return f"{self.staging}/sidecars"
+        return sidecar_folder(self.instant)
 
     # -- life cycle -----------------------------------------------------------------------------------------------
 
@@ -233,6 +239,7 @@ class WriteTransaction:
     def rest(self) -> None:
         """Stops this process's heartbeat; the write stays pending. Idempotent."""
         self._heartbeat.stop()
+        release_sidecars(self.storage, self.sidecars)
         end_work(self.handle.writer.id)
 
     def __enter__(self) -> WriteTransaction:
@@ -358,20 +365,23 @@ class WriteTransaction:
             instant=self.instant,
         )
 
-    def _make_pending(self, table: LockedTable) -> None:
-        """Creates the instant's pending files. The table lock must be held; the inflight file must not be ours."""
+    def _make_pending(self, table: LockedTable, *, fresh: bool = False) -> None:
+        """Creates the instant's pending files. The table lock must be held; the inflight file must not be ours.
+
+        `fresh`: the instant was chosen under this lock, so nothing can have been left under it.
+        """
         handle, timeline = self.handle, table.timeline
         if _find(timeline.completed, handle.instant, handle.action) is not None:
             raise self._superseded("it is completed, and not by an inflight file of this writer")
         if is_rolled_back(self.storage, timeline, handle.instant):
             raise self._superseded("a rollback names it")
-        if read_markers(self.storage, handle.instant):
+        if not fresh and read_markers(self.storage, handle.instant):
             raise self._superseded("its inflight file has vanished")
         self.session.conflicts.check_begin(table, WriteScope(handle.instant, handle.pin, pending=handle.pending))
         if self._is_archived(timeline):
             # everything before it is archived, and counts as committed
             raise self._superseded("the timeline begins after it")
-        if is_forbidden(self.storage, handle.instant):
+        if not fresh and is_forbidden(self.storage, handle.instant):
             raise self._superseded("it was aborted before it began")
         claim(self.storage, self._attempt)  # first, so that every trace of the instant names its writer
         self._heartbeat.first_beat()
@@ -383,8 +393,7 @@ class WriteTransaction:
             action=handle.action,
             completed=False,
         )
-        self.storage.put_if_absent(self._attempt.inflight, content)
-        if not self._is_ours():
+        if not self.storage.put_if_absent(self._attempt.inflight, content) and not self._is_ours():
             raise self._superseded("its inflight file has vanished")
 
     def _is_archived(self, timeline: Timeline) -> bool:
@@ -413,7 +422,7 @@ class WriteTransaction:
             raise self._superseded("its inflight file has vanished")
         if is_rolled_back(self.storage, timeline, self.instant):
             raise self._superseded("a rollback names it")
-        self._heartbeat.beat()
+        self._heartbeat.keep()
         scope = WriteScope.of(self.instant, handle.pin, metadata, self.config.version, handle.pending)
         schema = self.session.conflicts.check_commit(table, scope)
         if schema is not None:
@@ -427,7 +436,7 @@ class WriteTransaction:
             raise gone
         # by the current properties: another engine may have created or dropped indexes since the write began
         handle.metadata.check(table.session)
-        close_attempt(table, self._attempt, metadata.stats)
+        close_attempt(table, self._attempt, metadata.stats, owned=True)
         if ids is not None:
             ids.store(table, self.instant)
         change = TableChange(self.instant, handle.action, metadata, sidecars=self.sidecars)

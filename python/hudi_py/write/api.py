@@ -265,9 +265,10 @@ def existing_table(storage: Storage) -> TableConfig | None:
     Raises:
         UnsupportedTableError: it has a feature that cannot be written.
     """
-    if storage.stat(_PROPERTIES) is None and storage.stat(f"{_PROPERTIES}.backup") is None:
+    try:
+        config = load_table_config(storage)
+    except TableNotFoundError:
         return None
-    config = load_table_config(storage)
     check_writable(config)
     return config
 

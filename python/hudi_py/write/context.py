@@ -121,7 +121,9 @@ class WriteContext:
 
     def save(self, sidecar: Sidecar, path: str) -> None:
         """Stores the sidecar of a data file. `path`: in the table."""
-        sidecar.save(self.transaction.storage, self.transaction.sidecars, path)
+        transaction = self.transaction
+        if not transaction.alone or not sidecar.hold(transaction.storage, transaction.sidecars, path):
+            sidecar.save(transaction.storage, transaction.sidecars, path)
 
     def reserve(self, rows: int) -> int:
         """The first of `rows` sequence numbers that no other row of this process has."""

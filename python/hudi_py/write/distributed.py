@@ -237,7 +237,7 @@ def run_task(write: DistributedWrite, task: TaskId, batches: Iterable[pa.RecordB
         RolledBackError, ConflictError: the write has been rolled back or completed.
     """
     with write.attach() as transaction:
-        settings = replace(write.settings, threads=1, memory_bytes=TASK_MEMORY)
+        settings = replace(write.settings, threads=1, threads_given=True, memory_bytes=TASK_MEMORY)
         context = WriteContext(transaction, settings, task=task)
         rows = (normalise_batch(_selected(batch, write.incoming), write.incoming) for batch in batches)
         stage = Stage(transaction.storage, f"{transaction.staging}/{task}.arrow")

@@ -160,6 +160,8 @@ class WriteSettings:
     deleted_partitions: tuple[str, ...] | None = None
     """Paths, with wildcards, of the partitions that `delete_partition` deletes; None: those of the rows."""
     threads: int = 1
+    threads_given: bool = False
+    """Whether the options give the number of threads."""
     memory_bytes: int = DEFAULT_BUDGET
     """Bytes of incoming rows in memory; the rest is spilled to the local disk."""
 
@@ -265,6 +267,7 @@ def write_settings(
         overwritten=options.get(write_config.OVERWRITTEN_PARTITIONS),
         deleted_partitions=deleted_partitions(operation, options),
         threads=options.get(write_config.WRITE_THREADS) or os.cpu_count() or 1,
+        threads_given=options.get(write_config.WRITE_THREADS) > 0,
     )
 
 

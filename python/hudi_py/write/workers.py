@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 class Workers(Generic[T]):
     """A pool with a bounded queue, so that the rows of queued tasks do not pile up in memory. A context manager:
-    leaving it cancels what has not begun and waits for the rest."""
+    leaving it cancels what has not begun and waits for the rest. `submit` is thread-safe."""
 
     def __init__(self, threads: int, *, at_most: int) -> None:
         """`at_most`: tasks running or queued; `submit` blocks beyond that."""
@@ -20,6 +20,7 @@ class Workers(Generic[T]):
         self._slots = threading.BoundedSemaphore(at_most)
         self._running: list[Future[T]] = []
         self._results: list[T] = []
+        self._lock = threading.Lock()
 
     def __enter__(self) -> Workers[T]:
         return self
@@ -37,14 +38,15 @@ class Workers(Generic[T]):
             finally:
                 self._slots.release()
 
-        self._running.append(self._executor.submit(run))
-        running = []
-        for future in self._running:
-            if future.done():
-                self._results.append(future.result())
-            else:
-                running.append(future)
-        self._running = running
+        with self._lock:
+            self._running.append(self._executor.submit(run))
+            running = []
+            for future in self._running:
+                if future.done():
+                    self._results.append(future.result())
+                else:
+                    running.append(future)
+            self._running = running
 
     def results(self) -> list[T]:
         """The results of all tasks once they are done, in no particular order; raises what one of them raised."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from hudi_py.storage import LocalStorage, MemoryStorage
-from hudi_py.storage.threads import in_threads, when_remote
+from hudi_py.storage.threads import Shared, in_threads, when_remote
 
 
 def test_results_come_in_the_order_of_the_items() -> None:
@@ -56,3 +57,50 @@ def test_a_local_folder_is_asked_by_one_thread(tmp_path: Path) -> None:
     remote = MemoryStorage()
     assert remote.is_local is False
     assert threading.get_ident() not in when_remote(remote, work, range(3))
+
+
+def test_a_shared_check_answers_those_who_asked_before_it_began() -> None:
+    begun, go, runs = threading.Event(), threading.Event(), []
+
+    def check() -> None:
+        runs.append(len(runs))
+        if len(runs) == 1:
+            begun.set()
+            assert go.wait(200)
+
+    shared = Shared(check)
+    first = threading.Thread(target=shared)
+    first.start()
+    assert begun.wait(200)
+    asking = threading.Semaphore(0)
+
+    def ask() -> None:
+        asking.release()
+        shared()
+
+    others = [threading.Thread(target=ask) for _ in range(8)]
+    for other in others:  # each may rely on what it did before: the run under way is too early for it
+        other.start()
+    for _ in others:
+        assert asking.acquire(timeout=200)
+    time.sleep(0.1)
+    go.set()
+    for thread in (first, *others):
+        thread.join()
+    assert 2 <= len(runs) < 9
+    shared()
+    assert len(runs) > 2
+
+
+def test_a_shared_check_that_fails_fails_for_who_asked_and_is_made_again() -> None:
+    wrong = [True]
+
+    def check() -> None:
+        if wrong:
+            raise ValueError("closed")
+
+    shared = Shared(check)
+    with pytest.raises(ValueError, match="closed"):
+        shared()
+    wrong.clear()
+    shared()

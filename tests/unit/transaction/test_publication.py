@@ -10,7 +10,8 @@ from hudi_py.errors import CorruptFileError, RolledBackError
 from hudi_py.model.names import FileId, PartitionPath
 from hudi_py.storage import MemoryStorage
 from hudi_py.transaction.markers import read_markers
-from hudi_py.transaction.owner.claim import revoke_claim
+from hudi_py.transaction.owner.claim import claim, claimant, close_claim, revoke_claim
+from hudi_py.transaction.paths import STAGING
 from hudi_py.transaction.publication import remove_unreported
 from tests.support.hand_writes import (
     begin,
@@ -112,3 +113,19 @@ def test_a_reported_file_of_another_size_is_named(storage):
             commit(tx, [stat])
         error = caught.value
         assert (error.path, error.instant, error.expected, error.found) == (stat.path, tx.instant, stat.file_size, 4)
+
+
+def test_a_closed_claim_leaves_a_trace_until_the_write_is_forgotten(uploads):
+    """Without folders nothing else would show the next write what a process that is killed then leaves behind."""
+    config = new_table(uploads)
+    with begin(uploads, config) as tx:
+        stat = write_base(tx, "a", "f")
+        close_claim(uploads, tx.instant)
+        assert claimant(uploads, tx.instant) is None
+        assert [info.name for info in uploads.list(STAGING)] == [tx.instant]
+        with pytest.raises(RolledBackError, match="takes no more files"):
+            write_base(tx, "a", "late")
+        claim(uploads, tx._attempt)  # of an attempt that is made again
+        commit(tx, [stat])
+    assert leftovers(uploads) == set()
+    assert data_files(uploads) == {stat.path}

@@ -79,9 +79,9 @@ def test_state_files_are_named_and_filled_as_apache_hudi_does(storage):
         writer = parse_writer(inflight.extra[WRITER_KEY])
         assert writer == tx.handle.writer
         assert storage.read(f".hoodie/.heartbeat/{time_}") == b""
-        permit = tx.publication.permit_base_file("a/b", "f", "0-1-0", merges=True)
+        permit = tx.publication.permit_base_file("a/b", "f", "0-1-0", merges=False)
         assert permit.path == f"a/b/f_0-1-0_{time_}.parquet"
-        assert permit.marker_path == f".hoodie/.temp/{time_}/a/b/f_0-1-0_{time_}.parquet.marker.MERGE"
+        assert permit.marker_path == f".hoodie/.temp/{time_}/a/b/f_0-1-0_{time_}.parquet.marker.CREATE"
         assert not permit.temp_path.startswith(".hoodie/.temp")
         metafile = storage.read("a/b/.hoodie_partition_metadata").decode()
         assert f"commitTime={time_}\n" in metafile

@@ -135,7 +135,6 @@ class _Services:
         for report in self._pending(timeline):
             yield report
             timeline = self._timeline()
-        sweep_vanished(self._own.storage, {instant.time for instant in timeline.pending})
         newest = _newest_delta(timeline)
         if newest is None:
             return
@@ -145,6 +144,8 @@ class _Services:
         # compactions create what a clean removes: checking before each of them is enough, and avoids listing the
         # partitions with every commit
         if due or any(instant.action is Action.CLEAN for instant in timeline.pending):
+            # only attempts at compactions leave anything here
+            sweep_vanished(self._own.storage, {instant.time for instant in timeline.pending})
             yield self._clean(timeline, newest)
         yield from self._compact(newest, due=due)
         if len(timeline.write_completed) > options.get(archive_config.MAX_COMMITS) and self._may_archive(timeline):

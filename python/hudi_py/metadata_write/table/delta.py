@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from hudi_py.errors import CorruptFileError
 from hudi_py.formats.hfile import write_hfile
 from hudi_py.formats.log import BlockType, HeaderKey, encode_block, encode_deletes
+from hudi_py.metadata.records import SMALL_FILE
 from hudi_py.metadata.table import numbered_groups
 from hudi_py.metadata_write.encoding.records import SCHEMA_JSON, MetadataRecords
 from hudi_py.metadata_write.partitions.registry import partition_of
@@ -46,12 +47,14 @@ def write_delta(
     records: Iterable[MetadataRecords],
     *,
     new_groups: int = 1,
+    written: dict[str, bytes] | None = None,
 ) -> Timeline:
     """Commits records under an instant new to the metadata table. Returns its timeline with the delta commit.
 
     Args:
         view: view of the metadata table's current timeline, without pending writes.
         new_groups: number of file groups created for a data partition that is new to the partitioned record index.
+        written: where to note the content of small log files by path, if the storage is remote.
 
     Raises:
         ConflictError: the instant exists.
@@ -61,7 +64,10 @@ def write_delta(
     groups = _Groups(own, view, instant, new_groups)
 
     def append(number: int, key: GroupKey, rows: pa.Table) -> WriteStat:
-        return _append(own, instant, groups.slice_of(key), key, rows, number)
+        stat, data = _append(own, instant, groups.slice_of(key), key, rows, number)
+        if written is not None and not own.storage.is_local and len(data) <= SMALL_FILE:
+            written[stat.path] = data
+        return stat
 
     with GroupBuffer(groups.count) as buffer:
         for chunk in records:
@@ -75,7 +81,7 @@ def begin_delta(own: TableSession, instant: InstantTime, operation: str) -> None
     without them it would count as committed once the timeline begins after it. Raises ConflictError."""
     empty = encode_commit_metadata(CommitMetadata(operation), own.layout, action=Action.DELTA_COMMIT, completed=False)
     request(own.storage, own.layout, instant, Action.DELTA_COMMIT, b"")
-    begin(own.storage, own.layout, instant, Action.DELTA_COMMIT, empty)
+    begin(own.storage, own.layout, instant, Action.DELTA_COMMIT, empty, requested=True)
     own.storage.sync()
 
 
@@ -90,7 +96,7 @@ def complete_delta(
     metadata = CommitMetadata(operation, tuple(stats), {"schema": COMMIT_SCHEMA})
     content = encode_commit_metadata(metadata, own.layout, action=Action.DELTA_COMMIT, completed=True)
     completion = own.clock.next_completion(timeline, instant)
-    return complete(own.storage, own.layout, instant, Action.DELTA_COMMIT, completion, content)
+    return complete(own.storage, own.layout, instant, Action.DELTA_COMMIT, completion, content, begun=True)
 
 
 def open_file_group(own: TableSession, partition: str, file_id: str, instant: InstantTime) -> None:
@@ -145,8 +151,8 @@ class _Groups:
 
 def _append(
     own: TableSession, instant: InstantTime, slice_: FileSlice, key: GroupKey, rows: pa.Table, number: int
-) -> WriteStat:
-    """Writes a group's records to a new log file: a data block, then a delete block."""
+) -> tuple[WriteStat, bytes]:
+    """Writes a group's records to a new log file: a data block, then a delete block. Returns its content, too."""
     partition = key[0]
     erased = pc.is_null(rows["value"])
     kept = rows.filter(pc.invert(erased)).combine_chunks()
@@ -164,7 +170,7 @@ def _append(
     path = join_path(partition, str(name))
     own.storage.put(path, data)
     base = str(slice_.base_file.name) if slice_.base_file is not None and own.config.version < 8 else ""
-    return WriteStat(
+    stat = WriteStat(
         file_id=slice_.file_id,
         path=path,
         partition_path=partition,
@@ -179,6 +185,7 @@ def _append(
         base_file=base,
         log_files=(*logs, str(name)),
     )
+    return stat, data
 
 
 def _log_name(own: TableSession, instant: InstantTime, slice_: FileSlice, number: int) -> tuple[LogFileName, list[str]]:

@@ -45,12 +45,12 @@ class TableSource:
     def ranges(
         self, files: Iterable[DataFile], columns: Sequence[IndexedColumn], sidecars: str
     ) -> list[tuple[DataFile, ColumnRanges | None]]:
-        """As `ranges_of_files`. Ranges from the sidecars of a small commit are cached: several indexes read them, all
-        for the same columns."""
+        """As `ranges_of_files`. Those of a small commit are cached: several indexes read them, all for the same
+        columns."""
         listed = list(files)
         new = [file for file in listed if file not in self._written]
         found = dict(ranges_of_files(self.storage, new, columns, sidecars=sidecars))
-        if sidecars and len(self._written) + len(found) <= _FEW_FILES:
+        if len(self._written) + len(found) <= _FEW_FILES:
             self._written.update(found)
         return [(file, found[file] if file in found else self._written[file]) for file in listed]
 

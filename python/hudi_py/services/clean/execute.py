@@ -10,6 +10,7 @@ from typing import Any
 from hudi_py.errors import first_line
 from hudi_py.model.names import join_path
 from hudi_py.storage import Storage
+from hudi_py.storage.base import BulkStorage
 from hudi_py.storage.threads import REQUESTS, when_remote
 from hudi_py.timeline.clean_records import CleanPlan
 
@@ -67,9 +68,15 @@ def delete_files(storage: Storage, files: Sequence[File], threads: int) -> tuple
     for file in files:
         by_partition[file[0]].append(file)
     sizes: dict[File, int] = {}
-    for partition, of_partition in by_partition.items():
-        sizes.update(_sizes(storage, partition, of_partition))
+    for found in when_remote(storage, lambda each: _sizes(storage, *each), by_partition.items()):
+        sizes.update(found)
     existing = [file for file in files if file in sizes]
+    if isinstance(storage, BulkStorage):
+        try:
+            storage.delete_many([join_path(*file) for file in existing])
+            return sizes, {}
+        except OSError:  # file by file shows which one cannot be deleted, and why
+            pass
     reasons = when_remote(storage, lambda file: _delete(storage, file), existing, max(threads, REQUESTS))
     failed = {file: reason for file, reason in zip(existing, reasons, strict=True) if reason}
     return {file: size for file, size in sizes.items() if file not in failed}, failed

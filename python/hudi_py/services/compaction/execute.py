@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections.abc import Mapping
 
 from hudi_py.errors import CorruptFileError, HistoryCleanedError
+from hudi_py.file_stats.sidecar import Sidecar
 from hudi_py.merge.base import Watch
 from hudi_py.model.commit import NO_PREVIOUS_COMMIT, WriteStat
 from hudi_py.model.files import BaseFile, FileSlice, LogFile
@@ -15,14 +17,16 @@ from hudi_py.services.compaction.rewrite import Rewrite, RewriteTask, Rewritten
 from hudi_py.services.context import ServiceContext
 from hudi_py.storage import Storage
 from hudi_py.timeline.plans import CompactionOperation
+from hudi_py.transaction.owner.identity import process_identity
+from hudi_py.transaction.paths import sidecar_folder
 from hudi_py.transaction.publication import FilePermit
 from hudi_py.write.changes import change_log
 
 _STAGE = 1
 
 
-def slice_of(storage: Storage, operation: CompactionOperation) -> FileSlice:
-    """The files of an operation, with their sizes.
+def slice_of(storage: Storage, operation: CompactionOperation, sizes: Mapping[str, int]) -> FileSlice:
+    """The files of an operation, with their sizes: those of `sizes`, by path, or of the storage.
 
     Raises:
         CorruptFileError: a name in the plan is not the name of a data file.
@@ -34,14 +38,14 @@ def slice_of(storage: Storage, operation: CompactionOperation) -> FileSlice:
         found = parse_base_file_name(operation.base_file)
         if found is None:
             raise _misnamed(storage, operation, operation.base_file)
-        size = _size(storage, join_path(partition, operation.base_file))
+        size = _size(storage, join_path(partition, operation.base_file), sizes)
         base = BaseFile(partition, found, size, operation.bootstrap_file)
     logs = []
     for name in operation.log_files:
         log = parse_log_file_name(name)
         if log is None:
             raise _misnamed(storage, operation, name)
-        logs.append(LogFile(partition, log, _size(storage, join_path(partition, name))))
+        logs.append(LogFile(partition, log, _size(storage, join_path(partition, name), sizes)))
     logs.sort(key=lambda log: log.name.sort_key)
     return FileSlice(partition, FileId(operation.file_id), operation.base_instant, base, tuple(logs))
 
@@ -59,7 +63,7 @@ def compact_slice(context: ServiceContext, planned: CompactionSlice, rewrite: Re
         HistoryCleanedError: a file of the plan is missing.
     """
     started = time.monotonic()
-    whole = slice_of(context.storage, planned.operation)
+    whole = slice_of(context.storage, planned.operation, planned.sizes)
     base = whole.base_file
     publication, token, settings = planned.participation.publication, write_token(planned.number), planned.work.settings
     permit = publication.permit_base_file(
@@ -71,6 +75,11 @@ def compact_slice(context: ServiceContext, planned: CompactionSlice, rewrite: Re
             context, planned, rewrite, whole, permit, watch=None if changes is None else changes.add
         )
         cdc_stats = None if changes is None else changes.finish()
+    owner = planned.work.attempt.owner.process
+    if done.ranges is not None and owner is not None and owner == process_identity():  # so this process will commit
+        sidecar = Sidecar()
+        sidecar.set_ranges(done.ranges)
+        sidecar.hold(context.storage, sidecar_folder(planned.work.instant), permit.path)
     return WriteStat(
         file_id=whole.file_id,
         path=permit.path,
@@ -89,7 +98,10 @@ def compact_slice(context: ServiceContext, planned: CompactionSlice, rewrite: Re
     )
 
 
-def _size(storage: Storage, path: str) -> int:
+def _size(storage: Storage, path: str, sizes: Mapping[str, int]) -> int:
+    known = sizes.get(path)
+    if known is not None:
+        return known
     info = storage.stat(path)
     if info is None:
         raise HistoryCleanedError(

@@ -14,6 +14,8 @@ from hudi_py.config import Options
 from hudi_py.config import read as read_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import UnsupportedTableError
+from hudi_py.file_stats.columns import IndexedColumn
+from hudi_py.file_stats.footers import written_ranges
 from hudi_py.formats.bloom import BloomConfig
 from hudi_py.formats.parquet_writer import BaseFileWriter
 from hudi_py.merge import CommittedInstants, LogMemory, MergeSettings, merge_settings
@@ -64,6 +66,8 @@ class RewriteSettings:
     memory: LogMemory
     changes: ChangeLogging | None
     """How changes are logged; None: they are not."""
+    range_columns: tuple[IndexedColumn, ...] = ()
+    """Columns of which the metadata table has ranges."""
 
     @classmethod
     def of(
@@ -150,6 +154,8 @@ class Rewritten:
     updates: int = 0
     deletes: int = 0
     logs: CompactedLogs | None = None
+    ranges: pa.RecordBatch | None = None
+    """Statistics of the columns, as in `Sidecar`."""
 
 
 Rewrite = Callable[[RewriteTask], Rewritten]
@@ -225,7 +231,10 @@ def rewrite_slice(task: RewriteTask) -> Rewritten:
         updated=counts.keys,
         read_ms=counts.read_ms,
     )
-    return Rewritten(summary.num_rows, summary.size, counts.inserts, counts.updates, counts.deletes, logs)
+    ranges = None
+    if settings.range_columns and summary.metadata is not None:
+        ranges = written_ranges(task.storage, task.path, summary.metadata, settings.range_columns, summary.nan).rows
+    return Rewritten(summary.num_rows, summary.size, counts.inserts, counts.updates, counts.deletes, logs, ranges)
 
 
 def _with_meta(avro: dict[str, Any]) -> dict[str, Any]:

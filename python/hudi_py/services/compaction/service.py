@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import ClassVar
 
 from hudi_py.config import Options
 from hudi_py.config import compaction as compaction_config
 from hudi_py.config import write as write_config
+from hudi_py.file_stats.columns import indexed_columns
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.instant import Action, InstantTime
 from hudi_py.model.properties import TableConfig
@@ -23,6 +24,7 @@ from hudi_py.services.context import ServiceContext
 from hudi_py.timeline.clock import wall_clock_ms
 from hudi_py.timeline.pending_plans import PendingPlans
 from hudi_py.timeline.state import TableState
+from hudi_py.timeline.table_schema import SCHEMA_KEY
 from hudi_py.timeline.times import format_instant
 
 
@@ -82,7 +84,13 @@ class Compaction(LogRewriting):
         return Chosen(chosen, plan)
 
     def table_settings(self, context: ServiceContext, state: TableState, instant: InstantTime) -> RewriteSettings:
-        return RewriteSettings.of(context.storage, state.config, state.timeline, context.options, as_of=instant)
+        found = RewriteSettings.of(context.storage, state.config, state.timeline, context.options, as_of=instant)
+        schema, metadata = found.extra[SCHEMA_KEY], context.session.metadata
+        wanted = None if metadata is None else metadata.sidecar(state.config, schema)
+        if wanted is None or not wanted.columns:
+            return found
+        columns = indexed_columns(schema, names=wanted.columns)
+        return replace(found, range_columns=tuple(column for column in columns if column.name in wanted.columns))
 
     def rewrite_one(self, context: ServiceContext, planned: CompactionSlice) -> WriteStat:
         return compact_slice(context, planned, self.rewrite or rewrite_slice, self.extension)

@@ -5,17 +5,20 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Generic, TypeVar
 
 from hudi_py.errors import ConfigError
+from hudi_py.file_stats.sidecar import holds_sidecars, release_sidecars
 from hudi_py.model.commit import CommitMetadata, WriteStat
 from hudi_py.model.instant import Action, CompletionTime, InstantTime
+from hudi_py.model.names import PartitionPath, join_path
+from hudi_py.model.properties import TableConfig
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.planned.removal import remove_plan
 from hudi_py.services.planned.report import ServiceReport
 from hudi_py.storage import Storage
-from hudi_py.storage.threads import in_threads
+from hudi_py.storage.threads import REQUESTS, in_threads
 from hudi_py.timeline.compaction_records import encode_compaction_plan
 from hudi_py.timeline.metadata import encode_commit_metadata, read_commit_metadata
 from hudi_py.timeline.pending_plans import compaction_plan
@@ -35,9 +38,13 @@ from hudi_py.transaction.attempt import (
 from hudi_py.transaction.instants import requested_path
 from hudi_py.transaction.owner.claim import Attempt, check_open, superseded
 from hudi_py.transaction.owner.identity import end_work
+from hudi_py.transaction.paths import sidecar_folder
 from hudi_py.transaction.protocols import TableChange
+from hudi_py.view import StorageLister
 
 _log = logging.getLogger(__name__)
+_SMALL_BYTES = 8 << 20
+"""Size of files up to which as many slices are rewritten at a time as there may be requests."""
 
 Settings = TypeVar("Settings")
 Report_co = TypeVar("Report_co", bound=ServiceReport, covariant=True)
@@ -67,6 +74,8 @@ class PlannedSlice(Generic[Settings]):
     operation: CompactionOperation
     number: int
     """Number of the operation in its plan."""
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    """Path to size in bytes of files of the plan that need not be looked up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,15 +184,19 @@ class SliceService(ABC, Generic[Settings, Report_co]):
             UnsupportedTableError: the logs contain something that cannot be rewritten.
         """
         check_open(context.storage, work.attempt)
+        threads = context.threads
         plan = existing_plan(context.storage, context.timeline(), work.instant, self.action)
+        sizes = _sizes(context.storage, work.attempt.config, [plan.operations[task] for task in tasks])
+        if sizes and max(sizes.values()) <= _SMALL_BYTES:  # it would wait for answers most of the time
+            threads = max(threads, REQUESTS)
         context.progress.phase("compacting", len(tasks))
         with Participation(context.session, work.attempt) as participation:
 
             def outcome(task: int) -> Outcome:
-                planned = PlannedSlice(work, participation, plan.operations[task], task)
+                planned = PlannedSlice(work, participation, plan.operations[task], task, sizes)
                 return Outcome(task, self.rewrite_one(context, planned))
 
-            return in_threads(outcome, tasks, context.threads)
+            return in_threads(outcome, tasks, threads)
 
     def commit(self, context: ServiceContext, work: SliceWork[Settings], outcomes: Sequence[Outcome]) -> Report_co:
         """Completes the action. Idempotent.
@@ -216,14 +229,35 @@ class SliceService(ABC, Generic[Settings, Report_co]):
             )
             close_attempt(table, attempt, metadata.stats)
             content = encode_commit_metadata(metadata, timeline.layout, action=action, completed=True)
-            change = TableChange(work.instant, action.comparable, commit=metadata)
+            folder = sidecar_folder(work.instant)
+            held = folder if holds_sidecars(storage, folder) else ""
+            change = TableChange(work.instant, action.comparable, commit=metadata, sidecars=held)
             completed = complete_action(table, work.instant, action, content, change)
         end_attempt(storage, attempt)
+        release_sidecars(storage, folder)
         return self.report(work.instant, completed.completion_time, metadata)
 
     def give_up(self, context: ServiceContext, work: SliceWork[Settings]) -> None:
         """Removes the files of the attempt; the plan stays."""
+        release_sidecars(context.storage, sidecar_folder(work.instant))
         give_up_attempt(context.session, work.attempt)
+
+
+def _sizes(storage: Storage, config: TableConfig, operations: Sequence[CompactionOperation]) -> Mapping[str, int]:
+    """Path to size of the files of some operations, as far as they are listed; empty for a local table, where looking
+    at each file costs little."""
+    if storage.is_local:
+        return {}
+    partitions = sorted({PartitionPath(operation.partition_path) for operation in operations})
+    wanted = {
+        join_path(PartitionPath(each.partition_path), name)
+        for each in operations
+        for name in (each.base_file, *each.log_files)
+        if name is not None
+    }
+    lister = StorageLister(storage, config)
+    lister.prefetch(partitions)
+    return {info.path: info.size for partition in partitions for info in lister.files(partition) if info.path in wanted}
 
 
 def existing_plan(storage: Storage, timeline: Timeline, instant: InstantTime, action: Action) -> CompactionPlan:

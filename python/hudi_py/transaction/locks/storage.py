@@ -66,6 +66,12 @@ def parse_lease(found: VersionedObject, place: str) -> Lease:
         ) from None
 
 
+_RELEASED: Final[dict[str, tuple[Version, float]]] = {}
+"""The version with which this process has released a lock, and when, by its place. If it is still there, nobody has
+taken the lock since, and one request takes it again."""
+_REMEMBERED_S: Final = 60
+
+
 class StorageLock(HeldByContext):
     """The lock of one table, to be held by one thread at a time. Use as a context manager.
 
@@ -158,7 +164,12 @@ class StorageLock(HeldByContext):
             renewal.stop()
             with self._guard:
                 version, self._version = self._version, None
-            if version is None or self._put_own(Lease(True, self._valid_until_ms, self._owner), version) is None:
+            left = None
+            if version is not None:
+                left = self._put_own(Lease(True, self._valid_until_ms, self._owner), version)
+            if left is not None:
+                _RELEASED[self.place] = left, time.monotonic()
+            else:
                 _log.warning("the table lock %s was taken away while held", self.place)
         except OSError as error:
             _log.warning("the table lock %s could not be released; others wait until it expires: %s", self.place, error)
@@ -192,6 +203,9 @@ class StorageLock(HeldByContext):
         return self._storage.replace(LOCK_FILE, broken.to_json(), found.version) is not None
 
     def _attempt(self) -> bool:
+        left, at = _RELEASED.pop(self.place, (None, 0.0))
+        if left is not None and time.monotonic() - at < _REMEMBERED_S and self._extend(left, self._put):
+            return True
         found = self._storage.read_version(LOCK_FILE)
         if found is not None:
             lease = parse_lease(found, self.place)

@@ -15,13 +15,24 @@ from hudi_py.errors import ConflictError, RolledBackError
 from hudi_py.model.instant import Action, InstantTime
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
+from hudi_py.storage.base import BulkStorage
 from hudi_py.timeline.layout import Layout, layout_for
 from hudi_py.timeline.metadata import decode_commit_metadata
 from hudi_py.transaction.instants import inflight_path
 from hudi_py.transaction.markers import remove_markers
 from hudi_py.transaction.owner.heartbeat import remove_heartbeat
 from hudi_py.transaction.owner.identity import WRITER_KEY, WriterIdentity, parse_writer
-from hudi_py.transaction.paths import REPORTS, SOURCES, STAGING, claim_path, forbidden_path, owner_path, write_folder
+from hudi_py.transaction.paths import (
+    REPORTS,
+    SOURCES,
+    STAGING,
+    claim_path,
+    forbidden_path,
+    heartbeat_path,
+    marker_folder,
+    owner_path,
+    write_folder,
+)
 
 PLANNED = frozenset({Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING})
 """Actions that carry out a plan, which stays when an attempt fails or is rolled back."""
@@ -53,8 +64,12 @@ def claim(storage: Storage, attempt: Attempt) -> None:
     Raises:
         ConflictError: another attempt has claimed the instant.
     """
-    storage.put_if_absent(claim_path(attempt.instant), attempt.owner.to_json().encode())
+    if storage.put_if_absent(claim_path(attempt.instant), attempt.owner.to_json().encode()):
+        return
     found = claimant(storage, attempt.instant)
+    if found is None and storage.delete(claim_path(attempt.instant)):  # closed by an attempt that was undone
+        claim(storage, attempt)
+        return
     if found is None or found.id != attempt.owner.id:
         raise ConflictError(
             f"Cannot begin the {attempt} of {storage.uri}: another process has begun it "
@@ -79,6 +94,14 @@ def revoke_claim(storage: Storage, instant: InstantTime) -> None:
     storage.delete(claim_path(instant))
 
 
+def close_claim(storage: Storage, instant: InstantTime) -> None:
+    """As `revoke_claim`, for an attempt that is about to be completed."""
+    if storage.can_rename:
+        revoke_claim(storage, instant)
+    else:  # there are no empty folders, and this one shows the next write what a killed process has left
+        storage.put(claim_path(instant), b"")
+
+
 def holder(storage: Storage, layout: Layout, instant: InstantTime, action: Action) -> WriterIdentity | None:
     """The writer that works or last worked on a pending instant; None if it is another engine, or there is none."""
     found = claimant(storage, instant)
@@ -94,13 +117,18 @@ def holder(storage: Storage, layout: Layout, instant: InstantTime, action: Actio
     return parse_writer(text) if text else None
 
 
-def check_open(storage: Storage, attempt: Attempt) -> None:
-    """Raises RolledBackError if the attempt no longer accepts files."""
+def check_claim(storage: Storage, attempt: Attempt) -> None:
+    """Raises RolledBackError if the attempt's claim was revoked."""
     found = claimant(storage, attempt.instant)
     if found is None:
         raise superseded(storage, attempt, "it takes no more files")
     if found.id != attempt.owner.id:
         raise superseded(storage, attempt, "another attempt has begun")
+
+
+def check_open(storage: Storage, attempt: Attempt) -> None:
+    """Raises RolledBackError if the attempt no longer accepts files."""
+    check_claim(storage, attempt)
     if storage.stat(attempt.inflight) is None:
         raise superseded(storage, attempt, "its inflight file has vanished")
 
@@ -126,15 +154,20 @@ def is_forbidden(storage: Storage, instant: InstantTime) -> bool:
 
 def remove_write_folder(storage: Storage, instant: InstantTime) -> None:
     """Removes the claim, unpublished files and staged data of a write."""
-    revoke_claim(storage, instant)
+    if storage.can_rename:  # elsewhere nothing is unpublished, and one request removes the folder
+        revoke_claim(storage, instant)
     storage.delete_tree(write_folder(instant))
 
 
 def forget_write(storage: Storage, instant: InstantTime) -> None:
     """Removes the files of a write other than timeline and data. The write folder goes last: after a crash the next
     write uses it to remove the rest."""
-    remove_heartbeat(storage, instant)
-    remove_markers(storage, instant)
+    if isinstance(storage, BulkStorage):
+        markers = [info.path for info in storage.walk(marker_folder(instant))]
+        storage.delete_many([heartbeat_path(instant), *markers])
+    else:
+        remove_heartbeat(storage, instant)
+        remove_markers(storage, instant)
     remove_write_folder(storage, instant)
 
 

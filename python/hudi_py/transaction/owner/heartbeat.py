@@ -60,8 +60,12 @@ class Heartbeat:
         """Creates the heartbeat when the write begins."""
         self._storage.touch(heartbeat_path(self._instant))
 
-    def check(self) -> None:
-        """Raises RolledBackError if the heartbeat is missing or expired: another writer may roll the write back."""
+    def check(self) -> int:
+        """The age of the heartbeat in ms.
+
+        Raises:
+            RolledBackError: it is missing or expired: another writer may roll the write back.
+        """
         last = last_beat_ms(self._storage, self._instant)
         if last is None:
             raise RolledBackError(
@@ -78,14 +82,23 @@ class Heartbeat:
                 expected=self._expiry_ms,
                 found=age_ms,
             )
+        return age_ms
 
     def beat(self) -> None:
         """Renews the heartbeat once. Raises RolledBackError if it is missing or expired."""
         self.check()
         self._storage.touch(heartbeat_path(self._instant))
 
-    def start(self) -> None:
+    def keep(self) -> None:
+        """Renews the heartbeat unless it is younger than half an interval. Raises RolledBackError if it is missing or
+        expired."""
+        if self.check() > self._interval_ms / 2:
+            self._storage.touch(heartbeat_path(self._instant))
+
+    def start(self, *, fresh: bool = False) -> None:
         """Renews the heartbeat now and, in a thread, at every interval until `stop`. Idempotent.
+
+        `fresh`: `first_beat` has just created it, so the first renewal is due after an interval.
 
         Raises:
             RolledBackError: the heartbeat is missing or expired.
@@ -93,7 +106,8 @@ class Heartbeat:
         with self._lock:
             if self.running:
                 return
-            self.beat()
+            if not fresh:
+                self.beat()
             self._stop.clear()
             self._thread = threading.Thread(target=self._run, name=f"hudi-heartbeat-{self._instant}", daemon=True)
             self._thread.start()

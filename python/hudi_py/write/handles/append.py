@@ -63,8 +63,11 @@ def append_log(
     _check_ordering(context, rows, deletes)
     if new is not None:
         _check_ordering(context, new, np.zeros(new.num_rows, np.bool_))
+    new_group = slice_.base_file is None and merged is None
     if own_name:
-        permit = transaction.publication.permit_log_file(slice_.partition, slice_.file_id, str(context.task))
+        permit = transaction.publication.permit_log_file(
+            slice_.partition, slice_.file_id, str(context.task), new_group=new_group
+        )
     else:
         permit = transaction.publication.permit_log_file(
             slice_.partition,
@@ -72,6 +75,7 @@ def append_log(
             _token_of_its_own(context),
             base_instant=slice_.base_instant,
             version=next_version,
+            new_group=new_group,
         )
     name = permit.path.rpartition("/")[2]
     parsed = parse_log_file_name(name)

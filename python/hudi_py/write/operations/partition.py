@@ -14,6 +14,7 @@ from hudi_py.model.commit import WriteStat
 from hudi_py.model.files import FileSlice
 from hudi_py.model.instant import Action
 from hudi_py.model.names import FileId, PartitionPath, parse_log_file_name
+from hudi_py.storage.threads import REQUESTS, in_threads
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.view import FileSystemView
 from hudi_py.write.context import WriteContext
@@ -27,6 +28,9 @@ from hudi_py.write.placement.assign import (
 )
 from hudi_py.write.rows import PartitionedRows
 from hudi_py.write.workers import Workers
+
+_SMALL_BYTES = 8 << 20
+"""Bytes of all rows, and of a base file, that are written by as many threads as there may be requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +148,8 @@ def write_partitions(
     write: Callable[[PartitionWriter], None],
     partitions: Iterable[PartitionPath] | None = None,
 ) -> OperationResult:
-    """Calls `write` for each partition of an input, and waits until all files are written. `partitions`: where the rows
-    are not held by partition."""
+    """Calls `write` for each partition of an input, for several at a time if there is little to write to a remote
+    storage, and waits until all files are written. `partitions`: where the rows are not held by partition."""
     memory_size = held.num_bytes / max(held.num_rows, 1)
 
     @cache
@@ -153,13 +157,29 @@ def write_partitions(
         return effective_record_size(measured_record_size(context), context.settings.packing, memory_size)
 
     context.transaction.view.lister.prefetch(held.partitions)
-    threads = context.settings.threads
+    threads = _threads(context, held)
     workers: Workers[list[WriteStat]] = Workers(threads, at_most=2 * threads)
+    paths = held.partitions if partitions is None else partitions
     with workers:
-        for partition in held.partitions if partitions is None else partitions:
-            write(PartitionWriter(context, workers, partition, record_size))
+        if threads > context.settings.threads:
+            in_threads(lambda path: write(PartitionWriter(context, workers, path, record_size)), paths, threads)
+        else:
+            for path in paths:
+                write(PartitionWriter(context, workers, path, record_size))
         stats = chain.from_iterable(workers.results())
     return OperationResult(sorted(stats, key=lambda stat: stat.path))
+
+
+def _threads(context: WriteContext, held: PartitionedRows) -> int:
+    """As many as the settings say; more for small files on a remote storage, where they mostly wait for answers."""
+    transaction, threads = context.transaction, context.settings.threads
+    if transaction.storage.is_local or context.settings.threads_given or held.num_bytes > _SMALL_BYTES:
+        return threads
+    if not transaction.config.is_mor:
+        slices = (slice_ for partition in held.partitions for slice_ in transaction.view.latest_slices(partition))
+        if any(slice_.base_file is not None and slice_.base_file.size > _SMALL_BYTES for slice_ in slices):
+            return threads
+    return max(threads, REQUESTS)
 
 
 def fillable(context: WriteContext, path: PartitionPath) -> list[FileSlice]:

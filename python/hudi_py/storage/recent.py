@@ -1,0 +1,50 @@
+"""What a process has read lately of files that do not change."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+_K = TypeVar("_K", bound=Hashable)
+_V = TypeVar("_V")
+
+
+class Recent(Generic[_K, _V]):
+    """Values by key, as many as fit; the least recently used ones go first. Thread-safe."""
+
+    def __init__(self, max_bytes: int) -> None:
+        """`max_bytes`: of all values together; one that takes more than an eighth of it is not kept."""
+        self._max_bytes = max_bytes
+        self._found: OrderedDict[_K, tuple[_V, int]] = OrderedDict()
+        self._lock = threading.Lock()
+        self.num_bytes = 0
+
+    def get(self, key: _K) -> _V | None:
+        with self._lock:
+            found = self._found.get(key)
+            if found is None:
+                return None
+            self._found.move_to_end(key)
+            return found[0]
+
+    def take(self, key: _K) -> _V | None:
+        """As `get`, for the last time."""
+        with self._lock:
+            found = self._found.pop(key, None)
+            if found is None:
+                return None
+            self.num_bytes -= found[1]
+            return found[0]
+
+    def put(self, key: _K, value: _V, num_bytes: int) -> None:
+        """Keeps a value that takes about `num_bytes`."""
+        if num_bytes > self._max_bytes // 8:
+            return
+        with self._lock:
+            before = self._found.pop(key, None)
+            self.num_bytes += num_bytes - (before[1] if before is not None else 0)
+            self._found[key] = value, num_bytes
+            while self.num_bytes > self._max_bytes:
+                self.num_bytes -= self._found.popitem(last=False)[1][1]
