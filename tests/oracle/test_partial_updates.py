@@ -71,7 +71,7 @@ WHEN MATCHED THEN UPDATE SET ts = s.ts, {column} = s.v
 
 @pytest.mark.parametrize(
     ("version", "ordering", "index"),
-    cases(product((8, 9), ("ts", None), ({}, BUCKETS)), "partial updates by turns", 2),
+    cases(product((8, 9), ("ts", None), ({}, BUCKETS)), "partial updates by turns", 1),
 )
 def test_by_turns(oracle: Oracle, tmp_path: Path, version: int, ordering: str | None, index: dict[str, str]) -> None:
     rnd = random.Random(f"{version} {ordering} {index}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -25,10 +26,10 @@ def test_files_of_the_metadata_table_are_checked_once_by_a_process(
 ) -> None:
     checked: list[str] = []
 
-    def noted(own: Storage, slices: Sequence[FileSlice], committed: CommittedInstants) -> None:
+    def noted(own: Storage, slices: Sequence[FileSlice], committed: CommittedInstants, stamps: Any = None) -> None:
         files = [file for each in slices for file in (each.base_file, *each.log_files) if file is not None]
         checked.extend(file.path for file in files)
-        check_parts(own, slices, committed)
+        check_parts(own, slices, committed, stamps)
 
     monkeypatch.setattr("hudi_py.metadata.table.check_parts", noted)
     for turn in range(3):

@@ -104,6 +104,7 @@ def test_the_page_can_be_heard() -> None:
     assert all(each["aria-label"] for each in sliders)
 
 
+@pytest.mark.slow
 def test_a_large_table_makes_a_small_page() -> None:
     instants = [instant(n * 60, "deltacommit", 30) for n in range(10_000)]
     history = [written(n * 60, "deltacommit", "UPSERT", (1, 2, 3), 9) for n in range(10_000)]

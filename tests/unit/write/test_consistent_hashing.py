@@ -46,7 +46,7 @@ def check_keys(path: str) -> None:
 
 @pytest.mark.parametrize(
     ("version", "tasks", "index"),
-    cases([(v, t, i) for v in (6, 8, 9) for t in (0, 2) for i in (False, True)], "hash buckets", 3),
+    cases([(v, t, i) for v in (6, 8, 9) for t in (0, 2) for i in (False, True)], "hash buckets", 2),
 )
 def test_random_operations(tmp_path: Path, version: int, tasks: int, index: bool) -> None:
     """Upserts, inserts and deletes, also as tasks, with compaction and with a record index, which stays exact."""

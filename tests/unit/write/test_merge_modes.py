@@ -79,7 +79,7 @@ def rows_of(table: hudi_py.Table) -> dict[str, tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize(
-    ("name", "version", "kind"), cases(product(MERGED, (6, 8, 9), ("cow", "mor")), "payload classes", 4)
+    ("name", "version", "kind"), cases(product(MERGED, (6, 8, 9), ("cow", "mor")), "payload classes", 3)
 )
 def test_payload_classes(tmp_path: Path, name: str, version: int, kind: str) -> None:
     payload = {"hoodie.datasource.write.payload.class": PAYLOADS + name}

@@ -68,7 +68,7 @@ def columns(block: LogBlock) -> list[str]:
             if case[:2] != (6, "mor") and not (case[0] == 6 and case[3] is RECORDS)
         ],
         "partial updates",
-        2,
+        1,
     ),
 )
 def test_rounds_of_updates_give_the_rows_of_a_dict(
