@@ -64,6 +64,7 @@ def test_random_operations(tmp_path: Path, version: int, tasks: int, index: bool
         model.apply(operation, data)
         assert snapshot(path) == model.expected(), (turn, operation)
         check_keys(path)
+        assert hudi_py.open_table(path).metadata.verify().ok, (turn, operation)
         if index:
             assert indexed(path) == stored(path), (turn, operation)
 

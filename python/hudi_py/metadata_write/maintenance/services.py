@@ -141,11 +141,12 @@ class _Services:
         options = self._context.options
         now = InstantTime(format_instant(wall_clock_ms(), self._context.session.zone))
         due = not why_not_due(Trigger.of(options), timeline, now, self._context.session.zone)
+        # only attempts at compactions leave anything here, so another listing with every commit is not needed
+        if due or self._settings.log_compaction:
+            sweep_vanished(self._own.storage, {instant.time for instant in timeline.pending})
         # compactions create what a clean removes: checking before each of them is enough, and avoids listing the
         # partitions with every commit
         if due or any(instant.action is Action.CLEAN for instant in timeline.pending):
-            # only attempts at compactions leave anything here
-            sweep_vanished(self._own.storage, {instant.time for instant in timeline.pending})
             yield self._clean(timeline, newest)
         yield from self._compact(newest, due=due)
         if len(timeline.write_completed) > options.get(archive_config.MAX_COMMITS) and self._may_archive(timeline):

@@ -63,7 +63,7 @@ def append_log(
     _check_ordering(context, rows, deletes)
     if new is not None:
         _check_ordering(context, new, np.zeros(new.num_rows, np.bool_))
-    new_group = slice_.base_file is None and merged is None
+    new_group = slice_.base_file is None  # it may be the first log of its group, and that of its partition
     if own_name:
         permit = transaction.publication.permit_log_file(
             slice_.partition, slice_.file_id, str(context.task), new_group=new_group
