@@ -27,7 +27,12 @@ pytestmark = pytest.mark.long
 def check(oracle: Oracle, folder: Path, seed: str, count: int, version: int, kind: str) -> None:
     rnd = random.Random(seed)
     ours, theirs = folder / "t", folder / "other" / "t"
-    options = {**OPTIONS, "hoodie.parquet.small.file.limit": "0"}
+    partial = rnd.choice(["true", "false"])
+    options = {
+        **OPTIONS,
+        "hoodie.parquet.small.file.limit": "0",
+        "hoodie.spark.sql.merge.into.partial.updates": partial,
+    }
     model = {key: row_of(rnd, key, 10) for key in rnd.sample(KEYS, 20)}
     hudi_py.write(
         ours,

@@ -22,7 +22,11 @@ from tests.support.choice import cases
 
 pytestmark = pytest.mark.slow
 
-QUICK = {"hoodie.time.generator.max_expected_clock_skew_ms": "1", "hoodie.parquet.small.file.limit": "0"}
+QUICK = {
+    "hoodie.time.generator.max_expected_clock_skew_ms": "1",
+    "hoodie.parquet.small.file.limit": "0",
+    "hoodie.spark.sql.merge.into.partial.updates": "true",
+}
 BUCKETS = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "2"}
 SCHEMA = pa.schema(
     [

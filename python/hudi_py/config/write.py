@@ -100,9 +100,10 @@ PARTIAL_UPSERT = flag(
 MERGE_INTO_PARTIAL_UPDATES = flag(
     "hoodie.spark.sql.merge.into.partial.updates",
     "Whether a merge that updates some columns of a merge-on-read table of version 8 or 9 logs only these. Not with a "
-    "global index, nor in tables that merge by partial updates or a payload class; there it logs whole rows.",
+    "global index, nor in tables that merge by partial updates or a payload class; there it logs whole rows. The "
+    "default of Apache Hudi is `true`, whose queries with filters lose rows after such merges.",
     Scope.WRITE,
-    True,
+    False,
 )
 RECONCILE_SCHEMA = flag(
     "hoodie.datasource.write.reconcile.schema",

@@ -30,6 +30,7 @@ def check(path: Path, seed: str, count: int, version: int, kind: str, ordering: 
     rnd = random.Random(seed)
     small = rnd.choice(["0", "104857600"])
     options = {**OPTIONS, "hoodie.index.type": index, "hoodie.parquet.small.file.limit": small}
+    options["hoodie.spark.sql.merge.into.partial.updates"] = rnd.choice(["true", "false"])
     if index == "BUCKET":
         options["hoodie.bucket.index.num.buckets"] = "2"
     model = {key: row_of(rnd, key, 10) for key in rnd.sample(KEYS, 20)}

@@ -26,6 +26,7 @@ QUICK = {
     "hoodie.time.generator.max_expected_clock_skew_ms": "1",
     "hoodie.py.write.durable": "false",
     "hoodie.parquet.small.file.limit": "0",
+    "hoodie.spark.sql.merge.into.partial.updates": "true",
 }
 BUCKETS = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "2"}
 RECORDS = {"hoodie.metadata.global.record.level.index.enable": "true", "hoodie.index.type": "GLOBAL_RECORD_LEVEL_INDEX"}
