@@ -19,8 +19,9 @@ FIRST = ("test_write.py",)
 OF_FIRST = "test_every_operation or test_a_task_that or test_refused_writes or test_what_a_first"
 SECOND = ("test_enable.py", "test_read.py", "test_write.py")
 REST = (
-    ("test_dialect.py", "test_functions.py", "test_golden.py", "test_services.py", "test_statements.py"),
-    ("test_read_table.py", "test_sink_spark.py", "test_sql.py", "test_stream.py", "test_write_table.py"),
+    ("test_functions.py", "test_read_table.py", "test_sql.py", "test_write_table.py"),
+    ("test_golden.py", "test_services.py", "test_sink_spark.py", "test_stream.py"),
+    ("test_dialect.py", "test_statements.py"),
 )
 # Of the rest CI runs one part, as HUDI_PY_SEED chooses
 (IN_TURN,) = covering([(part,) for part in REST], "parts through Connect", 1)

@@ -12,7 +12,7 @@ import pytest
 
 import hudi_py
 from tests.oracle.client import Oracle
-from tests.support.choice import cases
+from tests.support.choice import cases, in_turn
 
 # Apache Hudi drops and renames columns only with the second option, and reads nested changes only with the third.
 ON_READ = {
@@ -55,6 +55,7 @@ def agree(oracle: Oracle, path: Path, options: dict[str, str]) -> list[dict[str,
     return rows(table)
 
 
+@in_turn("what writers keep up", 1, 4, chosen=None)
 @pytest.mark.parametrize(("kind", "version"), cases(list(product(("cow", "mor"), (6, 8, 9))), "altered by turns", 1))
 def test_columns_are_altered_by_turns(oracle: Oracle, tmp_path: Path, kind: str, version: int) -> None:
     path, name = tmp_path / "t", f"altered_{uuid.uuid4().hex}"

@@ -150,7 +150,7 @@ def check_replay(path: Path, changes: pa.Table) -> None:
     assert replay(changes) == dict(zip(snapshot["id"].to_pylist(), snapshot["ts"].to_pylist(), strict=True))
 
 
-@pytest.mark.parametrize(("version", "kind", "mode", "small"), cases(EVERY, "change logs read", 2, quick=[]))
+@pytest.mark.parametrize(("version", "kind", "mode", "small"), cases(EVERY, "change logs read", 1, quick=[]))
 def test_apache_hudi_reads_our_changes(
     oracle: Oracle, tmp_path: Path, version: int, kind: str, mode: str, small: str
 ) -> None:

@@ -138,7 +138,7 @@ def replay(changes: pa.Table) -> dict[str, Any]:
     return state
 
 
-@pytest.mark.parametrize(("version", "kind", "mode"), cases(product((6, 9), ("cow", "mor"), MODES), "changes", 2))
+@pytest.mark.parametrize(("version", "kind", "mode"), cases(product((6, 9), ("cow", "mor"), MODES), "changes", 1))
 def test_changes_are_those_of_apache_hudi(oracle: Oracle, tmp_path: Path, version: int, kind: str, mode: str) -> None:
     table = tmp_path / f"changes_{version}_{kind}_{mode}"
     writer = Writer(oracle, table, version, kind, mode)

@@ -11,7 +11,7 @@ import pytest
 import hudi_py
 from tests.oracle.client import Oracle
 from tests.oracle.test_bucket_index import QUICK, batch, changed
-from tests.support.choice import cases
+from tests.support.choice import cases, in_turn
 from tests.unit.write.test_consistent_hashing import check_keys
 
 pytestmark = pytest.mark.slow
@@ -36,6 +36,7 @@ SPLITTING = {
 }
 
 
+@in_turn("what writers keep up", 2, 4, chosen=None)
 @pytest.mark.parametrize(
     ("version", "ours_first"), cases([(v, ours) for v in (6, 8, 9) for ours in (True, False)], "hash buckets", 1)
 )

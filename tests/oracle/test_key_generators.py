@@ -226,7 +226,7 @@ def check_filters(path: str, layout: Layout) -> None:
         for param in cases(
             [(name, version, kind) for name in LAYOUTS for version in (6, 8, 9) for kind in ("cow", "mor")],
             "key generators",
-            3,
+            1,
         )
     ],
 )

@@ -18,7 +18,7 @@ from hudi_py.formats.log import HeaderKey, read_blocks
 from hudi_py.storage import open_storage
 from tests.golden.compare import assert_rows_equal
 from tests.oracle.client import Oracle
-from tests.support.choice import cases
+from tests.support.choice import cases, in_turn
 
 pytestmark = pytest.mark.slow
 
@@ -73,6 +73,7 @@ WHEN MATCHED THEN UPDATE SET ts = s.ts, {column} = s.v
 """
 
 
+@in_turn("what writers keep up", 3, 4, chosen=None)
 @pytest.mark.parametrize(
     ("version", "ordering", "index"),
     cases(product((8, 9), ("ts", None), ({}, BUCKETS)), "partial updates by turns", 1),

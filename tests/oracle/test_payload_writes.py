@@ -22,7 +22,7 @@ QUICK = {"hoodie.time.generator.max_expected_clock_skew_ms": "1", "hoodie.parque
 
 
 @pytest.mark.parametrize(
-    ("name", "version", "kind"), cases(product(KINDS, (6, 8, 9), ("cow", "mor")), "payload classes on write", 2)
+    ("name", "version", "kind"), cases(product(KINDS, (6, 8, 9), ("cow", "mor")), "payload classes on write", 1)
 )
 def test_the_same_rows(oracle: Oracle, tmp_path: Path, name: str, version: int, kind: str) -> None:
     rnd = random.Random(f"{name} {version} {kind}")

@@ -11,7 +11,7 @@ import pytest
 
 import hudi_py
 from tests.oracle.client import Oracle
-from tests.support.choice import cases
+from tests.support.choice import cases, in_turn
 
 OPTIONS = {
     "hoodie.metadata.record.index.enable": "true",
@@ -39,6 +39,7 @@ def sql(text: str) -> str:
 
 
 @pytest.mark.slow
+@in_turn("what writers keep up", 0, 4, chosen=None)
 @pytest.mark.parametrize(("version", "kind", "maker"), cases(CASES, "secondary index", 1))
 def test_by_turns(oracle: Oracle, tmp_path: Path, version: int, kind: str, maker: str) -> None:
     path, chance = str(tmp_path / "t"), random.Random(f"{version} {kind} {maker}")
