@@ -81,6 +81,7 @@ def batch(chance: random.Random, size: int) -> list[Row]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("version", "kind", "seed"),
     cases([(v, k, s) for v in (8, 9) for k in ("cow", "mor") for s in range(4)], "secondary index histories", 1),

@@ -196,6 +196,7 @@ def step(model: Model, table: Table) -> None:
         table.compact()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "version", "seed"), cases(product(("cow", "mor"), (6, 8, 9), range(4)), "alterations", 2)
 )

@@ -44,6 +44,7 @@ def check_keys(path: str) -> None:
         assert [re.split("_", name)[0] for name in some["_hoodie_file_name"].to_pylist()] == wanted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("version", "tasks", "index"),
     cases([(v, t, i) for v in (6, 8, 9) for t in (0, 2) for i in (False, True)], "hash buckets", 2),

@@ -63,6 +63,7 @@ def check(path: Path, seed: str, count: int, version: int, kind: str, ordering: 
 TABLES = list(product((6, 8, 9), ("cow", "mor"), ("ts", None), ("SIMPLE", "BUCKET")))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("version", "kind", "ordering", "index"), cases(TABLES, "generated merges", 1))
 def test_generated_merges(tmp_path: Path, version: int, kind: str, ordering: str | None, index: str) -> None:
     seed = f"{SEED} {version} {kind} {ordering} {index}"

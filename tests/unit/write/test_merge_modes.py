@@ -78,6 +78,7 @@ def rows_of(table: hudi_py.Table) -> dict[str, tuple[Any, ...]]:
     return {row["id"]: (row["x"], row["y"]) for row in found}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "version", "kind"), cases(product(MERGED, (6, 8, 9), ("cow", "mor")), "payload classes", 3)
 )

@@ -60,6 +60,7 @@ def columns(block: LogBlock) -> list[str]:
     return [name for name in names if not name.startswith("_hoodie")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("version", "kind", "ordering", "index"),
     cases(
