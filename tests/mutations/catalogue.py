@@ -502,6 +502,7 @@ MUTATIONS: Final = (
         '                entries.remove(removed, "")\n',
         "",
         "tests/unit/metadata_write/test_secondary_index.py",
+        suite="make quick-slow",
     ),
     Mutation(
         "secondary index: the whole key chooses the file group in version 2",
