@@ -24,7 +24,7 @@ from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, HudiError, first_line
 from pyspark_hudi.catalog import SUFFIX, is_from
 from pyspark_hudi.enabled import SqlTable, is_enabled, lock, noted_tables, set_enabled
-from pyspark_hudi.table import FORMAT, read_if_native
+from pyspark_hudi.table import FORMAT, option_texts, read_if_native
 from pyspark_hudi.table_writer import write_table
 
 if TYPE_CHECKING:
@@ -127,9 +127,7 @@ class _Asked:
     """By keys in lower case, as Spark compares them."""
 
     def note(self, options: Mapping[str, Any]) -> None:
-        for key, value in options.items():
-            if value is not None:
-                self.options[key.lower()] = str(value).lower() if isinstance(value, bool) else str(value)
+        self.options.update(option_texts(options))
 
     def path(self, given: Any) -> str | None:
         """The path if it is one, and given once."""

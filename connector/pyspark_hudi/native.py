@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -64,7 +65,7 @@ class NativePlan:
 
     def report(self) -> pa.Table:
         """The view `plan`: one row of `PLAN_SCHEMA`."""
-        native, merged, others = self._parts()
+        native, merged, others = self._parts
         row = {
             **self.row(),
             "explain": "\n".join([self.planned.explain(), *_readers(native, merged, self.reasons)]),
@@ -76,7 +77,7 @@ class NativePlan:
 
     def row(self) -> Mapping[str, Any]:
         """What `PLAN_SCHEMA` has for Spark's reader, and the number of other splits."""
-        native, merged, others = self._parts()
+        native, merged, others = self._parts
         spec = self.planned.spec
         return {
             "columns": list(spec.output_schema.names),
@@ -90,10 +91,11 @@ class NativePlan:
 
     def rest(self) -> Pinned:
         """What Python reads: the rows that logs add to the base files of Spark's reader, and the other splits."""
-        _, merged, others = self._parts()
+        _, merged, others = self._parts
         added = [replace(split, without_base=True) for split in merged]
         return Pinned.of(self.planned.spec, [*added, *others])
 
+    @cached_property
     def _parts(self) -> tuple[list[Split], list[Split], list[Split]]:
         """The splits that Spark's reader reads alone, those it reads for a merge, and the others."""
         both = list(zip(self.planned.splits, self.reasons, strict=True))

@@ -105,7 +105,7 @@ def read_table(
         HudiError: the errors of planning a scan with `hudi_py.Table`.
         pyspark.errors.PySparkException: Spark failed.
     """
-    given = {str(key).lower(): _text(value) for key, value in (options or {}).items() if value is not None}
+    given = option_texts(options or {})
     if spark_config.VIEW.key in given:
         raise ConfigError(
             "Cannot read a view of a table by read_table; use spark.read.format('hudi-py').option('view')"
@@ -130,6 +130,15 @@ def read_if_native(spark: SparkSession, path: str, options: Mapping[str, str]) -
     except (HudiError, PySparkException, OSError, ImportError) as error:
         _log.info("%s is read by the plain format: %s", path, first_line(error))
         return None
+
+
+def option_texts(options: Mapping[str, Any]) -> dict[str, str]:
+    """Options as Spark takes them: by keys in lower case, values as text, and none that is None."""
+    return {
+        str(key).lower(): str(value).lower() if isinstance(value, bool) else str(value)
+        for key, value in options.items()
+        if value is not None
+    }
 
 
 @dataclass(frozen=True)
@@ -237,10 +246,6 @@ def _put(given: dict[str, str], key: str, value: str, name: str) -> None:
     if key in given and given[key] != value:
         raise ConfigError(f"{name}={value!r} contradicts the option {key}={given[key]!r}; give one of them")
     given[key] = value
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _quoted(name: str) -> str:
