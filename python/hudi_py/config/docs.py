@@ -16,6 +16,8 @@ _HEAD = f"""# Options
 Keys and defaults are those of Apache Hudi 1.2.0; keys are case-insensitive. An unknown key is refused, and the error
 suggests the nearest known one. A write refuses an option that contradicts the table's own properties.
 
+- In Python, options are a dictionary, `options={{"key": "value"}}`; in Spark `.option("key", "value")`; in SQL `SET key = value`; on
+  the command line `-o key=value`. `hudi-py options WORD` shows the options of this page that have to do with a word.
 - Options that a call does not set are read from `hudi-defaults.conf` in the folder that the environment variable
   `HUDI_CONF_DIR` names, and from `/etc/hudi/conf`.
 - `{STORAGE_PREFIX}<name>` sets the storage option `<name>`. For object stores these are the options of the package
@@ -29,7 +31,7 @@ def options_page() -> str:
     """The page in Markdown."""
     parts = [_HEAD]
     for title, options in SECTIONS.items():
-        parts += [f"## {title}\n", "| option | default | meaning |", "|---|---|---|", *map(_honoured, options), ""]
+        parts += [f"## {title}\n", *map(_honoured, options)]
     parts += [
         "## Refused\n",
         "These options ask for features that are not built. The values in the middle column do not and are accepted.\n",
@@ -52,12 +54,17 @@ def options_page() -> str:
 
 
 def _honoured(option: Option[Any]) -> str:
-    meaning = [_cell(option.help)]
+    lines = [f"### `{option.key}`\n", f"{option.help}\n", f"- Default: {default_of(option)}"]
     if option.choices:
-        meaning.append("One of " + ", ".join(f"`{value}`" for value in option.choices) + ".")
+        lines.append("- Values: " + ", ".join(f"`{value}`" for value in option.choices))
     else:
-        meaning.append(f"{option.kind[0].upper()}{option.kind[1:]}.")
-    return f"| {_keys(option)} | {_default(option.default)} | {' '.join(meaning)} |"
+        lines.append(f"- Value: {option.kind}")
+    if option.aliases:
+        lines.append("- Also: " + ", ".join(f"`{alias}`" for alias in option.aliases))
+    lines.append(f"- Since: {option.since}")
+    if option.shown:
+        lines.append(f"- Example: `{option.key}={option.shown}`")
+    return "\n".join([*lines, ""])
 
 
 def _refused(option: Option[Any]) -> str:
@@ -70,9 +77,11 @@ def _keys(option: Option[Any]) -> str:
     return keys + (" (also " + ", ".join(f"`{alias}`" for alias in option.aliases) + ")" if option.aliases else "")
 
 
-def _default(value: object) -> str:
-    if value is None or value == ():
-        return ""
+def default_of(option: Option[Any]) -> str:
+    """An option's default in Markdown."""
+    value = option.default
+    if value is None or value in ((), ""):
+        return "not set"
     if isinstance(value, bool):
         return "`true`" if value else "`false`"
     if isinstance(value, tuple):
