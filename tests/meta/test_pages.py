@@ -1,0 +1,99 @@
+"""The documentation: every page is in the site, every link leads somewhere, and every block of code runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from tests.meta.sources import ROOT
+from tests.support.pages import blocks, has_spark, needs_spark, run_page, unfenced
+from tools import site_pages
+
+PAGES: Final = sorted((ROOT / "docs").rglob("*.md"))
+DOCUMENTS: Final = [ROOT / "README.md", *(ROOT / path for path in site_pages.OUTSIDE if path.endswith(".md")), *PAGES]
+ELSEWHERE: Final = {
+    "README.md": "tests/connector/test_readme.py",
+    "docs/doctor.md": "tests/unit/health/test_doctor.py",
+}
+"""Documents whose blocks are run by another test, with what they need."""
+
+
+def named(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def in_navigation(part: Any) -> Iterator[str]:
+    if isinstance(part, str):
+        yield part
+    elif isinstance(part, list):
+        for each in part:
+            yield from in_navigation(each)
+    else:
+        yield from in_navigation(list(part.values()))
+
+
+def test_every_page_is_in_the_navigation_once() -> None:
+    navigation = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]
+    assert sorted(in_navigation(navigation)) == sorted(name for name in site_pages.pages() if name.endswith(".md"))
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=named)
+def test_code_is_fenced_and_names_its_language(document: Path) -> None:
+    assert unfenced(document) == []
+    assert [block.line for block in blocks(document) if not block.language] == []
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if named(page) not in ELSEWHERE and not needs_spark(page)], ids=named
+)
+def test_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("tmp", "data"):
+        (tmp_path / name).mkdir()
+    able = [block for block in blocks(page) if block.runs and not block.mark and block.language in ("python", "console")]
+    assert run_page(page, tmp_path, {"__name__": "page"}) == sum(not block.is_setup for block in able)
+
+
+def test_blocks_that_are_run_elsewhere() -> None:
+    for document, test in ELSEWHERE.items():
+        assert Path(document).name in (ROOT / test).read_text(encoding="utf-8")
+    assert has_spark(ROOT / "docs" / "spark.md")
+
+
+def anchors(text: str) -> set[str]:
+    """Anchors of a document's headings, as GitHub and the site make them."""
+    titles = re.findall(r"^#+ +(.+?) *$", re.sub(r"^(```+).*?^\1", "", text, flags=re.M | re.S), re.M)
+    plain = [re.sub(r"[^\w\- ]", "", re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title)) for title in titles]
+    return {title.strip().lower().replace(" ", "-") for title in plain}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=named)
+def test_links_lead_somewhere(document: Path) -> None:
+    wrong: list[str] = []
+    text = document.read_text(encoding="utf-8")
+
+    def look(part: str) -> str:
+        for target in re.findall(r"\]\(([^)\s]+)\)", part):
+            if not re.match(r"[a-z]+:", target):
+                path, _, anchor = target.partition("#")
+                aim = document.parent / path if path else document
+                known = not anchor or (aim.is_file() and anchor in anchors(aim.read_text(encoding="utf-8")))
+                if not aim.exists() or not known:
+                    wrong.append(target)
+        return part
+
+    site_pages.outside_code(text, look)
+    assert not wrong
+
+
+def test_links_of_the_repository_become_links_of_the_site() -> None:
+    text = "[a](../CONTRIBUTING.md#tests) `[b](x.md)` [c](../README.md) [d](../examples/demo.py) ![e](../benchmarks/commits.svg)"
+    expected = "[a](../contributing.md#tests) `[b](x.md)` [c](../index.md) d ![e](../commits.svg)"
+    assert site_pages.linked(text, "api/p.md", "docs/p.md") == expected
+    with pytest.raises(SystemExit, match=r"docs/p\.md links to nothing\.md, which"):
+        site_pages.linked("[x](nothing.md)", "p.md", "docs/p.md")
