@@ -7,12 +7,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+import click
 import pytest
 import yaml
 
+import hudi_py
+from hudi_py.cli.main import main
+from hudi_py.config.options import HONOURED
 from tests.meta.sources import ROOT
 from tests.support.pages import blocks, has_spark, needs_spark, run_page, unfenced
-from tools import site_pages
+from tools import known_options, site_pages
 
 PAGES: Final = sorted((ROOT / "docs").rglob("*.md"))
 DOCUMENTS: Final = [ROOT / "README.md", *(ROOT / path for path in site_pages.OUTSIDE if path.endswith(".md")), *PAGES]
@@ -97,3 +101,43 @@ def test_links_of_the_repository_become_links_of_the_site() -> None:
     assert site_pages.linked(text, "api/p.md", "docs/p.md") == expected
     with pytest.raises(SystemExit, match=r"docs/p\.md links to nothing\.md, which"):
         site_pages.linked("[x](nothing.md)", "p.md", "docs/p.md")
+
+
+def test_the_page_of_known_options_is_current() -> None:
+    assert known_options.PAGE.read_text(encoding="utf-8") == known_options.page(), "run `make docs-pages`"
+    assert sum(map(len, known_options.COMMON.values())) >= 130
+
+
+def test_links_to_options_lead_to_their_description() -> None:
+    described = anchors((ROOT / "docs" / "options.md").read_text(encoding="utf-8"))
+    assert {known_options.anchor(option) for option in HONOURED} <= described
+
+
+def procedures() -> Iterator[tuple[list[str], str, str]]:
+    """Rows of the table of procedures: names, SQL, and what Python and the command line have."""
+    text = (ROOT / "docs" / "apache-hudi.md").read_text(encoding="utf-8").split("## Procedures")[1].split("\n## ")[0]
+    for line in text.splitlines():
+        if line.startswith("| `"):
+            names, statement, rest = line.strip("| ").split(" | ", 2)
+            yield re.findall(r"`([a-z_]+)`", names), statement, rest
+
+
+def test_procedures_that_sql_has() -> None:
+    source = (ROOT / "connector" / "pyspark_hudi" / "dialect" / "call.py").read_text(encoding="utf-8")
+    known = set(re.findall(r'^    "([a-z_]+)": Procedure\(', source, re.MULTILINE))
+    assert {name for names, statement, _ in procedures() if statement == "`CALL`" for name in names} == known
+
+
+def test_what_stands_for_procedures_exists() -> None:
+    for _, _, rest in procedures():
+        for name in re.findall(r"`Table\.(\w+)`", rest):
+            assert hasattr(hudi_py.Table, name)
+        for command in re.findall(r"`hudi-py ([^`]+)`", rest):
+            words = command.split()
+            group: click.Command = main
+            options: set[str] = set()
+            while words and isinstance(group, click.Group) and words[0] in group.commands:
+                group = group.commands[words.pop(0)]
+                options = {option for param in group.params for option in param.opts}
+            assert {word for word in words if word.startswith("-")} <= options | {"--help"}, command
+            assert all(word.startswith("-") or before.startswith("-") for before, word in zip(["-", *words], words)), command

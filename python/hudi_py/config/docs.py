@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from hudi_py.config import harmless, refused
-from hudi_py.config.option import Option
+from hudi_py.config.option import Option, Policy
 from hudi_py.config.options import SECRET_PREFIX, SECTIONS, STORAGE_PREFIX
 
 _HEAD = f"""# Options
@@ -75,6 +75,21 @@ def _refused(option: Option[Any]) -> str:
 def _keys(option: Option[Any]) -> str:
     keys = f"`{option.key}`"
     return keys + (" (also " + ", ".join(f"`{alias}`" for alias in option.aliases) + ")" if option.aliases else "")
+
+
+def reference(option: Option[Any]) -> dict[str, Any]:
+    """What there is to know about an option, for programs."""
+    told = option.why if option.policy is Policy.REFUSED else option.help
+    found = {"option": option.key, "treated": option.policy.value, "meaning": told}
+    if option.policy is Policy.REFUSED:
+        return {**found, "accepted": [value for value in option.accepts if value], "also": list(option.aliases)}
+    if option.policy is Policy.HARMLESS:
+        return {**found, "also": list(option.aliases)}
+    default = list(option.default) if isinstance(option.default, tuple) else option.default
+    values: list[str] | str = list(option.choices) or option.kind
+    example = f"{option.key}={option.shown}" if option.shown else None
+    more = {"default": default, "values": values, "also": list(option.aliases), "since": option.since}
+    return {**found, **more, "example": example}
 
 
 def default_of(option: Option[Any]) -> str:

@@ -136,7 +136,7 @@ MERGE_MEMORY = integer(
 )
 FLINK_MERGE_MEMORY = integer(
     "compaction.max_memory",
-    "The same in megabytes, under Flink's name; ignored if hoodie.memory.merge.max.size is set.",
+    "As `hoodie.memory.merge.max.size`, in megabytes, under Flink's name; ignored if that is set.",
     Scope.READ,
     1024,
     minimum=1,

@@ -87,7 +87,7 @@ KEYGEN_CLASS = optional_choice(
 )
 KEYGEN_TYPE = optional_choice(
     "hoodie.datasource.write.keygenerator.type",
-    "The same, by a short name.",
+    "How record key and partition path are made, by a short name instead of the class.",
     Scope.TABLE,
     tuple(
         f"{stem}{suffix}"
@@ -199,7 +199,7 @@ MERGE_MODE = optional_choice(
 )
 MERGE_STRATEGY_ID = optional_choice(
     "hoodie.write.record.merge.strategy.id",
-    "The same, by the id of the merger.",
+    "How two rows with the same key are merged, by the id of the merger instead of the mode.",
     Scope.TABLE,
     ("eeb8d96f-b1e4-49fd-bbf8-28ac514178e5", "ce9acb64-bde0-424c-9b91-f6ebba25356d"),
     aliases=(
@@ -211,7 +211,7 @@ MERGE_STRATEGY_ID = optional_choice(
 )
 PAYLOAD_CLASS = optional_choice(
     "hoodie.datasource.write.payload.class",
-    "The same, by an old payload class. Some make one row of two: `PartialUpdateAvroPayload` and "
+    "How two rows with the same key are merged, by an old payload class instead of the mode. Some make one row of two: `PartialUpdateAvroPayload` and "
     "`OverwriteNonDefaultsWithLatestAvroPayload` keep old values where new ones are null, "
     "`PostgresDebeziumAvroPayload` where the source has not sent them; `AWSDmsAvroPayload` and those of Debezium "
     "recognise deletes by a column. Tables of version 9 store what these classes stand for.",

@@ -174,13 +174,15 @@ SIMPLE_INDEX_UPDATE_PARTITION = flag(
 )
 BLOOM_INDEX_UPDATE_PARTITION = flag(
     "hoodie.bloom.index.update.partition.path",
-    "The same with GLOBAL_BLOOM.",
+    "With GLOBAL_BLOOM: whether an upserted row moves to its own partition if its key is in another one; otherwise it "
+    "is written where the key is.",
     Scope.WRITE,
     True,
 )
 RECORD_INDEX_UPDATE_PARTITION = flag(
     "hoodie.record.index.update.partition.path",
-    "The same with GLOBAL_RECORD_LEVEL_INDEX.",
+    "With GLOBAL_RECORD_LEVEL_INDEX: whether an upserted row moves to its own partition if its key is in another one; "
+    "otherwise it is written where the key is.",
     Scope.WRITE,
     False,
 )
