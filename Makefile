@@ -103,7 +103,7 @@ lock: ## Resolve the lock files from pyproject.toml again
 	@tools/setup.sh
 	@tools/lock.sh
 
-docs: ## Build the documentation site into build/site, strictly; open build/site/index.html
+docs: ## Build the documentation site into build/site, strictly; `python -m http.server -d build/site` shows it
 	@tools/docs.sh site
 
 docs-check: docs ## Look at the site in a headless Chromium: no request elsewhere, no error, accessible

@@ -69,7 +69,12 @@ def _wrong_files(names: set[str], info: str) -> Iterator[str]:
 
 
 def _wrong_metadata(metadata: Message, declared: dict[str, Any]) -> Iterator[str]:
-    for field, key in (("Name", "name"), ("Version", "version"), ("Summary", "description"), ("Requires-Python", "requires-python")):
+    for field, key in (
+        ("Name", "name"),
+        ("Version", "version"),
+        ("Summary", "description"),
+        ("Requires-Python", "requires-python"),
+    ):
         if declared and metadata[field] != declared[key]:
             yield f"{field} is {metadata[field]!r}, and {declared[key]!r} in pyproject.toml"
     extras = set(metadata.get_all("Provides-Extra", []))

@@ -1,6 +1,7 @@
 """The page of options that jobs on Glue and EMR commonly give, and what each does here: `make docs-pages` writes it.
 
-The keys are chosen by hand, from the vendors' guides and what users ask about; what is said of each comes from its declaration.
+The keys are chosen by hand, from the vendors' guides and what users ask about; what is said of each comes from its
+declaration.
 """
 
 from __future__ import annotations
@@ -201,11 +202,11 @@ COMMON: Final[dict[str, tuple[str, ...]]] = {
 _BY_KEY: Final = {key: option for option in ALL for key in option.keys}
 _HEAD: Final = """# From Glue and EMR
 
-<!-- Written by `make docs-pages`; the keys are in tools/known_options.py, and what is said of them in python/hudi_py/config/. -->
+<!-- Written by `make docs-pages`; keys are in tools/known_options.py, their meanings in python/hudi_py/config/. -->
 
-Jobs on AWS Glue and Amazon EMR, and most examples for Apache Hudi, give the options below. **Honoured**: it does what it does in Apache
-Hudi; the link leads to its description. **No effect**: it is accepted and changes nothing, so it can stay. **Refused**: the job fails,
-before it writes, until the option is removed or has a value that is accepted.
+Jobs on AWS Glue and Amazon EMR, and most examples for Apache Hudi, give the options below. **Honoured**: it does what
+it does in Apache Hudi; the link leads to its description. **No effect**: it is accepted and changes nothing, so it can
+stay. **Refused**: the job fails, before it writes, until the option is removed or has a value that is accepted.
 
 Settings of Spark and of the platform change as follows:
 
@@ -214,7 +215,8 @@ Settings of Spark and of the platform change as follows:
 | `--datalake-formats hudi` of a Glue job | remove it; `--additional-python-modules hudi-py[s3]` instead |
 | `hudi-defaults.conf`, EMR's classification `hudi-defaults` | read from `HUDI_CONF_DIR`, and from `/etc/hudi/conf` |
 | `spark.serializer=org.apache.spark.serializer.KryoSerializer` | not needed, harmless |
-| `spark.sql.extensions=...HoodieSparkSessionExtension`, `spark.sql.catalog.spark_catalog=...HoodieCatalog`, `spark.kryo.registrator=...` | remove them: their classes are in the JAR |
+| `spark.sql.extensions`, `spark.sql.catalog.spark_catalog` and `spark.kryo.registrator` with classes of Apache Hudi | \
+remove them: their classes are in the JAR |
 | `spark.sql.hive.convertMetastoreParquet=false` | not needed, harmless |
 | `--jars`, `--packages` with Apache Hudi's bundle | remove them |
 | `connection_options` of a Glue DynamicFrame | `df.write.format("hudi-py").options(**connection_options).save(path)` |
@@ -226,7 +228,7 @@ def page() -> str:
     """The page in Markdown."""
     parts = [_HEAD]
     for title, keys in COMMON.items():
-        parts += [f"## {title}\n", "| option | here | |", "|---|---|---|", *map(row, keys), ""]
+        parts += [f"## {title}\n", "| option | here | meaning |", "|---|---|---|", *map(row, keys), ""]
     return "\n".join(parts)
 
 
@@ -238,7 +240,9 @@ def row(key: str) -> str:
     """
     option = _BY_KEY.get(key)
     if option is None:
-        family = max((each for each in harmless.PREFIXES if key.startswith(each.prefix)), key=lambda each: len(each.prefix))
+        family = max(
+            (each for each in harmless.PREFIXES if key.startswith(each.prefix)), key=lambda each: len(each.prefix)
+        )
         return f"| `{key}` | no effect | {_cell(family.help)} |"
     if option.policy is Policy.HARMLESS:
         return f"| `{key}` | no effect | {_cell(option.help)} |"

@@ -1,7 +1,8 @@
 """The package's page: the README, with links that lead somewhere from outside the repository.
 
-The build back end loads this file by its path. A link into the repository becomes one to the documentation site if HUDI_PY_DOCS_URL says
-where that is when the package is built; otherwise it becomes plain text, because a link without its target is worse than none.
+The build back end loads this file by its path. A link into the repository becomes one to the documentation site if
+HUDI_PY_DOCS_URL says where that is when the package is built; otherwise it becomes plain text, because a link without
+its target is worse than none.
 """
 
 from __future__ import annotations
@@ -15,7 +16,11 @@ from typing import Any
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 _LINK = re.compile(r"\[([^\[\]]*)\]\(([^)\s]+)\)")
-_PAGES = {"CONTRIBUTING.md": "contributing.html", "CHANGELOG.md": "changelog.html", "benchmarks/README.md": "benchmarks.html"}
+_PAGES = {
+    "CONTRIBUTING.md": "contributing.html",
+    "CHANGELOG.md": "changelog.html",
+    "benchmarks/README.md": "benchmarks.html",
+}
 
 
 def page(readme: str, site: str | None) -> str:

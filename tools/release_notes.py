@@ -1,4 +1,4 @@
-"""The notes of a release: its section of CHANGELOG.md, or the part not yet released. `make release-notes VERSION=0.1.0`."""
+"""The notes of a release: its section of CHANGELOG.md, or the part not yet released. See `make release-notes`."""
 
 from __future__ import annotations
 

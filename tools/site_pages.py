@@ -1,7 +1,8 @@
-"""The pages of the documentation site, gathered into one folder with links between them; `make docs` builds the site from it.
+"""The pages of the documentation site, gathered into one folder with links between them; `make docs` builds it from
+there.
 
-Most pages lie in `docs`. Some documents of the repository lie elsewhere, where people look for them; links between all of them are
-those of the repository, so that they work where it is browsed, and are pointed at pages of the site here.
+Most pages lie in `docs`. Some documents of the repository lie elsewhere, where people look for them; links between all
+of them are those of the repository, so that they work where it is browsed, and are pointed at pages of the site here.
 """
 
 from __future__ import annotations

@@ -63,7 +63,9 @@ def test_only_the_api_is_shown() -> None:
 
 
 def test_the_page_of_the_package_needs_no_repository() -> None:
-    text = "[a](docs/sql.md#b) [c](https://c) ![d](x.svg) [e](#f) [g](CONTRIBUTING.md) [h](docs/differences/not-built.md)"
+    text = (
+        "[a](docs/sql.md#b) [c](https://c) ![d](x.svg) [e](#f) [g](CONTRIBUTING.md) [h](docs/differences/not-built.md)"
+    )
     assert package_page.page(text, None) == "a [c](https://c) !d [e](#f) g h"
     assert package_page.page(text, "https://docs.example") == (
         "[a](https://docs.example/sql.html#b) [c](https://c) !d [e](#f) [g](https://docs.example/contributing.html) "
@@ -108,7 +110,9 @@ def wheel(folder: Path, **changes: str | None) -> str:
     """A wheel with the files that are needed; None leaves one out."""
     info = "hudi_py-1.0.dist-info"
     files: dict[str, str | None] = {
-        **dict.fromkeys((f"{name}/{file}" for name in check_wheel.PACKAGES for file in ("__init__.py", "py.typed")), ""),
+        **dict.fromkeys(
+            (f"{name}/{file}" for name in check_wheel.PACKAGES for file in ("__init__.py", "py.typed")), ""
+        ),
         **dict.fromkeys(check_wheel.ASSETS, ""),
         f"{info}/METADATA": METADATA,
         f"{info}/entry_points.txt": "[console_scripts]\nhudi-py = hudi_py.cli.main:main\n",
@@ -131,8 +135,14 @@ def wheel(folder: Path, **changes: str | None) -> str:
         ({"hudi_py/__pycache__/a.pyc": ""}, ["unexpected: hudi_py/__pycache__/a.pyc"]),
         ({"INFO/licenses/LICENSE": None}, ["the licence is missing"]),
         ({"INFO/entry_points.txt": "[console_scripts]\n"}, ["the command hudi-py is missing"]),
-        ({"INFO/METADATA": METADATA.replace("Version: 1.0", "Version: 1.1")}, ["Version is '1.1', and '1.0' in pyproject.toml"]),
-        ({"INFO/METADATA": METADATA.replace("Provides-Extra: s3", "X: y")}, ["extras are [], and ['s3'] in pyproject.toml"]),
+        (
+            {"INFO/METADATA": METADATA.replace("Version: 1.0", "Version: 1.1")},
+            ["Version is '1.1', and '1.0' in pyproject.toml"],
+        ),
+        (
+            {"INFO/METADATA": METADATA.replace("Provides-Extra: s3", "X: y")},
+            ["extras are [], and ['s3'] in pyproject.toml"],
+        ),
         (
             {"INFO/METADATA": METADATA + "[options](docs/options.md)"},
             ["the page links to docs/options.md, which leads nowhere outside the repository"],

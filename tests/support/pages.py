@@ -1,13 +1,14 @@
 """Code blocks of the documentation, and running them.
 
-A page is run from top to bottom in one folder of its own, which stands for `/tmp` and `/data`. What a comment before a block says:
+A page is run from top to bottom in one folder of its own, which stands for `/tmp` and `/data`. What a comment before a
+block says:
 
 - `<!-- run: spark -->`: it needs a Spark session, as `spark`.
 - `<!-- run: no, REASON -->`: it is only parsed.
-- `<!-- setup ... -->` and `<!-- setup: spark ... -->`: Python that runs there, and that readers do not see. With `spark`, the whole
-  page needs a session.
+- `<!-- setup ... -->` and `<!-- setup: spark ... -->`: Python that runs there, and that readers do not see. With
+  `spark`, the whole page needs a session.
 
-A block of `text` is what the block before it prints. Of `console`, commands of `hudi-py` are run.
+A block of `text` is what the block before it prints. Of `bash` and `console`, commands of `hudi-py` are run.
 """
 
 from __future__ import annotations
@@ -33,7 +34,19 @@ _OPEN: Final = re.compile(r"^( *)(```+)(\w*)")
 _MARK: Final = re.compile(r"<!-- run: (spark|no, \S.*?) -->$")
 _SETUP: Final = re.compile(r"<!-- setup(: spark)?$")
 _ITEM: Final = re.compile(r" *([-*]|\d+\.) ")
-PROGRAMS: Final = {"pip", "make", "python", "pyspark", "spark-submit", "hudi-py", "export", "tools/run", "sudo", "conda", "uv"}
+PROGRAMS: Final = {
+    "pip",
+    "make",
+    "python",
+    "pyspark",
+    "spark-submit",
+    "hudi-py",
+    "export",
+    "tools/run",
+    "sudo",
+    "conda",
+    "uv",
+}
 """What the commands of consoles begin with."""
 
 
@@ -105,17 +118,21 @@ def needs_spark(page: Path) -> bool:
 
 
 def has_spark(page: Path) -> bool:
-    return any(block.mark == "spark" or block.language == "sql" and block.runs for block in blocks(page))
+    return any(block.mark == "spark" or (block.language == "sql" and block.runs) for block in blocks(page))
 
 
 def run_page(page: Path, folder: Path, known: dict[str, Any], sql: Callable[[str], object] | None = None) -> int:
-    """Runs a page; without `sql`, which runs a statement, its blocks for Spark are parsed only. Returns how many blocks ran."""
+    """Runs a page, and returns how many blocks ran.
+
+    Args:
+        sql: runs a statement; None: there is no Spark, so blocks that need it are only parsed.
+    """
     ran, printed = 0, None
     for block in blocks(page):
         where = f"{page.name}:{block.line}"
         text = re.sub(r"(?<![\w.])/(tmp|data)/", rf"{folder}/\1/", block.text)
         if block.language == "text":
-            if printed is not None:
+            if printed is not None and block.runs:
                 shown = [line.rstrip() for line in block.text.strip().splitlines()]
                 assert [line.rstrip() for line in printed.strip().splitlines()] == shown, f"{where}: printed\n{printed}"
             continue
@@ -128,11 +145,13 @@ def run_page(page: Path, folder: Path, known: dict[str, Any], sql: Callable[[str
             with contextlib.redirect_stdout(out):
                 exec(code, known)
             printed = out.getvalue()
-        elif block.language == "console":
-            for command in _commands(text):
-                if command[0] == "hudi-py":
-                    done = CliRunner().invoke(main, command[1:])
-                    assert done.exit_code == 0, f"{where}: {command}\n{done.output}"
+        elif block.language in ("bash", "console"):
+            ours = [command[1:] for command in _commands(block.language, text) if command[0] == "hudi-py"]
+            if not ours:
+                continue
+            for command in ours:
+                done = CliRunner().invoke(main, command)
+                assert done.exit_code == 0, f"{where}: {command}\n{done.output}"
         elif block.language == "sql" and sql is not None:
             for statement in filter(str.strip, re.sub(r"--.*", "", text).split(";")):
                 sql(statement)
@@ -151,7 +170,7 @@ def parsed(block: Block, text: str, where: str) -> Any:
     if block.language == "python":
         return compile(text, where, "exec")
     if block.language == "console":
-        for command in _commands(text):
+        for command in _commands(block.language, text):
             assert command[0] in PROGRAMS, f"{where}: {command[0]} is no program that pages use"
     elif block.language == "bash":
         subprocess.run(["bash", "-n", "-c", text], check=True)
@@ -166,8 +185,10 @@ def parsed(block: Block, text: str, where: str) -> Any:
     return None
 
 
-def _commands(text: str) -> list[list[str]]:
-    """The commands of a console, in words; its comments and its output are left out."""
+def _commands(language: str, text: str) -> list[list[str]]:
+    """The commands of a block, in words. In a console they come after a dollar, beside their output."""
+    if language == "bash":
+        return [shlex.split(line, comments=True) for line in text.splitlines() if line.startswith("hudi-py ")]
     found = [shlex.split(line[2:], comments=True) for line in text.splitlines() if line.startswith("$ ")]
     assert found, "a console without a command"
     return found

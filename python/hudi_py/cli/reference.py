@@ -39,6 +39,12 @@ def _shown(told: dict[str, Any]) -> str:
     for name in ("default", "values", "accepted", "also", "since", "example"):
         value = told.get(name)
         if value not in (None, [], ""):
-            text = ", ".join(value) if isinstance(value, list) else str(value).lower() if isinstance(value, bool) else str(value)
+            text = (
+                ", ".join(value)
+                if isinstance(value, list)
+                else str(value).lower()
+                if isinstance(value, bool)
+                else str(value)
+            )
             lines.append(f"  {name}: {text}")
     return "\n".join(lines) + "\n"

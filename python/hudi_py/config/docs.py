@@ -16,8 +16,9 @@ _HEAD = f"""# Options
 Keys and defaults are those of Apache Hudi 1.2.0; keys are case-insensitive. An unknown key is refused, and the error
 suggests the nearest known one. A write refuses an option that contradicts the table's own properties.
 
-- In Python, options are a dictionary, `options={{"key": "value"}}`; in Spark `.option("key", "value")`; in SQL `SET key = value`; on
-  the command line `-o key=value`. `hudi-py options WORD` shows the options of this page that have to do with a word.
+- In Python, options are a dictionary, `options={{"key": "value"}}`; in Spark `.option("key", "value")`; in SQL
+  `SET key = value`; on the command line `-o key=value`. `hudi-py options WORD` shows the options of this page that have
+  to do with a word.
 - Options that a call does not set are read from `hudi-defaults.conf` in the folder that the environment variable
   `HUDI_CONF_DIR` names, and from `/etc/hudi/conf`.
 - `{STORAGE_PREFIX}<name>` sets the storage option `<name>`. For object stores these are the options of the package

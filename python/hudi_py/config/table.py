@@ -211,7 +211,8 @@ MERGE_STRATEGY_ID = optional_choice(
 )
 PAYLOAD_CLASS = optional_choice(
     "hoodie.datasource.write.payload.class",
-    "How two rows with the same key are merged, by an old payload class instead of the mode. Some make one row of two: `PartialUpdateAvroPayload` and "
+    "How two rows with the same key are merged, by an old payload class instead of the mode. Some make one row of two: "
+    "`PartialUpdateAvroPayload` and "
     "`OverwriteNonDefaultsWithLatestAvroPayload` keep old values where new ones are null, "
     "`PostgresDebeziumAvroPayload` where the source has not sent them; `AWSDmsAvroPayload` and those of Debezium "
     "recognise deletes by a column. Tables of version 9 store what these classes stand for.",

@@ -16,7 +16,9 @@ ROWS = [{"id": "key-a", "ts": 1, "city": "oslo", "fare": 1.5}, {"id": "key-b", "
 
 def messages(caplog: pytest.LogCaptureFixture, level: int, package: str) -> list[str]:
     return [
-        record.getMessage() for record in caplog.records if record.levelno == level and record.name.startswith(package + ".")
+        record.getMessage()
+        for record in caplog.records
+        if record.levelno == level and record.name.startswith(package + ".")
     ]
 
 
@@ -26,12 +28,17 @@ def test_a_write_tells_its_beginning_its_files_and_its_end(tmp_path: Path, caplo
         result = hudi_py.write(path, ROWS, record_key="id", ordering_by="ts", partition_by="city")
     begins, committed = messages(caplog, logging.INFO, "hudi_py.transaction")
     assert begins == f"the write {result.instant} of file://{path} begins: UPSERT"
-    assert committed.startswith(f"the write {result.instant} of file://{path} is committed: UPSERT, 2 inserted, 0 updated,")
+    assert committed.startswith(
+        f"the write {result.instant} of file://{path} is committed: UPSERT, 2 inserted, 0 updated,"
+    )
     assert "0 deleted, 2 files in 2 partitions, " in committed
     debug = messages(caplog, logging.DEBUG, "hudi_py.transaction")
     assert sum(f"the write {result.instant} has " in message for message in debug) == 2
     locked = [message for message in debug if message.startswith(f"locked file://{path} after ")]
-    assert [message.rpartition(", to ")[2] for message in locked] == ["begin a write", f"commit the write {result.instant}"]
+    assert [message.rpartition(", to ")[2] for message in locked] == [
+        "begin a write",
+        f"commit the write {result.instant}",
+    ]
     assert f"recorded {result.instant} in the metadata table: column_stats, files, partition_stats" in caplog.messages
 
 
@@ -45,7 +52,9 @@ def test_a_scan_tells_its_plan_and_not_what_it_looks_for(tmp_path: Path, caplog:
     assert planned.startswith(f"scan of file://{path} (snapshot, pinned at ")
     assert "): 1 of 2 partitions, 1 split, " in planned
     assert ", listed by metadata table, planned in " in planned
-    assert f"scan of file://{path}: partition path: 2 -> 1 partitions" in messages(caplog, logging.DEBUG, "hudi_py.read")
+    assert f"scan of file://{path}: partition path: 2 -> 1 partitions" in messages(
+        caplog, logging.DEBUG, "hudi_py.read"
+    )
     assert not [message for message in caplog.messages if "0.125" in message or "key-a" in message]
 
 

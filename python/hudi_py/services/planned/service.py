@@ -168,7 +168,9 @@ def execute_all(service: PlannedService[WorkT, OutcomeT, Report], context: Servi
     if work.removed:
         return service.nothing(work.removed)
     try:
-        _log.info("%s: %s %s begins: %s", context.storage.uri, service.name, work.instant, counted(work.num_tasks, "task"))
+        _log.info(
+            "%s: %s %s begins: %s", context.storage.uri, service.name, work.instant, counted(work.num_tasks, "task")
+        )
         report = service.commit(context, work, service.execute(context, work, range(work.num_tasks)))
         _log.info("%s: %s", context.storage.uri, report)
         return report

@@ -79,7 +79,11 @@ def rollback_instant(table: LockedTable, instant: Instant) -> RollbackMetadata:
     revoke_claim(session.storage, instant.time)
     rollback, plan = request_rollback(table, instant)
     _log.info(
-        "rolling back the %s %s of %s, as rollback %s", instant.action.value, instant.time, session.storage.uri, rollback
+        "rolling back the %s %s of %s, as rollback %s",
+        instant.action.value,
+        instant.time,
+        session.storage.uri,
+        rollback,
     )
     return finish_rollback(table, rollback, plan)
 
