@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -72,8 +73,10 @@ def test_blocks_that_are_run_elsewhere() -> None:
     assert has_spark(ROOT / "docs" / "spark.md")
 
 
-def anchors(text: str) -> set[str]:
+@functools.cache
+def anchors(document: Path) -> set[str]:
     """Anchors of a document's headings, as GitHub and the site make them."""
+    text = document.read_text(encoding="utf-8")
     titles = re.findall(r"^#+ +(.+?) *$", re.sub(r"^(```+).*?^\1", "", text, flags=re.M | re.S), re.M)
     plain = [re.sub(r"[^\w\- ]", "", re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title)) for title in titles]
     return {title.strip().lower().replace(" ", "-") for title in plain}
@@ -89,7 +92,7 @@ def test_links_lead_somewhere(document: Path) -> None:
             if not re.match(r"[a-z]+:", target):
                 path, _, anchor = target.partition("#")
                 aim = document.parent / path if path else document
-                known = not anchor or (aim.is_file() and anchor in anchors(aim.read_text(encoding="utf-8")))
+                known = not anchor or (aim.is_file() and anchor in anchors(aim))
                 if not aim.exists() or not known:
                     wrong.append(target)
         return part
@@ -115,7 +118,7 @@ def test_the_page_of_known_options_is_current() -> None:
 
 
 def test_links_to_options_lead_to_their_description() -> None:
-    described = anchors((ROOT / "docs" / "options.md").read_text(encoding="utf-8"))
+    described = anchors(ROOT / "docs" / "options.md")
     assert {known_options.anchor(option) for option in HONOURED} <= described
 
 
@@ -150,3 +153,21 @@ def test_what_stands_for_procedures_exists() -> None:
                 word.startswith("-") or before.startswith("-")
                 for before, word in zip(["-", *words], words, strict=False)
             ), command
+
+
+def test_the_reference_has_every_public_name() -> None:
+    text = "\n".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs" / "api").glob("*.md"))
+    described = set(re.findall(r"::: [\w.]*?(\w+)$", text, re.MULTILINE))
+    described |= {name for names in re.findall(r"members: \[(.*?)\]", text) for name in names.split(", ")}
+    errors = {name for name in hudi_py.__all__ if name.endswith("Error")}  # by their module
+    assert set(hudi_py.__all__) - errors <= described
+    public = re.search(
+        r"^__all__ = \[(.*?)\]", (ROOT / "connector/pyspark_hudi/__init__.py").read_text("utf-8"), re.M | re.S
+    )
+    assert public is not None
+    assert set(re.findall(r'"(\w+)"', public[1])) <= described
+
+
+def test_readme_and_start_page_begin_alike() -> None:
+    first = [(ROOT / name).read_text(encoding="utf-8").split("\n\n")[1] for name in ("README.md", "docs/index.md")]
+    assert first[0] == first[1]
