@@ -25,10 +25,8 @@ if [ ! -f "$stamp" ] || [ "$(cat "$stamp")" != "$wanted" ]; then
     exit 1
   fi
   "$python" -m venv --clear "$venv"
-  uv="${HUDI_PY_VENV:-$root/.venv}/bin/uv" # takes a tenth of pip's time
-  if [ -x "$uv" ]; then
-    "$uv" pip install --quiet --python "$venv/bin/python" --requirement requirements-docs-lock.txt
-  else
+  uv="${HUDI_PY_VENV:-$root/.venv}/bin/uv" # takes a tenth of pip's time, but knows nothing of pip's settings
+  if ! { [ -x "$uv" ] && "$uv" pip install --quiet --python "$venv/bin/python" --requirement requirements-docs-lock.txt; }; then
     "$venv/bin/python" -m pip --disable-pip-version-check install --quiet --no-compile --requirement requirements-docs-lock.txt </dev/null
   fi
   echo "$wanted" >"$stamp"

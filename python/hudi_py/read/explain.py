@@ -61,6 +61,8 @@ def explain_plan(plan: Plan, *, query_type: str, state: str, limit: int | None) 
 
 def log_plan(plan: Plan, state: str, seconds: float) -> None:
     """Logs a plan without the values that the filter and the keys compare with: they may be anybody's data."""
+    if not _log.isEnabledFor(logging.INFO):
+        return
     uri = plan.spec.uri
     for step in plan.pruning:
         _log.debug("scan of %s: %s: %d -> %d %s", uri, step.step, step.before, step.after, step.what)

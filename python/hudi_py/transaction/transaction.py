@@ -464,7 +464,7 @@ class WriteTransaction:
 
 def _log_commit(table: str, instant: InstantTime, metadata: CommitMetadata) -> None:
     stats = metadata.stats
-    for stat in stats:
+    for stat in stats if _log.isEnabledFor(logging.DEBUG) else ():
         _log.debug(
             "the write %s has %s: %s inserted, %s updated, %s deleted, %s",
             *(instant, stat.path, stat.num_inserts, stat.num_updates, stat.num_deletes, show_bytes(stat.file_size)),
