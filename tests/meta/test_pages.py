@@ -16,7 +16,7 @@ import hudi_py
 from hudi_py.cli.main import main
 from hudi_py.config.options import HONOURED
 from tests.meta.sources import ROOT
-from tests.support.pages import blocks, has_spark, needs_spark, run_page, unfenced
+from tests.support.pages import blocks, has_spark, needs_spark, parsed, run_page, unfenced
 from tools import known_options, site_pages
 
 PAGES: Final = sorted((ROOT / "docs").rglob("*.md"))
@@ -48,9 +48,10 @@ def test_every_page_is_in_the_navigation_once() -> None:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=named)
-def test_code_is_fenced_and_names_its_language(document: Path) -> None:
+def test_code_is_fenced_and_right_in_its_language(document: Path) -> None:
     assert unfenced(document) == []
-    assert [block.line for block in blocks(document) if not block.language] == []
+    for block in blocks(document):
+        parsed(block, block.text, f"{document.name}:{block.line}")
 
 
 @pytest.mark.parametrize(
@@ -64,7 +65,7 @@ def test_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     ours = [
         block for block in able if block.language == "python" or re.search(r"^(\$ )?hudi-py ", block.text, re.MULTILINE)
     ]
-    assert run_page(page, tmp_path, {"__name__": "page"}) == len([each for each in ours if each.language != "text"])
+    assert run_page(page, tmp_path, {"__name__": "page"}) == len([block for block in ours if block.language != "text"])
 
 
 def test_blocks_that_are_run_elsewhere() -> None:
