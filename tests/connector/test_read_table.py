@@ -217,6 +217,7 @@ def test_views_through_spark(spark: SparkSession, table: str) -> None:
         read(spark, table, view="nothing").collect()
 
 
+@pytest.mark.slow
 def test_a_projection_by_schema_of_an_incremental_read(spark: SparkSession, table: str) -> None:
     begin = hudi_py.open_table(table).history().column("completion_time").to_pylist()[0]
     wanted = StructType([StructField("V", LongType()), StructField("_hoodie_record_key", StringType())])

@@ -179,7 +179,7 @@ def check(oracle: Oracle, path: Path, before: pa.Table) -> None:
     assert oracle.check(str(path), keys=1)["problems"] == []
 
 
-@pytest.mark.slow
+@in_turn("the same plan", 0, 3)
 @pytest.mark.parametrize(("version", "kind"), cases([(9, "mor"), (6, "mor")], "the same plan twice", 1))
 def test_the_same_plan_twice(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
     """The first clean looks at everything, the second at what has changed since."""
@@ -243,7 +243,7 @@ def test_we_carry_out_the_plan_of_apache_hudi(oracle: Oracle, tmp_path: Path, ve
     check(oracle, path, read(path))
 
 
-@pytest.mark.slow
+@in_turn("the same plan", 1, 3)
 @pytest.mark.parametrize("seed", cases(range(12), "cleans of random tables", 1))
 def test_the_same_plan_for_random_tables(oracle: Oracle, tmp_path: Path, seed: int) -> None:
     version, kind = (6, 8, 9)[seed % 3], ("mor", "cow")[seed // 3 % 2]
@@ -263,7 +263,7 @@ def test_the_same_plan_for_random_tables(oracle: Oracle, tmp_path: Path, seed: i
         shutil.rmtree(copy)
 
 
-@pytest.mark.slow
+@in_turn("the same plan", 2, 3)
 @pytest.mark.parametrize("name", cases(GOLDEN, "cleans of golden tables", 1))
 def test_the_same_plan_for_golden_tables(oracle: Oracle, tmp_path: Path, name: str) -> None:
     path = load()[name].extract(tmp_path)

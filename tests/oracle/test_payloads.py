@@ -228,7 +228,7 @@ def random_table(path: Path, name: str, version: int, *, marked: bool) -> MadeTa
 
 
 @pytest.mark.parametrize(
-    ("name", "version", "marked"), cases(product(KINDS, (6, 8, 9), (False, True)), "random payloads", 3)
+    ("name", "version", "marked"), cases(product(KINDS, (6, 8, 9), (False, True)), "random payloads", 1)
 )
 def test_random_logs(oracle: Oracle, tmp_path: Path, name: str, version: int, marked: bool) -> None:
     table = random_table(tmp_path / "t", name, version, marked=marked)
