@@ -158,12 +158,7 @@ def _value(node: exp.Expression) -> object:
         return node.this if node.is_string else int(node.this) if node.is_int else None
     if isinstance(node, exp.Boolean):
         return bool(node.this)
-    if (
-        isinstance(node, exp.Cast)
-        and node.is_type("DATE")
-        and isinstance(node.this, exp.Literal)
-        and node.this.is_string
-    ):
+    if isinstance(node, exp.Cast) and node.is_type("DATE") and node.this.is_string:
         try:
             return date.fromisoformat(node.this.this)
         except ValueError:
