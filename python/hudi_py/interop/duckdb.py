@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import date
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -60,7 +61,7 @@ def narrowed(sql: str, tables: Mapping[str, Scan]) -> dict[str, Scan]:
     return result
 
 
-def _words(statements: Iterable[exp.Expression], tables: Iterable[str]) -> frozenset[str] | None:
+def _words(statements: Iterable[exp.Expr], tables: Iterable[str]) -> frozenset[str] | None:
     """Identifiers in a query, in lower case; None if it may ask for all columns of one of the tables."""
     from sqlglot import exp
 
@@ -85,7 +86,7 @@ def _takes_whole_rows(node: Any) -> bool:
     return isinstance(node, (exp.Describe, exp.Command, exp.Columns, exp.Summarize))
 
 
-def _needed(statement: exp.Expression, table: str, schema: pa.Schema, *, alone: bool) -> str | None:
+def _needed(statement: exp.Expr, table: str, schema: pa.Schema, *, alone: bool) -> str | None:
     """The conditions that the rows of a table must fulfil to count in a query. Known for a SELECT that names the table
     once, in FROM or an inner join, and for its comparisons with constants.
 
@@ -110,7 +111,7 @@ def _needed(statement: exp.Expression, table: str, schema: pa.Schema, *, alone: 
     return every(parts)
 
 
-def _conjuncts(node: exp.Expression) -> Iterator[exp.Expression]:
+def _conjuncts(node: exp.Expr) -> Iterator[exp.Expr]:
     from sqlglot import exp
 
     node = node.unnest()
@@ -121,10 +122,10 @@ def _conjuncts(node: exp.Expression) -> Iterator[exp.Expression]:
         yield node
 
 
-def _condition(node: exp.Expression, alias: str, conditions: Conditions, single: bool) -> str | None:
+def _condition(node: exp.Expr, alias: str, conditions: Conditions, single: bool) -> str | None:
     from sqlglot import exp
 
-    def column(found: exp.Expression | None) -> str | None:
+    def column(found: exp.Expr | None) -> str | None:
         if not isinstance(found, exp.Column) or len(found.parts) > 2:
             return None
         return found.name if found.table.lower() == alias or (single and not found.table) else None
@@ -146,10 +147,8 @@ def _condition(node: exp.Expression, alias: str, conditions: Conditions, single:
     return conditions.compared(other, SWAPPED[comparison], _value(node.this)) if other else None
 
 
-def _value(node: exp.Expression) -> object:
+def _value(node: exp.Expr) -> object:
     """The value of a constant; None: unknown."""
-    from datetime import date
-
     from sqlglot import exp
 
     if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal) and node.this.is_int:
