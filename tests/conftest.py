@@ -14,6 +14,9 @@ from tests.golden.tables import Extracted
 from tests.support import power
 from tests.support.choice import SEED, sample
 
+# Its checks show what differs, as those in test files do
+pytest.register_assert_rewrite("hudi_py.testing")
+
 # The same examples in every run, and no deadline: the machine may be busy.
 hypothesis.settings.register_profile(
     "suite", deadline=None, derandomize=True, database=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]

@@ -20,12 +20,12 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 import hudi_py
 from hudi_py.errors import ConfigError, SchemaMismatchError
 from hudi_py.read import parse_filter
+from hudi_py.testing.rows import assert_rows_equal
 from pyspark_hudi import read_table
 from pyspark_hudi.condition import spark_condition
 from pyspark_hudi.types import arrow_schema, spark_schema
 from tests.connector.conftest import CONNECT
 from tests.connector.tables import FORMAT, read, rows
-from tests.golden.compare import assert_rows_equal
 from tests.golden.tables import Extracted
 
 pytestmark = pytest.mark.spark

@@ -21,11 +21,11 @@ import hudi_py
 from hudi_py.config import Options, Scope
 from hudi_py.errors import ConflictError
 from hudi_py.storage import LocalStorage
+from hudi_py.testing.rows import assert_rows_equal
 from hudi_py.transaction.locks import FileLock
 from hudi_py.transaction.settings import LockSettings
 from hudi_py.wiring import metadata_writer
 from hudi_py.write.api import write_rows
-from tests.golden.compare import assert_rows_equal
 from tests.oracle.client import Oracle
 from tests.support.choice import cases, in_turn
 

@@ -16,11 +16,11 @@ import pytest
 
 import hudi_py
 from hudi_py.storage import LocalStorage
+from hudi_py.testing.rows import assert_rows_equal
 from hudi_py.timeline.properties import update_table_config
 from tests.faults.killing import Killed, KillingStorage
 from tests.faults.tables import data_files, make_table, write
 from tests.faults.tables import rows as kept_rows
-from tests.golden.compare import assert_rows_equal
 from tests.oracle.client import Oracle
 from tests.oracle.test_changes import compare, replay
 from tests.support.choice import cases, in_turn

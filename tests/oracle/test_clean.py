@@ -17,6 +17,7 @@ from hudi_py.services.clean.incremental import last_clean
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.planned.service import run
 from hudi_py.storage import LocalStorage
+from hudi_py.testing.rows import assert_rows_equal
 from hudi_py.timeline.clean_records import (
     SAVEPOINTS,
     CleanMetadata,
@@ -28,7 +29,6 @@ from hudi_py.timeline.clock import wall_clock_ms
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import Timeline, load_timeline
 from hudi_py.wiring import service_context
-from tests.golden.compare import assert_rows_equal
 from tests.golden.tables import load
 from tests.oracle.client import Oracle
 from tests.support.choice import cases, in_turn

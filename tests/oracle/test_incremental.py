@@ -13,10 +13,10 @@ import pytest
 
 import hudi_py
 from hudi_py.storage import LocalStorage
+from hudi_py.testing.rows import assert_rows_equal
 from hudi_py.timeline.commits import Commit, InstantRange, read_commits
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import load_timeline
-from tests.golden.compare import assert_rows_equal
 from tests.oracle.client import Oracle, OracleError
 from tests.support.choice import cases, in_turn
 
