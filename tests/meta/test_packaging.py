@@ -40,7 +40,7 @@ def test_the_recipe_requires_what_the_package_requires() -> None:
     needed = ranges(recipe["requirements"]["run"])
     needed.pop("python", None)
     assert needed == ranges(PROJECT["dependencies"])
-    extras = {name: each for name, each in PROJECT["optional-dependencies"].items() if name != "all"}
+    extras = {name: each for name, each in PROJECT["optional-dependencies"].items() if name not in ("all", "testing")}
     optional = {name: text for each in extras.values() for name, text in ranges(each).items()}
     assert ranges(recipe["requirements"]["run_constraints"]) == optional
     (entry,) = recipe["build"]["python"]["entry_points"]
@@ -53,7 +53,7 @@ def test_all_has_every_extra() -> None:
     extras = PROJECT["optional-dependencies"]
     (whole,) = extras["all"]
     named = set(whole.removeprefix("hudi-py[").removesuffix("]").split(","))
-    assert named == extras.keys() - {"all", "spark"}  # `connect` has what `spark` has
+    assert named == extras.keys() - {"all", "testing", "spark"}  # `connect` has what `spark` has
     assert ranges(extras["spark"]) == ranges(extras["connect"])
 
 
