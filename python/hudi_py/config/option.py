@@ -92,6 +92,8 @@ class Option(Generic[T]):
     """Patterns (lower case) of values that neither are refused nor cause a warning."""
     not_built: Mapping[str, str] = field(default_factory=dict, compare=False)
     """Honoured choices: values of Apache Hudi that are refused, with the reason."""
+    secret: bool = False
+    """Whether the value is kept apart from those of other options, and never shown."""
 
     def asks_for_nothing(self, text: str) -> bool:
         """Whether a value matches `accepts`."""
@@ -109,13 +111,14 @@ class Option(Generic[T]):
             ConfigError: the value is not valid, or it is refused.
         """
         name = given_as or self.key
+        shown = "(not shown)" if self.secret else f"'{text}'"
         reason = self.not_built.get(text.strip().upper())
         if reason is not None:
-            raise ConfigError(f"Option {name} = '{text}' is not supported: {reason}; supported: {self.expected}")
+            raise ConfigError(f"Option {name} = {shown} is not supported: {reason}; supported: {self.expected}")
         try:
             return self.parse(text)
         except ValueError as error:
-            raise ConfigError(f"Option {name} = '{text}' is not valid: expected {error}") from None
+            raise ConfigError(f"Option {name} = {shown} is not valid: expected {error}") from None
 
     @property
     def expected(self) -> str:

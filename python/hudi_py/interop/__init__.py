@@ -1,1 +1,1 @@
-"""Tables as other systems see them: catalogs, and metadata in other formats."""
+"""Tables as other systems see them."""
