@@ -14,8 +14,11 @@ import pyarrow as pa
 
 from hudi_py.config import Options, Scope
 from hudi_py.config import service as service_config
+from hudi_py.interop.callbacks import CommitCallback
 from hudi_py.interop.catalogs.run import CatalogSync
 from hudi_py.interop.catalogs.settings import SyncSettings
+from hudi_py.interop.metrics.reporters import Reporter
+from hudi_py.interop.metrics.run import MetricsStep, measured
 from hudi_py.metadata_write.maintenance.indexes import (
     IndexRequest,
     create_index,
@@ -66,6 +69,12 @@ def after_commit(options: Options) -> tuple[AfterCommit, ...]:
     registered = SyncSettings.of(options)
     if registered is not None:
         steps.append(CatalogSync(registered))
+    callback = CommitCallback.of(options)
+    if callback is not None:
+        steps.append(callback)
+    reporter = Reporter.of(options)
+    if reporter is not None:
+        steps.append(MetricsStep(reporter))
     return tuple(steps)
 
 
@@ -105,10 +114,11 @@ def serving(
     *,
     storage_options: Mapping[str, str] | None = None,
 ) -> Iterator[ServiceContext]:
-    """`service_context` for one call, which clears its progress from the terminal at the end."""
+    """`service_context` for one call: clears its progress from the terminal at the end, and reports metrics."""
     context = service_context(storage, options, title, storage_options=storage_options)
     try:
-        yield context
+        with measured(context.session, context.options):
+            yield context
     finally:
         context.progress.close()
 

@@ -89,16 +89,16 @@ TOOLS: Option[tuple[str, ...]] = Option(
 )
 MODE = optional_choice(
     f"{_HIVE}mode",
-    "How the Hive metastore is reached: `hms`, by its Thrift service (the default; in Apache Hudi it is `jdbc`). `glue` "
-    "registers with AWS Glue instead.",
+    "How the Hive metastore is reached: `hms`, by its Thrift service (the default; in Apache Hudi it is `jdbc`). "
+    "`glue` registers with AWS Glue instead.",
     Scope.SERVICE,
     (HMS, GLUE),
     not_built={"JDBC": _JDBC, "HIVEQL": _JDBC},
 )
 IGNORE_FAILURES = flag(
     f"{_HIVE}ignore_exceptions",
-    "Whether a registration that fails after a commit is a warning. `false`: an error, although the write is committed. "
-    "Apache Hudi's default is `false`.",
+    "Whether a registration that fails after a commit is a warning. `false`: an error, although the write is "
+    "committed. Apache Hudi's default is `false`.",
     Scope.SERVICE,
     True,
 )
@@ -188,9 +188,7 @@ MANAGED = flag(
     Scope.SERVICE,
     False,
 )
-OMIT_META = flag(
-    f"{_HIVE}omit_metadata_fields", "Whether to leave out the columns `_hoodie_*`.", Scope.SERVICE, False
-)
+OMIT_META = flag(f"{_HIVE}omit_metadata_fields", "Whether to leave out the columns `_hoodie_*`.", Scope.SERVICE, False)
 BATCH = integer(
     f"{_HIVE}batch_num",
     "Number of partitions that one request to the Hive metastore adds.",
@@ -201,8 +199,8 @@ BATCH = integer(
 COMMENTS = flag(f"{_HIVE}sync_comment", "Whether the comments of columns are registered.", Scope.SERVICE, False)
 RECREATE = flag(
     f"{_HIVE}recreate_table_on_error",
-    "Whether a table that the Hive metastore refuses to change, because of incompatible types or partitions, is dropped "
-    "and registered again. Its files stay.",
+    "Whether a table that the Hive metastore refuses to change, because of incompatible types or partitions, is "
+    "dropped and registered again. Its files stay.",
     Scope.SERVICE,
     False,
 )
@@ -228,11 +226,11 @@ CONDITIONAL = flag(
     False,
 )
 
-GLUE_DATABASE = optional_text(f"{_GLUE}database_name", f"AWS Glue: the database instead of `{_HIVE}database`.", Scope.SERVICE)
-GLUE_TABLE = optional_text(f"{_GLUE}table_name", f"AWS Glue: the name instead of `{_HIVE}table`.", Scope.SERVICE)
-GLUE_CATALOG = optional_text(
-    f"{_GLUE}catalogId", "AWS Glue: the catalog. Default: that of the account.", Scope.SERVICE
+GLUE_DATABASE = optional_text(
+    f"{_GLUE}database_name", f"AWS Glue: the database instead of `{_HIVE}database`.", Scope.SERVICE
 )
+GLUE_TABLE = optional_text(f"{_GLUE}table_name", f"AWS Glue: the name instead of `{_HIVE}table`.", Scope.SERVICE)
+GLUE_CATALOG = optional_text(f"{_GLUE}catalogId", "AWS Glue: the catalog. Default: that of the account.", Scope.SERVICE)
 GLUE_SKIP_ARCHIVE = flag(
     f"{_GLUE}skip_table_archive", "AWS Glue: whether changes keep no older version of the entry.", Scope.SERVICE, True
 )

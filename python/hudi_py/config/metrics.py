@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from hudi_py.config.option import Scope, choice, declared, flag, integer, text
+from hudi_py.config.option import Scope, declared, flag, integer, optional_choice, text
 
 PUSH: Final = "PROMETHEUS_PUSHGATEWAY"
 SERVE: Final = "PROMETHEUS"
@@ -13,7 +13,6 @@ LOG: Final = "SLF4J"
 MEMORY: Final = "INMEMORY"
 _PREFIX: Final = "hoodie.metrics."
 _USE: Final = "use PROMETHEUS_PUSHGATEWAY or PROMETHEUS, which other systems can read"
-_UNSET: Final = ""
 
 ENABLED = flag(
     f"{_PREFIX}on",
@@ -21,13 +20,12 @@ ENABLED = flag(
     Scope.SERVICE,
     False,
 )
-REPORTER = choice(
+REPORTER = optional_choice(
     f"{_PREFIX}reporter.type",
-    "Where they go: PROMETHEUS_PUSHGATEWAY (pushed once after each action), PROMETHEUS (served by this process while it "
-    "runs), CONSOLE (printed on standard output), SLF4J (logged) or INMEMORY (`hudi_py.interop.metrics.reported`). It "
+    "Where they go: PROMETHEUS_PUSHGATEWAY (pushed once after each action), PROMETHEUS (served by this process while "
+    "it runs), CONSOLE (printed on standard output), SLF4J (logged) or INMEMORY (`hudi_py.interop.metrics.reported`). It "
     "must be set: Apache Hudi's default, GRAPHITE, is refused.",
     Scope.SERVICE,
-    _UNSET,
     (PUSH, SERVE, CONSOLE, LOG, MEMORY),
     not_built=dict.fromkeys(("GRAPHITE", "JMX", "DATADOG", "CLOUDWATCH", "M3"), _USE),
 )
@@ -44,9 +42,7 @@ LOG_BLOCKS = flag(
     False,
 )
 PUSH_HOST = text(f"{_PREFIX}pushgateway.host", "Host of the push gateway.", Scope.SERVICE, "localhost")
-PUSH_PORT = integer(
-    f"{_PREFIX}pushgateway.port", "Its port; with 443, over HTTPS.", Scope.SERVICE, 9091, minimum=1
-)
+PUSH_PORT = integer(f"{_PREFIX}pushgateway.port", "Its port; with 443, over HTTPS.", Scope.SERVICE, 9091, minimum=1)
 PUSH_JOB = text(f"{_PREFIX}pushgateway.job.name", "Job under which metrics are pushed.", Scope.SERVICE, "")
 PUSH_RANDOM = flag(
     f"{_PREFIX}pushgateway.random.job.name.suffix",

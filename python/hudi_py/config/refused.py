@@ -7,7 +7,9 @@ from hudi_py.config.option import Scope, refused
 _WRITE, _READ, _SERVICE, _BOTH, _TABLE = Scope.WRITE, Scope.READ, Scope.SERVICE, Scope.BOTH, Scope.TABLE
 
 _CLUSTER = "clustering is not built yet; cluster the table with Apache Hudi"
-_SYNC = "tables are registered through the Thrift service of the metastore, see hoodie.datasource.hive_sync.metastore.uris"
+_SYNC = (
+    "tables are registered through the Thrift service of the metastore, see hoodie.datasource.hive_sync.metastore.uris"
+)
 _SCHEMA = "the schema of a write is that of its rows"
 _OWN = "the table maintains it itself, so it cannot be set"
 _CLASS = "classes of the Java implementation cannot be loaded"
@@ -58,9 +60,7 @@ OPTIONS = (
     refused("hoodie.metadata.metrics.enable", "the metadata table reports no metrics of its own", _BOTH),
     refused("hoodie.metrics.lock.enable", "locks report no metrics", _BOTH),
     refused("hoodie.metrics.reporter.class", _CLASS, _BOTH, accepts=_EMPTY),
-    refused(
-        "hoodie.metrics.configs.properties", "one reporter: hoodie.metrics.reporter.type", _BOTH, accepts=_EMPTY
-    ),
+    refused("hoodie.metrics.configs.properties", "one reporter: hoodie.metrics.reporter.type", _BOTH, accepts=_EMPTY),
     refused("hoodie.client.init.callback.classes", _CLASS, _WRITE, accepts=_EMPTY),
     refused("hoodie.precommit.validators", "validating before a commit is not built yet", _WRITE, accepts=_EMPTY),
     refused("hoodie.prewrite.validators", "validating before a write is not built yet", _WRITE, accepts=_EMPTY),

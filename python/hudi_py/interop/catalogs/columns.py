@@ -133,9 +133,7 @@ def spark_type(schema: Any) -> str:
         return f'{{"type":"array", "elementType":{spark_type(element)},"containsNull":{_bool(nullable)}}}'
     if name == "map":
         value, nullable = kind["values"], _of_union(kind["values"])[1]
-        return (
-            f'{{"type":"map", "keyType":"string","valueType":{spark_type(value)},"valueContainsNull":{_bool(nullable)}}}'
-        )
+        return f'{{"type":"map", "keyType":"string","valueType":{spark_type(value)},"valueContainsNull":{_bool(nullable)}}}'
     if name == "record":
         return _struct(kind["fields"])
     return f'"{_SPARK[name]}"'

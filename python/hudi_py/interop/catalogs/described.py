@@ -117,4 +117,3 @@ def format_of(base_files: str, *, snapshot: bool) -> Format:
     kind = _INPUTS[base_files]
     name = f"realtime.Hoodie{kind}RealtimeInputFormat" if snapshot else f"Hoodie{kind}InputFormat"
     return Format(_HADOOP + name, _PARQUET_OUTPUT, _PARQUET_SERDE)
-

@@ -85,9 +85,7 @@ class GlueCatalog:
         changed = {key: stored.raw[key] for key in _OF_INPUT if key in stored.raw}
         changed["StorageDescriptor"] = _storage(entry, changed.get("StorageDescriptor", {}))
         changed["Parameters"] = {**entry.parameters, _LISTING: self._listing}
-        self._call(
-            "update_table", TableInput={**changed, **_times()}, SkipArchive=self._skips_archive, **self._where
-        )
+        self._call("update_table", TableInput={**changed, **_times()}, SkipArchive=self._skips_archive, **self._where)
         if cascade and entry.columns != stored.entry.columns:
             altered = StoredEntry(entry, {**stored.raw, "StorageDescriptor": changed["StorageDescriptor"]})
             self.change_partitions(altered, self.partitions(entry.name))
@@ -116,9 +114,7 @@ class GlueCatalog:
     def change_partitions(self, stored: StoredEntry, locations: Mapping[Values, str]) -> None:
         for batch in _batches(self._inputs(stored, locations), _CHANGED_AT_ONCE):
             entries = [{"PartitionValueList": each["Values"], "PartitionInput": each} for each in batch]
-            done = self._call(
-                "batch_update_partition", TableName=stored.entry.name, Entries=entries, **self._where
-            )
+            done = self._call("batch_update_partition", TableName=stored.entry.name, Entries=entries, **self._where)
             self._check("change", stored.entry.name, done)
 
     def drop_partitions(self, name: str, values: Sequence[Values]) -> None:

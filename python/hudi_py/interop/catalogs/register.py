@@ -80,6 +80,17 @@ def register_hive_like(
 
 
 @dataclass(frozen=True, slots=True)
+class _Seen:
+    """Partitions of a table."""
+
+    locations: Mapping[Values, str]
+    dropped: tuple[Values, ...] = ()
+    """Those among them that were deleted."""
+    whole: bool = True
+    """Whether they are all that the table has, and not only those that were written."""
+
+
+@dataclass(frozen=True, slots=True)
 class _Run:
     catalog: Catalog
     source: Source
@@ -117,35 +128,34 @@ class _Run:
         if incremental and before is not None and before == now:
             return replace(report, done="unchanged")
         created = stored is None
+        seen = self._seen(wanted, before if incremental and not created else None)
         columns_changed = False
         if stored is None:
             self.catalog.create(_stamped(wanted, None))
         else:
             columns_changed = _columns_differ(stored.entry, wanted)
             if columns_changed:
-                self._alter(stored, replace(stored.entry, columns=_kept_comments(stored.entry, wanted, self.settings)))
-                stored = self._stored(wanted.name)
+                changed = replace(stored.entry, columns=_kept_comments(stored.entry, wanted, self.settings))
+                self.catalog.alter(stored, changed, cascade=bool(changed.partition_columns))
+                stored = None
         current = stored or self._stored(wanted.name)
-        changes = self._partition_changes(wanted, before if incremental and not created else None)
+        changes = self._changes(wanted.name, seen)
         self._apply(current, changes)
         counts = (len(changes.added), len(changes.moved), len(changes.dropped))
-        changed = created or columns_changed or any(counts) or _parameters_differ(current.entry, wanted)
-        if self.settings.options.get(config.CONDITIONAL) and not changed:
+        differs = created or columns_changed or any(counts) or _parameters_differ(current.entry, wanted)
+        if self.settings.options.get(config.CONDITIONAL) and not differs:
             now = before
         final = _stamped(_with_parameters(current.entry, wanted), now, writer=self.catalog.name == config.HMS)
         if final != current.entry:
             self.catalog.alter(current, final, cascade=False)
         return replace(
             report,
-            done="created" if created else "changed" if changed else "noted",
+            done="created" if created else "changed" if differs else "noted",
             columns_changed=columns_changed,
             partitions_added=counts[0],
             partitions_changed=counts[1],
             partitions_dropped=counts[2],
         )
-
-    def _alter(self, stored: StoredEntry, entry: TableEntry) -> None:
-        self.catalog.alter(stored, entry, cascade=bool(entry.partition_columns))
 
     def _stored(self, name: str) -> StoredEntry:
         found = self.catalog.table(name)
@@ -153,22 +163,31 @@ class _Run:
             raise CatalogError(f"The table {name} has disappeared from {self.catalog.name}; register it again")
         return found
 
-    def _partition_changes(self, wanted: TableEntry, before: Synced | None) -> PartitionChanges:
+    def _seen(self, wanted: TableEntry, before: Synced | None) -> _Seen | None:
+        """The partitions to register, before anything is changed; None if there is nothing to do with any."""
         if self.settings.options.get(config.NO_PARTITIONS) or not wanted.partition_columns:
-            return _NONE
+            return None
         names = tuple(column.name for column in wanted.partition_columns)
-        chosen = self.settings.options.get(config.EXTRACTOR) or extractor_name(self.table.config, names)
-        values = extractor(chosen, names)
+        values = extractor(
+            self.settings.options.get(config.EXTRACTOR) or extractor_name(self.table.config, names), names
+        )
         source = self.source
         touched = None if before is None else partitions_since(source.storage, source.timeline, before)
         if touched is None:
             paths = all_partitions(source.storage, source.config, source.timeline)
-            return all_changes(self.catalog.partitions(wanted.name), self._locations(paths, values))
+            return _Seen(self._locations(paths, values))
         if not touched.written and not touched.dropped:
+            return None
+        dropped = tuple(found for path in touched.dropped if (found := values(path)))
+        return _Seen(self._locations({*touched.written, *touched.dropped}, values), dropped, whole=False)
+
+    def _changes(self, name: str, seen: _Seen | None) -> PartitionChanges:
+        if seen is None:
             return _NONE
-        written = self._locations({*touched.written, *touched.dropped}, values)
-        dropped = [found for path in touched.dropped if (found := values(path))]
-        found = changes_of(written, dropped, self.catalog.partitions(wanted.name))
+        known = self.catalog.partitions(name)
+        if seen.whole:
+            return all_changes(known, seen.locations)
+        found = changes_of(seen.locations, seen.dropped, known)
         return found if self.settings.options.get(config.TOUCH) else replace(found, touched={})
 
     def _locations(self, paths: Iterable[str], values: Extractor) -> dict[Values, str]:
@@ -232,4 +251,6 @@ def _with_parameters(stored: TableEntry, wanted: TableEntry) -> TableEntry:
     """The stored entry with what is wanted of it, other than columns. Parameters of others stay."""
     serde = {**stored.serde_parameters, **wanted.serde_parameters}
     parameters = {**stored.parameters, **wanted.parameters}
-    return replace(stored, format=wanted.format, location=wanted.location, parameters=parameters, serde_parameters=serde)
+    return replace(
+        stored, format=wanted.format, location=wanted.location, parameters=parameters, serde_parameters=serde
+    )

@@ -152,9 +152,7 @@ class Unity:
     def __init__(self, options: Options) -> None:
         base = (options.get(config.UNITY_URI) or "").rstrip("/")
         token = os.environ.get(UNITY_TOKEN)
-        self._client = Client(
-            f"{base}/api/2.1/unity-catalog", {"Authorization": f"Bearer {token}"} if token else {}
-        )
+        self._client = Client(f"{base}/api/2.1/unity-catalog", {"Authorization": f"Bearer {token}"} if token else {})
         self._catalog = options.get(config.UNITY_CATALOG) or ""
         self._recreates = options.get(config.RECREATE)
         self._creates_database = options.get(config.CREATE_DATABASE)
@@ -169,8 +167,8 @@ class Unity:
                 return Registered(self.name, full, instant)
             if not self._recreates:
                 raise CatalogError(
-                    f"Unity Catalog has the volume {full} at {place}, not {table.uri}: choose another name, drop it, or "
-                    f"set {config.RECREATE.key}=true to replace it"
+                    f"Unity Catalog has the volume {full} at {place}, not {table.uri}: choose another name, drop it, "
+                    f"or set {config.RECREATE.key}=true to replace it"
                 )
             self._call("delete", f"/volumes/{quote(full, safe='')}")
         else:

@@ -116,7 +116,9 @@ class CatalogSync:
         try:
             report = register(session.storage, session.reread().config, self.settings)
         except (HudiError, OSError) as error:
-            how = "hudi_py.interop.catalogs.sync(path, options=...) or `hudi-py sync` repeats it, as does the next write"
+            how = (
+                "hudi_py.interop.catalogs.sync(path, options=...) or `hudi-py sync` repeats it, as does the next write"
+            )
             text = f"the registration of {session.storage.uri} with {where} failed: {first_line(error)}"
             if self.settings.ignores_failures:
                 _log.warning("%s; the write is committed, and %s", text, how)

@@ -113,5 +113,3 @@ def _pairs(lines: Iterable[str]) -> Iterable[tuple[str, str]]:
             yield key.strip(), value.strip()
         elif line.strip():
             raise ConfigError(f"Cannot register a table with the property '{line.strip()}': expected key=value")
-
-

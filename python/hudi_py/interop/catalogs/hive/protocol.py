@@ -87,9 +87,7 @@ METHODS: Final[dict[str, Method]] = {
         method("get_database", ("name", TEXT), returns=of(_DATABASE), errors=(NO_SUCH_OBJECT, _META)),
         method("create_database", ("database", of(_DATABASE)), errors=(ALREADY_EXISTS, _INVALID_OBJECT, _META)),
         method("get_table", *_NAMED, returns=of(TABLE), errors=(_META, NO_SUCH_OBJECT)),
-        method(
-            "create_table", ("tbl", of(TABLE)), errors=(ALREADY_EXISTS, _INVALID_OBJECT, _META, NO_SUCH_OBJECT)
-        ),
+        method("create_table", ("tbl", of(TABLE)), errors=(ALREADY_EXISTS, _INVALID_OBJECT, _META, NO_SUCH_OBJECT)),
         method(
             "alter_table_with_environment_context",
             *_NAMED,

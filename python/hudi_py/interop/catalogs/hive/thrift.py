@@ -80,7 +80,7 @@ class Raw:
 
     code: int
     value: Any
-    """Bytes for texts; for containers, the codes of their elements and a list of them; for structs, values by number."""
+    """Bytes for texts; for containers, codes and list of their elements; for structs, values by number."""
 
 
 class ServiceError(HudiError):
@@ -103,9 +103,7 @@ def list_of(element: Type) -> Type:
     return Type(LIST, (element,))
 
 
-def method(
-    name: str, *arguments: tuple[str, Type], returns: Type | None = None, errors: Sequence[str] = ()
-) -> Method:
+def method(name: str, *arguments: tuple[str, Type], returns: Type | None = None, errors: Sequence[str] = ()) -> Method:
     """A method whose arguments and errors are numbered from 1."""
     numbered = [(number, label, kind) for number, (label, kind) in enumerate(arguments, 1)]
     return Method(name, struct(f"{name}_args", *numbered), returns, dict(enumerate(errors, 1)))
