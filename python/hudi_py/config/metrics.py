@@ -23,8 +23,8 @@ ENABLED = flag(
 REPORTER = optional_choice(
     f"{_PREFIX}reporter.type",
     "Where they go: PROMETHEUS_PUSHGATEWAY (pushed once after each action), PROMETHEUS (served by this process while "
-    "it runs), CONSOLE (printed on standard output), SLF4J (logged) or INMEMORY (`hudi_py.interop.metrics.reported`). It "
-    "must be set: Apache Hudi's default, GRAPHITE, is refused.",
+    "it runs), CONSOLE (printed on standard output), SLF4J (logged) or INMEMORY (`hudi_py.interop.metrics.reported`). "
+    "It must be set: Apache Hudi's default, GRAPHITE, is refused.",
     Scope.SERVICE,
     (PUSH, SERVE, CONSOLE, LOG, MEMORY),
     not_built=dict.fromkeys(("GRAPHITE", "JMX", "DATADOG", "CLOUDWATCH", "M3"), _USE),

@@ -10,8 +10,10 @@ from typing import Any
 from urllib.parse import parse_qs, unquote
 
 import pytest
+from click.testing import CliRunner
 
 import hudi_py
+from hudi_py.cli.main import main
 from hudi_py.errors import ConfigError, HudiError
 from hudi_py.interop.catalogs import CatalogError, sync
 from hudi_py.interop.http import Client, HttpError, checked_url
@@ -200,3 +202,17 @@ def test_requests_show_no_secrets() -> None:
     assert "hush" not in str(refused.value)
     with pytest.raises(ConfigError, match="expected http"):
         checked_url("ftp://host")
+
+
+def test_the_command(trips: str) -> None:
+    def run(*more: str) -> str:
+        ran = CliRunner().invoke(main, ["sync", trips, "--with", "unity", "--database", "db", *more])
+        assert ran.exit_code == 0, ran.output
+        return ran.output
+
+    with double(UnityDouble) as (url, _):
+        options = ["-o", f"hoodie.py.sync.unity.uri={url}", "-o", "hoodie.py.sync.unity.catalog=main"]
+        assert run(*options) == "main.db.trips is registered in unity.\n"
+        assert run(*options) == "main.db.trips is up to date in unity.\n"
+        (entry,) = json.loads(run(*options, "--table", "other", "--json"))["entries"]
+        assert (entry["name"], entry["done"]) == ("main.db.other", "created")

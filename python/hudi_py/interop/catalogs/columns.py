@@ -133,7 +133,8 @@ def spark_type(schema: Any) -> str:
         return f'{{"type":"array", "elementType":{spark_type(element)},"containsNull":{_bool(nullable)}}}'
     if name == "map":
         value, nullable = kind["values"], _of_union(kind["values"])[1]
-        return f'{{"type":"map", "keyType":"string","valueType":{spark_type(value)},"valueContainsNull":{_bool(nullable)}}}'
+        kinds = f'"keyType":"string","valueType":{spark_type(value)}'
+        return f'{{"type":"map", {kinds},"valueContainsNull":{_bool(nullable)}}}'
     if name == "record":
         return _struct(kind["fields"])
     return f'"{_SPARK[name]}"'

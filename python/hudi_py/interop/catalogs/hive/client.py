@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import importlib
+import logging
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -25,6 +26,7 @@ from hudi_py.interop.catalogs.hive.protocol import ALREADY_EXISTS, METHODS, NO_S
 from hudi_py.interop.catalogs.hive.thrift import ServiceError, call
 
 DEFAULT: Final = ("thrift://localhost:9083",)
+logging.getLogger("thrift").addHandler(logging.NullHandler())  # it logs what it raises
 _TIMEOUT_MS: Final = 60_000
 _INCOMPATIBLE: Final = "incompatible"
 """In what a metastore says of types that cannot become others (`hive.metastore.disallow.incompatible...`)."""
