@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pyspark.errors import PySparkException
 
 from hudi_py.config import read as read_config
-from pyspark_hudi.dialect.text import quoted
+from pyspark_hudi.dialect.text import literal, quoted
 from pyspark_hudi.table import FORMAT
 
 if TYPE_CHECKING:
@@ -33,9 +33,9 @@ class Entry:
 def entry_of(spark: SparkSession, name: str) -> Entry | None:
     """The entry of a Hudi table, by its name; None for other tables and views, and for names of nothing."""
     parts = [part.strip("`") for part in name.split(".")]
-    if not 1 <= len(parts) <= 3 or not all(parts):
+    if not 1 <= len(parts) <= 3 or not all(parts) or (len(parts) == 3 and parts[0].lower() != "spark_catalog"):
         return None
-    facts = _described(spark, parts)
+    facts = _facts(spark, parts[-2] if len(parts) > 1 else None, parts[-1])
     path = facts.get("Location", "")
     if facts.get("Provider", "").lower() not in PROVIDERS or not path:
         return None
@@ -43,20 +43,18 @@ def entry_of(spark: SparkSession, name: str) -> Entry | None:
     return Entry(path, {read_config.QUERY_TYPE.key: "read_optimized"} if only_base else {})
 
 
-def _described(spark: SparkSession, parts: list[str]) -> dict[str, str]:
-    """Facts about a table, none for a name of nothing. DESCRIBE fails where the provider is not installed, which
-    SHOW TABLE EXTENDED does not look for."""
+def _facts(spark: SparkSession, schema: str | None, table: str) -> dict[str, str]:
+    """What the catalog says of a table; nothing for a temporary view, and for a name of nothing.
+
+    By SHOW TABLE EXTENDED: DESCRIBE and `spark.catalog` look for the provider, fail where it is not installed, and show
+    neither provider nor location of a Python source (Spark 4.3).
+    """
+    where = "" if schema is None else f" IN {quoted(schema)}"
     try:
-        rows = spark.sql(f"DESCRIBE TABLE EXTENDED {'.'.join(map(quoted, parts))}").collect()
-        return {str(row["col_name"]): str(row["data_type"]) for row in rows}
-    except PySparkException:
-        pass
-    schema, table = parts[-2:] if len(parts) > 1 else ("", parts[-1])
-    where = f" IN {quoted(schema)}" if schema else ""
-    pattern = table.replace("'", "\\'")
-    try:
-        rows = spark.sql(f"SHOW TABLE EXTENDED{where} LIKE '{pattern}'").collect()
-    except PySparkException:
+        rows = spark.sql(f"SHOW TABLE EXTENDED{where} LIKE {literal(table)}").collect()
+    except PySparkException:  # there is no such schema
         return {}
-    texts = [str(row["information"]) for row in rows if str(row["tableName"]).lower() == table.lower()]
-    return dict(_FACT.findall(texts[0])) if texts else {}
+    found = [row for row in rows if str(row["tableName"]).lower() == table.lower()]
+    if len(found) != 1 or found[0]["isTemporary"]:  # a temporary view hides a table
+        return {}
+    return dict(_FACT.findall(str(found[0]["information"])))

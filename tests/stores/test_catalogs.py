@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import uuid
 from collections.abc import Iterator
 from dataclasses import replace
@@ -152,3 +154,43 @@ def test_what_cannot_be_reached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     nowhere = {"hoodie.aws.glue.endpoint": "http://127.0.0.1:9", "hoodie.aws.glue.region": "us-east-1"}
     with pytest.raises(CatalogError, match="cannot be reached for get_database .*; check credentials"):
         sync(tmp_path / "t", "glue", options=nowhere)
+
+
+BY_NAME = """
+import sys
+from pyspark.sql import SparkSession
+from pyspark_hudi import enable
+
+settings = {
+    "spark.ui.enabled": "false",
+    "spark.driver.host": "127.0.0.1",
+    "spark.sql.catalogImplementation": "hive",
+    "spark.hadoop.hive.metastore.uris": sys.argv[1],
+}
+spark = SparkSession.builder.master("local[1]").config(map=settings).getOrCreate()
+enable(spark)
+query = "SELECT t.id, t.v, o.v AS old FROM {0}.t AS t JOIN {0}.t_ro o ON t.id = o.id ORDER BY 1"
+print("rows", [tuple(row) for row in spark.sql(query.format(sys.argv[2])).collect()])
+print("rows", sorted(row["v"] for row in spark.table(sys.argv[2] + ".t_rt").collect()))
+spark.stop()
+"""
+
+
+@pytest.mark.slow
+def test_spark_reads_by_name(hive: dict[str, str], tmp_path: Path) -> None:
+    """PySpark without a jar of Apache Hudi, its catalog the metastore: path and options are those of the entries."""
+    options = {**FAST, **hive, f"{HIVE}enable": "true"}
+    keys = {"record_key": "id", "ordering_by": "ts", "partition_by": "p", "table_type": "mor"}
+    hudi_py.write(tmp_path / "t", [{"id": n, "ts": 1, "p": "ab"[n], "v": n} for n in (0, 1)], options=options, **keys)
+    hudi_py.write(tmp_path / "t", [{"id": 1, "ts": 2, "p": "b", "v": 10}], options=options)
+    address, database = hive[f"{HIVE}metastore.uris"].split(",")[1], hive[f"{HIVE}database"]
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", BY_NAME, address, database],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    lines = [line for line in done.stdout.splitlines() if line.startswith("rows")]
+    assert lines == ["rows [(0, 0, 0), (1, 10, 1)]", "rows [0, 10]"], done.stderr[-3000:]

@@ -146,6 +146,9 @@ def test_a_table_that_moved_is_registered_anew(
     assert registered(catalog, path)[0].done == "created"
     assert catalog.known["t"] == {("oslo",): f"file://{path}/oslo"}
     assert "was registered with the location" in caplog.text
+    catalog.tables["t"] = replace(catalog.tables["t"], parameters={}, location="file:///of/others")
+    with pytest.raises(CatalogError, match="another table with this name, at file:///of/others"):
+        registered(catalog, path)
 
 
 def test_only_under_the_condition_of_a_change(catalog: MemoryCatalog, tmp_path: Path) -> None:

@@ -101,6 +101,12 @@ class _Run:
         wanted = entry_of(self.table, self.settings, chosen)
         stored = self.catalog.table(chosen.name)
         if stored is not None and not same_place(stored.entry.location, wanted.location):
+            if not _is_hudi(stored.entry):
+                raise CatalogError(
+                    f"Cannot register the table {wanted.location} in {self.catalog.name} as {database}.{chosen.name}: "
+                    f"there is another table with this name, at {stored.entry.location}; set {config.TABLE.key} or "
+                    f"{config.DATABASE.key}"
+                )
             _log.warning(
                 "the table %s.%s in %s was registered with the location %s: it is replaced by %s",
                 database,
@@ -201,6 +207,11 @@ class _Run:
             self.catalog.change_partitions(stored, stored_again)
         if changes.dropped:
             self.catalog.drop_partitions(stored.entry.name, changes.dropped)
+
+
+def _is_hudi(entry: TableEntry) -> bool:
+    """Whether an entry is that of a Hudi table."""
+    return _TIME in entry.parameters or entry.parameters.get("spark.sql.sources.provider", "").lower() == "hudi"
 
 
 def _synced(entry: TableEntry) -> Synced | None:
