@@ -389,7 +389,8 @@ def _with_entries(query: str, entries: list[Reference], *, escaped: bool) -> str
     def own(text: str) -> str:
         return text.replace("{", "{{").replace("}", "}}") if escaped else text
 
-    pieces, done = [], 0
+    pieces: list[str] = []
+    done = 0
     for at, each in enumerate(entries):
         alias = "" if each.has_alias else f" AS {quoted(each.names[-1])}"
         pieces += [own(query[done : each.start]), f"{{_hudi_py_{at}}}{alias}"]

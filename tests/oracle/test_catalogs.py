@@ -163,7 +163,8 @@ def test_entries_messages_and_metrics_are_the_same(
     own_message, own_measured = told_of(got)
     assert own_message.keys() == message.keys()
     assert own_message["hoodieWriteStat"][0].keys() == message["hoodieWriteStat"][0].keys()
-    assert {name for name in own_measured if "_commit_" in name} <= measured
+    of_commits = {name for name in own_measured if "_commit_" in name and not name.endswith("Instant")}
+    assert of_commits <= measured
     assert {"lake_commit_duration", "lake_commit_totalRecordsWritten"} <= own_measured
 
 
@@ -195,5 +196,10 @@ def test_its_spark_reads_by_name_what_we_register(hive_oracle: Oracle, metastore
 
     assert fares("trips") == fares("trips_rt") == [("a", "oslo", 9.5), ("c", "oslo", None)]
     assert fares("trips_ro") == [("a", "oslo", None), ("c", "oslo", None)]
-    hive_oracle.sql("INSERT INTO named.trips_rt SELECT * FROM named.trips_rt WHERE id = 'c'")
-    assert sync(path, options=options).entries[0].done in ("noted", "unchanged", "changed")
+    theirs = {key: value for key, value in options.items() if key not in FAST}
+    more = changed.set_column(0, "id", pa.array(["d"])).set_column(2, "city", pa.array(["rome"]))
+    hive_oracle.write(path, more, name="trips", options={**theirs, f"{HIVE}mode": "hms"})
+    assert [each.done for each in sync(path, options=options).entries] == ["unchanged"] * 3
+    catalog = HiveMetastore([metastore], "named")
+    assert set(catalog.partitions("trips_ro")) == {("lima",), ("oslo",), ("rome",)}
+    catalog.close()

@@ -26,7 +26,7 @@ class HttpError(Exception):
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
     """A redirected request would take its credentials to another host."""
 
-    def redirect_request(self, *_: Any) -> None:
+    def redirect_request(self, *_: Any, **__: Any) -> None:
         return None
 
 

@@ -57,7 +57,7 @@ def sync(
         TableNotFoundError: there is no table.
         UnsupportedTableError: the table has no columns yet, or a type that catalogs do not have.
     """
-    own = {} if isinstance(table, (str, os.PathLike)) else table._options
+    own: Mapping[str, Any] = {} if isinstance(table, (str, os.PathLike)) else table._options
     given = {**own, **(options or {})}
     if catalogs:
         given[config.CHOSEN.key] = ",".join(catalogs)
