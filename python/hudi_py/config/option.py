@@ -93,7 +93,7 @@ class Option(Generic[T]):
     not_built: Mapping[str, str] = field(default_factory=dict, compare=False)
     """Honoured choices: values of Apache Hudi that are refused, with the reason."""
     secret: bool = False
-    """Whether the value is kept apart from those of other options, and never shown."""
+    """Whether the value is kept with the options of the storage, and never shown."""
 
     def asks_for_nothing(self, text: str) -> bool:
         """Whether a value matches `accepts`."""

@@ -89,7 +89,8 @@ _ARGUMENTS: Mapping[Option[Any], str] = {
     read.CHANGELOG: "emit_deletes= of Table.scan",
 }
 """Options that are arguments of a Python function."""
-_SECRET = tuple(option.key for option in HONOURED if option.secret)
+SECRET_KEYS = frozenset(option.key for option in HONOURED if option.secret)
+"""Options whose value is secret. It travels with the options of the storage."""
 _BY_KEY: dict[str, tuple[str, Option[Any]]] = {key.lower(): (key, option) for option in ALL for key in option.keys}
 
 
@@ -104,12 +105,10 @@ class Options:
     values: Mapping[str, str]
     names: Mapping[str, str] = field(repr=False)
     storage: Mapping[str, str] = field(repr=False)
-    """Options with the prefix `storage.`, without it. They may contain credentials."""
+    """Options with the prefix `storage.`, without it, and options whose value is secret. Never shown."""
     commit_metadata: Mapping[str, str]
     """Extra metadata of the commit: options with the prefix that `hoodie.datasource.write.commitmeta.key.prefix` sets.
     Keys as given."""
-    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """As `values`, of options whose value is never shown."""
 
     @classmethod
     def resolve(
@@ -164,17 +163,17 @@ class Options:
                     raise ConfigError(f"{_unknown(key)} (from hudi-defaults.conf)")
         if problems is None:
             found.check()
-        hidden = {key: values.pop(key) for key in _SECRET if key in values}
-        return cls(scope, values, names, storage, extra, hidden)
+        storage |= {key: values.pop(key) for key in SECRET_KEYS if key in values}
+        return cls(scope, values, names, storage, extra)
 
     def get(self, option: Option[T]) -> T:
         """The option's value, or its default."""
-        text = (self.secrets if option.secret else self.values).get(option.key)
+        text = (self.storage if option.secret else self.values).get(option.key)
         return option.default if text is None else option.read(text, self.names.get(option.key))
 
     def given(self, option: Option[Any]) -> bool:
         """Whether the option was set, in the call or in `hudi-defaults.conf`."""
-        return option.key in (self.secrets if option.secret else self.values)
+        return option.key in (self.storage if option.secret else self.values)
 
     def name_of(self, option: Option[Any]) -> str:
         """The key under which the option was set, for messages; its first key if it was not set."""
@@ -191,8 +190,8 @@ class Options:
         return replace(self, values={key: text for key, text in self.values.items() if key not in keys})
 
     def without_credentials(self) -> Options:
-        """A copy without the options of the storage, and without secrets: other processes may receive it."""
-        return replace(self, storage={}, secrets={})
+        """A copy without the options of the storage and secrets: other processes may receive it."""
+        return replace(self, storage={})
 
 
 def _text(key: object, value: object) -> str | None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from hudi_py.config import Options
@@ -25,11 +25,10 @@ _KEY_HEADER: Final = "HUDI-CALLBACK-KEY"
 
 @dataclass(frozen=True, slots=True)
 class CommitCallback:
-    """Sends a message after each commit. Implements `AfterCommit`. Its text shows neither key nor headers."""
+    """Sends a message after each commit. Implements `AfterCommit`. Key and headers come with the session."""
 
     url: str
     timeout_s: int
-    headers: Mapping[str, str] = field(repr=False)
 
     @classmethod
     def of(cls, options: Options) -> CommitCallback | None:
@@ -44,8 +43,8 @@ class CommitCallback:
         url = options.get(config.URL)
         if url is None:
             raise ConfigError(f"Cannot call back after commits: {config.ENABLED.key} = 'true' needs {config.URL.key}")
-        headers = {_KEY_HEADER: options.get(config.API_KEY), **_headers(options.get(config.HEADERS) or "")}
-        return cls(checked_url(url), options.get(config.TIMEOUT_S), headers)
+        _sent_headers(options.storage)
+        return cls(checked_url(url), options.get(config.TIMEOUT_S))
 
     def check(self, config: TableConfig) -> None:
         """See `AfterCommit.check`. Every table can be told of."""
@@ -54,7 +53,8 @@ class CommitCallback:
         """Sends the message. A failure is a warning, as in Apache Hudi."""
         try:
             text = json.dumps(_message(session, committed), ensure_ascii=False)
-            Client(self.url, self.headers, self.timeout_s).post_text(text)
+            headers = _sent_headers(session.storage_options or {})
+            Client(self.url, headers, self.timeout_s).post_text(text)
         except (HttpError, HudiError, OSError) as error:
             _log.warning(
                 "the commit %s of %s could not be told to the service of %s: %s",
@@ -103,9 +103,11 @@ def _present(value: Any) -> dict[str, Any]:
     return {"empty": False, "present": True, "value": value}
 
 
-def _headers(text: str) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for part in filter(str.strip, text.split(";")):
+def _sent_headers(secrets: Mapping[str, str]) -> dict[str, str]:
+    """Key and headers, given among the options of the storage."""
+    key = secrets.get(config.API_KEY.key, config.API_KEY.default)
+    found = {_KEY_HEADER: key}
+    for part in filter(str.strip, secrets.get(config.HEADERS.key, "").split(";")):
         name, colon, value = part.partition(":")
         if not colon or not name.strip() or not value.strip() or any(mark in part for mark in "\r\n"):
             raise ConfigError(f"Option {config.HEADERS.key} is not valid: expected name:value;name:value")

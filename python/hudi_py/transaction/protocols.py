@@ -105,8 +105,7 @@ class Committed:
 
 
 class AfterCommit(Protocol):
-    """A step after a commit once the lock is free, such as table services. Pickles. Holds no credentials of the
-    storage; what else is secret is not in its text."""
+    """A step after a commit once the lock is free, such as table services. Pickles; holds no credentials."""
 
     def check(self, config: TableConfig) -> None:
         """Called before the write: refuses tables on which the step would fail after each commit.
