@@ -117,6 +117,7 @@ def telling(url: str) -> dict[str, str]:
         f"{METRICS}pushgateway.port": port,
         f"{METRICS}pushgateway.job.name": "job",
         f"{METRICS}pushgateway.random.job.name.suffix": "false",
+        f"{METRICS}pushgateway.delete.on.shutdown": "false",
         f"{METRICS}reporter.metricsname.prefix": "lake",
     }
 
