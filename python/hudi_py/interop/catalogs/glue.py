@@ -48,8 +48,8 @@ class GlueCatalog:
         self._skips_archive = options.get(config.GLUE_SKIP_ARCHIVE)
         self._listing = str(options.get(config.GLUE_LISTING)).upper()
         catalog = options.get(config.GLUE_CATALOG)
-        self._where = {"DatabaseName": database, **({"CatalogId": catalog} if catalog else {})}
-        self._catalog = {"CatalogId": catalog} if catalog else {}
+        self._where: dict[str, Any] = {"DatabaseName": database, **({"CatalogId": catalog} if catalog else {})}
+        self._catalog: dict[str, Any] = {"CatalogId": catalog} if catalog else {}
         self._client = _client(options.get(config.GLUE_REGION), options.get(config.GLUE_ENDPOINT))
         self._errors = importlib.import_module("botocore.exceptions")
 
@@ -95,7 +95,7 @@ class GlueCatalog:
 
     def partitions(self, name: str) -> dict[Values, str]:
         found: dict[Values, str] = {}
-        more: dict[str, str] = {}
+        more: dict[str, Any] = {}
         while True:
             page = self._call("get_partitions", TableName=name, ExcludeColumnSchema=True, **more, **self._where)
             for each in page["Partitions"]:

@@ -96,7 +96,8 @@ def _opened(catalog: str, settings: SyncSettings, names: Names) -> Catalog:
     options = settings.options
     if catalog == config.GLUE:
         return GlueCatalog(options, names.database)
-    return HiveMetastore(options.get(config.METASTORE), names.database, batch=options.get(config.BATCH))
+    addresses = options.get(config.METASTORE)
+    return HiveMetastore(addresses, names.database, batch=options.get(config.BATCH))
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,7 +58,8 @@ class Reporter:
 
     @property
     def kind(self) -> str:
-        return self.options.get(config.REPORTER)
+        """Empty if none is chosen."""
+        return self.options.get(config.REPORTER) or ""
 
     @property
     def labels(self) -> dict[str, str]:
