@@ -7,13 +7,18 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Generic
 
 import pyarrow as pa
 
 from hudi_py.config import Options, Scope
 from hudi_py.config import service as service_config
+from hudi_py.interop.callbacks import CommitCallback
+from hudi_py.interop.catalogs.run import CatalogSync
+from hudi_py.interop.catalogs.settings import SyncSettings
+from hudi_py.interop.metrics.reporters import Reporter
+from hudi_py.interop.metrics.run import MetricsStep, measured
 from hudi_py.metadata_write.maintenance.indexes import (
     IndexRequest,
     create_index,
@@ -56,10 +61,21 @@ def metadata_writer(options: Options) -> MetadataWriter:
 
 
 def after_commit(options: Options) -> tuple[AfterCommit, ...]:
-    """The table services that run after a commit according to the options of a write."""
-    if not options.get(service_config.ENABLED):
-        return ()
-    return (InlineServices(_bare(options), metadata_writer(options)),)
+    """The steps after a commit according to the options of a write: table services, then those by which other systems
+    learn of it, which show what the services did."""
+    steps: list[AfterCommit] = []
+    if options.get(service_config.ENABLED):
+        steps.append(InlineServices(_bare(options), metadata_writer(options)))
+    registered = SyncSettings.of(options)
+    if registered is not None:
+        steps.append(CatalogSync(registered))
+    callback = CommitCallback.of(options)
+    if callback is not None:
+        steps.append(callback)
+    reporter = Reporter.of(options)
+    if reporter is not None:
+        steps.append(MetricsStep(reporter))
+    return tuple(steps)
 
 
 def service_context(
@@ -98,10 +114,11 @@ def serving(
     *,
     storage_options: Mapping[str, str] | None = None,
 ) -> Iterator[ServiceContext]:
-    """`service_context` for one call, which clears its progress from the terminal at the end."""
+    """`service_context` for one call: clears its progress from the terminal at the end, and reports metrics."""
     context = service_context(storage, options, title, storage_options=storage_options)
     try:
-        yield context
+        with measured(context.session, context.options):
+            yield context
     finally:
         context.progress.close()
 
@@ -415,5 +432,5 @@ def index_table(path: str, options: Options) -> pa.Table:
 
 
 def _bare(options: Options) -> Options:
-    """The options without those of the storage, which may contain credentials: other processes receive the result."""
-    return replace(options, storage={})
+    """The options without credentials: other processes receive the result."""
+    return options.without_credentials()

@@ -605,6 +605,28 @@ MUTATIONS: Final = (
         "{stat.path for stat in reported}",
         "tests/unit/write/test_changes.py",
     ),
+    # -- catalogs, callbacks -----------------------------------------------------------------------------------------
+    Mutation(
+        "catalogs: deleted partitions stay registered",
+        CORE + "interop/catalogs/changes.py",
+        "        if metadata.operation in _REPLACING:\n",
+        "        if not metadata.operation:\n",
+        "tests/unit/interop/test_register.py",
+    ),
+    Mutation(
+        "catalogs: another table of the name is replaced",
+        CORE + "interop/catalogs/register.py",
+        "            if not _is_hudi(stored.entry):\n",
+        "            if stored is None:\n",
+        "tests/unit/interop/test_register.py",
+    ),
+    Mutation(
+        "callbacks: the key is an option like others",
+        CORE + "config/callbacks.py",
+        '    "hudi_write_commit_http_callback",\n    secret=True,\n',
+        '    "hudi_write_commit_http_callback",\n',
+        "tests/unit/interop/test_told.py",
+    ),
     # -- other engines -----------------------------------------------------------------------------------------------
     Mutation(
         "engines: one side of OR is pushed down without the other",
