@@ -1,4 +1,4 @@
-"""Builds, from options, the writer of the metadata table, the services after a commit, and the context of services that
+"""Builds, from options, the writer of the metadata table, the steps after a commit, and the context of services that
 are called directly; and what `Table` offers on top of them."""
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from typing import Any, Final, Generic
 import pyarrow as pa
 
 from hudi_py.config import Options, Scope
+from hudi_py.config import iceberg as iceberg_config
 from hudi_py.config import service as service_config
+from hudi_py.interop.iceberg.after import IcebergPublication, republished
 from hudi_py.metadata_write.maintenance.indexes import (
     IndexRequest,
     create_index,
@@ -56,10 +58,14 @@ def metadata_writer(options: Options) -> MetadataWriter:
 
 
 def after_commit(options: Options) -> tuple[AfterCommit, ...]:
-    """The table services that run after a commit according to the options of a write."""
-    if not options.get(service_config.ENABLED):
-        return ()
-    return (InlineServices(_bare(options), metadata_writer(options)),)
+    """The steps after a commit according to the options of a write: table services, then publications, which show what
+    the services did."""
+    steps: list[AfterCommit] = []
+    if options.get(service_config.ENABLED):
+        steps.append(InlineServices(_bare(options), metadata_writer(options)))
+    if options.get(iceberg_config.ENABLED):
+        steps.append(IcebergPublication(_bare(options)))
+    return tuple(steps)
 
 
 def service_context(
@@ -98,12 +104,18 @@ def serving(
     *,
     storage_options: Mapping[str, str] | None = None,
 ) -> Iterator[ServiceContext]:
-    """`service_context` for one call, which clears its progress from the terminal at the end."""
+    """`service_context` for one call: clears its progress from the terminal at the end, and publishes what changed."""
     context = service_context(storage, options, title, storage_options=storage_options)
     try:
-        yield context
+        with republished(context.storage, context.options):
+            yield context
     finally:
         context.progress.close()
+
+
+def published(path: str, options: Options) -> AbstractContextManager[None]:
+    """Publishes the table at a path after services that run in the context, as `republished` says."""
+    return republished(open_storage(path, options.storage or None), _bare(options))
 
 
 class Alterable:

@@ -31,10 +31,11 @@ LAYERS: Final = (
     Layer(("write",), "rows into files: keys, index, handles"),
     Layer(("services",), "compaction, cleaning, archiving, restore and the like"),
     Layer(("metadata_write",), "writing the metadata table, within every action"),
+    Layer(("interop",), "tables as other systems see them"),
     Layer(("wiring",), "metadata writer and services, put together from options"),
     Layer(("health",), "what can be wrong with a table, and mending it"),
     Layer(("report",), "a table in short, and as one HTML page"),
-    Layer(("table", "inspect", "interop", "catalog", "testing"), "the public names"),
+    Layer(("table", "inspect", "catalog", "testing"), "the public names"),
     Layer(("cli",), "the command line"),
     Layer(("__main__",), "`python -m hudi_py`"),
 )

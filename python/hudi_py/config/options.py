@@ -15,6 +15,7 @@ from hudi_py.config import (
     compaction,
     concurrency,
     harmless,
+    iceberg,
     incremental,
     indexes,
     lock,
@@ -54,6 +55,7 @@ SECTIONS: Mapping[str, tuple[Option[Any], ...]] = {
     "Archive": archive.OPTIONS,
     "Compaction": compaction.OPTIONS,
     "Rollback": recovery.OPTIONS,
+    "Iceberg": iceberg.OPTIONS,
 }
 """Every option with an effect, under its heading in docs/options.md."""
 HONOURED: tuple[Option[Any], ...] = tuple(option for options in SECTIONS.values() for option in options)

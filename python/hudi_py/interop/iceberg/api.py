@@ -48,8 +48,8 @@ def publish(
         storage_options: credentials and settings of the storage, for a table given by its path.
 
     Raises:
-        UnsupportedTableError: Iceberg cannot express the table, or would read one of its files in another way, which the
-            message names. Nothing was published.
+        UnsupportedTableError: Iceberg cannot express the table, or would read one of its files in another way; the
+            message says what. Nothing was published.
         ConfigError: arguments contradict each other, or the catalog cannot be opened.
         TableNotFoundError: there is no table at the path.
     """
@@ -66,8 +66,8 @@ def unpublish(
     location: str | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> int:
-    """Removes the Iceberg table that `publish` made: its entry in the catalog, its metadata and its side files. The Hudi
-    table stays as it is. For arguments and errors see `publish`.
+    """Removes the Iceberg table that `publish` made: its entry in the catalog, its metadata and its side files. The
+    Hudi table stays as it is. For arguments and errors see `publish`.
 
     Returns:
         The number of files deleted; 0 if nothing was published.
@@ -91,9 +91,7 @@ def _target(storage: Storage, catalog: Catalog | str | None, name: str | None, l
     return InCatalog(CatalogName(catalog, {}).load() if isinstance(catalog, str) else catalog, name)
 
 
-def _opened(
-    table: OpenTable | StrPath, storage_options: Mapping[str, str] | None
-) -> tuple[Storage, Mapping[str, Any]]:
+def _opened(table: OpenTable | StrPath, storage_options: Mapping[str, str] | None) -> tuple[Storage, Mapping[str, Any]]:
     storage = getattr(table, "_storage", None)
     if storage is None:
         return open_storage(table, storage_options), {}  # type: ignore[arg-type]  # anything else is refused there

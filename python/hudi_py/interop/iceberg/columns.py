@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -54,6 +54,8 @@ class Columns:
     """Hudi's id to Iceberg's; empty if the table matches columns by name."""
     mapping: tuple[Json, ...]
     """Which names in files without ids stand for which id."""
+    hidden: frozenset[str]
+    """Columns that are never read from files: their value is that of the partition's path."""
     reassigned: bool
     """Whether a name now stands for another id: files of the past can no longer be read with it."""
 
@@ -68,6 +70,14 @@ class Columns:
         """Ids of the top-level columns by their name."""
         return {field["name"]: field["id"] for field in self.fields}
 
+    def with_files(self, schemas: Iterable[pa.Schema]) -> Columns:
+        """The same, with ids for what the table lacks and files have: readers want one for each name in a file."""
+        others = _Others(self.last_id)
+        mapping: Sequence[Json] = self.mapping
+        for schema in schemas:
+            mapping = others.merged(mapping, list(schema))
+        return replace(self, mapping=tuple(mapping), last_id=others.last)
+
     def arrow(self, schema: pa.Schema) -> pa.Schema:
         """A part of the table's schema for Parquet files with these ids."""
         by_name = {field["name"]: field for field in self.fields}
@@ -81,6 +91,7 @@ def evolve(
     before: Sequence[Json],
     last_id: int,
     properties: Mapping[str, str],
+    hidden: Collection[str] = (),
     table: str,
 ) -> Columns:
     """The columns of `schema`; those that were published before keep their ids.
@@ -91,6 +102,7 @@ def evolve(
         before: members of the schema published last; empty: none was.
         last_id: the greatest id given so far.
         properties: of the Iceberg table.
+        hidden: columns that engines must take from the partition, also where files have something of this name.
 
     Raises:
         UnsupportedTableError: Iceberg has no such type, or cannot change the type of a column in this way.
@@ -101,8 +113,12 @@ def evolve(
     fields = ids.members(schema, before, None if query is None else query.record, "")
     older = _older_names(() if history is None or query is None else history.versions, ids.hudi)
     previous = _names(json.loads(properties.get(NAME_MAPPING, "[]")))
-    names, reassigned = _merged(previous, _current(fields), older)
-    return Columns(tuple(fields), ids.last, ids.hudi, tuple(_mapping(names, _ROOT)), reassigned)
+    current = _current(fields)
+    for field in fields:
+        if field["name"] in hidden:
+            current[_ROOT][field["id"]] = []
+    names, reassigned = _merged(previous, current, older)
+    return Columns(tuple(fields), ids.last, ids.hudi, tuple(_mapping(names, _ROOT)), frozenset(hidden), reassigned)
 
 
 class _Ids:
@@ -151,19 +167,21 @@ class _Ids:
         if pa.types.is_map(kind):
             self._check_kind(where, kind, before, "map")
             inner = own if isinstance(own, InternalMap) else None
-            key = self._number(old.get("key-id"), inner and inner.key_id)
-            value = self._number(old.get("value-id"), inner and inner.value_id)
+            key = self._number(old.get("key-id"), None if inner is None else inner.key_id)
+            value = self._number(old.get("value-id"), None if inner is None else inner.value_id)
             kinds = (
                 self.type(kind.key_type, old.get("key"), None, f"{where}.key"),
-                self.type(kind.item_type, old.get("value"), inner and inner.value, f"{where}.value"),
+                self.type(kind.item_type, old.get("value"), None if inner is None else inner.value, f"{where}.value"),
             )
             ids = {"key-id": key, "value-id": value}
             return {"type": "map", **ids, "key": kinds[0], "value": kinds[1], "value-required": False}
         if pa.types.is_list(kind) or pa.types.is_large_list(kind):
             self._check_kind(where, kind, before, "list")
             array = own if isinstance(own, InternalArray) else None
-            number = self._number(old.get("element-id"), array and array.element_id)
-            element = self.type(kind.value_type, old.get("element"), array and array.element, f"{where}.element")
+            number = self._number(old.get("element-id"), None if array is None else array.element_id)
+            element = self.type(
+                kind.value_type, old.get("element"), None if array is None else array.element, f"{where}.element"
+            )
             return {"type": "list", "element-id": number, "element": element, "element-required": False}
         name = self._primitive(kind, where)
         if nested is not None or (before is not None and before != name and not promotes(before, name)):
@@ -207,6 +225,31 @@ class _Ids:
             ", or unpublish the table and publish it again once no file has the old type",
             key=where,
         )
+
+
+class _Others:
+    """Gives ids to names in files that stand for no column."""
+
+    def __init__(self, last: int) -> None:
+        self.last = last
+
+    def merged(self, mapping: Sequence[Json], fields: Sequence[pa.Field]) -> Sequence[Json]:
+        """The mapping with an entry for each field, and for what is in it; the same object if it has them."""
+        entries = list(mapping)
+        places = {name: at for at, entry in enumerate(entries) for name in entry["names"]}
+        for field in fields:
+            at = places.get(field.name)
+            if at is None:
+                self.last += 1
+                at = len(entries)
+                entries.append({"field-id": self.last, "names": [field.name]})
+            kind = field.type
+            if pa.types.is_nested(kind):
+                inner = entries[at].get("fields", ())
+                found = self.merged(inner, [kind.field(each) for each in range(kind.num_fields)])
+                if found is not inner:
+                    entries[at] = {**entries[at], "fields": list(found)}
+        return mapping if entries == list(mapping) else entries
 
 
 def promotes(old: str, new: str) -> bool:
@@ -319,6 +362,8 @@ def _merged(previous: _Names, current: _Names, older: Mapping[int, Sequence[str]
 def _mapping(names: _Names, parent: int) -> list[Json]:
     found = []
     for number, each in names.get(parent, {}).items():
+        if not each:
+            continue
         inner = _mapping(names, number)
         entry: Json = {"field-id": number, "names": each}
         found.append({**entry, "fields": inner} if inner else entry)

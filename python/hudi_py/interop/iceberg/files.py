@@ -42,8 +42,8 @@ class MetadataFiles:
         path = location.removeprefix(f"{self.location}/")
         if path == location:
             raise UnsupportedTableError(
-                f"Cannot publish {self.location} to Iceberg: its Iceberg metadata has the file {location} outside of the "
-                "table, which another program wrote; unpublish the table and publish it again",
+                f"Cannot publish {self.location} to Iceberg: its Iceberg metadata has the file {location} outside of "
+                "the table, which another program wrote; unpublish the table and publish it again",
                 path=location,
             )
         return path

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -35,6 +35,14 @@ class Reading:
     """The table's columns to those of the file, as Hudi maps them; None: by name."""
     constant: Mapping[str, Any]
     """Columns whose value in Hudi is that of the partition's path, whatever files hold."""
+    hidden: Collection[str] = ()
+    """Of these, columns that the name mapping hides from readers."""
+
+    def stored_name(self, name: str) -> str | None:
+        """The name of a top-level column in the file, if readers look for it."""
+        if name in self.hidden:
+            return None
+        return name if self.sources is None else self.sources.of(name)[0]
 
 
 def why_not_read(metadata: pq.FileMetaData, reading: Reading) -> str | None:
@@ -50,7 +58,8 @@ def why_not_read(metadata: pq.FileMetaData, reading: Reading) -> str | None:
         found = sorted(each for each in path if each.partition(".")[0] in used)
         if found:
             return f"column {found[0].partition('.')[0]} has {what}"
-    for why in _members(list(schema), reading.fields, reading.mapping, reading.sources, ""):
+    read = [field for field in reading.fields if field["name"] not in reading.hidden]
+    for why in _members(list(schema), read, reading.mapping, reading.sources, ""):
         return why
     if old_days:
         days = [field.name for field in schema if field.name in used and _has_days(field.type)]
@@ -70,8 +79,8 @@ def counts_and_bounds(metadata: pq.FileMetaData, reading: Reading) -> dict[str, 
     upper: dict[int, bytes] = {}
     plain = [field for field in reading.fields if isinstance(field["type"], str)]
     for field in plain[:MOST_BOUNDS]:
-        name = _stored_name(field["name"], reading.sources)
-        if name not in places or field["name"] in reading.constant:
+        name = reading.stored_name(field["name"])
+        if name is None or name not in places or field["name"] in reading.constant:
             continue
         chunks = [group.column(places[name]) for group in groups]
         counts[field["id"]] = sum(chunk.num_values for chunk in chunks)
@@ -95,12 +104,8 @@ def _start(group: pq.RowGroupMetaData) -> int:
 
 
 def _stored(reading: Reading) -> set[str]:
-    names = (_stored_name(field["name"], reading.sources) for field in reading.fields)
+    names = (reading.stored_name(field["name"]) for field in reading.fields)
     return {name for name in names if name is not None} - set(reading.constant)
-
-
-def _stored_name(name: str, sources: Sources | None) -> str | None:
-    return name if sources is None else sources.of(name)[0]
 
 
 def _members(
@@ -197,7 +202,7 @@ def _other_constant(metadata: pq.FileMetaData, reading: Reading) -> str | None:
     places = {metadata.schema.column(at).path: at for at in range(len(metadata.schema))}
     arrow = metadata.schema.to_arrow_schema()
     for name, value in reading.constant.items():
-        if name not in places or name not in names or metadata.num_rows == 0:
+        if name not in places or name not in names or name in reading.hidden or metadata.num_rows == 0:
             continue
         stored = arrow.field(name).type
         chunks = [metadata.row_group(at).column(places[name]) for at in range(metadata.num_row_groups)]

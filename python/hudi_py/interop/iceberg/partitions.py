@@ -31,6 +31,11 @@ def values_of(config: TableConfig, schema: pa.Schema, path: PartitionPath, uri: 
     return {name: known[name].as_py() for name in fields if name in known}
 
 
+def hidden_columns(config: TableConfig) -> frozenset[str]:
+    """Partition columns that writers leave out of files, or leave empty in them (`drop.partition.columns`)."""
+    return frozenset(config.partition_fields) if config.drops_partition_columns else frozenset()
+
+
 @dataclass(frozen=True, slots=True)
 class Specs:
     """The partition specs of a table: the identity of some columns each."""

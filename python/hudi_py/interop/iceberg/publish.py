@@ -1,9 +1,9 @@
-"""Publishes a Hudi table as an Iceberg table: metadata that names its files, so that Iceberg's engines read its rows."""
+"""Publishes a Hudi table as an Iceberg table: metadata that names its files, for engines to read its rows."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
@@ -23,14 +23,14 @@ from hudi_py.interop.iceberg.metadata import (
     schema_json,
     snapshots,
 )
-from hudi_py.interop.iceberg.partitions import Specs, values_of
+from hudi_py.interop.iceberg.partitions import Specs, hidden_columns, values_of
 from hudi_py.interop.iceberg.slices import Partition, Publishing
 from hudi_py.interop.iceberg.snapshot import Base, Made, load_state, make_snapshot, new_id
 from hudi_py.interop.iceberg.target import (
     MARK,
     OURS,
     Published,
-    Superseded,
+    SupersededError,
     Target,
     dropped_on_failure,
 )
@@ -129,7 +129,7 @@ def publish_table(storage: Storage, target: Target, settings: Settings, given: M
     for _ in range(_ATTEMPTS):
         try:
             return _Attempt(storage, target, settings, request).run()
-        except Superseded:
+        except SupersededError:
             continue
     raise ConflictError(
         f"Cannot publish {storage.uri} to Iceberg: other publications came first {_ATTEMPTS} times; publish it again"
@@ -168,7 +168,7 @@ class _Attempt:
         self._request = request
 
     def run(self) -> Publication:
-        """Raises Superseded, and what `publish_table` raises."""
+        """Raises SupersededError, and what `publish_table` raises."""
         # before the timeline: whatever is published meanwhile makes the commit fail, so no older state follows a newer
         published = self._target.load()
         config = load_table_config(self._storage)
@@ -189,9 +189,7 @@ class _Attempt:
                 files.withdraw()
                 raise
 
-    def _published(
-        self, published: Published, files: MetadataFiles, snapshot: Snapshot, plan: Plan
-    ) -> Publication:
+    def _published(self, published: Published, files: MetadataFiles, snapshot: Snapshot, plan: Plan) -> Publication:
         metadata, parent = published.metadata, current_snapshot(published.metadata)
         timeline = snapshot.timeline
         columns = self._columns(snapshot, metadata, current_schema(metadata)["fields"])
@@ -203,7 +201,7 @@ class _Attempt:
         wanted = publishing.wanted(plan.splits)
         gone = live.keys() - wanted.kept
         last = None if timeline.last_completed is None else timeline.last_completed.time
-        changes = _column_changes(metadata, columns)
+        changes = _column_changes(metadata, wanted.columns)
         facts = {VIEW: self._request.query_type, CLEANED: _deleted_up_to(timeline), **({INSTANT: last} if last else {})}
         if parent is not None and not wanted.added and not gone and not changes and not self._is_due(parent, facts):
             assert published.location is not None
@@ -242,15 +240,16 @@ class _Attempt:
 
     def _is_due(self, parent: Json, facts: Mapping[str, str]) -> bool:
         """Whether a snapshot without changes of its own is to be made: to give up those whose files were deleted."""
-        return parent["summary"].get(CLEANED) != facts[CLEANED] or parent["summary"].get(VIEW) != facts[VIEW]
+        return any(parent["summary"].get(key) != facts[key] for key in (CLEANED, VIEW))
 
-    def _columns(self, snapshot: Snapshot, metadata: Json, before: Any) -> Columns:
+    def _columns(self, snapshot: Snapshot, metadata: Json, before: Sequence[Json]) -> Columns:
         return evolve(
             snapshot.schema,
             snapshot.history,
             before=before,
             last_id=metadata["last-column-id"],
             properties=properties(metadata),
+            hidden=hidden_columns(snapshot.config),
             table=self._storage.uri,
         )
 
@@ -279,9 +278,7 @@ def _check_table(config: TableConfig, uri: str) -> None:
         )
 
 
-def _partitions(
-    metadata: Json, snapshot: Snapshot, plan: Plan, columns: Columns
-) -> tuple[Specs, dict[Any, Partition]]:
+def _partitions(metadata: Json, snapshot: Snapshot, plan: Plan, columns: Columns) -> tuple[Specs, dict[Any, Partition]]:
     specs = Specs(tuple(metadata["partition-specs"]))
     found: dict[Any, Partition] = {}
     ids = columns.ids()
@@ -345,4 +342,3 @@ def _timestamp_ms(snapshot: Snapshot, metadata: Json) -> int:
     if times:
         newest = epoch_ms(max(times), table_zone(snapshot.config))
     return max(newest, int(metadata["last-updated-ms"]))
-

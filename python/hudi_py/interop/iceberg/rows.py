@@ -88,9 +88,7 @@ def _with_constants(batches: Iterator[pa.RecordBatch], split: Split) -> Iterator
         yield batch
 
 
-def _written(
-    storage: Storage, path: str, schema: pa.Schema, batches: Iterator[pa.RecordBatch]
-) -> SideFile | None:
+def _written(storage: Storage, path: str, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> SideFile | None:
     footers: list[pq.FileMetaData] = []
     first = next(batches, None)
     if first is None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hudi_py.errors import UnsupportedTableError
@@ -42,6 +43,9 @@ _MERGING = ("hoodie.record.merge", "hoodie.table.ordering", "hoodie.table.precom
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """The files that an Iceberg snapshot should have."""
+
+    columns: Columns
+    """Those that were given, with ids for further names in the files."""
 
     kept: frozenset[str]
     """Locations of files that the table has already."""
@@ -99,8 +103,12 @@ class Publishing:
                 new_bases[location] = split
         splits_of_new = list(new_bases.values())
         footers = dict(zip(new_bases, when_remote(self.files.storage, self._footer, splits_of_new), strict=True))
+        columns = self.columns.with_files(_distinct(footers.values()))
+        readings = {location: self._reading(split, columns) for location, split in new_bases.items()}
         for location, split in new_bases.items():
-            self._check(split, footers[location])
+            why = why_not_read(footers[location], readings[location])
+            if why is not None:
+                raise self._refused(split, why)
         sides = in_threads(self._sides, to_merge, default_threads())
         added: list[Entry] = []
         for split, (entries, whole) in zip(to_merge, sides, strict=True):
@@ -109,9 +117,14 @@ class Publishing:
                 location = self.files.located(split.base_file.path)
                 kept.discard(location)
                 new_bases.pop(location, None)
-        added += [self._base_entry(location, split, footers[location]) for location, split in new_bases.items()]
+        for location, split in new_bases.items():
+            assert split.base_file is not None
+            footer = footers[location]
+            more = counts_and_bounds(footer, readings[location])
+            values, size = self.partitions[split.partition].values, split.base_file.size
+            added.append(self._entry(split, data_file(location, DATA, values, footer.num_rows, size, **more)))
         added.sort(key=lambda entry: (entry.content, entry.path))
-        return Wanted(frozenset(kept), tuple(added))
+        return Wanted(columns, frozenset(kept), tuple(added))
 
     def _side(self, split: Split) -> str:
         """What the paths of a slice's side files begin with: the same as long as its rows are."""
@@ -135,11 +148,6 @@ class Publishing:
         except FileNotFoundError as error:
             raise missing_file(self.files.storage, split, error) from error
 
-    def _check(self, split: Split, footer: pq.FileMetaData) -> None:
-        why = why_not_read(footer, self._reading(split))
-        if why is not None:
-            raise self._refused(split, why)
-
     def _refused(self, split: Split, why: str) -> UnsupportedTableError:
         assert split.base_file is not None
         path = split.base_file.path
@@ -149,19 +157,12 @@ class Publishing:
             path=path,
         )
 
-    def _reading(self, split: Split) -> Reading:
+    def _reading(self, split: Split, columns: Columns) -> Reading:
         assert split.base_file is not None
         history = split.spec.history
         sources = None if history is None else history.sources(split.base_file.instant)
         constant = {name: value.as_py() for name, value in split.partition_values}
-        return Reading(self.columns.fields, self.columns.mapping, sources, constant)
-
-    def _base_entry(self, location: str, split: Split, footer: pq.FileMetaData) -> Entry:
-        assert split.base_file is not None
-        more = counts_and_bounds(footer, self._reading(split))
-        partition = self.partitions[split.partition]
-        size = split.base_file.size
-        return self._entry(split, data_file(location, DATA, partition.values, footer.num_rows, size, **more))
+        return Reading(columns.fields, columns.mapping, sources, constant, columns.hidden)
 
     def _sides(self, split: Split) -> tuple[list[Entry], bool]:
         """Entries of the side files of a slice, and whether they make its base file needless."""
@@ -201,3 +202,8 @@ class Publishing:
 
     def _entry(self, split: Split, file: Json) -> Entry:
         return Entry(ADDED, self.snapshot_id, None, self.partitions[split.partition].spec_id, file)
+
+
+def _distinct(footers: Iterable[pq.FileMetaData]) -> list[pa.Schema]:
+    """The different schemas of files."""
+    return list({str(schema): schema for schema in (footer.schema.to_arrow_schema() for footer in footers)}.values())

@@ -25,7 +25,7 @@ MARK: Final = "hudi.published-by"
 OURS: Final = "hudi-py"
 
 
-class Superseded(Exception):
+class SupersededError(Exception):
     """Another publication came first."""
 
 
@@ -63,7 +63,7 @@ class Target(Protocol):
             The location of the new metadata, and those of metadata files that are no longer needed.
 
         Raises:
-            Superseded: the metadata is no longer `base`.
+            SupersededError: the metadata is no longer `base`.
         """
         ...
 
@@ -110,13 +110,13 @@ class BesideTable:
         return Published(metadata, None, 0)
 
     def commit(self, base: Published, updates: Sequence[Json]) -> tuple[str, list[str]]:
-        metadata, dropped = applied(base.metadata, updates), []
+        metadata, dropped = applied(base.metadata, updates), list[str]()
         if base.location is not None:
             metadata, dropped = with_log(metadata, base.location, base.metadata["last-updated-ms"])
         number = base.handle + 1
         path = _version_path(number)
         if not self._storage.put_if_absent(path, json.dumps(metadata).encode()):
-            raise Superseded(path)
+            raise SupersededError(path)
         self._storage.put(HINT, str(number).encode())
         return f"{self._location}/{path}", dropped
 
@@ -212,13 +212,15 @@ class InCatalog:
         snapshot = current_snapshot(base.metadata)
         requirements = (
             AssertTableUUID(uuid=table.metadata.table_uuid),
-            AssertRefSnapshotId(ref=MAIN, snapshot_id=None if snapshot is None else snapshot["snapshot-id"]),
+            AssertRefSnapshotId.model_validate(
+                {"ref": MAIN, "snapshot-id": None if snapshot is None else snapshot["snapshot-id"]}
+            ),
         )
         changes = TypeAdapter(list[TableUpdate]).validate_python(list(updates))
         try:
             answer = self._catalog.commit_table(table, requirements, tuple(changes))
         except CommitFailedException as error:
-            raise Superseded(first_line(error)) from error
+            raise SupersededError(first_line(error)) from error
         return answer.metadata_location, []
 
     def drop(self, published: Published) -> list[str]:
