@@ -204,21 +204,25 @@ class InCatalog:
         return Published(json.loads(table.metadata.model_dump_json()), table.metadata_location, table)
 
     def commit(self, base: Published, updates: Sequence[Json]) -> tuple[str, list[str]]:
-        from pydantic import TypeAdapter
         from pyiceberg.exceptions import CommitFailedException
-        from pyiceberg.table.update import AssertRefSnapshotId, AssertTableUUID, TableUpdate
+        from pyiceberg.table import CommitTableRequest
 
-        table = base.handle
-        snapshot = current_snapshot(base.metadata)
-        requirements = (
-            AssertTableUUID(uuid=table.metadata.table_uuid),
-            AssertRefSnapshotId.model_validate(
-                {"ref": MAIN, "snapshot-id": None if snapshot is None else snapshot["snapshot-id"]}
-            ),
+        table, snapshot = base.handle, current_snapshot(base.metadata)
+        number = None if snapshot is None else snapshot["snapshot-id"]
+        requirements = [
+            {"type": "assert-table-uuid", "uuid": base.metadata["table-uuid"]},
+            {"type": "assert-ref-snapshot-id", "ref": MAIN, "snapshot-id": number},
+        ]
+        *namespace, name = table.name()
+        request = CommitTableRequest.model_validate(
+            {
+                "identifier": {"namespace": namespace, "name": name},
+                "requirements": requirements,
+                "updates": list(updates),
+            }
         )
-        changes = TypeAdapter(list[TableUpdate]).validate_python(list(updates))
         try:
-            answer = self._catalog.commit_table(table, requirements, tuple(changes))
+            answer = self._catalog.commit_table(table, request.requirements, request.updates)
         except CommitFailedException as error:
             raise SupersededError(first_line(error)) from error
         return answer.metadata_location, []
