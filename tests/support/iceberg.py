@@ -45,11 +45,13 @@ def assert_published(
 
 
 def without_null_structs(table: pa.Table) -> pa.Table:
-    """The rows with empty lists and maps of structs in place of null ones: pyiceberg (0.12) does not tell them apart."""
+    """The rows with empty lists and maps of structs in place of null ones, which pyiceberg (0.12) takes them for."""
     for at, field in enumerate(table.schema):
         kind = field.type
         inner = kind.item_type if pa.types.is_map(kind) else getattr(kind, "value_type", None)
-        if (pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_map(kind)) and pa.types.is_struct(inner):
+        if (pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_map(kind)) and pa.types.is_struct(
+            inner
+        ):
             rows = [row or [] for row in table.column(at).to_pylist()]
             table = table.set_column(at, field, pa.chunked_array([pa.array(rows, kind)]))
         elif pa.types.is_struct(kind):

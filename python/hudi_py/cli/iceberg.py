@@ -19,7 +19,9 @@ def iceberg() -> None:
     """Publish the table to Iceberg's engines, or remove what was published."""
 
 
-_CATALOG = click.option("--catalog", metavar="NAME", help="A catalog that pyiceberg is configured for.  [default: none]")
+_CATALOG = click.option(
+    "--catalog", metavar="NAME", help="A catalog that pyiceberg is configured for.  [default: none]"
+)
 _NAME = click.option("--name", metavar="NAMESPACE.TABLE", help="The table in the catalog.")
 _LOCATION = click.option("--location", metavar="URI", help="The table's path as Iceberg engines know it.")
 
@@ -44,7 +46,12 @@ _LOCATION = click.option("--location", metavar="URI", help="The table's path as 
     help="States to keep for time travel, if their files have not been cleaned.",
 )
 def publish(
-    target: Target, catalog: str | None, name: str | None, location: str | None, base_files_only: bool, max_snapshots: int
+    target: Target,
+    catalog: str | None,
+    name: str | None,
+    location: str | None,
+    base_files_only: bool,
+    max_snapshots: int,
 ) -> None:
     """Publish the newest state.
 

@@ -1,4 +1,4 @@
-"""Tables published to Iceberg, and read by pyiceberg: rows are those of a scan, after whatever happened to the table."""
+"""Tables published to Iceberg, and read by pyiceberg: rows are those of a scan, whatever happened to the table."""
 
 from __future__ import annotations
 

@@ -19,8 +19,6 @@ from hudi_py.schema.internal import InternalArray, InternalMap, InternalRecord, 
 
 Json = dict[str, Any]
 NAME_MAPPING: Final = "schema.name-mapping.default"
-COLUMN_IDS: Final = "hudi.column-ids"
-"""Table property: Hudi's id of a column to Iceberg's, as JSON, where the table has schema on read."""
 
 _PLAIN: Final = {
     pa.bool_(): "boolean",
@@ -50,8 +48,6 @@ class Columns:
     """Members of the Iceberg schema, with ids."""
     last_id: int
     """The greatest id ever given."""
-    hudi_ids: Mapping[int, int]
-    """Hudi's id to Iceberg's; empty if the table matches columns by name."""
     mapping: tuple[Json, ...]
     """Which names in files without ids stand for which id."""
     hidden: frozenset[str]
@@ -60,11 +56,8 @@ class Columns:
     """Whether a name now stands for another id: files of the past can no longer be read with it."""
 
     def properties(self) -> dict[str, str]:
-        """The table properties that hold this."""
-        found = {NAME_MAPPING: json.dumps(self.mapping)}
-        if self.hudi_ids:
-            found[COLUMN_IDS] = json.dumps({str(key): value for key, value in self.hudi_ids.items()})
-        return found
+        """The table property that holds the mapping."""
+        return {NAME_MAPPING: json.dumps(self.mapping)}
 
     def ids(self) -> dict[str, int]:
         """Ids of the top-level columns by their name."""
@@ -91,6 +84,7 @@ def evolve(
     before: Sequence[Json],
     last_id: int,
     properties: Mapping[str, str],
+    published_at: str | None = None,
     hidden: Collection[str] = (),
     table: str,
 ) -> Columns:
@@ -102,14 +96,18 @@ def evolve(
         before: members of the schema published last; empty: none was.
         last_id: the greatest id given so far.
         properties: of the Iceberg table.
+        published_at: the newest commit that was published, whose columns `before` are.
         hidden: columns that engines must take from the partition, also where files have something of this name.
 
     Raises:
         UnsupportedTableError: Iceberg has no such type, or cannot change the type of a column in this way.
     """
-    known = {int(key): value for key, value in json.loads(properties.get(COLUMN_IDS, "{}")).items()}
     query = None if history is None else history.query
-    ids = _Ids(last_id, known if query is not None else {}, table)
+    then = None if history is None or published_at is None else history.at(published_at)
+    known: dict[int, int] = {}
+    if then is not None:
+        _pair(before, then.record, known)
+    ids = _Ids(last_id, known, table)
     fields = ids.members(schema, before, None if query is None else query.record, "")
     older = _older_names(() if history is None or query is None else history.versions, ids.hudi)
     previous = _names(json.loads(properties.get(NAME_MAPPING, "[]")))
@@ -118,7 +116,28 @@ def evolve(
         if field["name"] in hidden:
             current[_ROOT][field["id"]] = []
     names, reassigned = _merged(previous, current, older)
-    return Columns(tuple(fields), ids.last, ids.hudi, tuple(_mapping(names, _ROOT)), frozenset(hidden), reassigned)
+    return Columns(tuple(fields), ids.last, tuple(_mapping(names, _ROOT)), frozenset(hidden), reassigned)
+
+
+def _pair(fields: Sequence[Json], record: InternalRecord, known: dict[int, int]) -> None:
+    """Collects Iceberg's id by Hudi's, of columns that have the same names."""
+    by_name = {each["name"]: each for each in fields}
+    for own in record.fields:
+        if own.name in by_name:
+            known[own.id] = by_name[own.name]["id"]
+            _pair_types(by_name[own.name]["type"], own.type, known)
+
+
+def _pair_types(kind: Any, own: InternalType, known: dict[int, int]) -> None:
+    shape = kind["type"] if isinstance(kind, dict) else None
+    if shape == "struct" and isinstance(own, InternalRecord):
+        _pair(kind["fields"], own, known)
+    elif shape == "list" and isinstance(own, InternalArray):
+        known[own.element_id] = kind["element-id"]
+        _pair_types(kind["element"], own.element, known)
+    elif shape == "map" and isinstance(own, InternalMap):
+        known[own.key_id], known[own.value_id] = kind["key-id"], kind["value-id"]
+        _pair_types(kind["value"], own.value, known)
 
 
 class _Ids:
@@ -127,6 +146,7 @@ class _Ids:
     def __init__(self, last: int, hudi: Mapping[int, int], table: str) -> None:
         self.last = last
         self.hudi = dict(hudi)
+        self._by_ids = bool(hudi)
         self._table = table
         self._taken: set[int] = set()
 
@@ -141,8 +161,8 @@ class _Ids:
         for field in fields:
             where = f"{path}.{field.name}" if path else field.name
             mine = own.get(field.name)
-            if mine is not None and mine.id in self.hudi:
-                old = by_id.get(self.hudi[mine.id])
+            if mine is not None and self._by_ids:
+                old = by_id.get(self.hudi.get(mine.id, _ROOT))
             else:
                 old = by_name.get(field.name)
             if old is not None and old["id"] in given:

@@ -52,12 +52,10 @@ def why_not_read(metadata: pq.FileMetaData, reading: Reading) -> str | None:
     old_days = any(key in pairs for key in _OLD_CALENDAR)
     leaves = [metadata.schema.column(at) for at in range(len(metadata.schema))]
     int96 = {leaf.path for leaf in leaves if leaf.physical_type == "INT96"}
-    two_levels = {leaf.path for leaf in leaves if leaf.path.endswith((".array", ".bag.array_element"))}
     used = _stored(reading)
-    for path, what in ((int96, "INT96 timestamps"), (two_levels, "lists of two levels")):
-        found = sorted(each for each in path if each.partition(".")[0] in used)
-        if found:
-            return f"column {found[0].partition('.')[0]} has {what}"
+    old_times = sorted({path.partition(".")[0] for path in int96} & used)
+    if old_times:
+        return f"column {old_times[0]} has INT96 timestamps"
     read = [field for field in reading.fields if field["name"] not in reading.hidden]
     for why in _members(list(schema), read, reading.mapping, reading.sources, ""):
         return why
@@ -152,7 +150,8 @@ def _differs(
     elif shape == "list" and pa.types.is_list(found):
         inner = None if sources is None else sources.of("element")[1]
         if found.value_field.name != "element":
-            yield f"column {where} has elements named {found.value_field.name}, which engines do not find"
+            name = found.value_field.name
+            yield f"column {where} is a list whose elements are named {name}, as in lists of two levels, not element"
             return
         yield from _differs(found.value_field, kind["element"], _below(mapping, "element"), inner, f"{where}.element")
     elif shape == "map" and pa.types.is_map(found):
@@ -222,27 +221,26 @@ def _other_constant(metadata: pq.FileMetaData, reading: Reading) -> str | None:
 
 
 def _holds_only(chunks: Sequence[Any], stored: pa.DataType, kind: str, value: Any) -> bool:
-    raw = _raw_bounds(chunks)
-    if raw is None:
-        return False
-    both = [_value(each, stored, kind) for each in raw]
-    return all(each is not None and value_bytes(kind, each) == value_bytes(kind, value) for each in both)
+    found = _ranges(chunks, stored, kind)
+    return bool(found) and {value_bytes(kind, each) for pair in found for each in pair} == {value_bytes(kind, value)}
 
 
-def _raw_bounds(chunks: Sequence[Any]) -> tuple[Any, Any] | None:
-    """The least and greatest value of the chunks as stored; None if some chunk does not tell."""
-    lows, highs = [], []
+def _ranges(chunks: Sequence[Any], stored: pa.DataType, kind: str) -> list[tuple[Any, Any]]:
+    """The least and greatest value of each chunk that has one; empty if some chunk does not tell."""
+    found = []
     for chunk in chunks:
         stats = chunk.statistics
         if stats is None:
-            return None
+            return []
         if not stats.has_min_max:
             if stats.has_null_count and stats.null_count == chunk.num_values:
                 continue
-            return None
-        lows.append(stats.min_raw)
-        highs.append(stats.max_raw)
-    return (min(lows), max(highs)) if lows else None
+            return []
+        low, high = _value(stats.min_raw, stored, kind), _value(stats.max_raw, stored, kind)
+        if low is None or high is None:
+            return []
+        found.append((low, high))
+    return found
 
 
 def _value(raw: Any, stored: pa.DataType, kind: str) -> Any:
@@ -260,24 +258,17 @@ def _value(raw: Any, stored: pa.DataType, kind: str) -> Any:
 
 
 def _bounds(chunks: Sequence[Any], stored: pa.DataType, kind: str) -> tuple[bytes, bytes] | None:
-    if pa.types.is_decimal(stored) and any(chunk.physical_type not in ("INT32", "INT64") for chunk in chunks):
-        # bytes do not order like the numbers
-        raws = [_raw_bounds([chunk]) for chunk in chunks]
-        known = [[_value(each, stored, kind) for each in raw] for raw in raws if raw is not None]
-        if not known or any(chunk.statistics is None for chunk in chunks) or None in raws:
-            return None
-        return value_bytes(kind, min(low for low, _ in known)), value_bytes(kind, max(high for _, high in known))
-    raw = _raw_bounds(chunks)
-    if raw is None:
+    found = _ranges(chunks, stored, kind)
+    if not found:
         return None
-    low, high = (_value(each, stored, kind) for each in raw)
-    if low is None or high is None or low != low or high != high:
+    low, high = min(pair[0] for pair in found), max(pair[1] for pair in found)
+    if low != low or high != high:  # NaN
         return None
     if kind in ("float", "double"):
         return _float_bytes(kind, low), _float_bytes(kind, high)
     if kind == "string":
         return _text_bounds(low, high)
-    if kind in ("binary",) or kind.startswith("fixed"):
+    if kind == "binary" or kind.startswith("fixed"):
         return _byte_bounds(low, high)
     return value_bytes(kind, low), value_bytes(kind, high)
 

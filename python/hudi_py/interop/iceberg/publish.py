@@ -243,12 +243,14 @@ class _Attempt:
         return any(parent["summary"].get(key) != facts[key] for key in (CLEANED, VIEW))
 
     def _columns(self, snapshot: Snapshot, metadata: Json, before: Sequence[Json]) -> Columns:
+        parent = current_snapshot(metadata)
         return evolve(
             snapshot.schema,
             snapshot.history,
             before=before,
             last_id=metadata["last-column-id"],
             properties=properties(metadata),
+            published_at=None if parent is None else parent["summary"].get(INSTANT),
             hidden=hidden_columns(snapshot.config),
             table=self._storage.uri,
         )

@@ -101,11 +101,14 @@ class Publishing:
                 kept.add(location)
             elif known is None:  # otherwise the logs replace all of its rows
                 new_bases[location] = split
-        splits_of_new = list(new_bases.values())
-        footers = dict(zip(new_bases, when_remote(self.files.storage, self._footer, splits_of_new), strict=True))
+        to_check = dict(new_bases)
+        if self.columns.reassigned:  # known files are read by other names now
+            bases = ((split.base_file, split) for split in splits)
+            to_check = {self.files.located(base.path): split for base, split in bases if base is not None}
+        footers = dict(zip(to_check, when_remote(self.files.storage, self._footer, to_check.values()), strict=True))
         columns = self.columns.with_files(_distinct(footers.values()))
-        readings = {location: self._reading(split, columns) for location, split in new_bases.items()}
-        for location, split in new_bases.items():
+        readings = {location: self._reading(split, columns) for location, split in to_check.items()}
+        for location, split in to_check.items():
             why = why_not_read(footers[location], readings[location])
             if why is not None:
                 raise self._refused(split, why)
