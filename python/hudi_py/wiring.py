@@ -171,13 +171,14 @@ class Alterable:
         changes = column_changes(
             drop=drop, rename=rename, add=add, type=type, comment=comment, nullable=nullable, move=move
         )
-        return alter_table(
-            self._storage,
-            changes,
-            resolved,
-            metadata=metadata_writer(resolved),
-            storage_options=self._storage_options,
-        )
+        with republished(self._storage, resolved):
+            return alter_table(
+                self._storage,
+                changes,
+                resolved,
+                metadata=metadata_writer(resolved),
+                storage_options=self._storage_options,
+            )
 
 
 Serving = Callable[[str, Mapping[str, Any] | None], AbstractContextManager[ServiceContext]]

@@ -206,26 +206,29 @@ def test_the_partition_metadata_is_refused(tmp_path: Path) -> None:
 
 
 INT64 = pa.schema([("v", pa.int64())])
+UTC = pa.timestamp("us", "UTC")
+OLD_LIST = pa.list_(pa.field("array", pa.int64()))
+WITH_MORE = pa.list_(pa.struct([("x", pa.int64()), ("y", pa.int64())]))
 
 
 @pytest.mark.parametrize(
     ("stored", "table", "written", "why"),
     [
-        (pa.timestamp("us", "UTC"), pa.timestamp("us", "UTC"), {"use_deprecated_int96_timestamps": True}, "INT96 timestamps"),
+        (UTC, UTC, {"use_deprecated_int96_timestamps": True}, "INT96 timestamps"),
         (pa.timestamp("ns"), pa.timestamp("us"), {}, r"column v is timestamp\[ns\] there and timestamp in Iceberg"),
-        (pa.timestamp("us"), pa.timestamp("us", "UTC"), {}, "and timestamptz in Iceberg"),
+        (pa.timestamp("us"), UTC, {}, "and timestamptz in Iceberg"),
         (pa.int64(), pa.int32(), {}, "column v is int64 there and int in Iceberg"),
         (pa.int32(), pa.float64(), {}, "column v is int32 there and double in Iceberg"),
         (pa.decimal128(9, 2), pa.decimal128(9, 3), {}, "column v is decimal"),
-        (pa.list_(pa.field("array", pa.int64())), pa.list_(pa.int64()), {"use_compliant_nested_type": False}, "elements are named array, as in lists of two levels"),
+        (OLD_LIST, pa.list_(pa.int64()), {"use_compliant_nested_type": False}, "are named array, as in lists of two"),
         (pa.int64(), pa.list_(pa.int64()), {}, "column v is int64 there and a list in Iceberg"),
         (pa.struct([("x", pa.int64())]), pa.struct([("x", pa.int32())]), {}, r"column v\.x is int64"),
         (pa.map_(pa.string(), pa.int64()), pa.map_(pa.string(), pa.int32()), {}, r"column v\.value is int64"),
         (pa.int32(), pa.int64(), {}, None),
         (pa.float32(), pa.float64(), {}, None),
-        (pa.timestamp("ms", "UTC"), pa.timestamp("us", "UTC"), {}, None),
+        (pa.timestamp("ms", "UTC"), UTC, {}, None),
         (pa.decimal128(9, 2), pa.decimal128(12, 2), {}, None),
-        (pa.list_(pa.struct([("x", pa.int64())])), pa.list_(pa.struct([("x", pa.int64()), ("y", pa.int64())])), {}, None),
+        (pa.list_(pa.struct([("x", pa.int64())])), WITH_MORE, {}, None),
     ],
 )  # fmt: skip
 def test_files_that_iceberg_reads_in_another_way(
