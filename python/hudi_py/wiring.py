@@ -113,9 +113,11 @@ def serving(
         context.progress.close()
 
 
-def published(path: str, options: Options) -> AbstractContextManager[None]:
-    """Publishes the table at a path after services that run in the context, as `republished` says."""
-    return republished(open_storage(path, options.storage or None), _bare(options))
+def published(
+    path: str, options: Options, storage_options: Mapping[str, str] | None = None
+) -> AbstractContextManager[None]:
+    """Publishes the table at a path after what is done in the context, as `republished` says."""
+    return republished(open_storage(path, storage_options or options.storage or None), _bare(options))
 
 
 class Alterable:
