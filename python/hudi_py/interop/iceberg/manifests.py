@@ -20,6 +20,7 @@ EXISTING, ADDED, REMOVED = 0, 1, 2
 DATA, POSITION_DELETES = 0, 1
 """Content of a file. A manifest holds either data files (0) or delete files (1)."""
 _CODEC: Final = "deflate"
+_MAPS: Final = frozenset({"value_counts", "null_value_counts", "lower_bounds", "upper_bounds"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +61,7 @@ def data_file(path: str, content: int, partition: Mapping[str, Any], rows: int, 
         "partition": dict(partition),
         "record_count": rows,
         "file_size_in_bytes": size,
-        **{
-            key: [{"key": number, "value": value} for number, value in sorted(each.items())]
-            if isinstance(each, dict)
-            else each
-            for key, each in more.items()
-        },
+        **more,
     }
 
 
@@ -90,7 +86,7 @@ def write_manifest(entries: Sequence[Entry], schema: Json, spec: Json) -> bytes:
             "snapshot_id": entry.snapshot_id,
             "sequence_number": entry.sequence,
             "file_sequence_number": entry.sequence,
-            "data_file": entry.file,
+            "data_file": {key: _pairs(value) if key in _MAPS else value for key, value in entry.file.items()},
         }
         for entry in entries
     )
@@ -98,6 +94,13 @@ def write_manifest(entries: Sequence[Entry], schema: Json, spec: Json) -> bytes:
     avro = fastavro.parse_schema(_entry_schema(partition))
     fastavro.writer(out, avro, records, codec=_CODEC, metadata=metadata)
     return out.getvalue()
+
+
+def _pairs(values: Any) -> Any:
+    """A map with ids as keys in its Avro form; as it is if it was read in that form."""
+    if not isinstance(values, dict):
+        return values
+    return [{"key": number, "value": value} for number, value in values.items()]
 
 
 def read_manifest(data: bytes, manifest: Json, *, whole: bool) -> list[Entry]:
