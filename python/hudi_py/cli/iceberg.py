@@ -23,7 +23,6 @@ _CATALOG = click.option(
     "--catalog", metavar="NAME", help="A catalog that pyiceberg is configured for.  [default: none]"
 )
 _NAME = click.option("--name", metavar="NAMESPACE.TABLE", help="The table in the catalog.")
-_LOCATION = click.option("--location", metavar="URI", help="The table's path as Iceberg engines know it.")
 
 
 @table_command(
@@ -36,7 +35,7 @@ _LOCATION = click.option("--location", metavar="URI", help="The table's path as 
 )
 @_CATALOG
 @_NAME
-@_LOCATION
+@click.option("--location", metavar="URI", help="The table's path as Iceberg engines know it.")
 @click.option("--base-files-only", is_flag=True, help="Leave out what logs changed.")
 @click.option(
     "--max-snapshots",
@@ -79,9 +78,8 @@ def publish(
 @table_command(iceberg, "unpublish", examples=["hudi-py iceberg unpublish /data/trips --yes"])
 @_CATALOG
 @_NAME
-@_LOCATION
 @yes_option
-def unpublish(target: Target, catalog: str | None, name: str | None, location: str | None, yes: bool) -> None:
+def unpublish(target: Target, catalog: str | None, name: str | None, yes: bool) -> None:
     """Remove the Iceberg table. The Hudi table stays as it is."""
     from hudi_py.cli.screen import Screen
     from hudi_py.interop import iceberg as interop
@@ -89,7 +87,7 @@ def unpublish(target: Target, catalog: str | None, name: str | None, location: s
 
     table = target.open()
     confirm(f"Remove the Iceberg metadata of {table.uri}?", yes)
-    count = interop.unpublish(table, catalog, name, location=location)
+    count = interop.unpublish(table, catalog, name)
     screen = Screen()
     if target.as_json:
         screen.json({"deleted_files": count})

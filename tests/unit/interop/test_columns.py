@@ -346,4 +346,8 @@ def test_damaged_metadata_is_named(tmp_path: Path) -> None:
         each.write_bytes(b"none")
     with pytest.raises(hudi_py.CorruptFileError, match="Cannot read the Iceberg metadata file:.*unpublish, publish"):
         publish(tmp_path)
+    for each in (tmp_path / "metadata").glob("*manifest*"):
+        each.unlink()
+    with pytest.raises(hudi_py.CorruptFileError, match="it is missing; unpublish the table and publish it again"):
+        publish(tmp_path)
     assert json.loads((tmp_path / "metadata" / "v1.metadata.json").read_text())["format-version"] == 2

@@ -342,5 +342,5 @@ def test_locations_are_those_of_the_engines(tmp_path: Path) -> None:
     assert str(tmp_path) not in text
     table.upsert(rows(3, 3, 2))
     publish(table, location="abfss://lake@account.dfs.core.windows.net/t")
-    unpublish(table, location="abfss://lake@account.dfs.core.windows.net/t")
+    unpublish(table)
     assert [each for each in (tmp_path / "metadata").rglob("*") if each.is_file()] == []

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from hudi_py.config import Options
-from hudi_py.config import iceberg as config
+from hudi_py.config import iceberg as iceberg_config
 from hudi_py.errors import ConfigError, first_line
 from hudi_py.interop.iceberg.api import target_of
 from hudi_py.interop.iceberg.metadata import current_snapshot
@@ -37,21 +37,21 @@ class IcebergPublication:
     options: Options
 
     def __post_init__(self) -> None:
-        catalog, table = self.options.get(config.CATALOG), self.options.get(config.TABLE)
+        catalog, table = self.options.get(iceberg_config.CATALOG), self.options.get(iceberg_config.TABLE)
         if catalog is not None and (table is None or "." not in table):
             raise ConfigError(
-                f"Cannot publish to the Iceberg catalog {catalog!r} with {config.TABLE.key} = {table!r}: expected "
-                "namespace.table"
+                f"Cannot publish to the Iceberg catalog {catalog!r} with {iceberg_config.TABLE.key} = {table!r}: "
+                "expected namespace.table"
             )
         if catalog is None and table is not None:
             raise ConfigError(
-                f"Cannot publish to Iceberg with {config.TABLE.key} = {table!r} and no catalog: set "
-                f"{config.CATALOG.key}, or leave the table out"
+                f"Cannot publish to Iceberg with {iceberg_config.TABLE.key} = {table!r} and no catalog: set "
+                f"{iceberg_config.CATALOG.key}, or leave the table out"
             )
-        wrong = [each for each in self.options.get(config.CATALOG_PROPERTIES) if "=" not in each]
+        wrong = [each for each in self.options.get(iceberg_config.CATALOG_PROPERTIES) if "=" not in each]
         if wrong:
             raise ConfigError(
-                f"Cannot take {wrong[0]!r} as one of {config.CATALOG_PROPERTIES.key}: expected key=value,..."
+                f"Cannot take {wrong[0]!r} as one of {iceberg_config.CATALOG_PROPERTIES.key}: expected key=value,..."
             )
 
     def check(self, config: TableConfig) -> None:
@@ -64,20 +64,20 @@ class IcebergPublication:
     def publish(self, storage: Storage, what: str) -> bool:
         """Publishes the table after `what`, a phrase for the warning if that fails; whether anything was to do."""
         settings = Settings(
-            self.options.get(config.BASE_FILES_ONLY),
-            self.options.get(config.LOCATION),
-            self.options.get(config.SNAPSHOTS),
+            self.options.get(iceberg_config.BASE_FILES_ONLY),
+            self.options.get(iceberg_config.LOCATION),
+            self.options.get(iceberg_config.SNAPSHOTS),
         )
         try:
-            target = target_of(storage, self._catalog(), self.options.get(config.TABLE), settings.location)
+            target = target_of(storage, self._catalog(), self.options.get(iceberg_config.TABLE), settings.location)
             return publish_table(storage, target, settings, self.options.values).changed
         except Exception as error:  # whatever failed, the commit stands
             _warn(storage, what, error)
             return False
 
     def _catalog(self) -> CatalogName | None:
-        name = self.options.get(config.CATALOG)
-        pairs = (each.partition("=") for each in self.options.get(config.CATALOG_PROPERTIES))
+        name = self.options.get(iceberg_config.CATALOG)
+        pairs = (each.partition("=") for each in self.options.get(iceberg_config.CATALOG_PROPERTIES))
         return None if name is None else CatalogName(name, {key.strip(): value.strip() for key, _, value in pairs})
 
 
@@ -88,7 +88,7 @@ def republished(storage: Storage, options: Options) -> Iterator[None]:
     What was published beside a table is also brought up to date, whatever the options, after a rollback or restore:
     otherwise Iceberg would go on to show rows that were undone. If that fails, it is no longer found.
     """
-    step = IcebergPublication(options) if options.get(config.ENABLED) else None
+    step = IcebergPublication(options) if options.get(iceberg_config.ENABLED) else None
     if step is None and storage.stat(HINT) is None:
         yield
         return
@@ -115,7 +115,7 @@ def _undone(storage: Storage, options: Options, instant: str) -> None:
         settings = Settings(
             snapshot["summary"].get(VIEW) == "read_optimized",
             published.metadata["location"],
-            options.get(config.SNAPSHOTS),
+            options.get(iceberg_config.SNAPSHOTS),
         )
         publish_table(storage, BesideTable(storage, published.metadata["location"]), settings, options.values)
     except Exception as error:  # whatever failed, the action stands

@@ -63,7 +63,6 @@ def unpublish(
     catalog: Catalog | str | None = None,
     name: str | None = None,
     *,
-    location: str | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> int:
     """Removes the Iceberg table that `publish` made: its entry in the catalog, its metadata and its side files. The
@@ -73,7 +72,7 @@ def unpublish(
         The number of files deleted; 0 if nothing was published.
     """
     storage, _ = _opened(table, storage_options)
-    return unpublish_table(storage, _target(storage, catalog, name, location))
+    return unpublish_table(storage, _target(storage, catalog, name, None))
 
 
 def target_of(storage: Storage, catalog: CatalogName | None, name: str | None, location: str | None) -> Target:

@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Iterable
 from typing import Final
 
-from hudi_py.errors import UnsupportedTableError
+from hudi_py.errors import CorruptFileError, UnsupportedTableError
 from hudi_py.interop.iceberg.target import FOLDER
 from hudi_py.storage import Storage
 from hudi_py.storage.base import BulkStorage
@@ -53,7 +53,14 @@ class MetadataFiles:
         return location.startswith(self.located(f"{SIDE_FOLDER}/"))
 
     def read(self, location: str) -> bytes:
-        return self.storage.read(self.path(location))
+        """A metadata file. Raises CorruptFileError if it is missing."""
+        try:
+            return self.storage.read(self.path(location))
+        except FileNotFoundError as error:
+            raise CorruptFileError(
+                f"Cannot read the Iceberg metadata {location}: it is missing; unpublish the table and publish it again",
+                path=location,
+            ) from error
 
     def write(self, kind: str, data: bytes) -> str:
         """Writes a new metadata file; its location."""

@@ -145,15 +145,12 @@ def unpublish_table(storage: Storage, target: Target) -> int:
     try:
         published = target.load()
     except CorruptFileError:  # what it should say is found by name
-        locations = target.drop(Published({}, None))
-        paths = [location.removeprefix(f"{storage.uri}/") for location in locations] + named(storage, PREFIX)
+        paths = target.drop(Published({}, None)) + named(storage, PREFIX)
     else:
         if published is None:
             return 0
         files = MetadataFiles(storage, published.metadata["location"], published.metadata["table-uuid"])
-        locations = target.drop(published)
-        inside = [each for each in locations if each.startswith(f"{files.location}/")]
-        paths = [files.path(location) for location in inside] + files.own()
+        paths = target.drop(published) + files.own()
     delete_all(storage, paths)
     return len(paths)
 
@@ -180,9 +177,9 @@ class _Attempt:
         if published is None:
             columns = self._columns(snapshot, new_metadata("", (), 0, 0), ())
             created = published = self._target.create(self._first(snapshot, columns))
-        self._check_location(published.metadata)
-        files = MetadataFiles(self._storage, published.metadata["location"], published.metadata["table-uuid"])
         with dropped_on_failure(self._target, created):
+            self._check_location(published.metadata)
+            files = MetadataFiles(self._storage, published.metadata["location"], published.metadata["table-uuid"])
             try:
                 return self._published(published, files, snapshot, plan)
             except BaseException:
@@ -202,7 +199,12 @@ class _Attempt:
         gone = live.keys() - wanted.kept
         last = None if timeline.last_completed is None else timeline.last_completed.time
         changes = _column_changes(metadata, wanted.columns)
-        facts = {VIEW: self._request.query_type, CLEANED: _deleted_up_to(timeline), **({INSTANT: last} if last else {})}
+        facts = {
+            VIEW: self._request.query_type,
+            # archived instants are not on the timeline
+            CLEANED: max(_deleted_up_to(timeline), "" if parent is None else parent["summary"].get(CLEANED, "")),
+            **({} if last is None else {INSTANT: last}),
+        }
         if parent is not None and not wanted.added and not gone and not changes and not self._is_due(parent, facts):
             assert published.location is not None
             return Publication(published.location, last, parent["snapshot-id"], False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -68,7 +68,8 @@ class Target(Protocol):
         ...
 
     def drop(self, published: Published) -> list[str]:
-        """Removes the table, but no file of it. Returns the locations of its metadata files, to be deleted."""
+        """Removes the table, but no file of it. Returns the paths of its metadata files, to be deleted: those that lie
+        below the Hudi table, relative to it."""
         ...
 
 
@@ -122,8 +123,7 @@ class BesideTable:
 
     def drop(self, published: Published) -> list[str]:
         self._storage.delete(HINT)
-        names = self._storage.names(FOLDER)
-        return [f"{self._location}/{FOLDER}/{name}" for name in names if _VERSION.fullmatch(name)]
+        return [f"{FOLDER}/{name}" for name in self._storage.names(FOLDER) if _VERSION.fullmatch(name)]
 
     def _newest(self) -> int | None:
         try:
@@ -229,12 +229,13 @@ class InCatalog:
 
     def drop(self, published: Published) -> list[str]:
         self._catalog.drop_table(self._identifier)
-        log = [each["metadata-file"] for each in published.metadata.get("metadata-log") or ()]
-        return [*log, published.location] if published.location is not None else log
+        root = f"{published.metadata['location']}/"
+        every = [*(each["metadata-file"] for each in published.metadata.get("metadata-log") or ()), published.location]
+        return [each.removeprefix(root) for each in every if each is not None and each.startswith(root)]
 
 
 @contextlib.contextmanager
-def dropped_on_failure(target: Target, created: Published | None) -> Any:
+def dropped_on_failure(target: Target, created: Published | None) -> Iterator[None]:
     """Drops a table that was created for a publication which fails, since it would be empty."""
     try:
         yield
