@@ -13,7 +13,6 @@ import pytest
 import hudi_py
 from hudi_py.errors import ConfigError, ConflictError, TableNotFoundError, UnsupportedTableError
 from hudi_py.interop.iceberg import publish, unpublish
-from hudi_py.interop.iceberg.target import BesideTable
 from hudi_py.storage import LocalStorage
 from tests.support.iceberg import assert_published, iceberg_table, metadata, newest, read
 
@@ -204,7 +203,7 @@ def test_what_was_published_on_demand_is_published_again_after_a_rollback(
     assert "does not show the rollback" in caplog.text
 
 
-def _failing(*_: object) -> None:
+def _failing(*_: object, **more: object) -> None:
     raise OSError("no space is left\nin detail")
 
 
@@ -212,7 +211,7 @@ def test_a_publication_that_fails_is_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch, caplog.at_level(logging.WARNING):
-        patch.setattr(BesideTable, "commit", _failing)
+        patch.setattr("hudi_py.interop.iceberg.publication.expire", _failing)
         result = hudi_py.write(tmp_path, rows(1), options=ENABLED, **KEYED)
     assert result.services == ()
     assert f"does not show commit {result.instant}: no space is left; the next commit publishes it" in caplog.text
@@ -247,6 +246,31 @@ def test_who_comes_later_starts_again(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(LocalStorage, "put_if_absent", lambda self, path, data: False)
     with pytest.raises(ConflictError, match="other publications came first 10 times"):
         publish(table)
+
+
+def test_what_may_be_committed_keeps_its_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = make(tmp_path)
+    put = LocalStorage.put_if_absent
+
+    def lost(self: LocalStorage, path: str, data: bytes) -> bool:
+        done = put(self, path, data)
+        if path.endswith(".metadata.json"):
+            raise OSError("the answer was lost")
+        return done
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalStorage, "put_if_absent", lost)
+        with pytest.raises(OSError, match="the answer was lost"):
+            publish(table)
+    assert not publish(table).changed
+    table.upsert(rows(2, 3, 2))
+    publish(table)
+    assert_published(tmp_path)
+    table.upsert(rows(3, 3, 2))
+    with monkeypatch.context() as patch:  # the store repeats a request
+        patch.setattr(LocalStorage, "put_if_absent", lambda *args: put(*args) and put(*args))
+        publish(table)
+    assert_published(tmp_path)
 
 
 def test_a_hint_that_is_behind_or_lost(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from hudi_py.config import iceberg as iceberg_config
 from hudi_py.errors import ConfigError, first_line
 from hudi_py.interop.iceberg.api import target_of
 from hudi_py.interop.iceberg.metadata import current_snapshot
-from hudi_py.interop.iceberg.publish import VIEW, Settings, publish_table
+from hudi_py.interop.iceberg.publication import VIEW, Settings, publish_table
 from hudi_py.interop.iceberg.target import HINT, BesideTable, CatalogName
 from hudi_py.model.instant import Action
 from hudi_py.model.properties import TableConfig

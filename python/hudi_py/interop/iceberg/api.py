@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hudi_py.errors import ConfigError
-from hudi_py.interop.iceberg.publish import Publication, Settings, publish_table, unpublish_table
+from hudi_py.interop.iceberg.publication import Publication, Settings, publish_table, unpublish_table
 from hudi_py.interop.iceberg.target import BesideTable, CatalogName, InCatalog, Target
 from hudi_py.storage import Storage, StrPath, open_storage
 

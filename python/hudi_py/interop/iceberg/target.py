@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from hudi_py.storage import Storage
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
 
+_log = logging.getLogger(__name__)
 FOLDER: Final = "metadata"
 HINT: Final = f"{FOLDER}/version-hint.text"
 _VERSION: Final = re.compile(r"v(\d+)\.metadata\.json")
@@ -63,7 +65,8 @@ class Target(Protocol):
             The location of the new metadata, and those of metadata files that are no longer needed.
 
         Raises:
-            SupersededError: the metadata is no longer `base`.
+            SupersededError: the metadata is no longer `base`, and was not changed. After any other error it may have
+                been changed.
         """
         ...
 
@@ -115,15 +118,25 @@ class BesideTable:
         if base.location is not None:
             metadata, dropped = with_log(metadata, base.location, base.metadata["last-updated-ms"])
         number = base.handle + 1
-        path = _version_path(number)
-        if not self._storage.put_if_absent(path, json.dumps(metadata).encode()):
+        path, data = _version_path(number), json.dumps(metadata).encode()
+        # a store may say no to the repetition of a request of ours whose answer was lost
+        if not self._storage.put_if_absent(path, data) and not self._has(path, data):
             raise SupersededError(path)
-        self._storage.put(HINT, str(number).encode())
+        try:
+            self._storage.put(HINT, str(number).encode())
+        except OSError as error:  # the next publication makes up for it
+            _log.warning("cannot write %s of %s: %s", HINT, self._location, first_line(error))
         return f"{self._location}/{path}", dropped
 
     def drop(self, published: Published) -> list[str]:
         self._storage.delete(HINT)
         return [f"{FOLDER}/{name}" for name in self._storage.names(FOLDER) if _VERSION.fullmatch(name)]
+
+    def _has(self, path: str, data: bytes) -> bool:
+        try:
+            return self._storage.read(path) == data
+        except FileNotFoundError:
+            return False
 
     def _newest(self) -> int | None:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -9,7 +10,7 @@ from typing import Any, Final
 
 from hudi_py.config import Options, Scope, incremental
 from hudi_py.config import read as read_config
-from hudi_py.errors import ConfigError, ConflictError, CorruptFileError, UnsupportedTableError
+from hudi_py.errors import ConfigError, ConflictError, CorruptFileError, HudiError, UnsupportedTableError, first_line
 from hudi_py.interop.iceberg.columns import Columns, Json, evolve
 from hudi_py.interop.iceberg.expire import expire
 from hudi_py.interop.iceberg.files import PREFIX, MetadataFiles, delete_all, named
@@ -45,6 +46,7 @@ from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import Timeline, load_timeline
 from hudi_py.timeline.times import epoch_ms, table_zone
 
+_log = logging.getLogger(__name__)
 INSTANT: Final = "hudi.instant"
 """Member of a snapshot's summary: requested time of the newest completed commit."""
 CLEANED: Final = "hudi.deleted-up-to"
@@ -155,6 +157,16 @@ def unpublish_table(storage: Storage, target: Target) -> int:
     return len(paths)
 
 
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """A publication of which only the change to the metadata is left."""
+
+    publication: Publication
+    updates: tuple[Json, ...] = ()
+    needless: tuple[str, ...] = ()
+    """Locations of files to delete afterwards."""
+
+
 class _Attempt:
     """One try at a publication."""
 
@@ -181,12 +193,14 @@ class _Attempt:
             self._check_location(published.metadata)
             files = MetadataFiles(self._storage, published.metadata["location"], published.metadata["table-uuid"])
             try:
-                return self._published(published, files, snapshot, plan)
+                ready = self._prepared(published, files, snapshot, plan)
             except BaseException:
                 files.withdraw()
                 raise
+            return self._committed(published, files, ready)
 
-    def _published(self, published: Published, files: MetadataFiles, snapshot: Snapshot, plan: Plan) -> Publication:
+    def _prepared(self, published: Published, files: MetadataFiles, snapshot: Snapshot, plan: Plan) -> _Ready:
+        """Writes all files but the metadata."""
         metadata, parent = published.metadata, current_snapshot(published.metadata)
         timeline = snapshot.timeline
         columns = self._columns(snapshot, metadata, current_schema(metadata)["fields"])
@@ -206,8 +220,7 @@ class _Attempt:
             **({} if last is None else {INSTANT: last}),
         }
         if parent is not None and not wanted.added and not gone and not changes and not self._is_due(parent, facts):
-            assert published.location is not None
-            return Publication(published.location, last, parent["snapshot-id"], False)
+            return _Ready(Publication(published.location or "", last, parent["snapshot-id"], False))
         schema = next((each["schema"] for each in changes if each["action"] == "add-schema"), current_schema(metadata))
         base = Base(
             files=files,
@@ -227,10 +240,8 @@ class _Attempt:
             all_former=columns.reassigned,
         )
         updates = [*changes, *_spec_changes(specs, partitions.values()), *_snapshot_changes(made, expiry.snapshot_ids)]
-        location, former = self._target.commit(published, updates)
-        delete_all(self._storage, [files.path(each) for each in (*expiry.locations, *former)])
-        return Publication(
-            location,
+        publication = Publication(
+            "",
             last,
             number,
             True,
@@ -239,6 +250,22 @@ class _Attempt:
             delete_files=int(made.snapshot["summary"]["total-delete-files"]),
             expired_snapshots=len(expiry.snapshot_ids),
         )
+        return _Ready(publication, tuple(updates), expiry.locations)
+
+    def _committed(self, published: Published, files: MetadataFiles, ready: _Ready) -> Publication:
+        """Makes the new snapshot the newest, then deletes what is of no more use."""
+        if not ready.publication.changed:
+            return ready.publication
+        try:
+            location, former = self._target.commit(published, ready.updates)
+        except SupersededError:
+            files.withdraw()
+            raise  # after any other error the new metadata may be there, and refer to the files
+        try:
+            delete_all(self._storage, [files.path(each) for each in (*ready.needless, *former)])
+        except (OSError, HudiError) as error:
+            _log.warning("files of the Iceberg metadata of %s stay: %s", self._storage.uri, first_line(error))
+        return replace(ready.publication, location=location)
 
     def _is_due(self, parent: Json, facts: Mapping[str, str]) -> bool:
         """Whether a snapshot without changes of its own is to be made: to give up those whose files were deleted."""
