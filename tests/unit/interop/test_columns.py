@@ -280,7 +280,7 @@ def test_values_of_partitions_are_those_of_files(tmp_path: Path) -> None:
 
 def test_bounds(tmp_path: Path) -> None:
     stamp = datetime.datetime(2026, 1, 31, 1, 2, 3, tzinfo=datetime.timezone.utc)
-    values = {
+    values: dict[str, tuple[pa.DataType, list[Any], tuple[Any, Any]]] = {
         "i": (pa.int32(), [3, -1, None], (-1, 3)),
         "t": (pa.timestamp("ms", "UTC"), [stamp, None, None], (1769821323000000,) * 2),
         "d": (pa.date32(), [datetime.date(1969, 12, 31), None, datetime.date(1970, 1, 2)], (-1, 1)),

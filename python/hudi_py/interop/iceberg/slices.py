@@ -82,14 +82,11 @@ class Publishing:
             HistoryCleanedError: a file was cleaned meanwhile.
         """
         kept: set[str] = set()
-        by_signature: dict[str, list[str]] = defaultdict(list)
-        for location in self.live:
-            if self.files.is_side(location):
-                by_signature[location.rpartition("/")[2].rsplit("-", 2)[0]].append(location)
+        sides_there = self._sides_there()
         new_bases: dict[str, Split] = {}
         to_merge: list[Split] = []
         for split in splits:
-            known = by_signature.get(self._side(split).rpartition("/")[2]) if split.log_files else None
+            known = sides_there.get(self._side(split)) if split.log_files else None
             if known is not None:
                 kept.update(known)
             elif split.log_files:
@@ -128,6 +125,14 @@ class Publishing:
             added.append(self._entry(split, data_file(location, DATA, values, footer.num_rows, size, **more)))
         added.sort(key=lambda entry: (entry.content, entry.path))
         return Wanted(columns, frozenset(kept), tuple(added))
+
+    def _sides_there(self) -> dict[str, list[str]]:
+        """Locations of the side files of the newest Iceberg snapshot by what their paths begin with."""
+        found: dict[str, list[str]] = defaultdict(list)
+        for location in self.live:
+            if self.files.is_side(location):
+                found[self.files.path(location).rsplit("-", 2)[0]].append(location)
+        return found
 
     def _side(self, split: Split) -> str:
         """What the paths of a slice's side files begin with: the same as long as its rows are."""
