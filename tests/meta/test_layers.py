@@ -35,8 +35,8 @@ LAYERS: Final = (
     Layer(("wiring",), "metadata writer and services, put together from options"),
     Layer(("health",), "what can be wrong with a table, and mending it"),
     Layer(("report",), "a table in short, and as one HTML page"),
-    Layer(("table", "inspect", "catalog", "testing"), "the public names"),
-    Layer(("cli",), "the command line"),
+    Layer(("table", "inspect", "catalog"), "the public names"),
+    Layer(("cli", "testing"), "the command line; checks for other implementers"),
     Layer(("__main__",), "`python -m hudi_py`"),
 )
 LAYER_OF: Final = {name: number for number, layer in enumerate(LAYERS) for name in layer.packages}
