@@ -10,7 +10,7 @@ import pytest
 
 import hudi_py
 from hudi_py.interop.iceberg import publish
-from tests.golden.compare import assert_rows_equal
+from hudi_py.testing.rows import assert_rows_equal
 from tests.golden.expectations import DAMAGED, READ_DAMAGED
 from tests.golden.tables import load
 from tests.support.choice import cases

@@ -16,7 +16,7 @@ import pytest
 
 import hudi_py
 from hudi_py.interop.iceberg import publish
-from tests.golden.compare import assert_rows_equal
+from hudi_py.testing.rows import assert_rows_equal
 from tests.golden.test_iceberg import PUBLISHED, options
 from tests.oracle import environment
 from tests.oracle.client import Oracle

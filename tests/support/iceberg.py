@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import hudi_py
-from tests.golden.compare import assert_rows_equal
+from hudi_py.testing.rows import assert_rows_equal
 
 
 def newest(path: str | Path) -> str:

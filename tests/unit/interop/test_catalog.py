@@ -12,7 +12,7 @@ import hudi_py
 from hudi_py.errors import ConfigError, UnsupportedTableError
 from hudi_py.interop.iceberg import publish, unpublish
 from hudi_py.interop.iceberg.target import InCatalog
-from tests.golden.compare import assert_rows_equal
+from hudi_py.testing.rows import assert_rows_equal
 from tests.support.iceberg import without_null_structs
 from tests.unit.interop.test_publish import ENABLED, KEYED, make, rows
 
