@@ -14,6 +14,7 @@ import hudi_py
 from hudi_py.errors import ConfigError, ConflictError, TableNotFoundError, UnsupportedTableError
 from hudi_py.interop.iceberg import publish, unpublish
 from hudi_py.storage import LocalStorage
+from tests.meta.sources import ROOT
 from tests.support.iceberg import assert_published, iceberg_table, metadata, newest, read
 
 pytest.importorskip("pyiceberg")
@@ -368,3 +369,10 @@ def test_locations_are_those_of_the_engines(tmp_path: Path) -> None:
     publish(table, location="abfss://lake@account.dfs.core.windows.net/t")
     unpublish(table)
     assert [each for each in (tmp_path / "metadata").rglob("*") if each.is_file()] == []
+
+
+def test_the_example_of_the_document_runs(tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "iceberg.md").read_text(encoding="utf-8")
+    block = text.split("```python\n")[1].split("```")[0]
+    exec(block.replace("/tmp/trips", str(tmp_path)), {"print": str})
+    assert assert_published(tmp_path).column("fare").to_pylist() in ([13.0, 7.0], [7.0, 13.0])

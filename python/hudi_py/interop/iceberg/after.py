@@ -94,7 +94,11 @@ def republished(storage: Storage, options: Options) -> Iterator[None]:
         return
     before = _completed(storage)
     yield
-    done = {key: action for key, action in _completed(storage).items() if key not in before}
+    try:
+        done = {key: action for key, action in _completed(storage).items() if key not in before}
+    except Exception as error:  # whatever failed, what was done stands
+        _warn(storage, "the newest actions", error)
+        return
     if step is not None and done:
         step.publish(storage, f"{next(iter(done.values())).value} {max(done)[0]}")
     elif any(action in _UNDOING for action in done.values()):
