@@ -627,6 +627,35 @@ MUTATIONS: Final = (
         '    "hudi_write_commit_http_callback",\n',
         "tests/unit/interop/test_told.py",
     ),
+    # -- Iceberg -----------------------------------------------------------------------------------------------------
+    Mutation(
+        "iceberg: base rows that logs replace stay",
+        CORE + "interop/iceberg/slices.py",
+        "                if len(positions) and not whole:\n",
+        "                if len(positions) > 1_000_000:\n",
+        "tests/unit/interop/test_publish.py",
+    ),
+    Mutation(
+        "iceberg: snapshots whose files were cleaned are kept",
+        CORE + "interop/iceberg/expire.py",
+        "        first = next(broken, first)\n",
+        "        first = min(next(broken, first), first)\n",
+        "tests/unit/interop/test_publish.py",
+    ),
+    Mutation(
+        "iceberg: a file with the column ids of another program is published",
+        CORE + "interop/iceberg/footers.py",
+        "    if _FIELD_ID in (stored.metadata or {}):\n",
+        "    if stored.metadata == {}:\n",
+        "tests/unit/interop/test_columns.py",
+    ),
+    Mutation(
+        "iceberg: a name goes to another column, and known files are not looked at again",
+        CORE + "interop/iceberg/slices.py",
+        "        if self.columns.reassigned:",
+        "        if not self.columns.fields:",
+        "tests/unit/interop/test_columns.py",
+    ),
     # -- other engines -----------------------------------------------------------------------------------------------
     Mutation(
         "engines: one side of OR is pushed down without the other",

@@ -17,6 +17,7 @@ from hudi_py.config import (
     compaction,
     concurrency,
     harmless,
+    iceberg,
     incremental,
     indexes,
     lock,
@@ -60,6 +61,7 @@ SECTIONS: Mapping[str, tuple[Option[Any], ...]] = {
     "Catalogs": catalogs.OPTIONS,
     "Commit callbacks": callbacks.OPTIONS,
     "Metrics": metrics.OPTIONS,
+    "Iceberg": iceberg.OPTIONS,
 }
 """Every option with an effect, under its heading in docs/options.md."""
 HONOURED: tuple[Option[Any], ...] = tuple(option for options in SECTIONS.values() for option in options)
