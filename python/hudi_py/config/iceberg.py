@@ -16,16 +16,19 @@ CATALOG = optional_text(
     "Name of the pyiceberg catalog to publish to, as in `.pyiceberg.yaml` or `PYICEBERG_CATALOG__<NAME>__...`, which "
     "also have its credentials. Not set: no catalog; the metadata is found by the table's path.",
     Scope.SERVICE,
+    example="lake",
 )
 CATALOG_PROPERTIES = names(
     "hoodie.py.iceberg.catalog.properties",
     "Further properties of that catalog, `key=value,...`. Not for credentials: options may be logged by others.",
     Scope.SERVICE,
+    example="warehouse=s3://lake",
 )
 TABLE = optional_text(
     "hoodie.py.iceberg.table",
     "Name of the table in that catalog, `namespace.table`. The namespace must exist.",
     Scope.SERVICE,
+    example="travel.trips",
 )
 BASE_FILES_ONLY = flag(
     "hoodie.py.iceberg.base.files.only",
@@ -39,6 +42,7 @@ LOCATION = optional_text(
     "The table's path as Iceberg engines know it, if it is not the one it is written by, such as "
     "`abfss://container@account.dfs.core.windows.net/trips`.",
     Scope.SERVICE,
+    example="s3://lake/trips",
 )
 SNAPSHOTS = integer(
     "hoodie.py.iceberg.snapshots.max",
