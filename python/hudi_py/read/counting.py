@@ -27,12 +27,7 @@ def count_split(storage: Storage, split: Split) -> int:
         if is_counted_by_footer(split):
             assert split.base_file is not None
             return count_rows(storage, split.base_file)
-        if (
-            not isinstance(split, ChangeSplit)
-            and split.merged
-            and split.base_file is not None
-            and _merges_all(split.spec)
-        ):
+        if _is_merged_whole(split):
             return merged_count(storage, split)
     except FileNotFoundError as error:
         raise missing_file(storage, split, error) from error
