@@ -19,7 +19,7 @@ from hudi_py.merge.base import BaseMerge
 from hudi_py.merge.decode import check_blocks
 from hudi_py.merge.keys import with_keys
 from hudi_py.merge.ordering import has_default_zero
-from hudi_py.merge.reduce import Mask
+from hudi_py.merge.reduce import Mask, Rows
 from hudi_py.model.files import BaseFile
 from hudi_py.read.base_file import count_rows, read_base, row_groups_matching
 from hudi_py.read.filter import Filter
@@ -71,8 +71,10 @@ def replaced_rows(storage: Storage, split: Split) -> Iterator[pa.RecordBatch]:
     merge = _loaded(storage, split, ())
     if merge is None:
         return
-    if isinstance(merge.log, LogRecords) and merge.log.base_rows is not None and not merge.reads_base:
-        gone[merge.log.base_rows] = True
+    merging = _choosing(merge, split)
+    if merging is not None:
+        for rows in _replaced(storage, split, merge, merging):
+            gone[rows] = True
     else:
         for batch in _merged(merge, split, _marked(_numbered(storage, split, merge), gone)):
             if _ROW in batch.schema.names:
@@ -87,9 +89,10 @@ def merged_count(storage: Storage, split: Split) -> int:
     merge = _loaded(storage, replace(split, spec=replace(split.spec, columns=())), ())
     if merge is None:
         return rows
-    log = merge.log
-    if isinstance(log, LogRecords) and log.base_rows is not None and not merge.reads_base:
-        return rows - len(log.base_rows) + sum(batch.num_rows for batch in _merged(merge, split, iter(())))
+    merging = _choosing(merge, split)
+    if merging is not None:
+        rows -= sum(map(len, _replaced(storage, split, merge, merging)))
+        return rows + sum(batch.num_rows for batch in merging.rest())
     return sum(batch.num_rows for batch in _merged(merge, split, _numbered(storage, split, merge)))
 
 
@@ -199,6 +202,23 @@ def _numbered(storage: Storage, split: Split, merge: _SliceMerge) -> Iterator[pa
         numbers = pa.array(np.arange(start, start + batch.num_rows))
         start += batch.num_rows
         yield with_keys(of_commits(batch.append_column(_ROW, numbers), merge.commit_times), spec.merge)
+
+
+def _choosing(merge: _SliceMerge, split: Split) -> BaseMerge | None:
+    """The merge if it chooses among versions in memory; None if it makes rows of two versions, or in files."""
+    settings, log = split.spec.merge, merge.log
+    assert settings is not None
+    return BaseMerge(log, settings) if isinstance(log, LogRecords) and not (settings.folds or log.partial) else None
+
+
+def _replaced(storage: Storage, split: Split, merge: _SliceMerge, merging: BaseMerge) -> Iterator[Rows]:
+    """The numbers of base rows that are replaced or deleted."""
+    log = merge.log
+    if isinstance(log, LogRecords) and log.base_rows is not None and not merge.reads_base:
+        yield log.base_rows
+        return
+    for batch in _numbered(storage, split, merge):
+        yield batch.column(_ROW).to_numpy()[merging.replaced(batch)]
 
 
 def _marked(batches: Iterator[pa.RecordBatch], marks: Mask) -> Iterator[pa.RecordBatch]:
