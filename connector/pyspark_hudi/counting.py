@@ -18,8 +18,6 @@ from pyspark.sql.types import LongType, StructField, StructType
 from hudi_py.config import Options
 from hudi_py.errors import HudiError, first_line
 from hudi_py.read import Pinned, Split, count_splits, is_counted_by_footer
-from hudi_py.read.parallel import default_threads
-from hudi_py.storage.threads import in_threads
 from pyspark_hudi.reader import HudiPartition, HudiReader
 from pyspark_hudi.tasks import rows_of
 
@@ -36,11 +34,12 @@ _MOST_FOOTERS = 256
 """Footers that the driver reads itself: a Spark job costs as much CPU as hundreds of them."""
 _MOST_BYTES = 64 << 20
 """Bytes of other slices that it counts itself; of base files with logs it reads the keys alone."""
+_THREADS = 4
 _COUNTS = StructType([StructField("rows", LongType())])
 
 
 class CountReader(HudiReader):
-    """Reads the number of rows of each split."""
+    """Reads the number of rows of each task."""
 
     def __init__(self, pinned: Pinned, options: Options) -> None:
         footers = [split for split in pinned.splits if _by_footer(pinned, split)]
@@ -51,8 +50,8 @@ class CountReader(HudiReader):
         self._partitions += [HudiPartition(footers[at : at + _MOST_FOOTERS]) for at in steps]
 
     def _batches(self, splits: Sequence[Split]) -> Iterator[pa.RecordBatch]:
-        counts = list(count_splits(self._spec, splits, self._storage_options))
-        yield pa.record_batch({"rows": pa.array(counts, pa.int64())})
+        rows = count_splits(self._spec, splits, self._storage_options)
+        yield pa.record_batch({"rows": pa.array([rows], pa.int64())})
 
     def _check_types(self, pinned: Pinned) -> None:
         pass  # the columns are not the table's
@@ -72,13 +71,9 @@ class Counting:
         others = [split for split in pinned.splits if not _by_footer(pinned, split)]
         if len(pinned.splits) - len(others) > _MOST_FOOTERS or sum(split.size for split in others) > _MOST_BYTES:
             counts = rows_of(self.spark, CountReader(pinned, options), _COUNTS)
-            return sum(row[0] for row in counts.collect())
-
-        def count(split: Split) -> int:
-            return sum(count_splits(pinned.spec, [split], dict(options.storage) or None))
-
+            return sum(int(row[0]) for row in counts.collect())
         try:
-            return sum(in_threads(count, pinned.splits, default_threads()))
+            return count_splits(pinned.spec, pinned.splits, dict(options.storage) or None, threads=_THREADS)
         except (HudiError, OSError, ImportError) as error:
             _log.info("%s is counted by Spark: %s", pinned.spec.uri, first_line(error))
             return None
@@ -107,7 +102,7 @@ def counted(frame: DataFrame, counting: Counting) -> DataFrame:
     spec = counting.pinned.spec
     if spec.filter is None and spec.keys is None:
         found: Any = frame
-        found.__class__ = _subclass(type(frame))
+        found.__class__ = _subclass(found.__class__)
         found._hudi_py = counting
     return frame
 

@@ -26,7 +26,6 @@ _SPARK_READS = frozenset(
 _GLOB = frozenset("{}[]*?\\")
 _SMALL_BYTES = 8 << 20
 """Slices with logs of up to this size in all: a merge in Python costs less than a second Python job and a join."""
-_SMALL = "the slices with logs are small"
 _MOST_LOGS = 4
 """Bytes of logs for a byte of the base file from which on logs are likely to replace most of its rows: a row takes
 several times as much in Avro as in Parquet."""
@@ -140,11 +139,12 @@ def _why_not_faster(splits: Sequence[Split], reasons: Sequence[str | None]) -> l
     """The reasons, and for the other splits with logs why Python alone is likely to merge them faster, if it is."""
     found = list(reasons)
     merged = [at for at, split in enumerate(splits) if found[at] is None and _is_merged(split)]
-    if sum(splits[at].size for at in merged) <= _SMALL_BYTES:
-        return [_SMALL if at in merged else reason for at, reason in enumerate(found)]
+    small = sum(splits[at].size for at in merged) <= _SMALL_BYTES
     for at in merged:
         base = splits[at].base_file
-        if base is not None and splits[at].size - base.size > _MOST_LOGS * base.size:
+        if small:
+            found[at] = "the slices with logs are small"
+        elif base is not None and splits[at].size - base.size > _MOST_LOGS * base.size:
             found[at] = "its logs are much larger than its base file"
     return found
 

@@ -123,11 +123,11 @@ def read_table(
         _put(given, read_config.FILTER.key, filter, "filter")
     if not is_classic(spark):
         return _union(list(_frames(spark, _by_source(spark, path, given))))
-    options = Options.resolve(given, Scope.READ)
-    plan = NativePlan.of(checked_path(path, "read"), options)
+    resolved = Options.resolve(given, Scope.READ)
+    plan = NativePlan.of(checked_path(path, "read"), resolved)
     with _cleaned_since(path):
-        frame = _union(list(_frames(spark, _in_tasks(spark, plan, options))))
-    return counted(frame, Counting(spark, plan.all_splits(), options))
+        frame = _union(list(_frames(spark, _in_tasks(spark, plan, resolved))))
+    return counted(frame, Counting(spark, plan.all_splits(), resolved))
 
 
 def read_if_native(spark: SparkSession, path: str, options: Mapping[str, str]) -> DataFrame | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from hudi_py.read.base_file import count_rows
@@ -11,6 +11,7 @@ from hudi_py.read.parts import merged_count
 from hudi_py.read.split import ReadSpec, Split
 from hudi_py.read.task import missing_file, read_split_on
 from hudi_py.storage import Storage, open_storage
+from hudi_py.storage.threads import in_threads
 
 
 def is_counted_by_footer(split: object) -> bool:
@@ -36,12 +37,15 @@ def count_split(storage: Storage, split: Split) -> int:
 
 
 def count_splits(
-    spec: ReadSpec, splits: Sequence[Split], storage_options: Mapping[str, str] | None = None
-) -> Iterator[int]:
-    """The number of rows of each split of a task, see `Pinned`. Raises what `read_split` raises."""
+    spec: ReadSpec, splits: Sequence[Split], storage_options: Mapping[str, str] | None = None, *, threads: int = 1
+) -> int:
+    """Number of rows of splits without their spec, see `Pinned`. Raises what `read_split` raises.
+
+    Args:
+        threads: splits to count at once.
+    """
     storage = open_storage(spec.uri, storage_options)
-    for split in splits:
-        yield count_split(storage, replace(split, spec=spec))
+    return sum(in_threads(lambda split: count_split(storage, replace(split, spec=spec)), splits, threads))
 
 
 def _takes_all(spec: ReadSpec) -> bool:

@@ -92,7 +92,7 @@ def merged_count(storage: Storage, split: Split) -> int:
     merging = _choosing(merge, split)
     if merging is not None:
         rows -= sum(map(len, _replaced(storage, split, merge, merging)))
-        return rows + sum(batch.num_rows for batch in merging.rest())
+        return rows + sum(int(batch.num_rows) for batch in merging.rest())
     return sum(batch.num_rows for batch in _merged(merge, split, _numbered(storage, split, merge)))
 
 

@@ -13,7 +13,7 @@ import pytest
 import hudi_py
 from hudi_py.merge import LogMemory
 from hudi_py.read import Split
-from hudi_py.read import parts as parts_module
+from hudi_py.read.base_file import read_base
 from hudi_py.read.counting import count_split
 from hudi_py.read.parts import added_rows
 from hudi_py.storage import open_storage
@@ -44,13 +44,12 @@ def only_split(path: str, columns: list[str] | None = None) -> Split:
 def base_reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The columns of each read of a base file."""
     found: list[str] = []
-    read = parts_module.read_base
 
     def noting(storage: Any, file: Any, schema: pa.Schema, **given: Any) -> Any:
         found.append(" ".join(schema.names))
-        return read(storage, file, schema, **given)
+        return read_base(storage, file, schema, **given)
 
-    monkeypatch.setattr(parts_module, "read_base", noting)
+    monkeypatch.setattr("hudi_py.read.parts.read_base", noting)
     return found
 
 
