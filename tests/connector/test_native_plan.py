@@ -84,6 +84,7 @@ def condition(chance: random.Random, rows: pa.Table) -> str:
     return chance.choice((" AND ", " OR ")).join(parts)
 
 
+@pytest.mark.filterwarnings("ignore:Rows are missing or old")  # the driver counts
 @pytest.mark.parametrize("query", parameters())
 def test_rows_of_queries(spark: SparkSession, golden: Extracted, query: Expected) -> None:
     path = str(golden(query.table))
