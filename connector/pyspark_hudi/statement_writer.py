@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ from pyspark.sql.types import StructType
 
 from hudi_py.config import Options
 from hudi_py.services.distributed import store_report
-from hudi_py.wiring import after_commit, metadata_writer
+from hudi_py.wiring import after_commit, metadata_writer, published
 from hudi_py.write.dml.distributed import (
     StagedFile,
     StatementCall,
@@ -48,7 +49,13 @@ class StatementWriter(DataSourceArrowWriter):
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         found = [message.staged for message in messages if isinstance(message, SourceMessage)]
-        result = commit_statement(self.call, [each for each in found if each is not None])
+        call = self.call
+        # other statements have steps after the commit
+        altered = (
+            published(call.path, call.options, dict(call.storage_options)) if call.kind == "alter" else nullcontext()
+        )
+        with altered:
+            result = commit_statement(call, [each for each in found if each is not None])
         if result is not None:
             store_report(self.call.storage(), self.call.token, asdict(result))
 
