@@ -58,8 +58,10 @@ def table_options(kind: str, operation: str) -> dict[str, str]:
 class SparkWorker:
     """A Spark session in a process of its own, in the environment of the given Python."""
 
-    def __init__(self, python: str, form: str, jar: str = "") -> None:
+    def __init__(self, python: str, form: str, jar: str = "", *, cpu: bool = False) -> None:
+        """With `cpu`, calls return CPU seconds of all its processes."""
         self.form = form
+        self.cpu = cpu
         self.enabled = False
         environment = {**os.environ, "PYSPARK_PYTHON": python, "PYSPARK_DRIVER_PYTHON": python}
         self.process = subprocess.Popen(
@@ -80,6 +82,7 @@ class SparkWorker:
         request |= {"options": options or {}, "files": files, **members}
         if self.form == "hudi-py" and op in LOAD_OPTIONS and not self.enabled:
             request["options"] = {**request["options"], **LOAD_OPTIONS[op]}
+        before = cpu_seconds(self.process.pid) if self.cpu else 0.0
         self.process.stdin.write(json.dumps(request) + "\n")
         self.process.stdin.flush()
         line = self.process.stdout.readline()
@@ -89,13 +92,32 @@ class SparkWorker:
         if "error" in answer:
             print(f"  {self.form} {op}: {answer['error']}", file=sys.stderr)
             return None
-        return float(answer["seconds"])
+        return cpu_seconds(self.process.pid) - before if self.cpu else float(answer["seconds"])
 
     def close(self) -> None:
         assert self.process.stdin is not None
         self.process.stdin.write('{"op": "stop"}\n')
         self.process.stdin.close()
         self.process.wait(timeout=60)
+
+
+def cpu_seconds(root: int) -> float:
+    """User and system time of a process and all its descendants, also those that have ended (Linux)."""
+    parents: dict[int, int] = {}
+    times: dict[int, int] = {}
+    for each in Path("/proc").iterdir():
+        if each.name.isdigit():
+            try:
+                text = (each / "stat").read_text()
+            except OSError:  # it has just ended
+                continue
+            fields = text[text.rindex(")") + 2 :].split()
+            parents[int(each.name)] = int(fields[1])
+            times[int(each.name)] = sum(map(int, fields[11:15]))
+    found = {root}
+    while more := {child for child, parent in parents.items() if parent in found} - found:
+        found |= more
+    return sum(times.get(each, 0) for each in found) / os.sysconf("SC_CLK_TCK")
 
 
 def prepare(work: Path, scale: float) -> tuple[Path, Path]:
@@ -187,12 +209,12 @@ def median(runs: int, action: Callable[..., float | None], *arguments: object) -
     return statistics.median(found) if found else None
 
 
-def run(scale: float, runs: int, work: Path, *, reads_only: bool = False) -> Figures:
+def run(scale: float, runs: int, work: Path, *, reads_only: bool = False, cpu: bool = False) -> Figures:
     source, update = prepare(work, scale)
     oracle = locate()
-    workers = {"hudi-py (Spark)": SparkWorker(sys.executable, "hudi-py")}
+    workers = {"hudi-py (Spark)": SparkWorker(sys.executable, "hudi-py", cpu=cpu)}
     if oracle is not None:
-        workers["Apache Hudi"] = SparkWorker(oracle[0], "hudi", oracle[1])
+        workers["Apache Hudi"] = SparkWorker(oracle[0], "hudi", oracle[1], cpu=cpu)
     else:
         print("  Apache Hudi's environment is not set up (make oracle): left out", file=sys.stderr)
     figures: Figures = {}
@@ -236,8 +258,9 @@ def run(scale: float, runs: int, work: Path, *, reads_only: bool = False) -> Fig
                 spark.enabled = True
                 note(row, "hudi-py (enabled)", median(runs, spark, op, path, options))
                 spark.enabled = False
-                note(row, "hudi-py (core)", median(runs, core_read, path, op))
-                if op != "incremental":
+                if not cpu:
+                    note(row, "hudi-py (core)", median(runs, core_read, path, op))
+                if op != "incremental" and not cpu:
                     note(row, "hudi-rs", median(runs, hudi_rs_read, path, op))
         spark.form = "parquet"
         files = hudi_py.open_table(str(work / "cow-core")).files().to_pylist()
@@ -275,11 +298,12 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=0.1)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--reads-only", action="store_true", help="write with the core alone")
+    parser.add_argument("--cpu", action="store_true", help="CPU seconds of all of Spark's processes, not elapsed ones")
     parser.add_argument("--out", help="write the figures as JSON")
     arguments = parser.parse_args()
     work = Path(tempfile.mkdtemp(prefix="hudi-py-bench-"))
     try:
-        figures = run(arguments.scale, arguments.runs, work, reads_only=arguments.reads_only)
+        figures = run(arguments.scale, arguments.runs, work, reads_only=arguments.reads_only, cpu=arguments.cpu)
     finally:
         shutil.rmtree(work, ignore_errors=True)
     print("\n" + report(figures))

@@ -24,6 +24,11 @@ _SPARK_READS = frozenset(
 )
 """Schemes with the same name in Hadoop's file systems."""
 _GLOB = frozenset("{}[]*?\\")
+_SMALL_BYTES = 8 << 20
+"""Slices with logs of up to this size in all: a merge in Python costs less than a second Python job and a join."""
+_MOST_LOGS = 4
+"""Bytes of logs for a byte of the base file from which on logs are likely to replace most of its rows: a row takes
+several times as much in Avro as in Parquet."""
 PLAN_SCHEMA = pa.schema(
     [
         ("explain", pa.string()),
@@ -95,6 +100,10 @@ class NativePlan:
         added = [replace(split, without_base=True) for split in merged]
         return Pinned.of(self.planned.spec, [*added, *others])
 
+    def all_splits(self) -> Pinned:
+        """The whole read."""
+        return Pinned.of(self.planned.spec, self.planned.splits)
+
     @cached_property
     def _parts(self) -> tuple[list[Split], list[Split], list[Split]]:
         """The splits that Spark's reader reads alone, those it reads for a merge, and the others."""
@@ -120,7 +129,24 @@ def _why_not_native(planned: PlannedScan, options: Options) -> list[str | None]:
         reason = "the table's path has characters of glob patterns"
     elif spec.filter is not None and spark_condition(spec.filter) is None:
         reason = "the filter may mean something else in another Spark session"
-    return planned.why_not_native() if reason is None else [reason] * len(planned.splits)
+    if reason is not None:
+        return [reason] * len(planned.splits)
+    found = planned.why_not_native()
+    return found if options.get(spark_config.NATIVE) == "always" else _why_not_faster(planned.splits, found)
+
+
+def _why_not_faster(splits: Sequence[Split], reasons: Sequence[str | None]) -> list[str | None]:
+    """The reasons, and for the other splits with logs why Python alone is likely to merge them faster, if it is."""
+    found = list(reasons)
+    merged = [at for at, split in enumerate(splits) if found[at] is None and _is_merged(split)]
+    small = sum(splits[at].size for at in merged) <= _SMALL_BYTES
+    for at in merged:
+        base = splits[at].base_file
+        if small:
+            found[at] = "the slices with logs are small"
+        elif base is not None and splits[at].size - base.size > _MOST_LOGS * base.size:
+            found[at] = "its logs are much larger than its base file"
+    return found
 
 
 def _is_merged(split: Split) -> bool:

@@ -15,14 +15,15 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 
 from hudi_py.config import Options, Scope
 from hudi_py.config import read as read_config
 from hudi_py.config import spark as spark_config
-from hudi_py.errors import ConfigError, HudiError, first_line
+from hudi_py.errors import ConfigError, HistoryCleanedError, HudiError, first_line
 from hudi_py.read import CHUNK_ROWS
+from pyspark_hudi.counting import Counting, counted
 from pyspark_hudi.failure import raised_here
 from pyspark_hudi.native import NativePlan
 from pyspark_hudi.paths import checked_path
@@ -103,6 +104,7 @@ def read_table(
     Raises:
         ConfigError: `columns` or `filter` contradict `options`, or the filter is empty or not text.
         HudiError: the errors of planning a scan with `hudi_py.Table`.
+        HistoryCleanedError: a file was cleaned during this call.
         pyspark.errors.PySparkException: Spark failed.
     """
     given = option_texts(options or {})
@@ -119,8 +121,13 @@ def read_table(
                 "Spark's own conditions go to where() on the result"
             )
         _put(given, read_config.FILTER.key, filter, "filter")
-    sources = _in_tasks(spark, path, given) if is_classic(spark) else _by_source(spark, path, given)
-    return _union(list(_frames(spark, sources)))
+    if not is_classic(spark):
+        return _union(list(_frames(spark, _by_source(spark, path, given))))
+    resolved = Options.resolve(given, Scope.READ)
+    plan = NativePlan.of(checked_path(path, "read"), resolved)
+    with _cleaned_since(path):
+        frame = _union(list(_frames(spark, _in_tasks(spark, plan, resolved))))
+    return counted(frame, Counting(spark, plan.all_splits(), resolved))
 
 
 def read_if_native(spark: SparkSession, path: str, options: Mapping[str, str]) -> DataFrame | None:
@@ -153,9 +160,7 @@ class _Sources:
     """The rows that Python reads."""
 
 
-def _in_tasks(spark: SparkSession, path: str, given: Mapping[str, str]) -> _Sources:
-    options = Options.resolve(given, Scope.READ)
-    plan = NativePlan.of(checked_path(path, "read"), options)
+def _in_tasks(spark: SparkSession, plan: NativePlan, options: Options) -> _Sources:
     rest = plan.rest()
     schema = spark_schema(rest.schema)
     return _Sources(
@@ -163,6 +168,20 @@ def _in_tasks(spark: SparkSession, path: str, given: Mapping[str, str]) -> _Sour
         lambda: rows_of(spark, ReplacedReader(rest, options, _REPLACED), _REPLACED),
         lambda: rows_of(spark, HudiReader(rest, options, schema), schema),
     )
+
+
+@contextmanager
+def _cleaned_since(path: str) -> Iterator[None]:
+    """Says of a file that Spark's reader does not find why it is gone."""
+    try:
+        yield
+    except AnalysisException as error:
+        if error.getCondition() != "PATH_NOT_FOUND":
+            raise
+        raise HistoryCleanedError(
+            f"A base file of {path} was cleaned since this read was planned ({first_line(error)}); re-create the "
+            "DataFrame"
+        ) from error
 
 
 def _by_source(spark: SparkSession, path: str, given: Mapping[str, str]) -> _Sources:

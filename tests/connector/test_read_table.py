@@ -18,11 +18,12 @@ from pyspark.sql.functions import col, expr
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 import hudi_py
-from hudi_py.errors import ConfigError, SchemaMismatchError
+import pyspark_hudi
+from hudi_py.errors import ConfigError, HistoryCleanedError, SchemaMismatchError
 from hudi_py.read import parse_filter
 from hudi_py.testing.rows import assert_rows_equal
-from pyspark_hudi import read_table
 from pyspark_hudi.condition import spark_condition
+from pyspark_hudi.native import NativePlan
 from pyspark_hudi.types import arrow_schema, spark_schema
 from tests.connector.conftest import CONNECT
 from tests.connector.tables import FORMAT, read, rows
@@ -43,6 +44,14 @@ TABLES = (
     "v9_cow_drop_partition_columns",
     "v6_cow_ops",
 )
+
+
+ALWAYS = {"hoodie.py.read.native": "always"}
+"""Else Python alone reads small slices with logs."""
+
+
+def read_table(spark: SparkSession, path: Any, *, options: dict[str, str] | None = None, **given: Any) -> DataFrame:
+    return pyspark_hudi.read_table(spark, path, options={**ALWAYS, **(options or {})}, **given)
 
 
 def files_read(frame: DataFrame) -> int:
@@ -132,6 +141,54 @@ def test_incremental_reads(spark: SparkSession, table: str) -> None:
         assert files_read(fast) == (3 if begin == "000" else 0)  # the later commits wrote logs alone
 
 
+@pytest.mark.skipif(CONNECT, reason="Spark counts behind Spark Connect")
+def test_a_count_reads_no_rows(spark: SparkSession, table: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def count(frame: DataFrame) -> int:
+        by_spark.append(frame)
+        return original(frame)
+
+    by_spark: list[DataFrame] = []
+    kind = type(spark.range(0))
+    original = kind.count
+    monkeypatch.setattr(kind, "count", count)
+    hudi_py.write(table, [{"id": 3, "p": "0", "ts": 2, "v": 0}], "delete")
+    hudi_py.write(table, [{"id": 6, "p": "0", "ts": 0, "v": 0}, {"id": 9, "p": "0", "ts": 1, "v": 90}])
+    begin = hudi_py.open_table(table).history().column("completion_time").to_pylist()[0]
+    ranged = {"hoodie.datasource.query.type": "incremental", "hoodie.datasource.read.begin.instanttime": begin}
+    frame, changed = read_table(spark, table), read_table(spark, table, options=ranged)
+    counts = [len(frame.collect()), len(changed.collect())]
+    assert [frame.count(), changed.count()] == counts == [9, 3]
+    monkeypatch.setattr("pyspark_hudi.counting._MOST_FOOTERS", 1)
+    assert [frame.count(), changed.count()] == counts
+    assert by_spark == []
+    assert [frame.where("v > 0").count(), frame.limit(2).count(), frame.select("v").count()] == [8, 2, 9]
+    assert read_table(spark, table, filter="v > 0").count() == 8
+    assert len(by_spark) == 4
+    cached = frame.cache()
+    assert cached.count() == 9
+    assert len(by_spark) == 5
+    for file in Path(table, "p=0").glob(".*.log.*"):
+        file.unlink()
+    assert (cached.count(), cached.where("id = 9").count()) == (9, 1)
+    cached.unpersist()
+    monkeypatch.setattr("pyspark_hudi.counting._MOST_FOOTERS", 256)
+    with pytest.raises(PySparkException, match="is missing"):
+        cached.count()
+
+
+@pytest.mark.skipif(CONNECT, reason="its reader looks for files at the first use")
+def test_a_file_cleaned_between_plan_and_load(spark: SparkSession, table: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def planned(*arguments: Any) -> NativePlan:
+        found = plan(*arguments)
+        next(Path(table, "p=1").glob("*.parquet")).unlink()
+        return found
+
+    plan = NativePlan.of
+    monkeypatch.setattr(NativePlan, "of", planned)
+    with pytest.raises(HistoryCleanedError, match=r"^A base file of .* was cleaned since this read was planned"):
+        read_table(spark, table)
+
+
 def test_damage_is_an_error(spark: SparkSession, table: str) -> None:
     frame = read_table(spark, table)
     (log,) = Path(table, "p=0").glob(".*.log.*")
@@ -205,7 +262,7 @@ def test_options_reach_the_plan(spark: SparkSession, table: str) -> None:
 
 
 def test_views_through_spark(spark: SparkSession, table: str) -> None:
-    splits = read(spark, table, view="splits").select("kind", "native", "why_not_native")
+    splits = read(spark, table, view="splits", **ALWAYS).select("kind", "native", "why_not_native")
     assert rows(splits) == [("base + log", True, None), ("base", True, None), ("base", True, None)]
     files = read(spark, table, view="files", columns="partition,base_bytes", filter="base_bytes > 0")
     assert files.columns == ["partition", "base_bytes"]

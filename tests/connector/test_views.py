@@ -27,9 +27,13 @@ NEVER_NATIVE = ("v6_cow_orc", "v9_cow_drop_partition_columns", "v9_cow_schema_on
 ALL_NATIVE = ("v6_cow_ops", "v8_cow_composite_key", "v9_cow_multi_partition")
 
 
+ALWAYS = {"hoodie.py.read.native": "always"}
+"""Else Python alone reads small slices with logs."""
+
+
 def view(path: str, name: str, **options: str) -> pa.Table:
     """A view as Spark gets it: planned in one process, read in another."""
-    source = DefaultSource({"path": path, "view": name, **options})
+    source = DefaultSource({"path": path, "view": name, **ALWAYS, **options})
     schema = source.schema()
     source = pickle.loads(pickle.dumps(source))
     reader = source.reader(schema)
@@ -212,6 +216,17 @@ def test_native_files_hold_the_rows_as_the_table_shows_them(golden: Extracted, n
         assert found["native_files"] == []
     if name in ALL_NATIVE:
         assert found["other_splits"] == 0
+
+
+def test_slices_that_python_alone_merges_faster(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    auto = {"hoodie.py.read.native": "auto"}
+    assert "  by the data source  1: the slices with logs are small" in plan(path, **auto)["explain"]
+    monkeypatch.setattr("pyspark_hudi.native._SMALL_BYTES", 0)
+    assert len(plan(path, **auto)["merged_files"]) == 1
+    monkeypatch.setattr("pyspark_hudi.native._MOST_LOGS", 0)
+    explained = plan(path, **auto)["explain"]
+    assert "  by the data source  1: its logs are much larger than its base file" in explained
+    assert "  by Spark's Parquet reader  2 base files, 0 merged with logs" in explained
 
 
 def test_pending_plans_of_services(path: str) -> None:

@@ -13,6 +13,7 @@ import pytest
 import hudi_py
 from hudi_py.merge import LogMemory
 from hudi_py.read.base_file import read_base
+from hudi_py.read.counting import count_split
 from hudi_py.read.parts import CHUNK_ROWS, added_rows, replaced_rows
 from hudi_py.read.slice import slice_rows
 from hudi_py.read.split import Split
@@ -74,6 +75,7 @@ def assert_parts_are_whole(storage: Storage, split: Split) -> None:
     whole = of_range(pa.Table.from_batches(list(slice_rows(storage, split)), schema), split)
     added = of_range(pa.Table.from_batches(list(added_rows(storage, split)), schema), split)
     assert_rows_equal(pa.concat_tables([of_range(kept(storage, split), split), added]), whole)
+    assert count_split(storage, split) == whole.num_rows
 
 
 @pytest.mark.filterwarnings("ignore:Rows are missing or old")

@@ -37,11 +37,12 @@ PIN = optional_text(
 NATIVE = choice(
     "hoodie.py.read.native",
     "Whether `read_table`, and a load after `enable`, lets Spark's own Parquet reader read base files where it reads "
-    "the same rows (`auto`), or never (`never`). If the read has storage options, it does not, because Spark's reader "
-    "does not get them.",
+    "the same rows: never (`never`), wherever it can (`always`), or where that is also likely to be faster (`auto`), "
+    "so not where the slices with logs are small, or logs several times as large as the base file. If the read has "
+    "storage options, it does not, because Spark's reader does not get them.",
     Scope.READ,
     "auto",
-    ("auto", "never"),
+    ("auto", "always", "never"),
 )
 REPLACED = flag(
     "hoodie.py.read.replaced",

@@ -120,10 +120,19 @@ class BaseMerge:
         if self._folds:
             yield from self._folded(batch, hits, keys)
             return
+        yield from _without(batch, self._chosen(batch, hits, keys))
+
+    def replaced(self, batch: pa.RecordBatch) -> Hits:
+        """As `add`, but returns the numbers of the rows that are left out; not if rows are made of two versions."""
+        hits, keys = self._found(batch)
+        return self._chosen(batch, hits, keys)
+
+    def _chosen(self, batch: pa.RecordBatch, hits: Hits, keys: Rows) -> Hits:
+        """The hits that their log records replace or delete."""
         stale = _stale(batch, hits, keys, self._log, self._settings)
         self._used[keys[stale]] = True
         self._tell(batch, hits[~stale], keys[~stale])
-        yield from _without(batch, hits[~stale])
+        return hits[~stale]
 
     def _found(self, batch: pa.RecordBatch) -> tuple[Hits, Rows]:
         """Rows of the batch that have log records, ascending, and their key numbers; each key only once."""

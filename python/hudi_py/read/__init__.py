@@ -1,5 +1,6 @@
 """Reading: plan, prune, split, and one split to record batches."""
 
+from hudi_py.read.counting import count_splits, is_counted_by_footer
 from hudi_py.read.expressions import parse_condition, parse_expression
 from hudi_py.read.filter import Filter, parse_filter
 from hudi_py.read.parts import CHUNK_ROWS, REPLACED_SCHEMA
@@ -22,6 +23,8 @@ __all__ = [
     "Scan",
     "Split",
     "check_columns",
+    "count_splits",
+    "is_counted_by_footer",
     "make_scan",
     "parse_condition",
     "parse_expression",

@@ -12,14 +12,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hudi_py.merge import LogRecords, SpilledLog, load_log, scan_log
 from hudi_py.merge.base import BaseMerge
 from hudi_py.merge.decode import check_blocks
 from hudi_py.merge.keys import with_keys
-from hudi_py.merge.reduce import Mask
+from hudi_py.merge.ordering import has_default_zero
+from hudi_py.merge.reduce import Mask, Rows
 from hudi_py.model.files import BaseFile
-from hudi_py.read.base_file import count_rows, read_base
+from hudi_py.read.base_file import count_rows, read_base, row_groups_matching
+from hudi_py.read.filter import Filter
+from hudi_py.read.predicate import Column, Comparison, Literal
 from hudi_py.read.slice import MERGE_ROWS, is_by_position, of_commits
 from hudi_py.read.split import Split
 from hudi_py.schema import COMMIT_TIME, OPERATION, RECORD_KEY, conform
@@ -67,14 +71,29 @@ def replaced_rows(storage: Storage, split: Split) -> Iterator[pa.RecordBatch]:
     merge = _loaded(storage, split, ())
     if merge is None:
         return
-    if isinstance(merge.log, LogRecords) and merge.log.base_rows is not None and not merge.reads_base:
-        gone[merge.log.base_rows] = True
+    merging = _choosing(merge, split)
+    if merging is not None:
+        for rows in _replaced(storage, split, merge, merging):
+            gone[rows] = True
     else:
         for batch in _merged(merge, split, _marked(_numbered(storage, split, merge), gone)):
             if _ROW in batch.schema.names:
                 gone[batch.column(_ROW).to_numpy()] = False
     if gone.any():
         yield _bits(str(base_file.name), gone)
+
+
+def merged_count(storage: Storage, split: Split) -> int:
+    """Number of rows of a merged slice with a base file, if all commits count. Raises what `added_rows` raises."""
+    rows = count_rows(storage, _base_file(split))
+    merge = _loaded(storage, replace(split, spec=replace(split.spec, columns=())), ())
+    if merge is None:
+        return rows
+    merging = _choosing(merge, split)
+    if merging is not None:
+        rows -= sum(map(len, _replaced(storage, split, merge, merging)))
+        return rows + sum(int(batch.num_rows) for batch in merging.rest())
+    return sum(batch.num_rows for batch in _merged(merge, split, _numbered(storage, split, merge)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,16 +140,51 @@ def _loaded(storage: Storage, split: Split, columns: list[str] | tuple[()]) -> _
     if log is None:
         return None
     ordering = settings.ordering_columns if settings.by_event_time else ()
+    compares = settings.by_event_time and (
+        folds or not isinstance(log, LogRecords) or not _beats_base(storage, split, log)
+    )
     if isinstance(log, LogRecords) and log.base_rows is not None:
         compared = pa.schema([field for field in schema if field.name in ordering])
         known = int(log.base_rows.max()) < count_rows(storage, base_file)
         if known and (len(compared) or not ordering):
-            return _SliceMerge(log, compared, None, settings.by_event_time)
+            return _SliceMerge(log, compared, None, compares)
         log = replace(log, base_rows=None)
     if not folds:
         used = {RECORD_KEY, *settings.key_fields, *ordering} | ({COMMIT_TIME} if commit_times is not None else set())
         schema = pa.schema([field for field in schema if field.name in used])
-    return _SliceMerge(log, schema, commit_times, folds or settings.by_event_time)
+    return _SliceMerge(log, schema, commit_times, folds or compares)
+
+
+def _beats_base(storage: Storage, split: Split, log: LogRecords) -> bool:
+    """Whether no row of the base file has a greater ordering value than any version of the log, by the statistics in
+    its footer."""
+    settings, schema = split.spec.merge, split.spec.table_schema
+    assert settings is not None
+    name = settings.ordering_fields[0]
+    if len(settings.ordering_fields) > 1 or name not in schema.names:
+        return False
+    kind = schema.field(name).type
+    values = log.winners.ordering[0].filter(pa.array(~log.winners.always))
+    if not values.type.equals(kind) or values.null_count:
+        return False
+    if not len(values):
+        return True
+    lowest = _as_number(pc.min(values))
+    if lowest is None or (has_default_zero(kind) and lowest < 0):  # nulls in the base file count as 0
+        return False
+    greater = Comparison(">", Column((name,), kind), Literal(lowest, kind), kind)
+    condition = Filter(f"{name} > {lowest}", frozenset({name}), greater)
+    return row_groups_matching(storage, _base_file(split), None, condition, split.spec.history) == []
+
+
+def _as_number(value: pa.Scalar) -> int | None:
+    """An integer, days or microseconds since the epoch; None for other types."""
+    kind = value.type
+    if pa.types.is_date32(kind):
+        return int(value.cast(pa.int32()).as_py())
+    if pa.types.is_timestamp(kind) and kind.unit == "us":
+        return int(value.cast(pa.int64()).as_py())
+    return int(value.as_py()) if pa.types.is_signed_integer(kind) else None
 
 
 def _base_file(split: Split) -> BaseFile:
@@ -148,6 +202,23 @@ def _numbered(storage: Storage, split: Split, merge: _SliceMerge) -> Iterator[pa
         numbers = pa.array(np.arange(start, start + batch.num_rows))
         start += batch.num_rows
         yield with_keys(of_commits(batch.append_column(_ROW, numbers), merge.commit_times), spec.merge)
+
+
+def _choosing(merge: _SliceMerge, split: Split) -> BaseMerge | None:
+    """The merge if it chooses among versions in memory; None if it makes rows of two versions, or in files."""
+    settings, log = split.spec.merge, merge.log
+    assert settings is not None
+    return BaseMerge(log, settings) if isinstance(log, LogRecords) and not (settings.folds or log.partial) else None
+
+
+def _replaced(storage: Storage, split: Split, merge: _SliceMerge, merging: BaseMerge) -> Iterator[Rows]:
+    """The numbers of base rows that are replaced or deleted."""
+    log = merge.log
+    if isinstance(log, LogRecords) and log.base_rows is not None and not merge.reads_base:
+        yield log.base_rows
+        return
+    for batch in _numbered(storage, split, merge):
+        yield batch.column(_ROW).to_numpy()[merging.replaced(batch)]
 
 
 def _marked(batches: Iterator[pa.RecordBatch], marks: Mask) -> Iterator[pa.RecordBatch]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from copy import copy
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -14,8 +13,8 @@ import pyarrow.compute as pc
 
 from hudi_py.config import incremental
 from hudi_py.model.properties import TableConfig
-from hudi_py.read.base_file import count_rows
 from hudi_py.read.changes.plan import change_range, plan_changes
+from hudi_py.read.counting import count_split, is_counted_by_footer
 from hudi_py.read.explain import explain_plan, log_plan
 from hudi_py.read.filter import all_of
 from hudi_py.read.incremental import plan_incremental
@@ -25,8 +24,8 @@ from hudi_py.read.plan import Plan, divide, plan_scan
 from hudi_py.read.ranges import resolve_range, time_of
 from hudi_py.read.request import ScanRequest
 from hudi_py.read.snapshot import Snapshot, open_snapshot
-from hudi_py.read.split import ReadSpec, Split
-from hudi_py.read.task import missing_file, read_split_on
+from hudi_py.read.split import Split
+from hudi_py.read.task import read_split_on
 from hudi_py.storage import Storage
 from hudi_py.storage.threads import in_threads
 from hudi_py.timeline.timeline import Timeline
@@ -132,12 +131,12 @@ class Scan:
         return pa.Table.from_batches(list(self.to_batches()), self.schema)
 
     def count(self) -> int:
-        """Number of rows; without a filter, slices without logs are counted from their footers."""
-        plan = self.plan()
-        footers = [split for split in plan.splits if _is_counted_by_footer(split, plan.spec)]
-        total = sum(in_threads(self._footer_rows, footers))
-        if len(footers) < len(plan.splits):
-            total += sum(batch.num_rows for batch in self._without_columns().to_batches())
+        """Number of rows; slices without logs are counted from their footers if there is no filter."""
+        storage, splits = self._snapshot.storage, self.plan().splits
+        footers = [split for split in splits if is_counted_by_footer(split)]
+        others = [split for split in splits if not is_counted_by_footer(split)]
+        total = sum(in_threads(lambda split: count_split(storage, split), footers))
+        total += sum(in_threads(lambda split: count_split(storage, split), others, default_threads()))
         return total if self._limit is None else min(total, self._limit)
 
     def explain(self) -> str:
@@ -175,22 +174,6 @@ class Scan:
     def _repr_html_(self) -> str:
         """What will be read, for notebooks; text is shown elsewhere. Reads nothing."""
         return scan_view(self._plan, query_type=self._query_type, state=self._state, limit=self._limit)
-
-    def _footer_rows(self, split: Split) -> int:
-        assert split.base_file is not None
-        try:
-            return count_rows(self._snapshot.storage, split.base_file)
-        except FileNotFoundError as error:
-            raise missing_file(self._snapshot.storage, split, error) from error
-
-    def _without_columns(self) -> Scan:
-        """The scan of the slices that footers cannot count, without columns."""
-        plan = self._plan
-        spec = replace(plan.spec, columns=())
-        rest = [split for split in plan.splits if not _is_counted_by_footer(split, plan.spec)]
-        bare = copy(self)
-        bare._plan = replace(plan, spec=spec, splits=tuple(replace(split, spec=spec) for split in rest))
-        return bare
 
 
 def make_scan(storage: Storage, config: TableConfig, timeline: Timeline, request: ScanRequest) -> Scan:
@@ -230,9 +213,3 @@ def _planned(storage: Storage, config: TableConfig, timeline: Timeline, request:
         reachable_only=span.reachable_only,
     )
     return Scan(snapshot, plan, request, state=span.text, planned=planned)
-
-
-def _is_counted_by_footer(split: Any, spec: ReadSpec) -> bool:
-    """Whether a split's rows are all those of its base file."""
-    chooses = spec.filter is not None or spec.commit_times is not None or spec.keys is not None
-    return isinstance(split, Split) and not split.merged and not chooses

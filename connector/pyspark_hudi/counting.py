@@ -1,0 +1,113 @@
+"""`count()` of a DataFrame that `read_table` made: numbers of rows instead of rows.
+
+Spark would read the rows: Catalyst asks Python for every column of what logs add, and a join for each row of a base
+file. A footer has the number of rows, and keys are enough where logs are merged.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql.types import LongType, StructField, StructType
+
+from hudi_py.config import Options
+from hudi_py.errors import HudiError, first_line
+from hudi_py.read import Pinned, Split, count_splits, is_counted_by_footer
+from pyspark_hudi.reader import HudiPartition, HudiReader
+from pyspark_hudi.tasks import rows_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    _Base: Any = object
+else:
+    _Base = object
+
+_log = logging.getLogger(__name__)
+
+_MOST_FOOTERS = 256
+"""Footers that the driver reads itself: a Spark job costs as much CPU as hundreds of them."""
+_MOST_BYTES = 64 << 20
+"""Bytes of other slices that it counts itself; of base files with logs it reads the keys alone."""
+_THREADS = 4
+_COUNTS = StructType([StructField("rows", LongType())])
+
+
+class CountReader(HudiReader):
+    """Reads the number of rows of each task."""
+
+    def __init__(self, pinned: Pinned, options: Options) -> None:
+        footers = [split for split in pinned.splits if _by_footer(pinned, split)]
+        others = [split for split in pinned.splits if not _by_footer(pinned, split)]
+        super().__init__(replace(pinned, splits=tuple(others)), options, _COUNTS)
+        steps = range(0, len(footers), _MOST_FOOTERS)
+        self._partitions = [part for part in self._partitions if part.splits]
+        self._partitions += [HudiPartition(footers[at : at + _MOST_FOOTERS]) for at in steps]
+
+    def _batches(self, splits: Sequence[Split]) -> Iterator[pa.RecordBatch]:
+        rows = count_splits(self._spec, splits, self._storage_options)
+        yield pa.record_batch({"rows": pa.array([rows], pa.int64())})
+
+    def _check_types(self, pinned: Pinned) -> None:
+        pass  # the columns are not the table's
+
+
+@dataclass(frozen=True)
+class Counting:
+    """Counts the rows of a planned read."""
+
+    spark: SparkSession
+    pinned: Pinned
+    options: Options
+
+    def rows(self) -> int | None:
+        """Their number; None if Spark is to raise the error that occurred."""
+        pinned, options = self.pinned, self.options
+        others = [split for split in pinned.splits if not _by_footer(pinned, split)]
+        many = len(pinned.splits) - len(others) > _MOST_FOOTERS or sum(split.size for split in others) > _MOST_BYTES
+        merge = pinned.spec.merge
+        if many or (merge is not None and merge.merger is not None):  # a user's class runs in tasks only
+            counts = rows_of(self.spark, CountReader(pinned, options), _COUNTS)
+            return sum(int(row[0]) for row in counts.collect())
+        try:
+            return count_splits(pinned.spec, pinned.splits, dict(options.storage) or None, threads=_THREADS)
+        except (HudiError, OSError, ImportError) as error:
+            _log.info("%s is counted by Spark: %s", pinned.spec.uri, first_line(error))
+            return None
+
+
+class _Counted(_Base):  # type: ignore[misc]
+    """A DataFrame of PySpark that counts in its own way."""
+
+    _hudi_py: Counting
+
+    def count(self) -> int:
+        level = self.storageLevel
+        cached = level.useMemory or level.useDisk  # Spark's count fills the cache
+        rows = None if cached else self._hudi_py.rows()
+        return int(super().count()) if rows is None else rows
+
+
+@functools.cache
+def _subclass(kind: Any) -> type:
+    return type(kind.__name__, (_Counted, kind), {"__doc__": kind.__doc__, "__module__": kind.__module__})
+
+
+def counted(frame: DataFrame, counting: Counting) -> DataFrame:
+    """The DataFrame of a planned read, whose `count()` reads no rows, except if it is cached. What is derived from it
+    counts as any DataFrame does, and so does a read with a filter: Spark's reader gets that pushed down."""
+    spec = counting.pinned.spec
+    if spec.filter is None and spec.keys is None:
+        found: Any = frame
+        found.__class__ = _subclass(found.__class__)
+        found._hudi_py = counting
+    return frame
+
+
+def _by_footer(pinned: Pinned, split: Split) -> bool:
+    return is_counted_by_footer(replace(split, spec=pinned.spec))
