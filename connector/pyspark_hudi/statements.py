@@ -10,6 +10,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pyspark.errors import PySparkException
 
 from hudi_py.config import Options, Scope
 from hudi_py.config import spark as spark_config
@@ -23,6 +24,7 @@ from hudi_py.write.dml.distributed import (
     WriteResult,
     decode_spread,
     delete_text,
+    forget_text,
     merge_text,
     redo_on_conflict,
     update_text,
@@ -156,7 +158,13 @@ class _Attempt:
             spark_config.STATEMENT.key: "{}",
         }
         with raised_here():
-            frame.write.format(FORMAT).options(**options).mode("append").save(self._path)
+            try:
+                frame.write.format(FORMAT).options(**options).mode("append").save(self._path)
+            except PySparkException:
+                if self.report["shuffles"]:
+                    # Spark does not tell the writer if a step before a shuffle fails
+                    issue(self._spark, self._path, forget_text(), self._options)
+                raise
         return WriteResult.from_dict(stored_report(self._spark, self._path, self._options, self._what))
 
     def _work(self) -> DataFrame:

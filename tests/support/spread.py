@@ -14,6 +14,7 @@ import pyarrow as pa
 from hudi_py.config import Options, Scope
 from hudi_py.wiring import after_commit, metadata_writer
 from hudi_py.write.context import TaskId
+from hudi_py.write.dml.builder import MergeBuilder
 from hudi_py.write.dml.distributed import (
     WORK,
     SpreadPlan,
@@ -31,7 +32,6 @@ from hudi_py.write.dml.distributed import (
     run_spread_task,
     stage_source,
 )
-from hudi_py.write.dml.builder import MergeBuilder
 from hudi_py.write.dml.merge_plan import MergePlan
 from hudi_py.write.dml.spread import encode_plan
 

@@ -22,8 +22,8 @@ from hudi_py.errors import (
 )
 from hudi_py.storage import open_storage
 from hudi_py.write.api import write_options
-from hudi_py.write.dml import slices
 from hudi_py.write.dml import run as statements
+from hudi_py.write.dml import slices
 from hudi_py.write.dml import statements as basic
 from hudi_py.write.dml.run import run_statement
 from hudi_py.write.dml.statements import Delete

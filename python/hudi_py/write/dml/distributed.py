@@ -45,6 +45,7 @@ from hudi_py.write.dml.text import (
     alter_text,
     column_changes,
     delete_text,
+    forget_text,
     kind_of,
     merge_text,
     statement_of,
@@ -79,6 +80,7 @@ __all__ = [
     "decode_spread",
     "delete_text",
     "forget_source",
+    "forget_text",
     "merge_text",
     "partition_path",
     "plan_report",
@@ -147,7 +149,7 @@ def plan_statement(
     if call.kind in ("merge", "create", "alter"):
         columns = pa.schema([each for each in schema if each.name not in META_FIELDS])
         call = replace(call, source=normalise_schema(columns))
-    if call.kind in ("create", "drop", "alter"):
+    if call.kind in ("create", "drop", "alter", "forget"):
         return call
     statement = statement_of(text, call.source.empty_table())
     session = statement_session(call.storage(), statement, bare, metadata, (), dict(storage_options) or None)
@@ -171,8 +173,8 @@ def stage_source(call: StatementCall, task: TaskId, batches: Iterable[pa.RecordB
 def commit_statement(
     call: StatementCall, staged: Sequence[StagedSource], *, owner_pid: int | None = None
 ) -> WriteResult | SpreadPlan | None:
-    """Runs the statement, whatever its tasks staged, and removes its source; or plans it for tasks. Creating and
-    dropping a table has no result.
+    """Runs the statement, whatever its tasks staged, and removes its source; or plans it for tasks. Only a
+    change of rows or columns has a result.
 
     Args:
         owner_pid: the process whose end ends a write by tasks.
@@ -187,6 +189,9 @@ def commit_statement(
     if call.kind == "drop":
         if existing_table(storage) is not None:  # nothing else is deleted
             storage.delete_tree("")
+        return None
+    if call.kind == "forget":
+        forget_source(storage, call.token)
         return None
     if call.kind == "alter":
         found = column_changes(call.text, call.source)

@@ -71,8 +71,13 @@ def table_text(kind: Literal["create", "drop"]) -> str:
     return json.dumps({"kind": kind})
 
 
+def forget_text() -> str:
+    """The end of a merge that tasks could not finish, as text."""
+    return json.dumps({"kind": "forget"})
+
+
 def kind_of(text: str) -> str:
-    """`update`, `delete`, `merge`, `alter`, `create` or `drop`."""
+    """`update`, `delete`, `merge`, `forget`, `alter`, `create` or `drop`."""
     return str(json.loads(text)["kind"])
 
 
