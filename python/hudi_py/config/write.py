@@ -320,7 +320,7 @@ STATEMENT_LOCAL_BYTES = integer(
     "staged source of a merge, takes no more than this: the steps between tasks would take longer. Otherwise Spark's "
     "tasks run it.",
     Scope.WRITE,
-    128 * _MB,
+    256 * _MB,
     minimum=0,
     unit="bytes",
 )

@@ -94,6 +94,9 @@ class MergeSettings:
     """Which values of the winner are taken from the other version."""
     unavailable: str | None = None
     """The placeholder text in FILL_UNAVAILABLE."""
+    fills_bytes: bool = False
+    """Whether columns of bytes can have the placeholder, as where Apache Hudi merges Avro records: within an input, and
+    into base files. Its readers compare texts only."""
     payload: Payload | None = None
     """The payload class that merges, in mode CUSTOM."""
     merger: str | None = None
