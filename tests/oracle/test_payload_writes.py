@@ -74,7 +74,7 @@ def test_the_same_rows(oracle: Oracle, tmp_path: Path, name: str, version: int, 
     if version == 9:  # before, Apache Hudi's payload classes fail on some columns of merge-on-read tables
         problems = oracle.check(ours)["problems"]
         if kind == "mor":  # Apache Hudi skips a slice where no single file has all values of a row merged from several
-            problems = [each for each in problems if not each.startswith("filter ")]
+            problems = [each for each in problems if "with data skipping" not in each]
         assert problems == []
     if kind == "mor":
         table.compact()
