@@ -2,9 +2,9 @@
 
 Left out is what Apache Hudi 1.2.0 does otherwise, see docs/differences.md: clauses for rows that the source does not
 match, several clauses of one kind, rows of the source with a lower ordering value. Merge on read it refuses columns of
-the table in expressions. Where updates set some columns, it then mixes up values as it adds new rows to small files, and
-in new files ignores the clause for them; so there all columns are set, as it asks for without partial updates. Conditions
-of deletes have no `IS NULL OR ... LIKE`, which it evaluates wrongly.
+the table in expressions. Where updates set some columns, it then mixes up values as it adds new rows to small files,
+and in new files ignores the clause for them; so there all columns are set, as it asks for without partial updates.
+Conditions of deletes have no `IS NULL OR ... LIKE`, which it evaluates wrongly.
 """
 
 from __future__ import annotations

@@ -200,8 +200,11 @@ def commit_statement(
     try:
         statement = statement_of(call.text, call.source.empty_table())
         session = statement_session(storage, statement, call.options, call.metadata, call.after, storage_options)
-        planned = plan_spread(
-            session, statement, call.options, text=call.text, files=staged, after=call.after, owner_pid=owner_pid
+        planned, _ = redo_on_conflict(
+            lambda: plan_spread(
+                session, statement, call.options, text=call.text, files=staged, after=call.after, owner_pid=owner_pid
+            ),
+            session.settings.conflict_retries,
         )
         if planned is not None:
             return planned

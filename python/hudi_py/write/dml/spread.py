@@ -252,7 +252,7 @@ class SpreadSteps:
             for batch in batches:
                 names = pc.binary_join_element_wise(batch.column("to"), batch.column("kind"), "/")
                 held.add(pa.RecordBatch.from_arrays([batch.column("rows")], schema=WORK), names)
-            for part in {name.partition("/")[0] for name in held.partitions}:
+            for part in sorted({name.partition("/")[0] for name in held.partitions}):
                 with located_rows(self._context) as located:
                     self._match(held, part, located)
                     for path in located.partitions:
@@ -263,7 +263,7 @@ class SpreadSteps:
 
         def rows(kind: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
             for batch in held.batches(PartitionPath(f"{part}/{kind}")):
-                for parcel in batch.column(0):
+                for parcel in batch.column(0):  # each has many rows
                     yield pa.ipc.read_record_batch(parcel.as_buffer(), schema)
 
         source = pa.Table.from_batches(list(rows("source", self._source_schema)), self._source_schema)
@@ -372,7 +372,7 @@ def _write_groups(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> S
     inserted = deleted = 0
     with located_rows(context) as held:
         for batch in batches:
-            for group, parcel in zip(batch.column("to"), batch.column("rows"), strict=True):  # a parcel has many rows
+            for group, parcel in zip(batch.column("to"), batch.column("rows"), strict=True):  # each has many rows
                 rows = pa.ipc.read_record_batch(parcel.as_buffer(), held.schema)
                 located = LocatedRows.unpacked(pa.Table.from_batches([rows]), moves=True)
                 inserted += located.file_ids.null_count
