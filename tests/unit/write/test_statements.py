@@ -398,23 +398,16 @@ def test_a_conflict_makes_a_statement_read_again(tmp_path: Path, monkeypatch: py
     }
     table = make(tmp_path / "t", options=options)
     begun: list[int] = []
-    bind = statements.bind_statement
+    run = statements.run_bound
 
-    def bound(*arguments: Any) -> Any:
-        found = bind(*arguments)
+    def interrupted(*arguments: Any) -> Any:
+        changed = run(*arguments)
         begun.append(1)
-        if len(begun) > 1:
-            return found
-        run, settings = found
-
-        def interrupted(context: Any) -> Any:
-            changed = run(context)
+        if len(begun) == 1:
             table.upsert([row(1, 15, "other", 5.0)])
-            return changed
+        return changed
 
-        return interrupted, settings
-
-    monkeypatch.setattr(statements, "bind_statement", bound)
+    monkeypatch.setattr(statements, "run_bound", interrupted)
     result = table.update({"n": "n + 1", "ts": "ts + 10"}, "id = 1")
     assert result.retries == 1
     assert rows_of(table)[1] == row(1, 25, "other", 6.0)
