@@ -190,7 +190,7 @@ class _Attempt:
         return frame.mapInArrow(apply, spark_schema(schema))
 
     def _tasks(self, member: str) -> int:
-        return min(self.report[member], shuffle_partitions(self._spark))
+        return min(int(self.report[member]), shuffle_partitions(self._spark))
 
 
 def issue(

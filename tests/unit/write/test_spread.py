@@ -200,7 +200,12 @@ def test_one_process_runs_what_is_small(tmp_path: Path, monkeypatch: pytest.Monk
     make(path, OPTIONS)
     tasks: list[int] = []
     whole = spread_module.run_spread_task
-    monkeypatch.setattr("tests.support.spread.run_spread_task", lambda *given: tasks.append(1) or whole(*given))
+
+    def noted(*given: Any) -> Any:
+        tasks.append(1)
+        return whole(*given)
+
+    monkeypatch.setattr("tests.support.spread.run_spread_task", noted)
     for less, spreads in ((0, False), (1, True)):
         size = hudi_py.open_table(path).scan(filter="p = 'x'").plan().size
         options = {**OPTIONS, "hoodie.py.statement.local.max.bytes": str(size - less)}

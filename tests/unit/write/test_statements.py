@@ -398,7 +398,7 @@ def test_a_conflict_makes_a_statement_read_again(tmp_path: Path, monkeypatch: py
     }
     table = make(tmp_path / "t", options=options)
     begun: list[int] = []
-    run = statements.run_bound
+    run = basic.run_bound
 
     def interrupted(*arguments: Any) -> Any:
         changed = run(*arguments)

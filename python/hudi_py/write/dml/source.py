@@ -144,4 +144,5 @@ class KeyFilter:
 
     def may_have(self, keys: pa.StringArray) -> npt.NDArray[np.bool_]:
         at = key_hashes(keys) >> self._shift
-        return (self._has[at >> 3] >> (at & 7).astype(np.uint8) & 1).astype(np.bool_)
+        found: npt.NDArray[np.bool_] = (self._has[at >> 3] >> (at & 7).astype(np.uint8) & 1).astype(np.bool_)
+        return found

@@ -359,7 +359,7 @@ def _write_work(plan: SpreadStatement, context: WriteContext, batches: Iterable[
     bound = statement.bind(config, context.settings, plan.write.options)
     stats: list[WriteStat] = []
     counts = Counts()
-    for split in chain.from_iterable(_work_of(batches)):
+    for split in (each for work in _work_of(batches) for each in work if isinstance(each, Split)):
         with located_rows(context) as held:  # one file group at a time
             rows = ((split, batch) for batch in read_split_on(storage, split))
             more = bound.collect(context, rows, held)
