@@ -61,7 +61,10 @@ def test_by_turns(oracle: Oracle, tmp_path: Path, version: int, ordering: str | 
     # Apache Hudi skips a file group if no single file of it can match a filter
     found = oracle.check(path)["problems"]
     assert [problem for problem in found if "with data skipping" not in problem] == []
-    oracle.write(path, rows(rnd, rnd.sample(range(60), 20), 21), options=theirs)
+    kept = range(
+        0 if ordering else 4, 60
+    )  # without, Apache Hudi cannot read a row that logs delete and then have again
+    oracle.write(path, rows(rnd, rnd.sample(kept, 20), 21), options=theirs)
     agree()
     before = table.scan().to_table()
     oracle.call(path, "run_compaction(op => 'scheduleAndExecute', table => '{table}')", theirs)

@@ -142,14 +142,12 @@ class Generator:
         target: whether expressions may use the table's columns.
         several: whether there may be several clauses of a kind, and clauses for rows that the source does not match.
         late: whether rows of the source may have a lower `ts` than those of the table.
-        whole: whether updates and inserts set all columns.
     """
 
     rnd: random.Random
     target: bool = True
     several: bool = True
     late: bool = True
-    whole: bool = False
 
     def merge(self, ts: int) -> Merge:
         """A statement whose source has about the ordering value `ts`, which should grow."""
@@ -188,12 +186,12 @@ class Generator:
 
     def _assignments(self, when: str, action: str) -> dict[str, Expression]:
         rnd = self.rnd
-        names = [name for name in ("v", "n", "q") if self.whole or rnd.random() < 0.6] or ["v"]
+        names = [name for name in ("v", "n", "q") if rnd.random() < 0.6] or ["v"]
         values = {name: self.value(name, when) for name in names}
         if when == "not matched by source":
             values["ts"] = column("t", "ts")
         else:
-            fixed = ("id", "ts", "p") if action == "insert" or self.whole else ("ts",)
+            fixed = ("id", "ts", "p") if action == "insert" else ("ts",)
             values |= {name: column("s", name) for name in fixed}
         return {name: values[name] for name in COLUMNS if name in values}  # in the order of the table
 
