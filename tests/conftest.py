@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -13,11 +14,19 @@ from tests.golden.tables import Extracted
 from tests.support import power
 from tests.support.choice import SEED, sample
 
+# Its checks show what differs, as those in test files do
+pytest.register_assert_rewrite("hudi_py.testing")
+
 # The same examples in every run, and no deadline: the machine may be busy.
 hypothesis.settings.register_profile(
     "suite", deadline=None, derandomize=True, database=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 hypothesis.settings.load_profile("suite")
+
+# The tests write small tables by the thousand: quicker in memory, where there is plenty of it
+_MEMORY = "/dev/shm"
+if os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > 4 << 30:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", _MEMORY)
 
 # Flushing takes half the time of a small commit, and shows nothing without a power failure
 power.never_flush()

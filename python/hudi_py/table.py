@@ -243,6 +243,7 @@ class Table(TableIndexes, HealthMethods, ServicePreviews, ReportMethods, Alterab
         merge: str = "merge",
         emit_deletes: bool = False,
         limit: int | None = None,
+        meta: bool | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> Scan:
         """Rows of the table as of now, of an earlier time, or of a range of commits.
@@ -264,6 +265,7 @@ class Table(TableIndexes, HealthMethods, ServicePreviews, ReportMethods, Alterab
             merge: `merge`; `skip`: base rows, then log rows, not merged; `unmerged`: every version.
             emit_deletes: also return deletes in logs, marked in the column `_hoodie_operation`.
             limit: no more rows than this.
+            meta: whether all columns include the `_hoodie_*` columns (default: yes).
             options: further read options, which override those of `open_table`.
 
         Raises:
@@ -284,6 +286,7 @@ class Table(TableIndexes, HealthMethods, ServicePreviews, ReportMethods, Alterab
             merge=merge,
             emit_deletes=emit_deletes,
             limit=limit,
+            meta=meta,
         )
         config = self._reload()
         request = ScanRequest.of(Options.resolve(given, Scope.READ), arguments)

@@ -17,8 +17,8 @@ pytestmark = pytest.mark.connect
 # Writes, which are read back, and errors; `make test` does without the rest.
 FIRST = ("test_write.py",)
 OF_FIRST = "test_every_operation or test_a_task_that or test_refused_writes or test_what_a_first"
-SECOND = ("test_enable.py", "test_read.py", "test_write.py")
 REST = (
+    ("test_enable.py", "test_read.py", "test_write.py"),
     ("test_functions.py", "test_read_table.py", "test_sql.py", "test_write_table.py"),
     ("test_golden.py", "test_services.py", "test_sink_spark.py", "test_stream.py"),
     ("test_dialect.py", "test_statements.py"),
@@ -64,10 +64,13 @@ CHOSEN = (
     ("modules", "marked", "which"),
     [
         pytest.param(FIRST, "not slow", (OF_FIRST,), id="first"),
-        pytest.param(SECOND, "not long", (f"not ({OF_FIRST})",), id="second", marks=pytest.mark.slow),
         *(
             pytest.param(
-                part, "not long", (), id=f"rest {at}", marks=pytest.mark.slow if at == IN_TURN else pytest.mark.long
+                part,
+                "not long",
+                (f"not ({OF_FIRST})",) if FIRST[0] in part else (),
+                id=f"rest {at}",
+                marks=pytest.mark.slow if at == IN_TURN else pytest.mark.long,
             )
             for at, part in enumerate(REST)
         ),

@@ -36,7 +36,6 @@ def create(spark: SparkSession, path: str, kind: str = "cow", partitions: str = 
     )
 
 
-@pytest.mark.slow
 def test_a_few_statements(spark: SparkSession, path: str) -> None:
     create(spark, path)
     assert sql(spark, "INSERT INTO trips VALUES (1, 1, 10, 'oslo'), (2, 1, 20, 'lima')").columns == []
@@ -140,6 +139,7 @@ def test_values_are_stored_as_in_spark(spark: SparkSession, path: str) -> None:
     assert rows(spark, "SELECT ts, fare, city FROM trips") == [(3, 1.5, None)]
 
 
+@pytest.mark.slow
 def test_what_is_refused_names_what_to_do(spark: SparkSession, path: str) -> None:
     create(spark, path)
     for text, message in {

@@ -151,6 +151,7 @@ def test_tables_of_the_catalog(enabled: SparkSession, pair: str, table: str) -> 
         enabled.catalog.dropTempView(pair)
 
 
+@pytest.mark.slow
 def test_writes(enabled: SparkSession, path: str) -> None:
     frame = enabled.createDataFrame([(1, "a", 1, 10), (2, "b", 1, 20)], "id long, p string, ts long, v long")
     save(frame, path, PARTITIONED)

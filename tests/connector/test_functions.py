@@ -11,10 +11,10 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 import hudi_py
+from hudi_py.testing.rows import assert_rows_equal
 from pyspark_hudi import register
 from tests.connector.conftest import CONNECT
 from tests.connector.tables import PARTITIONED, read, rows
-from tests.golden.compare import assert_rows_equal
 from tests.golden.expectations import CDC, INCREMENTAL
 from tests.golden.tables import Extracted, load
 

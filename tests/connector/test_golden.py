@@ -8,9 +8,9 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from hudi_py.testing.rows import assert_rows_equal
 from tests.connector.conftest import CONNECT
 from tests.connector.tables import read
-from tests.golden.compare import assert_rows_equal
 from tests.golden.expectations import INCREMENTAL, TIME_TRAVEL, asked, corrected, options_of, refusal
 from tests.golden.tables import Expected, Extracted
 from tests.support.choice import covering

@@ -54,6 +54,7 @@ except ImportError as error:
     assert "cannot be used in this environment" in run(program)
 
 
+@pytest.mark.slow
 def test_a_wheel_is_shipped_as_what_workers_import_from(tmp_path: Path) -> None:
     wheel = tmp_path / "hudi_py-1-py3-none-any.whl"
     with zipfile.ZipFile(wheel, "w") as archive:

@@ -12,11 +12,11 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from hudi_py.testing.rows import assert_rows_equal
 from pyspark_hudi import disable, enable
 from tests.connector.conftest import CONNECT
 from tests.connector.tables import read
 from tests.connector.test_golden import options, queries
-from tests.golden.compare import assert_rows_equal
 from tests.golden.expectations import corrected, refusal
 from tests.golden.tables import Expected, Extracted
 from tests.support.choice import SEED, covering

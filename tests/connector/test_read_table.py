@@ -20,12 +20,12 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 import hudi_py
 from hudi_py.errors import ConfigError, SchemaMismatchError
 from hudi_py.read import parse_filter
+from hudi_py.testing.rows import assert_rows_equal
 from pyspark_hudi import read_table
 from pyspark_hudi.condition import spark_condition
 from pyspark_hudi.types import arrow_schema, spark_schema
 from tests.connector.conftest import CONNECT
 from tests.connector.tables import FORMAT, read, rows
-from tests.golden.compare import assert_rows_equal
 from tests.golden.tables import Extracted
 
 pytestmark = pytest.mark.spark
@@ -217,6 +217,7 @@ def test_views_through_spark(spark: SparkSession, table: str) -> None:
         read(spark, table, view="nothing").collect()
 
 
+@pytest.mark.slow
 def test_a_projection_by_schema_of_an_incremental_read(spark: SparkSession, table: str) -> None:
     begin = hudi_py.open_table(table).history().column("completion_time").to_pylist()[0]
     wanted = StructType([StructField("V", LongType()), StructField("_hoodie_record_key", StringType())])

@@ -97,6 +97,7 @@ def test_a_snapshot_then_the_commits_after_it(spark: SparkSession, table: str, t
     assert query.run(once=True) == [SNAPSHOT, [("a", 5), ("d", 5)]]  # from the checkpoint, and nothing is new
 
 
+@pytest.mark.slow
 def test_limits_and_restart_between_them(spark: SparkSession, table: str, tmp_path: Path) -> None:
     query = Query(spark, table, tmp_path, **ONE, **{START_OFFSET: "earliest"})
     last = [("a", 3), ("b", 2), ("c", 2)]

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tests.golden.compare import assert_rows_equal
+from hudi_py.testing.rows import assert_rows_equal
 
 NESTED = pa.struct([("a", pa.list_(pa.timestamp("us", "UTC"))), ("m", pa.map_(pa.string(), pa.float64()))])
 AT = datetime(2024, 3, 31, 1, 30, tzinfo=timezone.utc)

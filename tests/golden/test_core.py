@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import hudi_py
-from tests.golden.compare import assert_rows_equal
+from hudi_py.testing.rows import assert_rows_equal
 from tests.golden.expectations import DAMAGED, asked, corrected, options_of, refusal
 from tests.golden.tables import Expected, Extracted
 

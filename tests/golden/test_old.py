@@ -9,7 +9,7 @@ import pytest
 
 import hudi_py
 from hudi_py.model.instant import Action
-from tests.golden.compare import assert_rows_equal
+from hudi_py.testing.rows import assert_rows_equal
 from tests.golden.old.tables import OldQuery, extract, load
 
 

@@ -18,7 +18,7 @@ from hudi_py.read.slice import slice_rows
 from hudi_py.read.split import Split
 from hudi_py.schema import COMMIT_TIME
 from hudi_py.storage import Storage, open_storage
-from tests.golden.compare import assert_rows_equal
+from hudi_py.testing.rows import assert_rows_equal
 from tests.golden.expectations import asked, options_of, refusal
 from tests.golden.tables import Expected, Extracted
 from tests.support.choice import covering

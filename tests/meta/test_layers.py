@@ -31,11 +31,12 @@ LAYERS: Final = (
     Layer(("write",), "rows into files: keys, index, handles"),
     Layer(("services",), "compaction, cleaning, archiving, restore and the like"),
     Layer(("metadata_write",), "writing the metadata table, within every action"),
+    Layer(("interop",), "tables as other systems see them"),
     Layer(("wiring",), "metadata writer and services, put together from options"),
     Layer(("health",), "what can be wrong with a table, and mending it"),
     Layer(("report",), "a table in short, and as one HTML page"),
-    Layer(("table", "inspect", "interop", "catalog", "testing"), "the public names"),
-    Layer(("cli",), "the command line"),
+    Layer(("table", "inspect", "catalog"), "the public names"),
+    Layer(("cli", "testing"), "the command line; checks for other implementers"),
     Layer(("__main__",), "`python -m hudi_py`"),
 )
 LAYER_OF: Final = {name: number for number, layer in enumerate(LAYERS) for name in layer.packages}

@@ -619,4 +619,26 @@ MUTATIONS: Final = (
         "{stat.path for stat in reported}",
         "tests/unit/write/test_changes.py",
     ),
+    # -- other engines -----------------------------------------------------------------------------------------------
+    Mutation(
+        "engines: one side of OR is pushed down without the other",
+        CORE + "interop/conditions.py",
+        " if known and len(known) == len(parts) else None",
+        " if known else None",
+        "tests/unit/interop/test_engines.py",
+    ),
+    Mutation(
+        "engines: conditions are pushed down below outer joins",
+        CORE + "interop/duckdb.py",
+        "not (join.side or join.method) and",
+        "not join.method and",
+        "tests/unit/interop/test_engines.py",
+    ),
+    Mutation(
+        "engines: a query of Polars reads a newer state than its scan",
+        CORE + "read/scan.py",
+        "        return self._planned(request)\n",
+        "        return self._planned(replace(request, as_of=None))\n",
+        "tests/unit/interop/test_engines.py",
+    ),
 )

@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import hudi_py
-from tests.golden.compare import READER_DEPENDENT, assert_rows_equal
+from hudi_py.testing.rows import READER_DEPENDENT, assert_rows_equal
 from tests.oracle.client import Oracle, OracleError
 
 RESULTS = Path(__file__).with_name("random_results.json")

@@ -21,13 +21,13 @@ import hudi_py
 from hudi_py.config import Options, Scope
 from hudi_py.errors import ConflictError
 from hudi_py.storage import LocalStorage
+from hudi_py.testing.rows import assert_rows_equal
 from hudi_py.transaction.locks import FileLock
 from hudi_py.transaction.settings import LockSettings
 from hudi_py.wiring import metadata_writer
 from hudi_py.write.api import write_rows
-from tests.golden.compare import assert_rows_equal
 from tests.oracle.client import Oracle
-from tests.support.choice import cases
+from tests.support.choice import cases, in_turn
 
 pytestmark = pytest.mark.slow
 
@@ -184,6 +184,7 @@ def check(oracle: Oracle, path: Path, expected: dict[str, int]) -> None:
     assert not (path / ".hoodie" / "lock").exists()
 
 
+@in_turn("at once", 0, 2)
 @pytest.mark.parametrize(("version", "kind"), cases([(9, "COPY_ON_WRITE"), (9, "MERGE_ON_READ")], "our services", 1))
 def test_our_services_while_apache_hudi_writes(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
     """It writes to the metadata table, too, meanwhile: nothing of that is undone."""
@@ -203,6 +204,7 @@ def test_our_services_while_apache_hudi_writes(oracle: Oracle, tmp_path: Path, v
     check(oracle, path, after)
 
 
+@in_turn("at once", 1, 2)
 @pytest.mark.parametrize(("version", "kind"), cases([(6, "MERGE_ON_READ"), (9, "COPY_ON_WRITE")], "the same keys", 1))
 def test_apache_hudi_writes_the_same_keys_while_we_do(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
     """It is done first: ours fails, and nothing of it is left, nor of its files in the metadata table."""

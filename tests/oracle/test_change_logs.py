@@ -16,14 +16,14 @@ import pytest
 
 import hudi_py
 from hudi_py.storage import LocalStorage
+from hudi_py.testing.rows import assert_rows_equal
 from hudi_py.timeline.properties import update_table_config
 from tests.faults.killing import Killed, KillingStorage
 from tests.faults.tables import data_files, make_table, write
 from tests.faults.tables import rows as kept_rows
-from tests.golden.compare import assert_rows_equal
 from tests.oracle.client import Oracle
 from tests.oracle.test_changes import compare, replay
-from tests.support.choice import cases
+from tests.support.choice import cases, in_turn
 
 KEYS = {"record_key": "id", "ordering_by": "ts", "partition_by": "city"}
 SCHEMA = pa.schema(
@@ -150,6 +150,7 @@ def check_replay(path: Path, changes: pa.Table) -> None:
     assert replay(changes) == dict(zip(snapshot["id"].to_pylist(), snapshot["ts"].to_pylist(), strict=True))
 
 
+@in_turn("change logs", 1, 2)
 @pytest.mark.parametrize(("version", "kind", "mode", "small"), cases(EVERY, "change logs read", 1, quick=[]))
 def test_apache_hudi_reads_our_changes(
     oracle: Oracle, tmp_path: Path, version: int, kind: str, mode: str, small: str
@@ -198,6 +199,7 @@ def test_the_same_writes_tell_the_same_changes(
     check_replay(own, changes)
 
 
+@in_turn("change logs", 0, 2)
 @pytest.mark.parametrize("version", cases((6, 9), "change logs rolled back", 1, quick=[]))
 def test_apache_hudi_rolls_back_our_killed_write(oracle: Oracle, tmp_path: Path, version: int) -> None:
     table, root = tmp_path / "t", tmp_path / "killed"

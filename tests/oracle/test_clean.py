@@ -17,6 +17,7 @@ from hudi_py.services.clean.incremental import last_clean
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.planned.service import run
 from hudi_py.storage import LocalStorage
+from hudi_py.testing.rows import assert_rows_equal
 from hudi_py.timeline.clean_records import (
     SAVEPOINTS,
     CleanMetadata,
@@ -28,7 +29,6 @@ from hudi_py.timeline.clock import wall_clock_ms
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import Timeline, load_timeline
 from hudi_py.wiring import service_context
-from tests.golden.compare import assert_rows_equal
 from tests.golden.tables import load
 from tests.oracle.client import Oracle
 from tests.support.choice import cases, in_turn
@@ -179,7 +179,7 @@ def check(oracle: Oracle, path: Path, before: pa.Table) -> None:
     assert oracle.check(str(path), keys=1)["problems"] == []
 
 
-@pytest.mark.slow
+@in_turn("the same plan", 0, 3)
 @pytest.mark.parametrize(("version", "kind"), cases([(9, "mor"), (6, "mor")], "the same plan twice", 1))
 def test_the_same_plan_twice(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
     """The first clean looks at everything, the second at what has changed since."""
@@ -243,7 +243,7 @@ def test_we_carry_out_the_plan_of_apache_hudi(oracle: Oracle, tmp_path: Path, ve
     check(oracle, path, read(path))
 
 
-@pytest.mark.slow
+@in_turn("the same plan", 1, 3)
 @pytest.mark.parametrize("seed", cases(range(12), "cleans of random tables", 1))
 def test_the_same_plan_for_random_tables(oracle: Oracle, tmp_path: Path, seed: int) -> None:
     version, kind = (6, 8, 9)[seed % 3], ("mor", "cow")[seed // 3 % 2]
@@ -263,7 +263,7 @@ def test_the_same_plan_for_random_tables(oracle: Oracle, tmp_path: Path, seed: i
         shutil.rmtree(copy)
 
 
-@pytest.mark.slow
+@in_turn("the same plan", 2, 3)
 @pytest.mark.parametrize("name", cases(GOLDEN, "cleans of golden tables", 1))
 def test_the_same_plan_for_golden_tables(oracle: Oracle, tmp_path: Path, name: str) -> None:
     path = load()[name].extract(tmp_path)

@@ -15,11 +15,11 @@ from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.instant import Action
 from hudi_py.services.compaction import CompactionReport
 from hudi_py.storage import LocalStorage
+from hudi_py.testing.rows import assert_rows_equal
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.plans import CompactionPlan, decode_compaction_plan
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import Timeline, load_timeline
-from tests.golden.compare import assert_rows_equal
 from tests.oracle.client import Oracle
 from tests.oracle.test_interoperability import settings
 from tests.support.choice import cases, in_turn

@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import hudi_py
-from tests.golden.compare import assert_rows_equal
+from hudi_py.testing.rows import assert_rows_equal
 from tests.oracle.client import Oracle
-from tests.support.choice import cases
+from tests.support.choice import cases, in_turn
 from tests.unit.read.tables import MadeTable
 
 pytestmark = pytest.mark.slow
@@ -88,6 +88,7 @@ def promoted(ids: Sequence[int], which: int, ordering: int, *, nested: bool) -> 
     return pa.table(columns)
 
 
+@in_turn("changes of type", 0, 2)
 @pytest.mark.parametrize(
     ("kind", "version", "nested"),
     cases([(*table, nested) for table in TABLES for nested in (False, True)], "promotions", 1),
@@ -182,6 +183,7 @@ def evolve(oracle: Oracle, path: Path, columns: str, kind: str, version: int, te
     oracle.sql(f"drop table {name}")
 
 
+@in_turn("schemas over time", 0, 2)
 @pytest.mark.parametrize(("kind", "version"), cases([("cow", 6), ("mor", 9), ("mor", 6)], "schema on read", 1))
 def test_schema_on_read(oracle: Oracle, tmp_path: Path, kind: str, version: int) -> None:
     columns = "id int, name string, qty int, rate float, ts bigint, pt string"
@@ -189,12 +191,14 @@ def test_schema_on_read(oracle: Oracle, tmp_path: Path, kind: str, version: int)
     compare(oracle, tmp_path / "t", ON_READ)
 
 
+@in_turn("changes of type", 1, 2)
 def test_every_change_of_type(oracle: Oracle, tmp_path: Path) -> None:
     changes = [f"alter table {{n}} alter column {each.split()[0]} type {kind}" for each, kind in TYPES.items()]
     evolve(oracle, tmp_path / "t", f"id int, {', '.join(TYPES)}, ts bigint", "cow", 9, ";\n".join([ROWS, *changes]))
     compare(oracle, tmp_path / "t", ON_READ)
 
 
+@in_turn("schemas over time", 1, 2)
 def test_nested_columns_evolve(oracle: Oracle, tmp_path: Path) -> None:
     columns = "id int, s struct<a:int,b:string,c:struct<x:int,y:string>>, arr array<struct<p:int,q:string>>"
     columns += ", m map<string,struct<u:int,v:string>>, ts bigint"
@@ -232,6 +236,7 @@ def test_timestamps_are_repaired(oracle: Oracle, tmp_path: Path, version: int) -
 # ---- ORC
 
 
+@in_turn("other base files", 0, 2)
 def test_orc(oracle: Oracle, oracle_015: Oracle, tmp_path: Path) -> None:
     path = tmp_path / "t"
     columns = "id int, b boolean, l bigint, f float, d double, s string, bin binary, dt date, ts timestamp"
@@ -332,6 +337,7 @@ def test_partition_columns_and_keys(oracle: Oracle, tmp_path: Path, case: str) -
 # ---- bootstrap
 
 
+@in_turn("other base files", 1, 2)
 @pytest.mark.parametrize(
     ("kind", "version", "selector"),
     cases([(*table, selector) for table in TABLES for selector in ("MetadataOnly", "FullRecord")], "bootstrap", 1),

@@ -12,6 +12,7 @@ import pytest
 import hudi_py
 from hudi_py.model.instant import Action
 from hudi_py.storage import LocalStorage
+from hudi_py.testing.rows import assert_rows_equal
 from hudi_py.timeline.metadata import decode_rollback_metadata
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import Timeline, load_timeline
@@ -19,7 +20,6 @@ from hudi_py.transaction.locks import FileLock
 from hudi_py.transaction.settings import LockSettings
 from tests.faults.killing import Killed, KillingStorage
 from tests.faults.tables import KINDS, SCHEMA, check_recovered, data_files, make_table, read, rows, write
-from tests.golden.compare import assert_rows_equal
 from tests.oracle.client import Oracle, OracleError
 from tests.support.choice import cases, in_turn
 

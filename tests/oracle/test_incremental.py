@@ -13,12 +13,12 @@ import pytest
 
 import hudi_py
 from hudi_py.storage import LocalStorage
+from hudi_py.testing.rows import assert_rows_equal
 from hudi_py.timeline.commits import Commit, InstantRange, read_commits
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import load_timeline
-from tests.golden.compare import assert_rows_equal
 from tests.oracle.client import Oracle, OracleError
-from tests.support.choice import cases
+from tests.support.choice import cases, in_turn
 
 pytestmark = pytest.mark.slow
 
@@ -95,6 +95,7 @@ def grid(times: Sequence[str]) -> Iterator[tuple[str, str | None]]:
     yield from pairs[::6]
 
 
+@in_turn("ranges", 0, 2)
 @pytest.mark.parametrize(("version", "kind"), cases(KINDS, "services and late rows", 1), ids=IDS)
 def test_services_late_rows_deletes_and_overwrites(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
     made = Made(oracle, tmp_path / "t", version, kind)
@@ -122,6 +123,7 @@ def test_services_late_rows_deletes_and_overwrites(oracle: Oracle, tmp_path: Pat
     assert_rows_equal(made.ours("earliest", None), made.theirs("000", None))
 
 
+@in_turn("ranges", 1, 2)
 @pytest.mark.parametrize(("version", "kind"), cases(KINDS, "archived ranges", 1), ids=IDS)
 def test_archived_and_cleaned_ranges(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
     made = Made(oracle, tmp_path / "t", version, kind)
@@ -157,6 +159,7 @@ def test_archived_and_cleaned_ranges(oracle: Oracle, tmp_path: Path, version: in
         made.ours(archived[1], archived[3], off)
 
 
+@in_turn("odd ranges", 1, 2)
 def test_holes_of_tables_before_version_8(oracle: Oracle, tmp_path: Path) -> None:
     for kind in ("cow", "mor"):
         made = Made(oracle, tmp_path / kind, 6, kind)
@@ -187,6 +190,7 @@ def test_holes_of_tables_before_version_8(oracle: Oracle, tmp_path: Path) -> Non
         shutil.rmtree(made.path)
 
 
+@in_turn("odd ranges", 0, 2)
 @pytest.mark.parametrize(("version", "kind"), cases([(6, "mor"), (9, "cow")], "escapes", 1))
 def test_partition_values_with_escapes(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
     """In a range the text of the path is shown, in a snapshot the value."""

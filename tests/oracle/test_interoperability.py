@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 import pytest
 
 import hudi_py
-from tests.golden.compare import assert_rows_equal
+from hudi_py.testing.rows import assert_rows_equal
 from tests.oracle.client import Oracle
-from tests.support.choice import cases
+from tests.support.choice import cases, in_turn
 
 TABLES = [(version, kind) for version in (6, 8, 9) for kind in ("COPY_ON_WRITE", "MERGE_ON_READ")]
 IDS = [f"v{version}-{'mor' if kind == 'MERGE_ON_READ' else 'cow'}" for version, kind in TABLES]
@@ -189,7 +189,7 @@ def test_by_turns(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> No
     assert oracle.check(str(path), keys=1)["problems"] == []
 
 
-@pytest.mark.slow
+@in_turn("odd columns", 1, 2)
 @pytest.mark.parametrize(
     ("version", "kind"), cases([(9, "MERGE_ON_READ"), (6, "COPY_ON_WRITE")], "columns left out", 1)
 )
@@ -267,7 +267,7 @@ def test_key_and_partition_encodings(oracle: Oracle, tmp_path: Path, version: in
     assert_rows_equal(ours, oracle.read(str(path)))
 
 
-@pytest.mark.slow
+@in_turn("odd columns", 0, 2)
 @pytest.mark.parametrize("name", cases(["my-table", "2024"], "names", 1))
 def test_table_names_that_avro_does_not_admit(oracle: Oracle, tmp_path: Path, name: str) -> None:
     path = tmp_path / name

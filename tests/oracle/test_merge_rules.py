@@ -16,7 +16,7 @@ import pytest
 import hudi_py
 from hudi_py.formats.avro import encode_log_content
 from hudi_py.formats.log import BlockType, HeaderKey, encode_block, encode_deletes
-from tests.golden.compare import assert_rows_equal
+from hudi_py.testing.rows import assert_rows_equal
 from tests.oracle.client import Oracle
 from tests.support.choice import cases
 from tests.unit.read.tables import MadeTable, instant

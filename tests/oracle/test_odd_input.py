@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import hudi_py
-from tests.golden.compare import assert_rows_equal
+from hudi_py.testing.rows import assert_rows_equal
 from tests.oracle.client import Oracle
-from tests.support.choice import cases
+from tests.support.choice import cases, in_turn
 from tests.unit.write.test_keygen import READABLE
 from tests.unit.write.test_odd_values import KEYS
 
@@ -27,6 +27,7 @@ def same(oracle: Oracle, path: Path) -> None:
     assert not checked["problems"], checked["problems"]
 
 
+@in_turn("odd input", 2, 3)
 @pytest.mark.parametrize(("kind", "hive"), cases([("cow", "false"), ("mor", "true")], "odd input", 1))
 def test_partition_values_and_keys(oracle: Oracle, tmp_path: Path, kind: str, hive: str) -> None:
     path = tmp_path / "t"
@@ -48,6 +49,7 @@ def test_partition_values_and_keys(oracle: Oracle, tmp_path: Path, kind: str, hi
     assert hudi_py.open_table(str(path)).scan().to_table().num_rows == count - 3
 
 
+@in_turn("odd input", 0, 3)
 @pytest.mark.parametrize("kind", cases(["cow", "mor"], "widened columns", 1))
 def test_widened_columns(oracle: Oracle, tmp_path: Path, kind: str) -> None:
     path = str(tmp_path / "t")
@@ -81,6 +83,7 @@ def test_widened_columns(oracle: Oracle, tmp_path: Path, kind: str) -> None:
     same(oracle, tmp_path / "t")
 
 
+@in_turn("odd input", 1, 3)
 def test_sorted_bulk_inserts(oracle: Oracle, tmp_path: Path) -> None:
     """Rows of each partition lie in the order in which Apache Hudi sorts them."""
     keys = ["b", "a", "Z", "é", "z", "😀", "\uffee", "10", "9", "aa", "A"]

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import hudi_py
-from tests.golden.compare import assert_rows_equal
+from hudi_py.testing.rows import assert_rows_equal
 from tests.oracle import environment
 from tests.oracle.client import Oracle, OracleError
 from tests.support.choice import cases

@@ -16,7 +16,7 @@ import pytest
 import hudi_py
 from hudi_py.formats.log import HeaderKey, read_blocks
 from hudi_py.storage import open_storage
-from tests.golden.compare import assert_rows_equal
+from hudi_py.testing.rows import assert_rows_equal
 from tests.oracle.client import Oracle
 from tests.support.choice import cases, in_turn
 

@@ -13,7 +13,7 @@ import pytest
 
 import hudi_py
 from tests.oracle.client import Oracle
-from tests.support.choice import cases
+from tests.support.choice import cases, in_turn
 from tests.support.record_index import indexed, stored
 
 GLOBAL = {
@@ -153,7 +153,7 @@ def test_by_turns(oracle: Oracle, tmp_path: Path, version: int, kind: str, index
     assert sorted(zip(*(read[name].to_pylist() for name in read.schema.names), strict=True)) == model.expected()
 
 
-@pytest.mark.slow
+@in_turn("the kinds of record index", 0, 2)
 @pytest.mark.parametrize(
     ("index", "partitioned"),
     cases([(index, partitioned) for index in (GLOBAL, BY_PARTITION) for partitioned in (True, False)], "no parts", 1),
@@ -186,7 +186,7 @@ def test_no_partitions_and_such_with_special_names(
     assert oracle.read(path).num_rows == len(found)
 
 
-@pytest.mark.slow
+@in_turn("the kinds of record index", 1, 2)
 @pytest.mark.parametrize("version", cases([9, 6], "the other kind", 1))
 def test_an_index_that_apache_hudi_has_made_in_place_of_one_of_the_other_kind(
     oracle: Oracle, tmp_path: Path, version: int

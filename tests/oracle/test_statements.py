@@ -83,7 +83,7 @@ CASES = [case for case in product(STATEMENTS, (6, 8, 9), ("cow", "mor")) if case
 
 @pytest.mark.parametrize(
     ("name", "version", "kind"),
-    cases(CASES, "SQL statements", 3, quick=[("merge some", 9, "cow")]),
+    cases(CASES, "SQL statements", 1, quick=[("merge some", 9, "cow")]),
 )
 def test_the_same_statement(oracle: Oracle, tmp_path: Path, name: str, version: int, kind: str) -> None:
     data = [

@@ -22,7 +22,7 @@ from hudi_py.read import read_split
 from hudi_py.read.offsets import Limits, StreamOffset
 from hudi_py.read.stream import TableStream
 from hudi_py.storage import open_storage
-from tests.golden.compare import assert_rows_equal
+from hudi_py.testing.rows import assert_rows_equal
 from tests.oracle.client import Oracle
 
 pytestmark = pytest.mark.slow

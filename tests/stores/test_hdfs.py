@@ -21,6 +21,7 @@ import hudi_py
 from hudi_py.config import lock as config
 from hudi_py.errors import ConfigError, LockError
 from hudi_py.storage import HdfsStorage, Storage, open_storage
+from hudi_py.testing.storage import StorageBehaviour
 from hudi_py.transaction.locks import lock_holders, table_lock
 from tests.oracle import environment
 from tests.oracle.client import Oracle
@@ -28,7 +29,6 @@ from tests.stores.hdfs import cluster
 from tests.stores.test_locks import Arena, java_classes
 from tests.stores.test_spark import write
 from tests.stores.test_tables import OFF, found, live, rows
-from tests.unit.storage.test_storage import StorageBehaviour
 
 __all__ = ["java_classes"]
 

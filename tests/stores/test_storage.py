@@ -11,13 +11,13 @@ import hudi_py
 from hudi_py.errors import ConfigError, LockError
 from hudi_py.storage import ObjectStorage, Storage, conditional, open_storage
 from hudi_py.storage.threads import in_threads
+from hudi_py.testing.storage import StorageBehaviour
 from hudi_py.transaction.locks import break_lock, lock_holders, table_lock
 from hudi_py.transaction.locks.settings import LeaseSettings, LockSettings
 from tests.stores.proxy import Proxy, Spoilt
 from tests.stores.servers import ACCOUNT, Google, Server, through
 from tests.stores.test_tables import found, rows
 from tests.support.object_store import serving
-from tests.unit.storage.test_storage import StorageBehaviour
 
 STORES = ("moto", "versitygw", "azurite", "google")
 NOT_AMAZON = pytest.mark.parametrize("s3", ["azurite", "google"], indirect=True)

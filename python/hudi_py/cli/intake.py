@@ -154,10 +154,8 @@ def report(target: Target, result: WriteResult, statement: str = "") -> None:
     if result.instant is None:
         screen.line("Nothing was written: there are no rows.")
         return
-    counts = {"inserted": result.num_inserted, "updated": result.num_updated, "deleted": result.num_deleted}
-    rows = ", ".join(f"{count:,} {word}" for word, count in counts.items() if count) or "no rows changed"
     what = statement or result.operation.replace("_", " ")
-    screen.line(f"{what.capitalize()} {result.instant}: {rows}")
+    screen.line(f"{what.capitalize()} {result.instant}: {result.rows_changed()}")
     screen.line(f"{counted(result.num_files, 'file')}, {show_bytes(result.num_bytes)}", "dim")
     for change in result.schema_changes:
         screen.line(f"Column {change}")

@@ -279,4 +279,5 @@ OPTIONS = (
         Scope.WRITE,
         "hoodie.write.complex.keygen.validation.enable",
     ),
+    *_all("AWS Glue passes it on to name its connector.", Scope.BOTH, "className", "connectionName"),
 )

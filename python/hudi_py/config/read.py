@@ -50,6 +50,12 @@ COLUMNS = optional_text(
     "are read from the files.",
     Scope.READ,
 )
+META_COLUMNS = flag(
+    "hoodie.py.read.meta.columns",
+    "Whether a read that names no columns returns the `_hoodie_*` columns too.",
+    Scope.READ,
+    True,
+)
 FILTER = optional_text(
     "filter",
     "A condition in a subset of Spark SQL, with the meaning of Spark 4's ANSI mode. Exactly the rows for which it is "

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hudi_py.health.codes import CODES, Severity
-from hudi_py.model.words import counted
+from hudi_py.model.words import Spoken, counted
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+@dataclass(frozen=True, slots=True, repr=False)
+class Finding(Spoken):
     """One trouble of a table."""
 
     code: str
@@ -62,8 +62,8 @@ class Finding:
         return f"{self.severity.word}: {self.what} [{self.code}]"
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
+@dataclass(frozen=True, slots=True, repr=False)
+class Diagnosis(Spoken):
     """What the doctor found in a table."""
 
     uri: str

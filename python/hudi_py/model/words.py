@@ -11,6 +11,15 @@ _ESCAPED: Final = {
 }
 
 
+class Spoken:
+    """A result whose repr is its text, for consoles and notebooks. Its dataclasses have `repr=False`."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self}>"
+
+
 def counted(count: int, noun: str) -> str:
     """A count with its noun, such as `1 file` or `1,200 files`; `noun` is singular and forms its plural with s."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -23,6 +23,7 @@ from hudi_py.read.snapshot import Snapshot
 from hudi_py.read.split import ReadSpec, Split, split_of
 from hudi_py.read.support import check_slices
 from hudi_py.read.task import missing_file
+from hudi_py.schema import META_FIELDS
 from hudi_py.storage import Storage
 from hudi_py.storage.threads import in_threads
 from hudi_py.view import FileSystemView, load_view
@@ -62,7 +63,7 @@ def plan_scan(
             rows are unknown.
     """
     config, schema, uri = snapshot.config, snapshot.schema, snapshot.storage.uri
-    columns = check_columns(request.columns, schema, uri)
+    columns = requested_columns(request, schema, uri)
     condition = parse_filter(request.filter, schema)
     keys, mode, emit_deletes = request.keys, request.mode, request.emit_deletes
     key_fields: tuple[str, ...] = ()
@@ -125,6 +126,13 @@ def plan_scan(
         split_of(spec, slice_, path_values(config, schema, slice_.partition, uri, escaped=escaped)) for slice_ in slices
     )
     return Plan(spec, splits, len(before), len(after), listed_by, tuple(steps))
+
+
+def requested_columns(request: ScanRequest, schema: pa.Schema, uri: str) -> tuple[str, ...]:
+    """The columns that a request reads. Raises what `check_columns` raises."""
+    if request.columns is None and not request.meta:
+        return tuple(name for name in schema.names if name not in META_FIELDS)
+    return check_columns(request.columns, schema, uri)
 
 
 def check_columns(names: Iterable[str] | None, schema: pa.Schema, uri: str) -> tuple[str, ...]:

@@ -35,6 +35,7 @@ class ScanArguments:
     merge: str = "merge"
     emit_deletes: bool = False
     limit: int | None = None
+    meta: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +48,8 @@ class ScanRequest:
     """`snapshot`, `read_optimized`, `incremental` or `cdc`."""
     columns: tuple[str, ...] | None
     """Output columns, in order; None: all."""
+    meta: bool
+    """Whether all columns include the meta columns."""
     filter: str | pc.Expression | None
     as_of: Moment | None
     begin: Moment | None
@@ -108,11 +111,13 @@ class ScanRequest:
             columns = read_config.column_names(options.get(read_config.COLUMNS))
         keys = read_config.record_keys(options.get(read_config.KEYS)) if given.keys is None else key_texts(given.keys)
         partitions = texts("partitions", given.partitions)
+        meta = _one_of("meta", given.meta, options, read_config.META_COLUMNS)
         buckets = options.get(indexes.BUCKETS)
         return cls(
             options=options,
             query_type=kind,
             columns=None if columns is None else tuple(columns),
+            meta=meta is None or meta,
             filter=with_range_filters(condition, options) if ranged else condition,
             as_of=as_of,
             begin=begin,

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hudi_py.config import incremental
 from hudi_py.model.properties import TableConfig
 from hudi_py.read.base_file import count_rows
 from hudi_py.read.changes.plan import change_range, plan_changes
 from hudi_py.read.explain import explain_plan
+from hudi_py.read.filter import all_of
 from hudi_py.read.incremental import plan_incremental
 from hudi_py.read.notebook import scan_view
 from hudi_py.read.parallel import default_threads, ordered
@@ -40,10 +43,21 @@ class Scan:
     Anything that accepts the Arrow C stream interface accepts a scan.
     """
 
-    def __init__(self, snapshot: Snapshot, plan: Plan, request: ScanRequest, *, state: str) -> None:
-        """Use `make_scan`. `state` describes the state or range of the table for `explain`."""
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        plan: Plan,
+        request: ScanRequest,
+        *,
+        state: str,
+        planned: Callable[[ScanRequest], Scan],
+    ) -> None:
+        """Use `make_scan`. `state` describes the state or range of the table for `explain`; `planned` answers another
+        request on the same timeline."""
         self._snapshot = snapshot
         self._plan = plan
+        self._request = request
+        self._planned = planned
         self._query_type = request.query_type
         self._state = state
         self._limit = request.limit
@@ -57,6 +71,20 @@ class Scan:
     def schema(self) -> pa.Schema:
         """Arrow schema of the rows."""
         return self._plan.spec.output_schema
+
+    def narrow(self, columns: Iterable[str] | None = None, needed: str | None = None) -> Scan:
+        """A scan of the same state with other columns, for a caller that filters rows itself.
+
+        Args:
+            columns: columns to read, in the order of the result; None: those of this scan.
+            needed: a filter as text (see `Table.scan`); rows for which it is not true may be left out.
+        """
+        request = self._request
+        if columns is not None:
+            request = replace(request, columns=tuple(columns))
+        if request.limit is None and not isinstance(request.filter, pc.Expression):
+            request = replace(request, filter=all_of([request.filter, needed]))
+        return self._planned(request)
 
     def splits(self, target_bytes: int | None = None) -> list[Split]:
         """The parts of the scan, in the order of its rows. `read_split` reads one, in any process.
@@ -164,16 +192,17 @@ def make_scan(storage: Storage, config: TableConfig, timeline: Timeline, request
 
     It is planned at once: a later plan could silently miss a file that was cleaned in between.
     """
+    planned = partial(make_scan, storage, config, timeline)
     as_of = None if request.as_of is None else time_of(request.as_of, timeline, by_completion=False)
     snapshot = open_snapshot(storage, config, timeline, as_of)
     if request.query_type == "cdc":
         changes = change_range(snapshot, request)
         plan = plan_changes(snapshot, changes.commits, request, reachable_only=changes.reachable_only)
-        return Scan(snapshot, plan, request, state=changes.text)
+        return Scan(snapshot, plan, request, state=changes.text, planned=planned)
     if request.query_type != "incremental":
         snapshot = snapshot.with_deletes(request.emit_deletes)
         state = f"as of {snapshot.as_of}" if snapshot.as_of else f"pinned at {snapshot.pin.time or '-'}"
-        return Scan(snapshot, plan_scan(snapshot, request), request, state=state)
+        return Scan(snapshot, plan_scan(snapshot, request), request, state=state, planned=planned)
     span = resolve_range(snapshot, request)
     if request.options.get(incremental.SCHEMA_AT_END) and span.commits:
         snapshot = open_snapshot(storage, config, timeline, schema_as_of=span.commits[-1].time)
@@ -187,7 +216,7 @@ def make_scan(storage: Storage, config: TableConfig, timeline: Timeline, request
         fallback=(config.version >= 8 if fallback is None else fallback) and not span.reachable_only,
         reachable_only=span.reachable_only,
     )
-    return Scan(snapshot, plan, request, state=span.text)
+    return Scan(snapshot, plan, request, state=span.text, planned=planned)
 
 
 def _is_counted_by_footer(split: Any, spec: ReadSpec) -> bool:

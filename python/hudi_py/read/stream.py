@@ -23,7 +23,7 @@ from hudi_py.read.changes.infer import Inference
 from hudi_py.read.changes.plan import plan_changes
 from hudi_py.read.incremental import plan_incremental
 from hudi_py.read.offsets import FROM_THE_BEGINNING, Axis, Limits, Start, StreamOffset, Weight
-from hudi_py.read.plan import Plan, check_columns, plan_scan
+from hudi_py.read.plan import Plan, check_columns, plan_scan, requested_columns
 from hudi_py.read.request import ScanRequest, with_range_filters
 from hudi_py.read.snapshot import Snapshot, clean_metadata, open_snapshot
 from hudi_py.schema.conform import conform_array
@@ -81,7 +81,8 @@ class TableStream:
         seen = self._load()
         self._beginning(seen)
         schema = CHANGE_SCHEMA if self._changes else self._snapshot(seen).schema
-        return pa.schema([schema.field(name) for name in check_columns(columns, schema, self._storage.uri)])
+        request = replace(self._request, columns=None if columns is None else tuple(columns))
+        return pa.schema([schema.field(name) for name in requested_columns(request, schema, self._storage.uri)])
 
     def limits(self) -> Limits:
         """The limits on a batch in the options."""

@@ -29,18 +29,12 @@ from hudi_py.transaction.session import TableSession
 from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.transaction.transaction import WriteTransaction
 from hudi_py.write.context import WriteContext
+from hudi_py.write.operation import Operation, deleted_partitions, effective_operation, operation_on
 from hudi_py.write.operations import relied_on, run_operation
 from hudi_py.write.result import WriteResult, committed_write, log_schema_changes, result_of
 from hudi_py.write.retry import redo_on_conflict, replayable_batches
 from hudi_py.write.rows.input import Input, normalise_schema, read_input
-from hudi_py.write.settings import (
-    Operation,
-    deleted_partitions,
-    effective_operation,
-    new_table_schema,
-    operation_on,
-    write_settings,
-)
+from hudi_py.write.settings import new_table_schema, write_settings
 from hudi_py.write.table.create import TableSpec, check_spec, create_table, table_properties, table_spec
 from hudi_py.write.table.support import check_writable
 

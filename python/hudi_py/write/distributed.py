@@ -34,6 +34,7 @@ from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.transaction.transaction import WriteTransaction
 from hudi_py.write.api import existing_table, open_or_create
 from hudi_py.write.context import TaskId, WriteContext
+from hudi_py.write.operation import Operation, effective_operation, operation_on
 from hudi_py.write.operations import relied_on, run_operation
 from hudi_py.write.operations.bulk_insert import write_new_file_groups
 from hudi_py.write.operations.overwrite import replaced_by
@@ -43,7 +44,7 @@ from hudi_py.write.retry import CONFLICTS, redo_on_conflict
 from hudi_py.write.routing import write_in_parts, write_routed
 from hudi_py.write.rows import one_row_per_key, split_by_partition
 from hudi_py.write.rows.input import normalise_batch, normalise_schema
-from hudi_py.write.settings import Operation, WriteSettings, effective_operation, operation_on, write_settings
+from hudi_py.write.settings import WriteSettings, write_settings
 from hudi_py.write.staging import Stage, StagedFile, staged_rows
 from hudi_py.write.stream import Batch, OncePerBatch, last_archived_batch, last_batch
 

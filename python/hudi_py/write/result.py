@@ -10,6 +10,7 @@ from typing import Any
 from hudi_py.errors import ConfigError
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.instant import CompletionTime, InstantTime
+from hudi_py.model.words import Spoken, counted, show_bytes
 from hudi_py.transaction.action import CommitResult
 from hudi_py.transaction.protocols import Committed
 from hudi_py.write.table.evolution import SchemaChange
@@ -17,8 +18,8 @@ from hudi_py.write.table.evolution import SchemaChange
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class WriteResult:
+@dataclass(frozen=True, slots=True, repr=False)
+class WriteResult(Spoken):
     """What a write did to the table."""
 
     instant: InstantTime | None
@@ -43,6 +44,26 @@ class WriteResult:
     """Table services that ran after it."""
     schema_changes: tuple[SchemaChange, ...] = ()
     """Columns it added to the table or widened, each with `column`, `before` (None for a new one) and `after`."""
+
+    def rows_changed(self) -> str:
+        """The counts of rows, in words."""
+        counts = {"inserted": self.num_inserted, "updated": self.num_updated, "deleted": self.num_deleted}
+        return ", ".join(f"{count:,} {word}" for word, count in counts.items() if count) or "no rows changed"
+
+    def __str__(self) -> str:
+        what = self.operation.replace("_", " ")
+        if self.instant is None:
+            return f"{what}: nothing written, as there are no rows"
+        parts = [
+            f"{what} {self.instant}: {self.rows_changed()}",
+            f"{counted(self.num_files, 'file')}, {show_bytes(self.num_bytes)}",
+            *(f"column {change}" for change in self.schema_changes),
+        ]
+        if self.retries:
+            parts.append(f"redone {counted(self.retries, 'time')} after conflicts")
+        if self.services:
+            parts.append(f"then {', '.join(self.services).replace('_', ' ')}")
+        return "; ".join(parts)
 
     def to_dict(self) -> dict[str, Any]:
         """The result in JSON's types."""

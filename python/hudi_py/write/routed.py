@@ -25,10 +25,10 @@ from hudi_py.write import routing
 from hudi_py.write.api import parse_operation
 from hudi_py.write.context import WriteContext
 from hudi_py.write.distributed import TASK_MEMORY, DistributedWrite, for_batch, key_columns, plan_write
+from hudi_py.write.operation import Operation
 from hudi_py.write.operations.delete import keys_only
 from hudi_py.write.routing import COUNTED, GROUP, MEASURED, ORDER, PART, STATE, Sizes
 from hudi_py.write.rows.input import normalise_batch
-from hudi_py.write.settings import Operation
 from hudi_py.write.stream import BatchCommittedError, given_batch
 
 __all__ = [

@@ -30,6 +30,7 @@ from hudi_py.model.names import FileId, PartitionPath
 from hudi_py.schema import RECORD_KEY
 from hudi_py.write.context import WriteContext
 from hudi_py.write.index import GlobalBaseFileIndex, GlobalIndex
+from hudi_py.write.operation import Operation
 from hudi_py.write.operations import buckets, delete, insert, run_operation, upsert
 from hudi_py.write.operations.partition import PartitionWriter, fillable, measured_record_size
 from hudi_py.write.operations.tagging import distinct_keys, index_of
@@ -46,7 +47,7 @@ from hudi_py.write.rows import (
     without_keys,
 )
 from hudi_py.write.rows.input import normalise_batch
-from hudi_py.write.settings import Operation, WriteSettings
+from hudi_py.write.settings import WriteSettings
 from hudi_py.write.workers import Workers
 
 ORDER = pa.field("_hudi_py_order", pa.int64())

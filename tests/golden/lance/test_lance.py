@@ -15,7 +15,7 @@ import pytest
 
 import hudi_py
 from hudi_py.storage import open_storage
-from tests.golden.compare import assert_rows_equal
+from hudi_py.testing.rows import assert_rows_equal
 from tests.support import archives
 
 DATA: Final = Path(__file__).parent / "data"

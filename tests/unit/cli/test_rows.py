@@ -149,28 +149,3 @@ def test_sql(cli: Run, made: Path) -> None:
     assert len(cli("sql", "FROM t", "-t", made, "--json").lines[0]) == 10
     assert "syntax error" in cli("sql", "SELEC", "-t", made, code=2).err
     assert "have the name t" in cli("sql", "FROM t", "-t", made, "-t", made, code=2).err
-
-
-@pytest.mark.parametrize(
-    ("query", "columns"),
-    [
-        ("SELECT fare FROM t WHERE city = 'oslo'", ["city", "fare"]),
-        ("SELECT count(*) FROM t", None),
-        ("SELECT * FROM t", "all"),
-        ("SELECT t.* EXCLUDE (fare) FROM t", "all"),
-        ("FROM t", "all"),
-        ("SELECT t FROM t", "all"),
-        ("SELECT COLUMNS('f.*') FROM t", "all"),
-        ("SUMMARIZE t", "all"),
-        ("SELECT 1 FROM t NATURAL JOIN u", "all"),
-        ("SELEC x FROM", "all"),
-    ],
-)
-def test_only_the_columns_that_a_query_names_are_read(query: str, columns: object, made: Path) -> None:
-    from hudi_py.cli.query import needed_columns, words_of
-
-    found = needed_columns(hudi_py.open_table(made), words_of(query, {"t", "u"}))
-    if columns == "all":
-        assert found is None
-    else:
-        assert found == (columns or ["_hoodie_commit_time"])

@@ -25,8 +25,9 @@ from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.transaction.transaction import WriteTransaction
 from hudi_py.write.api import write_options
 from hudi_py.write.context import WriteContext
+from hudi_py.write.operation import Operation
 from hudi_py.write.operations import run_operation
-from hudi_py.write.settings import Operation, write_settings
+from hudi_py.write.settings import write_settings
 from tests.unit.metadata_write import memory_tables
 
 KEEPS = {"hoodie.metadata.enable": "false", "hoodie.metadata.auto.delete.partitions": "false"}

@@ -21,8 +21,8 @@ from hudi_py.read.base_file import read_base, row_group_sizes, row_groups_matchi
 from hudi_py.read.bootstrap import folder_values
 from hudi_py.read.filter import parse_filter
 from hudi_py.storage import Storage, open_beside, open_storage
+from hudi_py.testing.rows import assert_rows_equal
 from hudi_py.view.bootstrap import load_bootstrap_sources
-from tests.golden.compare import assert_rows_equal
 from tests.support import archives
 
 DATA = Path(__file__).parent / "data" / "bootstrap"

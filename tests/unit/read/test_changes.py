@@ -26,10 +26,10 @@ from hudi_py.read.changes.plan import plan_changes
 from hudi_py.read.request import ScanRequest
 from hudi_py.read.snapshot import open_snapshot
 from hudi_py.read.task import read_split_on
+from hudi_py.testing.rows import assert_rows_equal
 from hudi_py.timeline.commits import InstantRange, read_commits
 from hudi_py.timeline.metadata import encode_commit_metadata
 from hudi_py.timeline.timeline import load_timeline
-from tests.golden.compare import assert_rows_equal
 from tests.support import archives
 from tests.unit.read.tables import FILE_ID, MadeTable, completion, deletes, instant
 

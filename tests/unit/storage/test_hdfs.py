@@ -20,9 +20,9 @@ from hudi_py.config import lock as lock_config
 from hudi_py.errors import ConfigError
 from hudi_py.storage import HdfsStorage, Storage, hdfs, open_beside, open_storage
 from hudi_py.storage.libhdfs import Entry, UnansweredError
+from hudi_py.testing.storage import StorageBehaviour
 from hudi_py.transaction.locks import table_lock
 from hudi_py.transaction.locks.settings import LockSettings
-from tests.unit.storage.test_storage import StorageBehaviour
 
 
 class Files:

@@ -76,14 +76,11 @@ def test_a_report_has_its_counts_and_shows_those_that_are_not_nought(path: str) 
     """Where nothing was done, too, so that a program need not ask which."""
     table = hudi_py.open_table(path, BY_HAND)
     done = table.compact()
-    assert repr(done) == (
-        f"CompactionReport(service='compaction', instant='{done.instant}', completion_time='{done.completion_time}', "
-        f"num_file_groups=2, num_log_files=4, num_rows=8, num_updated=8, log_bytes={done.log_bytes}, "
-        f"written_bytes={done.written_bytes})"
-    )
+    assert repr(done) == f"<CompactionReport: {done}>"
+    assert str(done).startswith(f"compaction {done.instant}: 2 file groups")
     nothing = table.compact()
     assert (nothing.num_file_groups, nothing.to_dict().keys()) == (0, done.to_dict().keys())
-    assert repr(nothing) == f"CompactionReport(service='compaction', instant=None, reason='{nothing.reason}')"
+    assert repr(nothing) == f"<CompactionReport: compaction: nothing done: {nothing.reason}>"
     assert table.compaction.run().num_rows == table.log_compact().num_rows == table.clean().num_files == 0
 
 
@@ -212,9 +209,8 @@ def test_the_metadata_table_is_verified_rebuilt_and_dropped(path: str) -> None:
     assert [check.partition for check in metadata.verify().partitions] == ["files"]
     assert metadata.rebuild("column_stats") == ("column_stats",)
     assert metadata.verify("column_stats").ok
-    assert repr(metadata.verify("files")) == (
-        "VerifyReport(ok=True, partitions=(PartitionCheck(partition='files', records=3),))"
-    )
+    assert repr(metadata.verify("files")).startswith("<VerifyReport: ")
+    assert "files: 3 records" in repr(metadata.verify("files"))
     with pytest.raises(ConfigError, match="secondary"):
         metadata.drop("secondary_index_x")
 

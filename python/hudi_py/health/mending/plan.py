@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any, Final
 
 from hudi_py.health.findings import Diagnosis, Finding
-from hudi_py.model.words import counted, show_bytes
+from hudi_py.model.words import Spoken, counted, show_bytes
 
 
 class StepKind(str, Enum):
@@ -46,8 +46,8 @@ class Step:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class RepairPlan:
+@dataclass(frozen=True, slots=True, repr=False)
+class RepairPlan(Spoken):
     """What `repair` will do; nothing is changed until then."""
 
     uri: str
@@ -73,8 +73,8 @@ class RepairPlan:
         return "\n".join(lines)
 
 
-@dataclass(frozen=True, slots=True)
-class RepairReport:
+@dataclass(frozen=True, slots=True, repr=False)
+class RepairReport(Spoken):
     """What a repair did."""
 
     id: str | None

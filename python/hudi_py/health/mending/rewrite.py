@@ -39,9 +39,10 @@ from hudi_py.transaction.session import TableSession
 from hudi_py.transaction.transaction import WriteTransaction
 from hudi_py.view import FileSystemView, load_view
 from hudi_py.write.context import WriteContext
+from hudi_py.write.operation import Operation
 from hudi_py.write.operations.buckets import insert_new
 from hudi_py.write.operations.bulk_insert import write_new_file_groups
-from hudi_py.write.settings import Operation, write_settings
+from hudi_py.write.settings import write_settings
 
 Groups = Sequence[tuple[str, str]]
 """Partition path and file id."""

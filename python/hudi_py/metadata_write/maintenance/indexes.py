@@ -163,7 +163,7 @@ def _create_by_name(context: ServiceContext, request: IndexRequest) -> None:
     asked = bool(settings.global_record_index or settings.record_index)
 
     def check(config: TableConfig) -> bool:
-        """Whether the record index is to be made first."""
+        """Whether the record index must be built first."""
         there = RECORD_INDEX in config.metadata_partitions
         partitioned = is_partitioned_in(storage, config, settings)
         check_record_index(request.name, config, there=there or asked, partitioned=partitioned)
@@ -194,7 +194,7 @@ def _create_by_name(context: ServiceContext, request: IndexRequest) -> None:
             for made in maintained(to_make):
                 context.progress.phase(f"building {made.name}")
                 config = initialise(own, source_of(session.at(config), timeline, settings), made)
-        except BaseException:
+        except BaseException:  # also when interrupted: a half-built index must not stay listed as one to make
             drop_partitions(storage, context.config(), [partition])
             raise
 

@@ -32,10 +32,9 @@ from hudi_py.metadata_write.table.buffer import GroupBuffer, GroupKey
 from hudi_py.metadata_write.table.create import lost_files
 from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.properties import TableConfig
-from hudi_py.model.words import counted
+from hudi_py.model.words import Spoken, counted
 from hudi_py.progress import Progress
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.planned.report import shown
 from hudi_py.storage import Storage
 from hudi_py.timeline.table_schema import resolve_table_schema
 from hudi_py.timeline.timeline import Timeline
@@ -46,7 +45,7 @@ _EXAMPLES: Final = 10
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class PartitionCheck:
+class PartitionCheck(Spoken):
     """The result of verifying one partition of the metadata table."""
 
     partition: str
@@ -70,9 +69,6 @@ class PartitionCheck:
         harm = known is None or known.superfluous_harm
         return not (self.error or self.missing or self.wrong or (self.superfluous and harm))
 
-    def __repr__(self) -> str:
-        return shown(self)
-
     def __str__(self) -> str:
         counts = {"missing": self.missing, "wrong": self.wrong, "superfluous": self.superfluous}
         found = "".join(f", {count:,} {kind}" for kind, count in counts.items() if count)
@@ -83,7 +79,7 @@ class PartitionCheck:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class VerifyReport:
+class VerifyReport(Spoken):
     """The result of verifying a metadata table."""
 
     partitions: tuple[PartitionCheck, ...] = ()
@@ -102,9 +98,6 @@ class VerifyReport:
     def to_dict(self) -> dict[str, Any]:
         """Field names and values, ready for JSON."""
         return {**asdict(self), "ok": self.ok}
-
-    def __repr__(self) -> str:
-        return shown(self, ok=self.ok)
 
     def __str__(self) -> str:
         """A summary, then a line for each lost file and partition, with examples of differences."""

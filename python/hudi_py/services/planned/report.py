@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from hudi_py.model.instant import CompletionTime, InstantTime
-from hudi_py.model.words import counted
+from hudi_py.model.words import Spoken, counted
 
 _MOST_NAMED: Final = 3
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ServiceReport:
-    """Subclasses add counts and bytes. Its repr omits defaults; its str is a readable line."""
+class ServiceReport(Spoken):
+    """Subclasses add counts and bytes."""
 
     service: str
     instant: InstantTime | None
@@ -28,9 +28,6 @@ class ServiceReport:
         """Field names and values, ready for JSON."""
         return asdict(self)
 
-    def __repr__(self) -> str:
-        return shown(self)
-
     def __str__(self) -> str:
         nothing = f"nothing done: {self.reason}" if self.reason else ""
         parts = "; ".join(part for part in (", ".join(self._summary()), nothing) if part)
@@ -40,14 +37,6 @@ class ServiceReport:
     def _summary(self) -> Iterable[str]:
         """Phrases that describe what was done."""
         return ()
-
-
-def shown(report: Any, **found: Any) -> str:
-    """A dataclass as a call of its constructor, without fields that have their default. `found` comes first."""
-    values = ((each, getattr(report, each.name)) for each in fields(report))
-    given = (f"{each.name}={value!r}" for each, value in values if each.default is MISSING or value != each.default)
-    added = (f"{name}={value!r}" for name, value in found.items())
-    return f"{type(report).__name__}({', '.join((*added, *given))})"
 
 
 def listed(times: Sequence[str], noun: str) -> str:

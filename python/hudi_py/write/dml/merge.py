@@ -22,14 +22,16 @@ from hudi_py.model.properties import TableConfig
 from hudi_py.read.request import ScanRequest
 from hudi_py.read.split import Split
 from hudi_py.schema import RECORD_KEY
+from hudi_py.write.combinations import writes_partial_logs
 from hudi_py.write.context import WriteContext
 from hudi_py.write.dml.assignments import Assignment
 from hudi_py.write.dml.merge_plan import BoundClause, BoundMerge, MergePlan, bind_merge, choose
 from hudi_py.write.dml.slices import hold_located, places_of, scan_request
 from hudi_py.write.dml.statements import Counts, keys_as_rows, updated_rows
+from hudi_py.write.operation import Operation
 from hudi_py.write.rows import PartitionedRows, one_row_per_key
 from hudi_py.write.rows.keygen import KeyGenerator
-from hudi_py.write.settings import Operation, WriteSettings, writes_partial_logs
+from hudi_py.write.settings import WriteSettings
 
 _Numbers = npt.NDArray[np.int64]
 _ROW = "_hudi_py_row"

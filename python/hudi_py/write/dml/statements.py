@@ -19,10 +19,11 @@ from hudi_py.schema import RECORD_KEY, with_meta
 from hudi_py.write.context import WriteContext
 from hudi_py.write.dml.assignments import Assignment, check_changeable, parse_assignments
 from hudi_py.write.dml.slices import Condition, hold, read_slices, scan_request
+from hudi_py.write.operation import Operation
 from hudi_py.write.operations.located import write_located
 from hudi_py.write.operations.partition import OperationResult
 from hudi_py.write.rows import LocatedRows, PartitionedRows
-from hudi_py.write.settings import Operation, WriteSettings
+from hudi_py.write.settings import WriteSettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""Tables as other systems see them."""

@@ -1,0 +1,78 @@
+"""Conditions of other engines as text of our filter grammar, where both mean the same.
+
+What an engine pushes down only saves reading: it still applies its condition itself. So a part that has no exact
+counterpart is left out, and more rows are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date, datetime
+from typing import Final
+
+import pyarrow as pa
+
+SWAPPED: Final = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+"""Comparisons, and what they become when the sides change places."""
+
+
+class Conditions:
+    """Makes conditions on the columns of a schema. Each method returns None for what has no exact counterpart.
+
+    Only whole numbers, texts, booleans and dates are compared, with values of their own kind: engines differ in how
+    they compare floating-point numbers and times, and in what they cast.
+    """
+
+    def __init__(self, schema: pa.Schema, *, ignore_case: bool = False) -> None:
+        self._types: Mapping[str, pa.DataType] = dict(zip(schema.names, schema.types, strict=True))
+        self._folded = {name.lower(): name for name in schema.names} if ignore_case else {}
+
+    def compared(self, column: str, comparison: str, value: object) -> str | None:
+        """`column <comparison> value`; `comparison` is one of `SWAPPED`."""
+        name, literal = self._column(column), self._literal(column, value)
+        return None if name is None or literal is None else f"{name} {comparison} {literal}"
+
+    def one_of(self, column: str, values: Sequence[object]) -> str | None:
+        """`column IN (values)`."""
+        name = self._column(column)
+        literals = [self._literal(column, value) for value in values]
+        known = [literal for literal in literals if literal is not None]
+        if name is None or not known or len(known) < len(literals):
+            return None
+        return f"{name} IN ({', '.join(known)})"
+
+    def is_null(self, column: str, *, negated: bool = False) -> str | None:
+        """`column IS [NOT] NULL`."""
+        name = self._column(column)
+        return None if name is None else f"{name} IS {'NOT ' if negated else ''}NULL"
+
+    def _column(self, name: str) -> str | None:
+        found = name if name in self._types else self._folded.get(name.lower())
+        return None if found is None or "`" in found else f"`{found}`"
+
+    def _literal(self, column: str, value: object) -> str | None:
+        kind = self._types.get(column, self._types.get(self._folded.get(column.lower(), "")))
+        if kind is None:
+            return None
+        if isinstance(value, bool):
+            return str(value).upper() if pa.types.is_boolean(kind) else None
+        if isinstance(value, int):
+            return str(value) if pa.types.is_integer(kind) and -(2**63) <= value < 2**63 else None
+        if isinstance(value, str):
+            plain = value.isprintable() and not set(value) & {"'", "\\"}
+            return f"'{value}'" if pa.types.is_string(kind) and plain else None
+        if isinstance(value, date) and not isinstance(value, datetime):
+            return f"DATE '{value:%Y-%m-%d}'" if pa.types.is_date32(kind) and value.year >= 1000 else None
+        return None
+
+
+def every(parts: Iterable[str | None]) -> str | None:
+    """A condition that holds at least where all parts hold; the unknown ones are left out."""
+    known = [f"({part})" for part in parts if part is not None]
+    return " AND ".join(known) or None
+
+
+def either(parts: Sequence[str | None]) -> str | None:
+    """A condition that holds where one of the parts does; None if one is unknown."""
+    known = [f"({part})" for part in parts if part is not None]
+    return " OR ".join(known) if known and len(known) == len(parts) else None

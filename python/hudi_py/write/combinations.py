@@ -1,0 +1,140 @@
+"""Which settings of a write do not go together, or do not go with the table: refused before there is an instant."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from hudi_py.config import Options
+from hudi_py.config import concurrency as concurrency_config
+from hudi_py.config import indexes as index_config
+from hudi_py.config import write as write_config
+from hudi_py.errors import ConfigError, SchemaMismatchError, UnsupportedTableError
+from hudi_py.merge import MergeSettings
+from hudi_py.model.instant import Action
+from hudi_py.model.properties import TableConfig
+from hudi_py.schema.paths import type_at
+from hudi_py.write.index import IndexSettings
+from hudi_py.write.index.protocol import BUCKET
+from hudi_py.write.operation import Operation, generated_keys_error, insert_duplicates
+from hudi_py.write.table.evolution import WriteSchema
+
+
+def check_combination(
+    config: TableConfig, merge: MergeSettings, index: IndexSettings, operation: Operation, options: Options
+) -> None:
+    """Refuses an index that the operation, or the merges of the table, cannot use.
+
+    Raises:
+        ConfigError: says which option to change.
+    """
+    if merge.folds and index.moves_rows:
+        raise ConfigError(
+            f"Cannot write to the table '{config.name}' with the index {index.type} and update.partition.path=true: "
+            f"its merges make rows of two versions ({merge.shown(config)}), but a row that moves to another partition "
+            "is not merged with the old one; set it to false"
+        )
+    buckets = index.buckets
+    if buckets is None:
+        return
+    if operation is Operation.INSERT and insert_duplicates(options) != "none":
+        raise ConfigError(
+            f"Cannot insert into the table '{config.name}' with {write_config.INSERT_DUPLICATES.key} = "
+            f"'{insert_duplicates(options)}' and the bucket index: it finds the bucket of a key, not whether the "
+            "bucket has the key; use upsert"
+        )
+    replaces = operation.action(config) is Action.REPLACE_COMMIT
+    if buckets.consistent and replaces:
+        raise ConfigError(
+            f"Cannot {operation.value} the table '{config.name}' with {index_config.BUCKET_ENGINE.key} = "
+            "'CONSISTENT_HASHING': a hash bucket keeps its file group, and what is added to a replaced one is not "
+            "seen; delete the rows, and upsert"
+        )
+    if buckets.fixed_ids and replaces:
+        raise ConfigError(
+            f"Cannot {operation.value} the table '{config.name}' with {concurrency_config.MODE.key} = "
+            f"'{concurrency_config.NON_BLOCKING}': rows that others add meanwhile would be lost; use "
+            f"{concurrency_config.OPTIMISTIC} for this operation"
+        )
+
+
+def check_generated_keys(config: TableConfig, options: Options) -> None:
+    """Refuses what needs to know rows again (`AutoRecordKeyGenerationUtils`, 1.2.0)."""
+    combining = (write_config.COMBINE_BEFORE_INSERT, write_config.DROP_DUPLICATES)
+    asked = next((option for option in combining if options.get(option)), None)
+    what = None
+    if insert_duplicates(options) != "none":
+        what = f"look for known keys ({write_config.INSERT_DUPLICATES.key} = '{insert_duplicates(options)}')"
+    elif asked is not None:
+        what = f"combine rows of one key ({asked.key} = 'true')"
+    elif options.get(write_config.INDEX_TYPE) == BUCKET:
+        what = f"use {write_config.INDEX_TYPE.key} = 'BUCKET'"
+    if what is not None:
+        raise generated_keys_error(config, what)
+
+
+def parquet_logs(config: TableConfig, schema: WriteSchema, merge: MergeSettings, options: Options) -> bool:
+    """Whether logs get Parquet blocks. Apache Hudi 1.2.0 merges such blocks by wrong texts, as it reads the ordering
+    value from a buffer that the next row takes."""
+    if options.get(write_config.LOG_BLOCK_FORMAT) != "parquet":
+        return False
+    for name in merge.ordering_fields if merge.ordered and config.is_mor else ():
+        kind = type_at(schema.arrow, name)
+        if kind is not None and pa.types.is_string(kind):
+            raise ConfigError(
+                f"Cannot write to the table '{config.name}' with {write_config.LOG_BLOCK_FORMAT.key} = 'parquet': its "
+                f"ordering column '{name}' is text, which Apache Hudi compares wrongly in Parquet blocks; use avro"
+            )
+    return True
+
+
+def check_partial_update(
+    config: TableConfig, merge: MergeSettings, index: IndexSettings, updated: Sequence[str], options: Options
+) -> None:
+    """Refuses updates of some columns where they cannot be written, or could not be merged."""
+    start = f"Cannot update only the columns {', '.join(updated)} of the table '{config.name}'"
+    if merge.folds:
+        raise UnsupportedTableError(
+            f"{start}: {merge.shown(config)} already decides which values of a row count; give all columns, with "
+            "the values that stand for no change"
+        )
+    if not writes_partial_logs(config) and config.is_mor:
+        raise UnsupportedTableError(
+            f"{start}: its logs, of table version {config.version}, hold complete rows only; supported are "
+            "copy-on-write tables, and merge-on-read ones from version 8 on: use Table.merge"
+        )
+    if index.moves_rows:
+        raise ConfigError(
+            f"{start} with the index {index.type} and update.partition.path=true: a row that moves to another "
+            "partition needs all columns; set it to false, or give all columns"
+        )
+    if options.get(concurrency_config.MODE) == concurrency_config.NON_BLOCKING:
+        raise ConfigError(
+            f"{start} with {concurrency_config.MODE.key} = '{concurrency_config.NON_BLOCKING}': whether others insert "
+            f"a row meanwhile is not known; use {concurrency_config.OPTIMISTIC}, or give all columns"
+        )
+    for name in merge.ordering_fields if merge.by_event_time else ():
+        if name.partition(".")[0] not in updated and name not in updated:
+            raise SchemaMismatchError(f"{start}: the data lacks the ordering column '{name}'; add it")
+
+
+def writes_partial_logs(config: TableConfig) -> bool:
+    """Whether log blocks of the table can hold updates of some columns."""
+    return config.is_mor and config.version >= 8
+
+
+def check_ordering(merge: MergeSettings, schema: WriteSchema, *, is_mor: bool) -> None:
+    for name in merge.ordering_fields:
+        kind = type_at(schema.arrow, name)
+        # Apache Hudi 1.2.0 writes logs of rows ordered by binary values, and cannot read them
+        if kind is not None and (pa.types.is_nested(kind) or (is_mor and pa.types.is_binary(kind))):
+            raise SchemaMismatchError(
+                f"Ordering column '{name}' (hoodie.table.ordering.fields) has the type {kind}, whose values Apache "
+                "Hudi cannot compare; supported are numbers, string, boolean, date and timestamp: choose another column"
+            )
+        if kind is None:
+            raise SchemaMismatchError(
+                f"Ordering column '{name}' (hoodie.table.ordering.fields) is neither in the data nor in the table; its "
+                f"columns are {', '.join(schema.arrow.names)}"
+            )
