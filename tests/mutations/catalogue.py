@@ -68,6 +68,7 @@ MUTATIONS: Final = (
         "(self._has[at >> 3] >> (at & 7)",
         "(self._has[at >> 3] >> (at & 6)",
         "tests/unit/write/test_spread.py",
+        "make quick-slow",
     ),
     Mutation(
         "partial updates: a row that a log has deleted comes back",
