@@ -11,7 +11,7 @@ import pytest
 import hudi_py
 from hudi_py.formats.log import BlockType, read_blocks
 from hudi_py.storage import open_storage
-from tests.golden.compare import assert_rows_equal
+from hudi_py.testing.rows import assert_rows_equal
 from tests.oracle.client import Oracle
 from tests.oracle.test_partial_updates import QUICK, rows
 from tests.support.choice import cases
