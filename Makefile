@@ -15,7 +15,7 @@ NO_JVM := $(wildcard tests/meta tests/unit tests/property tests/golden tests/fau
 SPARK := $(wildcard tests/connector)
 ORACLE := $(wildcard tests/oracle)
 
-.PHONY: help setup demo test quick quick-slow test-connector connector-slow stores hdfs oracle oracle-quick oracle-slow oracle-long long check lint format types layers bench oldest pythons lock matrix layers-table clean
+.PHONY: help setup demo test quick quick-slow test-connector connector-slow stores hdfs oracle oracle-quick oracle-slow oracle-long long check lint format types layers bench oldest pythons lock matrix layers-table docs docs-check docs-pages sbom conda-recipe release-notes clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -103,11 +103,32 @@ lock: ## Resolve the lock files from pyproject.toml again
 	@tools/setup.sh
 	@tools/lock.sh
 
-matrix: ## Write the README's compatibility matrix from the tests' table of expectations
+docs: ## Build the documentation site into build/site, strictly; `python -m http.server -d build/site` shows it
+	@tools/docs.sh site
+
+docs-check: docs ## Look at the site in a headless Chromium: no request elsewhere, no error, accessible
+	@$(PYTEST) -q tests/site $(ARGS)
+
+docs-pages: matrix ## Write the pages that are generated from code: options, doctor, known options, the matrix
+	@mkdir -p build
+	@$(RUN) python -m hudi_py.config.docs >build/options.md && mv build/options.md docs/options.md
+	@$(RUN) python -m hudi_py.health.docs >build/doctor.md && mv build/doctor.md docs/doctor.md
+	@$(RUN) python -m tools.known_options
+
+sbom: ## Write the bill of materials of the package with all extras, build/hudi-py.cdx.json (CycloneDX)
+	@tools/docs.sh sbom
+
+conda-recipe: ## Render the recipe for conda
+	@tools/docs.sh recipe
+
+release-notes: ## Print the changelog of a release: make release-notes VERSION=0.1.0
+	@$(RUN) python -m tools.release_notes $(VERSION)
+
+matrix: ## Write the compatibility matrix of README.md and docs/compatibility.md from the tests' table of expectations
 	@$(RUN) python -m tools.matrix --write
 
 layers-table: ## Write CONTRIBUTING's table of layers from the test that enforces them
 	@$(RUN) python -m tools.layers
 
 clean: ## Remove caches and what tests, demo and benchmarks leave (not the environments)
-	@rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .demo .bench build dist spark-warehouse metastore_db derby.log
+	@rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .demo .bench .cache build dist spark-warehouse metastore_db derby.log

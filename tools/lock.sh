@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Resolves both lock files anew from the ranges in pyproject.toml, for Python 3.10 to 3.13 at once (environment markers tell them apart):
-# requirements-lock.txt has the newest versions let in, requirements-oldest-lock.txt the oldest ones.
+# Resolves the lock files anew from the ranges in pyproject.toml, for Python 3.10 to 3.13 at once (environment markers tell them apart):
+# requirements-lock.txt has the newest versions let in, requirements-oldest-lock.txt the oldest ones, requirements-docs-lock.txt what
+# tools/docs.sh needs.
 # Names and versions only: where they come from is the machine's own setting of pip.
 set -euo pipefail
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
@@ -12,3 +13,6 @@ resolve() {
 }
 resolve --python-version 3.10 --output-file requirements-lock.txt
 resolve --python-version 3.10 --resolution lowest-direct --output-file requirements-oldest-lock.txt
+# What makes the documents needs Python 3.11.
+"${HUDI_PY_VENV:-$root/.venv}/bin/uv" pip compile --group docs --upgrade --universal --no-python-downloads --python-version 3.11 \
+  --no-header --no-annotate --no-emit-index-url --no-emit-find-links --quiet --output-file requirements-docs-lock.txt >/dev/null

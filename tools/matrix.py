@@ -1,7 +1,7 @@
-"""The README's compatibility matrix, generated from what the tests compare: `make matrix` writes it.
+"""The compatibility matrix of README and docs/compatibility.md, generated from what the tests compare: `make matrix`.
 
 Reading comes from the golden tables and their table of expectations, writing from the operations and tables of the
-interoperability tests. A test fails while the README shows another one.
+interoperability tests. A test fails while a document shows another one.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from tests.golden.expectations import ASKED, BEYOND, refusal
 from tests.golden.tables import GoldenTable, load
 
 ROOT: Final = Path(__file__).resolve().parent.parent
+DOCUMENTS: Final = (ROOT / "README.md", ROOT / "docs" / "compatibility.md")
 BEGIN: Final = "<!-- matrix: begin, written by `make matrix` -->"
 END: Final = "<!-- matrix: end -->"
 
@@ -118,8 +119,8 @@ def matrix() -> str:
 
 
 def updated(text: str) -> str:
-    """The README's text with the current matrix between its markers."""
-    return replaced(text, matrix(), "README.md")
+    """The text of a document with the current matrix between its markers."""
+    return replaced(text, matrix(), "the document")
 
 
 def replaced(text: str, section: str, document: str) -> str:
@@ -133,14 +134,14 @@ def replaced(text: str, section: str, document: str) -> str:
 
 
 def main() -> int:
-    """Print the matrix, or write it into the README."""
-    parser = argparse.ArgumentParser(description="The README's compatibility matrix.")
-    parser.add_argument("--write", action="store_true", help="write it into README.md")
+    """Print the matrix, or write it into the documents."""
+    parser = argparse.ArgumentParser(description="The compatibility matrix.")
+    parser.add_argument("--write", action="store_true", help="write it into README.md and docs/compatibility.md")
     if not parser.parse_args().write:
         print(matrix())
         return 0
-    readme = ROOT / "README.md"
-    readme.write_text(updated(readme.read_text(encoding="utf-8")), encoding="utf-8")
+    for document in DOCUMENTS:
+        document.write_text(updated(document.read_text(encoding="utf-8")), encoding="utf-8")
     return 0
 
 

@@ -368,7 +368,8 @@ class Table(TableIndexes, HealthMethods, ServicePreviews, ReportMethods, Alterab
             on: what makes rows match: a condition such as `t.id = s.id`, or columns that both have. It must compare
                 every record key column with an expression of the source. Compare the partition columns too, where
                 the source has them, and other partitions are not read.
-            source_alias, target_alias: the names of source and table in expressions.
+            source_alias: the name of the source in expressions.
+            target_alias: the name of the table in expressions.
 
         Returns:
             A builder, to which clauses are added; its `execute` writes.

@@ -64,7 +64,7 @@ def test_no_file_names_a_place_on_one_machine() -> None:
 
 
 def test_lock_files_name_no_registry() -> None:
-    for name in ("requirements-lock.txt", "requirements-oldest-lock.txt"):
+    for name in ("requirements-lock.txt", "requirements-oldest-lock.txt", "requirements-docs-lock.txt"):
         lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
         assert lines
         assert not [line for line in lines if "://" in line or line.startswith("-")]

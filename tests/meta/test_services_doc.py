@@ -45,14 +45,13 @@ def examples(path: str) -> list[str]:
     return [block for block in blocks if "table = hudi_py.open_table(" in block]
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/services.md"])
-def test_the_examples_run(document: str, tmp_path: Path) -> None:
+def test_the_example_runs(tmp_path: Path) -> None:
     """As they stand, on a table of a few writes; the instant to roll back is the newest one."""
     path = str(tmp_path / "trips")
     for ts in range(3):
         rows = [{"id": "a", "ts": ts, "city": "oslo"}, {"id": "b", "ts": ts, "city": "lima"}]
         hudi_py.write(path, rows, record_key="id", ordering_by="ts", partition_by="city", table_type="mor")
-    (code,) = examples(document)
+    (code,) = examples("docs/services.md")
     code = re.sub(r'open_table\(".*?"\)', f"open_table({path!r})", code)
     code = code.replace('"20260131101530123"', 'table.history()["instant"][-1].as_py()')
     known: dict[str, Any] = {"hudi_py": hudi_py}

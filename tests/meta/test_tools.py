@@ -70,7 +70,7 @@ def test_the_wheels_java_runs() -> None:
 
 
 def test_scripts_are_for_bash_and_parse() -> None:
-    tools = [f"tools/{name}" for name in ("setup.sh", "run", "lock.sh", "pythons.sh")]
+    tools = [f"tools/{name}" for name in ("setup.sh", "run", "lock.sh", "pythons.sh", "docs.sh")]
     for name in (*tools, "tests/oracle/setup.sh", ".ci/run"):
         script = ROOT / name
         assert script.read_text(encoding="utf-8").startswith("#!/usr/bin/env bash\n")

@@ -53,13 +53,13 @@ class Page:
                 return found
             self.events.append(answer)
 
-    def show(self, path: Path, width: int, theme: str) -> None:
-        """Opens a file in a window of a width, for a user who prefers a theme."""
+    def show(self, path: Path | str, width: int, theme: str) -> None:
+        """Opens a file or URL in a window of a width, for a user who prefers a theme."""
         size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
         self.call("Emulation.setDeviceMetricsOverride", **size)
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": theme}])
         self.events.clear()
-        self.call("Page.navigate", url=path.as_uri())
+        self.call("Page.navigate", url=path if isinstance(path, str) else path.as_uri())
         while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
             self.events.append(self._next())
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import click
 
-from hudi_py.cli import heal, look, maintain, rows
+from hudi_py.cli import heal, look, maintain, reference, rows
 from hudi_py.errors import (
     ConfigError,
     ConflictError,
@@ -51,6 +51,7 @@ _WORDS: Final = {
 """Advice in messages of the Python API, and what it is on the command line."""
 
 _SECTIONS: Final = {
+    "Learn": ("options",),
     "Look": ("show", "timeline", "files", "partitions", "schema", "stats", "diff", "plans", "report"),
     "Rows": ("read", "sql", "explain", "write", "update", "delete"),
     "Maintain": ("compact", "log-compact", "clean", "archive", "unschedule", "index", "metadata"),
@@ -94,6 +95,7 @@ def main() -> None:
     """
 
 
+reference.add_to(main)
 look.add_to(main)
 rows.add_to(main)
 maintain.add_to(main)

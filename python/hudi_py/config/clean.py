@@ -82,6 +82,7 @@ MAX_COMMITS_TO_CLEAN = integer(
     2**63 - 1,
     minimum=1,
     unit="commits",
+    example="20",
 )
 PARALLELISM = integer(
     "hoodie.clean.parallelism",
@@ -97,12 +98,14 @@ PARTITION_REGEX = optional_text(
     "Clean only partitions whose whole path matches; not with incremental cleaning.",
     _SERVICE,
     aliases=("hoodie.cleaner.partition.filter.regex",),
+    example="city=o.*",
 )
 PARTITIONS_SELECTED = names(
     "hoodie.clean.partition.filter.selected",
     "Clean only these partitions; not with incremental cleaning. Takes precedence over the pattern.",
     _SERVICE,
     aliases=("hoodie.cleaner.partition.filter.selected",),
+    example="city=oslo",
 )
 EMPTY_CLEAN_INTERVAL_HOURS = integer(
     "hoodie.write.empty.clean.interval.hours",
@@ -112,6 +115,7 @@ EMPTY_CLEAN_INTERVAL_HOURS = integer(
     -1,
     minimum=-1,
     unit="hours",
+    example="24",
 )
 
 OPTIONS = declared(globals())

@@ -80,6 +80,7 @@ STRATEGY: Option[tuple[str, ...]] = Option(
     + ", ".join(f"`{name}`" for name in STRATEGIES)
     + ", with or without their package. If several are given, each chooses from what the one before it left.",
     Scope.SERVICE,
+    example="BoundedIOCompactionStrategy",
 )
 TARGET_IO_MB = integer(
     "hoodie.compaction.target.io",
@@ -94,6 +95,7 @@ LOG_SIZE_THRESHOLD = integer(
     Scope.SERVICE,
     0,
     unit="bytes",
+    example="1048576",
 )
 LOG_NUM_THRESHOLD = integer(
     "hoodie.compaction.logfile.num.threshold",
@@ -101,6 +103,7 @@ LOG_NUM_THRESHOLD = integer(
     Scope.SERVICE,
     0,
     unit="files",
+    example="3",
 )
 DAY_PARTITIONS = integer(
     "hoodie.compaction.daybased.target.partitions",
@@ -113,6 +116,7 @@ PARTITION_REGEX = optional_text(
     "hoodie.compaction.partition.path.regex",
     "Only partitions whose path contains a match are considered (PartitionRegexBasedCompactionStrategy).",
     Scope.SERVICE,
+    example="city=o.*",
 )
 INCREMENTAL = flag(
     "hoodie.table.services.incremental.enabled",

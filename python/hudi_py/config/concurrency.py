@@ -57,6 +57,7 @@ RETRIES = integer(
     Scope.LOCK,
     0,
     unit="retries",
+    example="3",
 )
 FAILED_WRITES = choice(
     "hoodie.clean.failed.writes.policy",

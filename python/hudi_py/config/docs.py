@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from hudi_py.config import harmless, refused
-from hudi_py.config.option import Option
+from hudi_py.config.option import Option, Policy
 from hudi_py.config.options import SECRET_PREFIX, SECTIONS, STORAGE_PREFIX
 
 _HEAD = f"""# Options
@@ -16,6 +16,9 @@ _HEAD = f"""# Options
 Keys and defaults are those of Apache Hudi 1.2.0; keys are case-insensitive. An unknown key is refused, and the error
 suggests the nearest known one. A write refuses an option that contradicts the table's own properties.
 
+- In Python, options are a dictionary, `options={{"key": "value"}}`; in Spark `.option("key", "value")`; in SQL
+  `SET key = value`; on the command line `-o key=value`. `hudi-py options WORD` shows the options of this page that have
+  to do with a word.
 - Options that a call does not set are read from `hudi-defaults.conf` in the folder that the environment variable
   `HUDI_CONF_DIR` names, and from `/etc/hudi/conf`.
 - `{STORAGE_PREFIX}<name>` sets the storage option `<name>`. For object stores these are the options of the package
@@ -29,7 +32,7 @@ def options_page() -> str:
     """The page in Markdown."""
     parts = [_HEAD]
     for title, options in SECTIONS.items():
-        parts += [f"## {title}\n", "| option | default | meaning |", "|---|---|---|", *map(_honoured, options), ""]
+        parts += [f"## {title}\n", *map(_honoured, options)]
     parts += [
         "## Refused\n",
         "These options ask for features that are not built. The values in the middle column do not and are accepted.\n",
@@ -52,12 +55,17 @@ def options_page() -> str:
 
 
 def _honoured(option: Option[Any]) -> str:
-    meaning = [_cell(option.help)]
+    lines = [f"### `{option.key}`\n", f"{option.help}\n", f"- Default: {default_of(option)}"]
     if option.choices:
-        meaning.append("One of " + ", ".join(f"`{value}`" for value in option.choices) + ".")
+        lines.append("- Values: " + ", ".join(f"`{value}`" for value in option.choices))
     else:
-        meaning.append(f"{option.kind[0].upper()}{option.kind[1:]}.")
-    return f"| {_keys(option)} | {_default(option.default)} | {' '.join(meaning)} |"
+        lines.append(f"- Value: {option.kind}")
+    if option.aliases:
+        lines.append("- Also: " + ", ".join(f"`{alias}`" for alias in option.aliases))
+    lines.append(f"- Since: {option.since}")
+    if option.shown:
+        lines.append(f"- Example: `{option.key}={option.shown}`")
+    return "\n".join([*lines, ""])
 
 
 def _refused(option: Option[Any]) -> str:
@@ -70,9 +78,26 @@ def _keys(option: Option[Any]) -> str:
     return keys + (" (also " + ", ".join(f"`{alias}`" for alias in option.aliases) + ")" if option.aliases else "")
 
 
-def _default(value: object) -> str:
-    if value is None or value == ():
-        return ""
+def reference(option: Option[Any]) -> dict[str, Any]:
+    """What there is to know about an option, for programs."""
+    told = option.why if option.policy is Policy.REFUSED else option.help
+    found = {"option": option.key, "treated": option.policy.value, "meaning": told}
+    if option.policy is Policy.REFUSED:
+        return {**found, "accepted": [value for value in option.accepts if value], "also": list(option.aliases)}
+    if option.policy is Policy.HARMLESS:
+        return {**found, "also": list(option.aliases)}
+    default = list(option.default) if isinstance(option.default, tuple) else option.default
+    values: list[str] | str = list(option.choices) or option.kind
+    example = f"{option.key}={option.shown}" if option.shown else None
+    more = {"default": default, "values": values, "also": list(option.aliases), "since": option.since}
+    return {**found, **more, "example": example}
+
+
+def default_of(option: Option[Any]) -> str:
+    """An option's default in Markdown."""
+    value = option.default
+    if value is None or value in ((), ""):
+        return "not set"
     if isinstance(value, bool):
         return "`true`" if value else "`false`"
     if isinstance(value, tuple):

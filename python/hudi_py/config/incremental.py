@@ -25,6 +25,7 @@ BEGIN = optional_text(
     "every version, like `ts_ms`.",
     Scope.READ,
     aliases=("read.start-commit",),
+    example="20260131101530123",
 )
 END = optional_text(
     "hoodie.datasource.read.end.instanttime",
@@ -32,18 +33,21 @@ END = optional_text(
     "commit.",
     Scope.READ,
     aliases=("read.end-commit",),
+    example="20260201000000000",
 )
 PATH_GLOB = optional_text(
     "hoodie.datasource.read.incr.path.glob",
     "An incremental query returns only rows of files whose path ends with a match of this pattern, for example "
     "`/2024/*/*`.",
     Scope.READ,
+    example="/2026/*/*",
 )
 FILTERS = text(
     "hoodie.datasource.read.incr.filters",
     "Comma-separated conditions that rows of an incremental query must satisfy, in addition to `filter`.",
     Scope.READ,
     "",
+    example="fare > 10",
 )
 FALLBACK: Option[bool | None] = Option(
     "hoodie.datasource.read.incr.fallback.fulltablescan.enable",
@@ -95,6 +99,7 @@ TABLE_VERSION = integer(
     "use completion times from version 8 on. 0: the table's own.",
     Scope.READ,
     0,
+    example="9",
 )
 
 OPTIONS = declared(globals())

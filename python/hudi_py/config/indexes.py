@@ -27,11 +27,13 @@ BUCKETS = integer(
     "buckets. 0: for a read, unknown; for a write, 256 as in Apache Hudi.",
     Scope.BOTH,
     0,
+    example="16",
 )
 BUCKET_FIELDS = names(
     "hoodie.bucket.index.hash.field",
     "Columns that are hashed into buckets, some of the record key's. Default: all of them.",
     Scope.BOTH,
+    example="id",
 )
 
 BUCKET_ENGINE = choice(

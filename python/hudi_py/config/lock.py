@@ -70,22 +70,26 @@ ZOOKEEPER_URL = optional_text(
     "hoodie.write.lock.zookeeper.url",
     "Servers of the ZooKeeper that holds the lock, as `host:port,host:port`.",
     Scope.LOCK,
+    example="zk1:2181,zk2:2181",
 )
 ZOOKEEPER_PORT = optional_text(
     "hoodie.write.lock.zookeeper.port",
     "Port of the servers in `hoodie.write.lock.zookeeper.url` that are given without one.",
     Scope.LOCK,
+    example="2181",
 )
 ZOOKEEPER_BASE_PATH = optional_text(
     "hoodie.write.lock.zookeeper.base_path",
     "Node below which the lock's node is created. `ZookeeperBasedImplicitBasePathLockProvider` derives it from the "
     "table's path instead.",
     Scope.LOCK,
+    example="/hudi/locks",
 )
 ZOOKEEPER_LOCK_KEY = optional_text(
     "hoodie.write.lock.zookeeper.lock_key",
     "Name of the lock's node below the base path. Default: the table's name.",
     Scope.LOCK,
+    example="trips",
 )
 ZOOKEEPER_SESSION_MS = integer(
     "hoodie.write.lock.zookeeper.session_timeout_ms",
@@ -107,22 +111,26 @@ DYNAMODB_TABLE = optional_text(
     "hoodie.write.lock.dynamodb.table",
     "DynamoDB table that holds the locks; created if it does not exist. Default: `hudi_locks`.",
     Scope.LOCK,
+    example="hudi_locks",
 )
 DYNAMODB_KEY = optional_text(
     "hoodie.write.lock.dynamodb.partition_key",
     "Key of this table's lock. Default: the table's name. `DynamoDBBasedImplicitPartitionKeyLockProvider` derives it "
     "from the table's path instead.",
     Scope.LOCK,
+    example="trips",
 )
 DYNAMODB_REGION = optional_text(
     "hoodie.write.lock.dynamodb.region",
     "Region of the DynamoDB table. Default: the environment variable `AWS_REGION`, else `us-east-1`.",
     Scope.LOCK,
+    example="eu-central-1",
 )
 DYNAMODB_ENDPOINT = optional_text(
     "hoodie.write.lock.dynamodb.endpoint_url",
     "Address of DynamoDB, if it is not the region's.",
     Scope.LOCK,
+    example="http://localhost:8000",
 )
 DYNAMODB_BILLING = choice(
     "hoodie.write.lock.dynamodb.billing_mode",
@@ -156,6 +164,7 @@ LOCK_PATH = optional_text(
     "hoodie.write.lock.filesystem.path",
     "Folder of the lock file. Default: `.hoodie` of the table.",
     Scope.LOCK,
+    example="/data/locks",
 )
 LOCK_EXPIRE_MINUTES = integer(
     "hoodie.write.lock.filesystem.expire",
@@ -163,6 +172,7 @@ LOCK_EXPIRE_MINUTES = integer(
     Scope.LOCK,
     0,
     unit="minutes",
+    example="30",
 )
 LOCK_RETRIES = integer(
     "hoodie.write.lock.client.num_retries",

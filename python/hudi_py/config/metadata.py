@@ -20,6 +20,7 @@ DIRECTORY_FILTER = text(
     "from a listing of the storage.",
     Scope.WRITE,
     "",
+    example="staging.*",
 )
 AUTO_DELETE_PARTITIONS = flag(
     "hoodie.metadata.auto.delete.partitions",
@@ -48,6 +49,7 @@ COLUMN_STATS_COLUMNS = names(
     "hoodie.metadata.index.column.stats.column.list",
     "Columns whose ranges are stored, besides the meta columns. Default: the table's first columns.",
     Scope.WRITE,
+    example="ts,fare",
 )
 COLUMN_STATS_MAX_COLUMNS = integer(
     "hoodie.metadata.index.column.stats.max.columns.to.index",
@@ -100,12 +102,14 @@ SECONDARY_INDEX_COLUMN = text(
     "index. `hoodie.index.name` names it; by default it has the name of the column.",
     Scope.WRITE,
     "",
+    example="driver",
 )
 INDEX_NAME = text(
     "hoodie.index.name",
     "The name of the index that `hoodie.metadata.index.secondary.column` asks for.",
     Scope.WRITE,
     "",
+    example="by_driver",
 )
 DROP_INDEX = text(
     "hoodie.metadata.index.drop",
@@ -113,6 +117,7 @@ DROP_INDEX = text(
     "those that depend on it.",
     Scope.WRITE,
     "",
+    example="secondary_index_by_driver",
 )
 GLOBAL_RECORD_INDEX_MIN_GROUPS = integer(
     "hoodie.metadata.global.record.level.index.min.filegroup.count",

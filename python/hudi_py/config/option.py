@@ -13,6 +13,8 @@ from typing import Any, Generic, TypeVar
 
 from hudi_py.errors import ConfigError
 
+_FLAG = "true or false"
+
 T = TypeVar("T")
 N = TypeVar("N", int, float)
 
@@ -92,6 +94,19 @@ class Option(Generic[T]):
     """Patterns (lower case) of values that neither are refused nor cause a warning."""
     not_built: Mapping[str, str] = field(default_factory=dict, compare=False)
     """Honoured choices: values of Apache Hudi that are refused, with the reason."""
+    example: str = ""
+    """A value for the documentation, where `shown` could not derive one."""
+
+    @property
+    def shown(self) -> str:
+        """A value other than the default, as an example; empty if users have none to give."""
+        if self.example:
+            return self.example
+        if self.choices:
+            return next(value for value in self.choices if value != str(self.default) or len(self.choices) == 1)
+        if isinstance(self.default, bool) or self.kind == _FLAG:
+            return "false" if self.default else "true"
+        return f"{2 * self.default}" if isinstance(self.default, (int, float)) else ""
 
     def asks_for_nothing(self, text: str) -> bool:
         """Whether a value matches `accepts`."""
@@ -144,7 +159,7 @@ def names(key: str, help: str, scope: Scope, **more: Any) -> Option[tuple[str, .
 
 def flag(key: str, help: str, scope: Scope, default: bool, **more: Any) -> Option[bool]:
     """An option that is `true` or `false`."""
-    return Option(key, "true or false", _flag, default, help, scope, **more)
+    return Option(key, _FLAG, _flag, default, help, scope, **more)
 
 
 def integer(
@@ -198,7 +213,7 @@ def _names(value: str) -> tuple[str, ...]:
 def _flag(value: str) -> bool:
     lowered = value.strip().lower()
     if lowered not in ("true", "false"):
-        raise ValueError("true or false")
+        raise ValueError(_FLAG)
     return lowered == "true"
 
 

@@ -22,6 +22,7 @@ AS_OF_INSTANT = optional_text(
     "as.of.instant",
     "Time travel: the table as of this instant. `yyyyMMddHHmmss[SSS]`, `yyyy-MM-dd` or `yyyy-MM-dd HH:mm:ss[.SSS]`.",
     Scope.READ,
+    example="2026-01-31 10:15:00",
 )
 MERGE_TYPE = choice(
     "hoodie.datasource.merge.type",
@@ -43,12 +44,14 @@ KEYS = optional_text(
     "hoodie.py.read.keys",
     "Read only rows with these record keys (`_hoodie_record_key`): a JSON list of strings, or a single key.",
     Scope.READ,
+    example='["a", "b"]',
 )
 COLUMNS = optional_text(
     "columns",
     "Comma-separated columns to read, in this order. Put names that contain a comma in backticks. Only these columns "
     "are read from the files.",
     Scope.READ,
+    example="id,fare",
 )
 META_COLUMNS = flag(
     "hoodie.py.read.meta.columns",
@@ -63,6 +66,7 @@ FILTER = optional_text(
     "are in UTC when they are compared with a column that has one, regardless of the session's zone; `TIMESTAMP "
     "'2026-03-08 01:30:00-05:00'` names a zone.",
     Scope.READ,
+    example="city = 'oslo' AND fare > 10",
 )
 BATCH_ROWS = integer(
     "hoodie.py.read.batch.rows",
@@ -97,23 +101,27 @@ MIN_TASKS = integer(
     Scope.READ,
     0,
     unit="tasks",
+    example="64",
 )
 RECORD_MERGER = optional_text(
     "hoodie.py.record.merger",
     "Merges the records of a table whose merge mode is CUSTOM: `module:Class` names a Python class (see "
     "`hudi_py.merge.RecordMerger`), which every reading process must be able to import. Tables do not store it.",
     Scope.READ,
+    example="mine.mergers:Latest",
 )
 DELETE_FIELD = optional_text(
     "hoodie.payload.delete.field",
     "Column that marks a row as deleted if its text is `hoodie.payload.delete.marker`; for tables that do not store "
     "this themselves.",
     Scope.BOTH,
+    example="op",
 )
 DELETE_MARKER = optional_text(
     "hoodie.payload.delete.marker",
     "The text in `hoodie.payload.delete.field` that marks a delete.",
     Scope.BOTH,
+    example="D",
 )
 DAMAGED = flag(
     "hoodie.py.read.damaged",
@@ -134,7 +142,7 @@ MERGE_MEMORY = integer(
 )
 FLINK_MERGE_MEMORY = integer(
     "compaction.max_memory",
-    "The same in megabytes, under Flink's name; ignored if hoodie.memory.merge.max.size is set.",
+    "As `hoodie.memory.merge.max.size`, in megabytes, under Flink's name; ignored if that is set.",
     Scope.READ,
     1024,
     minimum=1,
@@ -144,6 +152,7 @@ SPILL_FOLDER = optional_text(
     "hoodie.memory.spillable.map.path",
     "Folder for the temporary files of a merge, which removes them again. Default: the system's temporary folder.",
     Scope.READ,
+    example="/var/tmp",
 )
 
 OPTIONS = declared(globals())

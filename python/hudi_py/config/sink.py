@@ -12,6 +12,7 @@ IDENTIFIER = text(
     "own; with several writers (`hoodie.write.concurrency.mode`) it is required.",
     Scope.WRITE,
     DEFAULT_IDENTIFIER,
+    example="orders",
 )
 RETRY_COUNT = integer(
     "hoodie.datasource.write.streaming.retry.count",
@@ -48,6 +49,7 @@ BATCH_ID: Option[int] = integer(
     Scope.WRITE,
     -1,
     minimum=-1,
+    example="17",
 )
 
 OPTIONS = declared(globals())

@@ -13,6 +13,7 @@ START_OFFSET = optional_text(
     "after the start), or an instant (exclusive). Without it, the first batch is a snapshot of the table, and later "
     "commits follow. A query with a checkpoint resumes there.",
     Scope.READ,
+    example="earliest",
 )
 MAX_COMMITS = integer(
     "hoodie.py.read.streaming.max.commits",
@@ -22,6 +23,7 @@ MAX_COMMITS = integer(
     0,
     unit="commits",
     aliases=("read.commits.limit",),
+    example="10",
 )
 MAX_BYTES = integer(
     "hoodie.py.read.streaming.max.bytes",
@@ -30,6 +32,7 @@ MAX_BYTES = integer(
     Scope.READ,
     0,
     unit="bytes",
+    example="1073741824",
 )
 
 OPTIONS = declared(globals())

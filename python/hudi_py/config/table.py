@@ -25,8 +25,9 @@ TABLE_NAME = optional_text(
     "Name of a new table. Default: the last part of its path.",
     Scope.TABLE,
     aliases=("hoodie.datasource.write.table.name",),
+    example="trips",
 )
-DATABASE_NAME = optional_text("hoodie.database.name", "Database of a new table.", Scope.TABLE)
+DATABASE_NAME = optional_text("hoodie.database.name", "Database of a new table.", Scope.TABLE, example="lake")
 TABLE_TYPE = choice(
     "hoodie.datasource.write.table.type",
     "Whether an update rewrites base files or appends to logs.",
@@ -51,6 +52,7 @@ RECORD_KEY = names(
     "a key of its own.",
     Scope.TABLE,
     aliases=("hoodie.table.recordkey.fields",),
+    example="id",
 )
 PARTITION_PATH = names(
     "hoodie.datasource.write.partitionpath.field",
@@ -58,12 +60,14 @@ PARTITION_PATH = names(
     "With the key generator CUSTOM, each with its type, `city:SIMPLE,ts:TIMESTAMP`.",
     Scope.TABLE,
     aliases=("hoodie.table.partition.fields",),
+    example="city",
 )
 ORDERING = names(
     "hoodie.table.ordering.fields",
     "Columns that decide which row of a key is the newest, with event-time ordering.",
     Scope.TABLE,
     aliases=("hoodie.datasource.write.precombine.field", "hoodie.table.precombine.field"),
+    example="ts",
 )
 KEYGEN_CLASS = optional_choice(
     "hoodie.datasource.write.keygenerator.class",
@@ -83,7 +87,7 @@ KEYGEN_CLASS = optional_choice(
 )
 KEYGEN_TYPE = optional_choice(
     "hoodie.datasource.write.keygenerator.type",
-    "The same, by a short name.",
+    "How record key and partition path are made, by a short name instead of the class.",
     Scope.TABLE,
     tuple(
         f"{stem}{suffix}"
@@ -126,48 +130,56 @@ DATE_TYPE = optional_text(
     "EPOCHMILLISECONDS, EPOCHMICROSECONDS, SCALAR (numbers of another unit), DATE_STRING or MIXED (texts).",
     Scope.TABLE,
     aliases=(_OLD_DATES + "timestamp.type",),
+    example="EPOCHMILLISECONDS",
 )
 DATE_UNIT = optional_text(
     _DATES + "timestamp.scalar.time.unit",
     "With SCALAR: NANOSECONDS, MICROSECONDS, MILLISECONDS, SECONDS (the default), MINUTES, HOURS or DAYS.",
     Scope.TABLE,
     aliases=(_OLD_DATES + "timestamp.scalar.time.unit",),
+    example="HOURS",
 )
 DATE_INPUT_FORMAT = optional_text(
     _DATES + "input.dateformat",
     "With DATE_STRING and MIXED: patterns of the texts, in Joda-Time's letters. The first one that fits a text counts.",
     Scope.TABLE,
     aliases=(_OLD_DATES + "input.dateformat",),
+    example="yyyy-MM-dd,yyyyMMdd",
 )
 DATE_INPUT_DELIMITER = optional_text(
     _DATES + "input.dateformat.list.delimiter.regex",
     "What separates the patterns of texts, as a regular expression. Default: a comma.",
     Scope.TABLE,
     aliases=(_OLD_DATES + "input.dateformat.list.delimiter.regex",),
+    example=";",
 )
 DATE_INPUT_ZONE = optional_text(
     _DATES + "input.timezone",
     "Time zone of texts without one of their own. Default: that of the process that plans the write.",
     Scope.TABLE,
     aliases=(_OLD_DATES + "input.timezone",),
+    example="Europe/Oslo",
 )
 DATE_OUTPUT_FORMAT = optional_text(
     _DATES + "output.dateformat",
     "Pattern of partition paths, in Joda-Time's letters, such as `yyyy/MM/dd`.",
     Scope.TABLE,
     aliases=(_OLD_DATES + "output.dateformat",),
+    example="yyyy/MM/dd",
 )
 DATE_OUTPUT_ZONE = optional_text(
     _DATES + "output.timezone",
     "Time zone of partition paths. Default: that of the text; of numbers, that of the process that plans the write.",
     Scope.TABLE,
     aliases=(_OLD_DATES + "output.timezone",),
+    example="UTC",
 )
 DATE_ZONE = optional_text(
     _DATES + "timezone",
     "Time zone of both texts and partition paths; prevails over the two.",
     Scope.TABLE,
     aliases=(_OLD_DATES + "timezone",),
+    example="UTC",
 )
 COMPLEX_NEW_ENCODING = flag(
     "hoodie.write.complex.keygen.new.encoding",
@@ -187,7 +199,7 @@ MERGE_MODE = optional_choice(
 )
 MERGE_STRATEGY_ID = optional_choice(
     "hoodie.write.record.merge.strategy.id",
-    "The same, by the id of the merger.",
+    "How two rows with the same key are merged, by the id of the merger instead of the mode.",
     Scope.TABLE,
     ("eeb8d96f-b1e4-49fd-bbf8-28ac514178e5", "ce9acb64-bde0-424c-9b91-f6ebba25356d"),
     aliases=(
@@ -199,7 +211,8 @@ MERGE_STRATEGY_ID = optional_choice(
 )
 PAYLOAD_CLASS = optional_choice(
     "hoodie.datasource.write.payload.class",
-    "The same, by an old payload class. Some make one row of two: `PartialUpdateAvroPayload` and "
+    "How two rows with the same key are merged, by an old payload class instead of the mode. Some make one row of two: "
+    "`PartialUpdateAvroPayload` and "
     "`OverwriteNonDefaultsWithLatestAvroPayload` keep old values where new ones are null, "
     "`PostgresDebeziumAvroPayload` where the source has not sent them; `AWSDmsAvroPayload` and those of Debezium "
     "recognise deletes by a column. Tables of version 9 store what these classes stand for.",
@@ -233,6 +246,7 @@ UNAVAILABLE_VALUE = text(
     Scope.TABLE,
     "__debezium_unavailable_value",
     aliases=("hoodie.record.merge.property.hoodie.write.partial.update.unavailable.value",),
+    example="__missing__",
 )
 BASE_FILE_FORMAT = choice(
     "hoodie.table.base.file.format",

@@ -32,11 +32,13 @@ OVERWRITTEN_PARTITIONS = names(
     "hoodie.static.overwrite.partition.paths",
     "Paths of the partitions that `insert_overwrite` replaces, instead of those that it writes to.",
     Scope.WRITE,
+    example="city=oslo,city=lima",
 )
 DELETED_PARTITIONS = names(
     "hoodie.datasource.write.partitions.to.delete",
     "Paths of the partitions that `delete_partition` deletes, instead of those of the rows; `*` stands for any text.",
     Scope.WRITE,
+    example="city=oslo,city=l*",
 )
 COMBINE_BEFORE_INSERT = flag(
     "hoodie.combine.before.insert",
@@ -143,6 +145,7 @@ COMMIT_METADATA_PREFIX = text(
     "Options whose keys begin with this prefix are stored in the commit's extra metadata.",
     Scope.WRITE,
     "_",
+    example="job.",
 )
 INDEX_TYPE = choice(
     "hoodie.index.type",
@@ -171,13 +174,15 @@ SIMPLE_INDEX_UPDATE_PARTITION = flag(
 )
 BLOOM_INDEX_UPDATE_PARTITION = flag(
     "hoodie.bloom.index.update.partition.path",
-    "The same with GLOBAL_BLOOM.",
+    "With GLOBAL_BLOOM: whether an upserted row moves to its own partition if its key is in another one; otherwise it "
+    "is written where the key is.",
     Scope.WRITE,
     True,
 )
 RECORD_INDEX_UPDATE_PARTITION = flag(
     "hoodie.record.index.update.partition.path",
-    "The same with GLOBAL_RECORD_LEVEL_INDEX.",
+    "With GLOBAL_RECORD_LEVEL_INDEX: whether an upserted row moves to its own partition if its key is in another one; "
+    "otherwise it is written where the key is.",
     Scope.WRITE,
     False,
 )
@@ -347,6 +352,7 @@ WRITE_THREADS = integer(
     Scope.WRITE,
     0,
     unit="threads",
+    example="8",
 )
 
 OPTIONS = declared(globals())

@@ -54,8 +54,9 @@ class RecordMerger(Protocol):
         two at a time. Deletes are not passed: the later of a delete and a row wins.
 
         Args:
-            older, newer: batches of the same schema and length, with `_hoodie_record_key`, `required_columns`, and the
-                other columns that the query reads, in the table's types.
+            older: a batch with `_hoodie_record_key`, `required_columns`, and the other columns that the query reads, in
+                the table's types.
+            newer: a batch of the same schema and length.
 
         Returns:
             The same number of rows, with the same columns and types; columns may have any order.

@@ -191,6 +191,9 @@ class MetadataTableWriter:
         if source.view.lister.is_storage:  # its file records could not be read, as a warning has said
             return self._drop_damaged(session.storage, config, dropped)
         self._define(source)
+        _log.debug(
+            "recorded %s in the metadata table: %s", change.instant, ", ".join(sorted(config.metadata_partitions))
+        )
         return MetadataUpdate(dropped, partial(self._maintain, own, own_timeline, written=written))
 
     def sidecar(self, config: TableConfig, schema_json: str) -> SidecarSettings | None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
-from hudi_py.model.words import show_bytes
+from hudi_py.model.words import counted, show_bytes
 from hudi_py.read.changes import ChangeSplit
 from hudi_py.read.plan import Plan
 from hudi_py.read.split import Split
+
+_log = logging.getLogger(__name__)
 
 _MOST_SPLITS = 50
 
@@ -54,6 +57,20 @@ def explain_plan(plan: Plan, *, query_type: str, state: str, limit: int | None) 
     if len(plan.splits) > _MOST_SPLITS:
         lines.append(f"    ... and {len(plan.splits) - _MOST_SPLITS:,} more")
     return "\n".join(lines)
+
+
+def log_plan(plan: Plan, state: str, seconds: float) -> None:
+    """Logs a plan without the values that the filter and the keys compare with: they may be anybody's data."""
+    if not _log.isEnabledFor(logging.INFO):
+        return
+    uri = plan.spec.uri
+    for step in plan.pruning:
+        _log.debug("scan of %s: %s: %d -> %d %s", uri, step.step, step.before, step.after, step.what)
+    _log.info(
+        "scan of %s (%s): %d of %s, %s, %s, listed by %s, planned in %.3f s",
+        *(uri, state, plan.partitions_after, counted(plan.partitions_before, "partition")),
+        *(counted(len(plan.splits), "split"), show_bytes(plan.size), plan.listed_by, seconds),
+    )
 
 
 def _kind(split: Split) -> str:

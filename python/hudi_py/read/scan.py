@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator
 from copy import copy
 from dataclasses import replace
@@ -15,7 +16,7 @@ from hudi_py.config import incremental
 from hudi_py.model.properties import TableConfig
 from hudi_py.read.base_file import count_rows
 from hudi_py.read.changes.plan import change_range, plan_changes
-from hudi_py.read.explain import explain_plan
+from hudi_py.read.explain import explain_plan, log_plan
 from hudi_py.read.filter import all_of
 from hudi_py.read.incremental import plan_incremental
 from hudi_py.read.notebook import scan_view
@@ -66,6 +67,11 @@ class Scan:
     def snapshot(self) -> Snapshot:
         """The state of the table that the scan reads."""
         return self._snapshot
+
+    @property
+    def state(self) -> str:
+        """The query type, and the state or range of the table that is read, in words."""
+        return f"{self._query_type}, {self._state}"
 
     @property
     def schema(self) -> pa.Schema:
@@ -192,6 +198,13 @@ def make_scan(storage: Storage, config: TableConfig, timeline: Timeline, request
 
     It is planned at once: a later plan could silently miss a file that was cleaned in between.
     """
+    began = time.monotonic()
+    scan = _planned(storage, config, timeline, request)
+    log_plan(scan.plan(), scan.state, time.monotonic() - began)
+    return scan
+
+
+def _planned(storage: Storage, config: TableConfig, timeline: Timeline, request: ScanRequest) -> Scan:
     planned = partial(make_scan, storage, config, timeline)
     as_of = None if request.as_of is None else time_of(request.as_of, timeline, by_completion=False)
     snapshot = open_snapshot(storage, config, timeline, as_of)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -22,6 +24,8 @@ from hudi_py.transaction.locks import LockProvider, TableLock, table_lock
 from hudi_py.transaction.protocols import MetadataWriter
 from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.view import FileSystemView, load_view
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,9 +107,13 @@ class TableSession:
             LockError: the lock could not be acquired within the configured time.
         """
         lock = self.locks(self.storage, self.settings.lock, purpose=purpose, storage_options=self.storage_options)
+        began = time.monotonic()
         with lock:
+            locked = time.monotonic()
+            _log.debug("locked %s after %.3f s, to %s", self.storage.uri, locked - began, purpose)
             yield LockedTable.read(self, lock)
             self.storage.sync()  # writes that no completed file follows, such as the removal of a plan
+        _log.debug("unlocked %s after %.3f s", self.storage.uri, time.monotonic() - locked)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a TableSession belongs to its process and may hold credentials; it cannot be pickled")

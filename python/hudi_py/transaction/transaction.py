@@ -27,6 +27,7 @@ from hudi_py.file_stats.sidecar import release_sidecars
 from hudi_py.model.commit import CommitMetadata, WriteStat
 from hudi_py.model.instant import Action, Instant, InstantTime
 from hudi_py.model.properties import TableConfig
+from hudi_py.model.words import counted, show_bytes
 from hudi_py.storage import Storage, open_storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.layout import Layout
@@ -340,6 +341,7 @@ class WriteTransaction:
                 ours = found is not None and found.id == self.handle.writer.id
                 pending = _find(timeline.pending, self.instant, self.handle.action)
                 if ours and pending is not None:
+                    _log.info("the write %s of %s is given up", self.instant, self.storage.uri)
                     rollback_instant(table, pending)
                 elif ours:
                     forget_write(self.storage, self.instant)
@@ -395,6 +397,7 @@ class WriteTransaction:
         )
         if not self.storage.put_if_absent(self._attempt.inflight, content) and not self._is_ours():
             raise self._superseded("its inflight file has vanished")
+        _log.info("the write %s of %s begins: %s", handle.instant, self.storage.uri, handle.operation)
 
     def _is_archived(self, timeline: Timeline) -> bool:
         """Whether the timeline has been archived up to a later instant since the write was planned."""
@@ -441,7 +444,9 @@ class WriteTransaction:
             ids.store(table, self.instant)
         change = TableChange(self.instant, handle.action, metadata, sidecars=self.sidecars)
         content = encode_commit_metadata(metadata, self._layout, action=handle.action, completed=True)
-        return complete_action(table, self.instant, handle.action, content, change)
+        done = complete_action(table, self.instant, handle.action, content, change)
+        _log_commit(self.storage.uri, self.instant, metadata)
+        return done
 
     def _warn_left(self, error: OSError) -> None:
         """Warns about what cannot be removed after the commit; an error would make the caller write again."""
@@ -455,6 +460,24 @@ class WriteTransaction:
     def _finish(self) -> None:
         self._done = True
         end_work(self.handle.writer.id)
+
+
+def _log_commit(table: str, instant: InstantTime, metadata: CommitMetadata) -> None:
+    stats = metadata.stats
+    for stat in stats if _log.isEnabledFor(logging.DEBUG) else ():
+        _log.debug(
+            "the write %s has %s: %s inserted, %s updated, %s deleted, %s",
+            *(instant, stat.path, stat.num_inserts, stat.num_updates, stat.num_deletes, show_bytes(stat.file_size)),
+        )
+    _log.info(
+        "the write %s of %s is committed: %s, %s inserted, %s updated, %s deleted, %s in %s, %s",
+        *(instant, table, metadata.operation),
+        sum(stat.num_inserts for stat in stats),
+        sum(stat.num_updates for stat in stats),
+        sum(stat.num_deletes for stat in stats),
+        *(counted(len(stats), "file"), counted(len({stat.partition_path for stat in stats}), "partition")),
+        show_bytes(sum(stat.file_size for stat in stats)),
+    )
 
 
 def _find(instants: Sequence[Instant], time_: InstantTime, action: Action) -> Instant | None:

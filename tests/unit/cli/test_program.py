@@ -12,11 +12,13 @@ from typing import Any
 import click
 import pytest
 from click.shell_completion import ShellComplete
+from click.testing import CliRunner
 
 import hudi_py
 from hudi_py.cli import declare, export
 from hudi_py.cli.declare import Documented
 from hudi_py.cli.main import main
+from hudi_py.config.options import ALL
 from hudi_py.errors import HistoryCleanedError, LockError
 from tests.unit.cli.conftest import Run
 
@@ -190,3 +192,16 @@ def test_options_come_from_a_file_too(cli: Run, made: Path, tmp_path: Path) -> N
     assert "10 are kept" not in plan["reason"]
     wins = cli("clean", made, "--dry-run", "--options-file", file, "-o", "hoodie.clean.commits.retained=7").out
     assert "and 7 are kept" in wins
+
+
+def test_options_are_explained() -> None:
+    shown = CliRunner().invoke(main, ["options", "clean", "commits", "retained"]).output
+    assert "\nhoodie.clean.commits.retained\n  KEEP_LATEST_COMMITS: number of commits that stay available" in shown
+    assert "  default: 10\n" in shown
+    assert "  example: hoodie.clean.commits.retained=20\n" in shown
+    lines = CliRunner().invoke(main, ["options", "--json"]).output.splitlines()
+    known = {each["option"]: each for each in map(json.loads, lines)}
+    assert set(known) == {option.key for option in ALL}
+    assert known["hoodie.clustering.inline"]["treated"] == "refused"
+    assert known["hoodie.datasource.write.recordkey.field"]["example"] == "hoodie.datasource.write.recordkey.field=id"
+    assert CliRunner().invoke(main, ["options", "no such words"]).output == ""

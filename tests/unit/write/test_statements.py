@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import re
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -418,14 +417,3 @@ def test_statements_are_refused_without_blocking(tmp_path: Path) -> None:
     table = make(tmp_path / "t", options=options, table_type="mor")
     with pytest.raises(ConfigError, match="NON_BLOCKING|non_blocking"):
         table.update({"n": 1}, options={"hoodie.write.concurrency.mode": "NON_BLOCKING_CONCURRENCY_CONTROL"})
-
-
-def test_the_example_of_the_readme(tmp_path: Path) -> None:
-    text = (Path(__file__).parents[3] / "README.md").read_text("utf-8")
-    (code,) = [block for block in re.findall(r"^```python\n(.*?)^```", text, re.M | re.S) if "merge(" in block]
-    data = [{"id": "a", "ts": 1, "city": "oslo", "fare": 10.0}, {"id": "b", "ts": 1, "city": "lima", "fare": None}]
-    keywords = {"record_key": "id", "ordering_by": "ts", "partition_by": "city", "table_type": "mor"}
-    hudi_py.write(tmp_path / "t", [*data, {**data[1], "id": "d", "fare": 1.0}], "upsert", QUICK, **keywords)  # type: ignore
-    exec(code.replace("/tmp/trips", str(tmp_path / "t")), {"hudi_py": hudi_py})
-    found = hudi_py.open_table(tmp_path / "t").scan(columns=["id", "fare"]).to_table().to_pylist()
-    assert {row["id"]: row["fare"] for row in found} == {"a": 11.0, "b": 8.5, "c": 5.0, "d": 1.0}

@@ -10,6 +10,7 @@ run removes them from the active timeline.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -36,6 +37,8 @@ from hudi_py.timeline.timeline import Timeline, load_timeline, timeline_of
 from hudi_py.timeline.times import table_zone
 from hudi_py.transaction.markers import remove_markers
 from hudi_py.transaction.paths import MARKERS
+
+_log = logging.getLogger(__name__)
 
 NAME: Final = "archive"
 _INSTANTS_AT_ONCE: Final = 500
@@ -92,7 +95,9 @@ def archive(
     """
     settings = settings if settings is not None else ArchiveSettings.of(context.options)
     with context.locked("archive instants") as state:
-        return _Archiver(context, settings, state).run(data_timeline)
+        report = _Archiver(context, settings, state).run(data_timeline)
+    _log.log(logging.DEBUG if report.instant is None else logging.INFO, "%s: %s", context.storage.uri, report)
+    return report
 
 
 def preview_archive(context: ServiceContext) -> Selection:

@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 from hudi_py.errors import ConfigError, HudiError
 from hudi_py.model.instant import InstantTime
+from hudi_py.model.words import counted
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.planned.report import ServiceReport
 
@@ -167,7 +168,12 @@ def execute_all(service: PlannedService[WorkT, OutcomeT, Report], context: Servi
     if work.removed:
         return service.nothing(work.removed)
     try:
-        return service.commit(context, work, service.execute(context, work, range(work.num_tasks)))
+        _log.info(
+            "%s: %s %s begins: %s", context.storage.uri, service.name, work.instant, counted(work.num_tasks, "task")
+        )
+        report = service.commit(context, work, service.execute(context, work, range(work.num_tasks)))
+        _log.info("%s: %s", context.storage.uri, report)
+        return report
     except BaseException:  # in any case, the plan must not look as if it were still being executed
         try:
             service.give_up(context, work)

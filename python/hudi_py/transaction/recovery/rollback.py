@@ -8,6 +8,7 @@ its files is deleted, so that no reader takes it for complete.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterable
 
@@ -46,6 +47,8 @@ from hudi_py.transaction.recovery.plan import group_logs, plan_rollback
 from hudi_py.transaction.session import LockedTable, TableSession
 from hudi_py.view.lister import Lister
 
+_log = logging.getLogger(__name__)
+
 ROLLBACK_TOKEN = "1-0-1"
 """Write token of log files that hold a rollback block (`HoodieLogFormat.UNKNOWN_WRITE_TOKEN`)."""
 
@@ -75,6 +78,13 @@ def rollback_instant(table: LockedTable, instant: Instant) -> RollbackMetadata:
         session.metadata.check(session, (instant.time,))
     revoke_claim(session.storage, instant.time)
     rollback, plan = request_rollback(table, instant)
+    _log.info(
+        "rolling back the %s %s of %s, as rollback %s",
+        instant.action.value,
+        instant.time,
+        session.storage.uri,
+        rollback,
+    )
     return finish_rollback(table, rollback, plan)
 
 

@@ -1,0 +1,23 @@
+"""Renders the recipe for conda as a build would, and says what came out."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Final
+
+RECIPE: Final = Path(__file__).resolve().parent.parent / "packaging" / "conda" / "recipe" / "recipe.yaml"
+
+
+def main() -> int:
+    """Render it; an error of the recipe is raised."""
+    from rattler_build import Stage0Recipe, VariantConfig
+
+    for variant in Stage0Recipe.from_file(RECIPE).render(VariantConfig()):
+        package = variant.recipe.package
+        print(f"{package.name} {package.version}: {len(variant.recipe.requirements.run)} requirements at run time")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,50 @@
+"""The package's page: the README, with links that lead somewhere from outside the repository.
+
+The build back end loads this file by its path. A link into the repository becomes one to the documentation site if
+HUDI_PY_DOCS_URL says where that is when the package is built; otherwise it becomes plain text, because a link without
+its target is worse than none.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+from pathlib import Path
+from typing import Any
+
+from hatchling.metadata.plugin.interface import MetadataHookInterface
+
+_LINK = re.compile(r"\[([^\[\]]*)\]\(([^)\s]+)\)")
+_PAGES = {
+    "CONTRIBUTING.md": "contributing.html",
+    "CHANGELOG.md": "changelog.html",
+    "benchmarks/README.md": "benchmarks.html",
+}
+
+
+def page(readme: str, site: str | None) -> str:
+    """The page in Markdown.
+
+    Args:
+        site: the address of the documentation site, or None.
+    """
+
+    def pointed(found: re.Match[str]) -> str:
+        label, target = found.groups()
+        if re.match(r"[a-z]+:|#", target):
+            return found[0]
+        path, mark, anchor = target.partition("#")
+        name = _PAGES.get(path) or (path[len("docs/") : -len(".md")] + ".html" if path.startswith("docs/") else None)
+        return f"[{label}]({posixpath.join(site, name)}{mark}{anchor})" if site and name else label
+
+    return _LINK.sub(pointed, readme)
+
+
+class PackagePage(MetadataHookInterface):
+    """Sets the description of the package."""
+
+    def update(self, metadata: dict[str, Any]) -> None:
+        readme = (Path(self.root) / "README.md").read_text(encoding="utf-8")
+        text = page(readme, os.environ.get("HUDI_PY_DOCS_URL") or None)
+        metadata["readme"] = {"content-type": "text/markdown", "text": text}
