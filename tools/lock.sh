@@ -8,7 +8,8 @@ root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 cd "$root"
 resolve() {
   "${HUDI_PY_VENV:-$root/.venv}/bin/uv" pip compile pyproject.toml --upgrade --universal --no-python-downloads \
-    --extra connect --extra s3 --extra pandas --extra polars --extra duckdb --extra lance --extra dynamodb --extra zookeeper --group dev \
+    --extra connect --extra s3 --extra pandas --extra polars --extra duckdb --extra iceberg --extra lance --extra dynamodb --extra zookeeper \
+    --extra hive --extra metrics --group dev \
     --no-header --no-annotate --no-emit-index-url --no-emit-find-links --quiet "$@" >/dev/null
 }
 resolve --python-version 3.10 --output-file requirements-lock.txt

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, cast
-from weakref import WeakKeyDictionary
+from typing import TYPE_CHECKING, cast
 
 from pyspark.sql.functions import udtf
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
@@ -14,7 +13,7 @@ from pyspark.sql.udtf import UserDefinedTableFunction
 from hudi_py.config import STORAGE_PREFIX
 from hudi_py.config import spark as spark_config
 from hudi_py.errors import ConfigError
-from pyspark_hudi.enabled import SqlTable, is_enabled, note_table
+from pyspark_hudi.enabled import SqlTable, forget_table, is_enabled, note_table, noted_tables
 from pyspark_hudi.functions import FUNCTIONS
 from pyspark_hudi.paths import checked_path
 from pyspark_hudi.table import FORMAT, read_if_native
@@ -29,8 +28,6 @@ MANAGED = "hudi-py.managed"
 """Property of a view whose files are deleted with it. Spark does not keep properties of the table behind it."""
 _SPARKS_OWN = frozenset({"transient_lastDdlTime"})
 _PATH = re.compile(r"WITH \(`path` = '((?:[^'\\]|\\.)*)'")
-_registered: WeakKeyDictionary[Any, dict[str, str]] = WeakKeyDictionary()
-"""For each session: paths of tables by the qualified names, in lower case, that it has registered."""
 
 
 def register_sql(
@@ -90,8 +87,7 @@ def register_sql(
             "temporary view, or set the storage's credentials in the workers' environment"
         )
     text = _make_pair(spark, name, given)
-    note_table(spark, name, SqlTable(text, given["path"], options or {}))
-    _registered.setdefault(spark, {})[qualified(spark, name)] = given["path"]
+    note_table(spark, qualified(spark, name), SqlTable(text, given["path"], options or {}))
 
 
 def qualified(spark: SparkSession, name: str) -> str:
@@ -101,7 +97,7 @@ def qualified(spark: SparkSession, name: str) -> str:
 
 def registered(spark: SparkSession) -> Mapping[str, str]:
     """The paths of the tables that this session has registered, by qualified name."""
-    return _registered.get(spark, {})
+    return {name: table.path for name, table in noted_tables(spark).items()}
 
 
 def path_of_view(spark: SparkSession, name: str) -> str | None:
@@ -167,7 +163,7 @@ def _properties(spark: SparkSession, name: str) -> dict[str, str]:
 
 def forget(spark: SparkSession, name: str) -> None:
     """Forgets the name of a table, which is no longer in the catalog."""
-    _registered.get(spark, {}).pop(qualified(spark, name), None)
+    forget_table(spark, qualified(spark, name))
 
 
 def unregister(spark: SparkSession, name: str) -> None:

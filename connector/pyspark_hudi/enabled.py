@@ -41,11 +41,17 @@ def set_enabled(spark: SparkSession, enabled: bool) -> int:
 
 
 def note_table(spark: SparkSession, name: str, table: SqlTable) -> None:
+    """`name`: qualified, in lower case."""
     with lock:
-        _tables.setdefault(spark, {})[name.lower()] = table
+        _tables.setdefault(spark, {})[name] = table
+
+
+def forget_table(spark: SparkSession, name: str) -> None:
+    with lock:
+        _tables.get(spark, {}).pop(name, None)
 
 
 def noted_tables(spark: SparkSession) -> dict[str, SqlTable]:
-    """By name in lower case. The catalog may have another table of that name since."""
+    """By qualified name in lower case. The catalog may have another table of that name since."""
     with lock:
         return dict(_tables.get(spark, {}))

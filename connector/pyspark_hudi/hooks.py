@@ -22,8 +22,11 @@ from hudi_py.config import Options, Scope, sink
 from hudi_py.config import spark as spark_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, HudiError, first_line
-from pyspark_hudi.catalog import SUFFIX, is_from
+from pyspark_hudi.catalog import SUFFIX, is_from, qualified
+from pyspark_hudi.dialect.queries import Reference, references
+from pyspark_hudi.dialect.text import Cursor, quoted, tokens_of
 from pyspark_hudi.enabled import SqlTable, is_enabled, lock, noted_tables, set_enabled
+from pyspark_hudi.entries import entry_of
 from pyspark_hudi.table import FORMAT, option_texts, read_if_native
 from pyspark_hudi.table_writer import write_table
 
@@ -50,7 +53,8 @@ def enable(spark: SparkSession) -> None:
 
     The same holds for what `register_sql` makes: temporary views made after this call; and tables, where this session
     reads them by `spark.table(name)`, by `spark.read.table(name)`, or in a query of `spark.sql` that begins with SELECT
-    or WITH and names them without their schema.
+    or WITH. And it holds for tables that the session's catalog has with the provider `hudi` or `hudi-py`, as those that
+    were registered with a Hive metastore: Spark alone does not tell their path to the format.
 
     `df.writeTo(name).append()` writes to such a table.
 
@@ -276,12 +280,16 @@ def _queries(original: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
     @functools.wraps(original)
     def sql(self: SparkSession, sqlQuery: str, args: Any = None, **kwargs: Any) -> DataFrame:  # noqa: N803
         frames = _frames_in(self, sqlQuery) if is_enabled(self) else {}
-        if frames:
+        entries = _entries_in(self, sqlQuery, frames) if is_enabled(self) else []
+        if frames or entries:
             given = {f"_hudi_py_{name}": frame for name, frame in frames.items()}
-            query = sqlQuery if kwargs else sqlQuery.replace("{", "{{").replace("}", "}}")
+            given |= {f"_hudi_py_{at}": frame for at, (_, frame) in enumerate(entries)}
+            query = _with_entries(sqlQuery, [each for each, _ in entries], escaped=not kwargs)
             try:
                 return original(self, _with_tables(query, list(frames)), args, **kwargs, **given)
             except PySparkException as error:  # also one of the query itself, which Spark then words
+                if entries:  # which Spark alone cannot read
+                    raise
                 _log.info("reading %s by the plain format: %s", ", ".join(frames), first_line(error))
         return original(self, sqlQuery, args, **kwargs)
 
@@ -304,13 +312,25 @@ def _native_load(asked: _Asked, path: Any) -> DataFrame | None:
 
 
 def _native_table(spark: SparkSession, name: object) -> DataFrame | None:
-    found = _noted(spark, name) if isinstance(name, str) else None
-    return None if found is None else read_if_native(spark, found.path, found.options)
+    """The rows of a table of `register_sql`, or of one that the catalog has as a Hudi table; None for others."""
+    if not isinstance(name, str) or not is_enabled(spark):
+        return None
+    found = _noted(spark, name)
+    if found is not None:
+        return read_if_native(spark, found.path, found.options)
+    entry = entry_of(spark, name)
+    if entry is None:
+        return None
+    frame = read_if_native(spark, entry.path, entry.options)
+    if frame is None:  # the catalog does not give the format what it needs
+        return spark.read.format(FORMAT).options(**entry.options).load(entry.path)
+    return frame
 
 
 def _noted(spark: SparkSession, name: str) -> SqlTable | None:
     """The table of `register_sql` that the name means now."""
-    found = noted_tables(spark).get(name.lower()) if is_enabled(spark) else None
+    known = noted_tables(spark) if is_enabled(spark) else {}
+    found = known.get(qualified(spark, name)) if known else None
     return found if found is not None and is_from(spark, name, found) else None
 
 
@@ -340,12 +360,48 @@ def _frames_in(spark: SparkSession, query: object) -> dict[str, DataFrame]:
     if not isinstance(query, str) or not _QUERY.match(query) or _COMMAND.search(query):
         return {}
     words = set(re.findall(r"\w+", query.lower()))
-    frames = {name: _native_table(spark, name) for name in noted_tables(spark) if name in words}
+    short = {name.rpartition(".")[2] for name in noted_tables(spark)} & words
+    found = {name: table for name in sorted(short) if (table := _noted(spark, name)) is not None}
+    frames = {name: read_if_native(spark, table.path, table.options) for name, table in found.items()}
     return {name: frame for name, frame in frames.items() if frame is not None}
+
+
+def _entries_in(spark: SparkSession, query: object, known: Mapping[str, Any]) -> list[tuple[Reference, DataFrame]]:
+    """The other Hudi tables of the catalog that the query names, with their rows."""
+    if not isinstance(query, str) or not _QUERY.match(query) or _COMMAND.search(query):
+        return []
+    tokens = tokens_of(query)
+    try:
+        named = references(Cursor(query, tokens)) if tokens else []
+    except ConfigError:  # a time that the plain query words in its own way
+        return []
+    frames: dict[str, DataFrame | None] = {}
+    for each in named:
+        name = ".".join(each.names)
+        if name.lower() not in known and name not in frames and each.as_of is None:
+            frames[name] = _native_table(spark, name)
+    return [(each, frame) for each in named if (frame := frames.get(".".join(each.names))) is not None]
+
+
+def _with_entries(query: str, entries: list[Reference], *, escaped: bool) -> str:
+    """The query with numbered frames for the references. `escaped`: its own braces are text."""
+
+    def own(text: str) -> str:
+        return text.replace("{", "{{").replace("}", "}}") if escaped else text
+
+    pieces: list[str] = []
+    done = 0
+    for at, each in enumerate(entries):
+        alias = "" if each.has_alias else f" AS {quoted(each.names[-1])}"
+        pieces += [own(query[done : each.start]), f"{{_hudi_py_{at}}}{alias}"]
+        done = each.end
+    return "".join([*pieces, own(query[done:])])
 
 
 def _with_tables(query: str, names: list[str]) -> str:
     """The query with each table as a common table expression, which hides the one in the catalog."""
+    if not names:
+        return query
     defined = ", ".join(f"`{name}` AS (SELECT * FROM {{_hudi_py_{name}}})" for name in names)
     start = _QUERY.match(query)
     assert start is not None

@@ -25,7 +25,7 @@ def checked_path(path: object, purpose: str) -> str:
         raise ConfigError(
             f"Cannot {purpose} a Hudi table without its path: give {how}. Spark does not pass a catalog table's "
             f"location to Python data sources, so in SQL write {statement} WITH (path = '...'), or use "
-            "pyspark_hudi.register_sql(spark, name, path)"
+            "pyspark_hudi.register_sql(spark, name, path); after pyspark_hudi.enable(spark), queries find it themselves"
         )
     if not urlsplit(text).scheme and not text.startswith(("/", "~")):
         what = "stream into" if purpose == "stream" else purpose

@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from hudi_py.config import SECRET_KEYS, SECRET_PREFIX, STORAGE_PREFIX
 from hudi_py.config import spark as spark_config
 from hudi_py.errors import ConfigError, CorruptFileError
 from hudi_py.services.registry import SINGLE_STEP, check_call
@@ -136,5 +137,7 @@ def stored_report(spark: SparkSession, path: str, options: Mapping[str, Any], wh
 
 
 def of_storage(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the storage."""
-    return {key: value for key, value in options.items() if key.lower().startswith("storage.")}
+    """Those of the storage, and secrets, by keys whose values Spark does not show."""
+    found = {key: value for key, value in options.items() if key.lower().startswith(STORAGE_PREFIX)}
+    hidden = {key.lower(): value for key, value in options.items() if key.lower() in SECRET_KEYS}
+    return {**found, **{f"{SECRET_PREFIX}{key}": value for key, value in hidden.items()}}

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ from pyspark.sql.types import StructType
 from hudi_py.config import Options
 from hudi_py.config import spark as spark_config
 from hudi_py.services.distributed import store_report
-from hudi_py.wiring import after_commit, metadata_writer
+from hudi_py.wiring import after_commit, metadata_writer, published
 from hudi_py.write.dml.distributed import (
     SpreadPlan,
     SpreadResult,
@@ -68,7 +69,13 @@ class StatementWriter(DataSourceArrowWriter):
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         found = [message.staged for message in messages if isinstance(message, SourceMessage)]
         staged = [each for each in found if each is not None]
-        result = commit_statement(self.call, staged, owner_pid=driver_pid())
+        call = self.call
+        # other statements have steps after the commit
+        altered = (
+            published(call.path, call.options, dict(call.storage_options)) if call.kind == "alter" else nullcontext()
+        )
+        with altered:
+            result = commit_statement(call, staged, owner_pid=driver_pid())
         if result is not None:
             report = plan_report(result) if isinstance(result, SpreadPlan) else asdict(result)
             store_report(self.call.storage(), self.call.token, report)

@@ -20,7 +20,7 @@ from pyspark import TaskContext
 from pyspark.sql import Row
 from pyspark.sql.types import StructType
 
-from hudi_py.config import Options, Scope
+from hudi_py.config import SECRET_KEYS, Options, Scope
 from hudi_py.config import spark as spark_config
 from hudi_py.write.distributed import WriteResult, redo_on_conflict
 from hudi_py.write.routed import (
@@ -99,7 +99,7 @@ def write_table(
 
 def _plan(df: DataFrame, path: str, operation: str, options: Mapping[str, Any]) -> Row:
     storage = of_storage(options)
-    own = {key: value for key, value in options.items() if key not in storage}
+    own = {key: value for key, value in options.items() if key not in storage and key.lower() not in SECRET_KEYS}
     request = {"operation": operation, "options": own, "schema": df.schema.jsonValue()}
     reader = df.sparkSession.read.format(FORMAT).options(**storage)
     reader = reader.option(spark_config.VIEW.key, "write").option(

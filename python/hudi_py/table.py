@@ -173,7 +173,7 @@ def _write_rows(
         options,
         metadata=metadata_writer(options),
         after=after_commit(options),
-        storage_options=storage_options,
+        storage_options={**options.storage, **(storage_options or {})} or None,
     )
 
 
@@ -590,7 +590,7 @@ class Table(TableIndexes, HealthMethods, ServicePreviews, ReportMethods, Alterab
             resolved,
             metadata=metadata_writer(resolved),
             after=after_commit(resolved),
-            storage_options=self._storage_options,
+            storage_options={**resolved.storage, **(self._storage_options or {})} or None,
         )
 
     def _serving(self, title: str, options: Mapping[str, Any] | None = None) -> AbstractContextManager[ServiceContext]:

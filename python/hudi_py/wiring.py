@@ -1,4 +1,4 @@
-"""Builds, from options, the writer of the metadata table, the services after a commit, and the context of services that
+"""Builds, from options, the writer of the metadata table, the steps after a commit, and the context of services that
 are called directly; and what `Table` offers on top of them."""
 
 from __future__ import annotations
@@ -7,13 +7,20 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Generic
 
 import pyarrow as pa
 
 from hudi_py.config import Options, Scope
+from hudi_py.config import iceberg as iceberg_config
 from hudi_py.config import service as service_config
+from hudi_py.interop.callbacks import CommitCallback
+from hudi_py.interop.catalogs.run import CatalogSync
+from hudi_py.interop.catalogs.settings import SyncSettings
+from hudi_py.interop.iceberg.after import IcebergPublication, republished
+from hudi_py.interop.metrics.reporters import Reporter
+from hudi_py.interop.metrics.run import MetricsStep, measured
 from hudi_py.metadata_write.maintenance.indexes import (
     IndexRequest,
     create_index,
@@ -56,10 +63,23 @@ def metadata_writer(options: Options) -> MetadataWriter:
 
 
 def after_commit(options: Options) -> tuple[AfterCommit, ...]:
-    """The table services that run after a commit according to the options of a write."""
-    if not options.get(service_config.ENABLED):
-        return ()
-    return (InlineServices(_bare(options), metadata_writer(options)),)
+    """The steps after a commit according to the options of a write: table services, then those by which other systems
+    learn of it, which show what the services did."""
+    steps: list[AfterCommit] = []
+    if options.get(service_config.ENABLED):
+        steps.append(InlineServices(_bare(options), metadata_writer(options)))
+    if options.get(iceberg_config.ENABLED):
+        steps.append(IcebergPublication(_bare(options)))
+    registered = SyncSettings.of(options)
+    if registered is not None:
+        steps.append(CatalogSync(registered))
+    callback = CommitCallback.of(options)
+    if callback is not None:
+        steps.append(callback)
+    reporter = Reporter.of(options)
+    if reporter is not None:
+        steps.append(MetricsStep(reporter))
+    return tuple(steps)
 
 
 def service_context(
@@ -98,12 +118,21 @@ def serving(
     *,
     storage_options: Mapping[str, str] | None = None,
 ) -> Iterator[ServiceContext]:
-    """`service_context` for one call, which clears its progress from the terminal at the end."""
+    """`service_context` for one call. Clears its progress from the terminal at the end, reports metrics, and publishes
+    what changed."""
     context = service_context(storage, options, title, storage_options=storage_options)
     try:
-        yield context
+        with measured(context.session, context.options), republished(context.storage, context.options):
+            yield context
     finally:
         context.progress.close()
+
+
+def published(
+    path: str, options: Options, storage_options: Mapping[str, str] | None = None
+) -> AbstractContextManager[None]:
+    """Publishes the table at a path after what is done in the context, as `republished` says."""
+    return republished(open_storage(path, storage_options or options.storage or None), _bare(options))
 
 
 class Alterable:
@@ -159,13 +188,14 @@ class Alterable:
         changes = column_changes(
             drop=drop, rename=rename, add=add, type=type, comment=comment, nullable=nullable, move=move
         )
-        return alter_table(
-            self._storage,
-            changes,
-            resolved,
-            metadata=metadata_writer(resolved),
-            storage_options=self._storage_options,
-        )
+        with republished(self._storage, resolved):
+            return alter_table(
+                self._storage,
+                changes,
+                resolved,
+                metadata=metadata_writer(resolved),
+                storage_options=self._storage_options,
+            )
 
 
 Serving = Callable[[str, Mapping[str, Any] | None], AbstractContextManager[ServiceContext]]
@@ -415,5 +445,5 @@ def index_table(path: str, options: Options) -> pa.Table:
 
 
 def _bare(options: Options) -> Options:
-    """The options without those of the storage, which may contain credentials: other processes receive the result."""
-    return replace(options, storage={})
+    """The options without credentials: other processes receive the result."""
+    return options.without_credentials()

@@ -620,6 +620,57 @@ MUTATIONS: Final = (
         "{stat.path for stat in reported}",
         "tests/unit/write/test_changes.py",
     ),
+    # -- catalogs, callbacks -----------------------------------------------------------------------------------------
+    Mutation(
+        "catalogs: deleted partitions stay registered",
+        CORE + "interop/catalogs/changes.py",
+        "        if metadata.operation in _REPLACING:\n",
+        "        if not metadata.operation:\n",
+        "tests/unit/interop/test_register.py",
+    ),
+    Mutation(
+        "catalogs: another table of the name is replaced",
+        CORE + "interop/catalogs/register.py",
+        "            if not _is_hudi(stored.entry):\n",
+        "            if stored is None:\n",
+        "tests/unit/interop/test_register.py",
+    ),
+    Mutation(
+        "callbacks: the key is an option like others",
+        CORE + "config/callbacks.py",
+        '    "hudi_write_commit_http_callback",\n    secret=True,\n',
+        '    "hudi_write_commit_http_callback",\n',
+        "tests/unit/interop/test_told.py",
+    ),
+    # -- Iceberg -----------------------------------------------------------------------------------------------------
+    Mutation(
+        "iceberg: base rows that logs replace stay",
+        CORE + "interop/iceberg/slices.py",
+        "                if len(positions) and not whole:\n",
+        "                if len(positions) > 1_000_000:\n",
+        "tests/unit/interop/test_publish.py",
+    ),
+    Mutation(
+        "iceberg: snapshots whose files were cleaned are kept",
+        CORE + "interop/iceberg/expire.py",
+        "        first = next(broken, first)\n",
+        "        first = min(next(broken, first), first)\n",
+        "tests/unit/interop/test_publish.py",
+    ),
+    Mutation(
+        "iceberg: a file with the column ids of another program is published",
+        CORE + "interop/iceberg/footers.py",
+        "    if _FIELD_ID in (stored.metadata or {}):\n",
+        "    if stored.metadata == {}:\n",
+        "tests/unit/interop/test_columns.py",
+    ),
+    Mutation(
+        "iceberg: a name goes to another column, and known files are not looked at again",
+        CORE + "interop/iceberg/slices.py",
+        "        if self.columns.reassigned:",
+        "        if not self.columns.fields:",
+        "tests/unit/interop/test_columns.py",
+    ),
     # -- other engines -----------------------------------------------------------------------------------------------
     Mutation(
         "engines: one side of OR is pushed down without the other",

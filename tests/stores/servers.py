@@ -220,6 +220,38 @@ def zookeeper() -> Iterator[str]:
             yield f"127.0.0.1:{port}"
 
 
+_METASTORE: Final = {
+    "javax.jdo.option.ConnectionURL": "jdbc:derby:memory:metastore;create=true",
+    "datanucleus.schema.autoCreateAll": "true",
+    "hive.metastore.schema.verification": "false",
+    "hive.async.log.enabled": "false",
+}
+"""Settings of a Hive metastore with a database in memory."""
+
+
+@contextlib.contextmanager
+def hive_metastore() -> Iterator[str]:
+    """Hive's metastore service, from the jars of PySpark; `thrift://host:port`."""
+    found = find_spec("pyspark")
+    assert found is not None
+    assert found.origin is not None
+    jars = Path(found.origin).parent / "jars" / "*"
+    port = free_port()
+    with tempfile.TemporaryDirectory() as folder:
+        settings = {**_METASTORE, "hive.metastore.warehouse.dir": f"{folder}/warehouse"}
+        lines = (f"<property><name>{name}</name><value>{value}</value></property>" for name, value in settings.items())
+        (Path(folder) / "hive-site.xml").write_text(f"<configuration>{''.join(lines)}</configuration>")
+        main = "org.apache.hadoop.hive.metastore.HiveMetaStore"
+        command = [
+            java_binary(),
+            "-Xmx512m",
+            "-XX:TieredStopAtLevel=1",
+            f"-Dderby.stream.error.file={folder}/derby.log",
+        ]
+        with _running([*command, "-cp", f"{folder}:{jars}", main, "-p", str(port)], port):
+            yield f"thrift://127.0.0.1:{port}"
+
+
 def java_binary(program: str = "java") -> str:
     """A program of the Java that runs Spark."""
     home = subprocess.run([sys.executable, java.__file__, "--max", "21"], capture_output=True, text=True, check=True)

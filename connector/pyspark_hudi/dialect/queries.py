@@ -62,14 +62,13 @@ def run_query(tables: Tables, query: Cursor) -> DataFrame:
 
 def hudi_references(tables: Tables, query: Cursor) -> list[Reference]:
     """The Hudi tables in a query, from left to right."""
+    return [each for each in references(query) if tables.path_of(each.names) is not None]
+
+
+def references(query: Cursor) -> list[Reference]:
+    """The tables that a query names, from left to right, other than those that it defines itself."""
     own = _defined(query)
-    found = []
-    for each in _references(query):
-        if len(each.names) == 1 and each.names[0].lower() in own:
-            continue
-        if tables.path_of(each.names) is not None:
-            found.append(each)
-    return found
+    return [each for each in _references(query) if len(each.names) > 1 or each.names[0].lower() not in own]
 
 
 def _references(query: Cursor) -> Iterator[Reference]:

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import click
 
-from hudi_py.cli import heal, look, maintain, reference, rows
+from hudi_py.cli import heal, iceberg, look, maintain, reference, rows, share
 from hudi_py.errors import (
     ConfigError,
     ConflictError,
@@ -58,6 +58,7 @@ _SECTIONS: Final = {
     "Health": ("doctor", "repair", "repairs"),
     "Go back": ("rollback", "savepoint", "restore"),
     "Locks": ("locks",),
+    "Other systems": ("iceberg", "sync"),
 }
 
 
@@ -100,6 +101,8 @@ look.add_to(main)
 rows.add_to(main)
 maintain.add_to(main)
 heal.add_to(main)
+iceberg.add_to(main)
+share.add_to(main)
 
 
 def _fail(error: BaseException, *, debug: bool, as_json: bool) -> int:

@@ -13,6 +13,19 @@ from __future__ import annotations
 
 from hudi_py.config import lock, read, table, write
 from hudi_py.config.option import Option, Policy, Problems, Scope
-from hudi_py.config.options import STORAGE_PREFIX, Options
+from hudi_py.config.options import SECRET_KEYS, SECRET_PREFIX, STORAGE_PREFIX, Options
 
-__all__ = ["STORAGE_PREFIX", "Option", "Options", "Policy", "Problems", "Scope", "lock", "read", "table", "write"]
+__all__ = [
+    "SECRET_KEYS",
+    "SECRET_PREFIX",
+    "STORAGE_PREFIX",
+    "Option",
+    "Options",
+    "Policy",
+    "Problems",
+    "Scope",
+    "lock",
+    "read",
+    "table",
+    "write",
+]

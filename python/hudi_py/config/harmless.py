@@ -17,21 +17,20 @@ class Prefix:
 
 
 PREFIXES = (
-    Prefix("hoodie.datasource.hive_sync.", "How to sync with the Hive metastore, which is off."),
-    Prefix("hoodie.datasource.meta_sync.", "How to sync with catalogs, which is off."),
-    Prefix("hoodie.datasource.meta.sync.", "How to sync with catalogs, which is off."),
-    Prefix("hoodie.meta.sync.", "How to sync with catalogs, which is off."),
-    Prefix("hoodie.meta_sync.", "How to sync with catalogs, which is off."),
+    Prefix("hoodie.datasource.hive_sync.batching.", "How the Java implementation registers partitions by HiveQL."),
+    *(
+        Prefix(f"hoodie.metrics.{reporter}.", "Parameters of a reporter that is refused by its own name.")
+        for reporter in ("cloudwatch", "datadog", "graphite", "jmx", "m3")
+    ),
+    Prefix("hoodie.write.commit.callback.kafka.", "Parameters of a class that is refused by its own name."),
+    Prefix("hoodie.write.commit.callback.pulsar.", "Parameters of a class that is refused by its own name."),
     Prefix("hoodie.gcp.bigquery.sync.", "How to sync with BigQuery, which is off."),
     Prefix("hoodie.datahub.", "How to sync with DataHub, which is off."),
     Prefix("hoodie.onehouse.", "How to sync with a service, which is off."),
     Prefix("hoodie.aws.", "Access of the Java implementation to AWS services."),
-    Prefix("hoodie.metrics.", "Where metrics are reported to, which is off."),
-    Prefix("hoodie.metricscompaction.", "Where metrics are reported to, which is off."),
     Prefix("hoodie.metaserver.", "How to reach the metaserver, which is off."),
     Prefix("hoodie.errortable.", "How error tables are written, which is off."),
     Prefix("hoodie.table.service.manager.", "How to reach the table service manager, which is off."),
-    Prefix("hoodie.write.commit.callback.", "Where commits are reported to, which is off."),
     Prefix("hoodie.precommit.validators.", "Parameters of validators, of which there are none."),
     Prefix("hoodie.bootstrap.", "How a table is bootstrapped, which is off."),
     Prefix("hoodie.deltastreamer.", "Options of another program, Hudi Streamer."),
@@ -89,6 +88,52 @@ def _all(help: str, scope: Scope, *keys: str) -> tuple[Option[str], ...]:
 
 
 OPTIONS = (
+    # catalogs and metrics
+    harmless("hoodie.datasource.hive_sync.jdbcurl", "The metastore is reached by its Thrift service.", Scope.SERVICE),
+    harmless("hoodie.datasource.hive_sync.username", "The metastore is told the user's own name.", Scope.SERVICE),
+    harmless("hoodie.datasource.hive_sync.password", "The metastore is reached without a password.", Scope.SERVICE),
+    harmless("hoodie.datasource.hive_sync.base_file_format", "It is a property of the table.", Scope.SERVICE),
+    harmless(
+        "hoodie.datasource.hive_sync.filter_pushdown_enabled",
+        "How the Java implementation asks for the partitions that a catalog knows.",
+        Scope.SERVICE,
+        "hoodie.datasource.hive_sync.filter_pushdown_max_size",
+    ),
+    harmless(
+        "hoodie.datasource.hive_sync.bucket_sync",
+        "Java's mode `hms` registers no buckets.",
+        Scope.SERVICE,
+        "hoodie.datasource.hive_sync.bucket_sync_spec",
+    ),
+    harmless("hoodie.datasource.meta.sync.base.path", "A table is registered with its own path.", Scope.SERVICE),
+    harmless(
+        "hoodie.meta.sync.decode_partition",
+        "Partitions are found by their values, not by a name that must be decoded.",
+        Scope.SERVICE,
+    ),
+    harmless(
+        "hoodie.meta.sync.metadata_file_listing",
+        "Partitions are listed from the metadata table where it is valid.",
+        Scope.SERVICE,
+    ),
+    harmless(
+        "hoodie.datasource.meta.sync.glue.partition_index_fields",
+        "Partition indexes are refused by their own name.",
+        Scope.SERVICE,
+    ),
+    harmless(
+        "hoodie.datasource.meta.sync.glue.all_partitions_read_parallelism",
+        "How many requests the Java implementation sends at once.",
+        Scope.SERVICE,
+        "hoodie.datasource.meta.sync.glue.changed_partitions_read_parallelism",
+        "hoodie.datasource.meta.sync.glue.partition_change_parallelism",
+    ),
+    harmless(
+        "hoodie.metrics.pushgateway.report.period.seconds",
+        "Metrics are pushed after each action.",
+        Scope.SERVICE,
+    ),
+    harmless("hoodie.metrics.executor.enable", "Tasks report no metrics of their own.", Scope.SERVICE),
     *_all(
         "Parallelism of the Java implementation; in hudi-py the data, or Spark, determines it.",
         Scope.WRITE,

@@ -96,6 +96,8 @@ class Option(Generic[T]):
     """Honoured choices: values of Apache Hudi that are refused, with the reason."""
     example: str = ""
     """A value for the documentation, where `shown` could not derive one."""
+    secret: bool = False
+    """Whether the value is kept with the options of the storage, and never shown."""
 
     @property
     def shown(self) -> str:
@@ -124,13 +126,14 @@ class Option(Generic[T]):
             ConfigError: the value is not valid, or it is refused.
         """
         name = given_as or self.key
+        shown = "(not shown)" if self.secret else f"'{text}'"
         reason = self.not_built.get(text.strip().upper())
         if reason is not None:
-            raise ConfigError(f"Option {name} = '{text}' is not supported: {reason}; supported: {self.expected}")
+            raise ConfigError(f"Option {name} = {shown} is not supported: {reason}; supported: {self.expected}")
         try:
             return self.parse(text)
         except ValueError as error:
-            raise ConfigError(f"Option {name} = '{text}' is not valid: expected {error}") from None
+            raise ConfigError(f"Option {name} = {shown} is not valid: expected {error}") from None
 
     @property
     def expected(self) -> str:

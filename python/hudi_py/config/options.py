@@ -6,19 +6,23 @@ import difflib
 import logging
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from hudi_py.config import (
     archive,
+    callbacks,
+    catalogs,
     clean,
     compaction,
     concurrency,
     harmless,
+    iceberg,
     incremental,
     indexes,
     lock,
     metadata,
+    metrics,
     read,
     recovery,
     refused,
@@ -54,6 +58,10 @@ SECTIONS: Mapping[str, tuple[Option[Any], ...]] = {
     "Archive": archive.OPTIONS,
     "Compaction": compaction.OPTIONS,
     "Rollback": recovery.OPTIONS,
+    "Catalogs": catalogs.OPTIONS,
+    "Commit callbacks": callbacks.OPTIONS,
+    "Metrics": metrics.OPTIONS,
+    "Iceberg": iceberg.OPTIONS,
 }
 """Every option with an effect, under its heading in docs/options.md."""
 HONOURED: tuple[Option[Any], ...] = tuple(option for options in SECTIONS.values() for option in options)
@@ -83,6 +91,8 @@ _ARGUMENTS: Mapping[Option[Any], str] = {
     read.CHANGELOG: "emit_deletes= of Table.scan",
 }
 """Options that are arguments of a Python function."""
+SECRET_KEYS = frozenset(option.key for option in HONOURED if option.secret)
+"""Options whose value is secret. It travels with the options of the storage."""
 _BY_KEY: dict[str, tuple[str, Option[Any]]] = {key.lower(): (key, option) for option in ALL for key in option.keys}
 
 
@@ -97,7 +107,7 @@ class Options:
     values: Mapping[str, str]
     names: Mapping[str, str] = field(repr=False)
     storage: Mapping[str, str] = field(repr=False)
-    """Options with the prefix `storage.`, without it. They may contain credentials."""
+    """Options with the prefix `storage.`, without it, and options whose value is secret. Never shown."""
     commit_metadata: Mapping[str, str]
     """Extra metadata of the commit: options with the prefix that `hoodie.datasource.write.commitmeta.key.prefix` sets.
     Keys as given."""
@@ -155,16 +165,17 @@ class Options:
                     raise ConfigError(f"{_unknown(key)} (from hudi-defaults.conf)")
         if problems is None:
             found.check()
+        storage |= {key: values.pop(key) for key in SECRET_KEYS if key in values}
         return cls(scope, values, names, storage, extra)
 
     def get(self, option: Option[T]) -> T:
         """The option's value, or its default."""
-        text = self.values.get(option.key)
+        text = (self.storage if option.secret else self.values).get(option.key)
         return option.default if text is None else option.read(text, self.names.get(option.key))
 
     def given(self, option: Option[Any]) -> bool:
         """Whether the option was set, in the call or in `hudi-defaults.conf`."""
-        return option.key in self.values
+        return option.key in (self.storage if option.secret else self.values)
 
     def name_of(self, option: Option[Any]) -> str:
         """The key under which the option was set, for messages; its first key if it was not set."""
@@ -173,13 +184,16 @@ class Options:
     def replace(self, values: Mapping[Option[Any], str]) -> Options:
         """A copy with some options set."""
         texts = {option.key: text for option, text in values.items()}
-        return Options(self.scope, {**self.values, **texts}, self.names, self.storage, self.commit_metadata)
+        return replace(self, values={**self.values, **texts})
 
     def without(self, *options: Option[Any]) -> Options:
         """A copy without some options."""
         keys = {option.key for option in options}
-        kept = {key: text for key, text in self.values.items() if key not in keys}
-        return Options(self.scope, kept, self.names, self.storage, self.commit_metadata)
+        return replace(self, values={key: text for key, text in self.values.items() if key not in keys})
+
+    def without_credentials(self) -> Options:
+        """A copy without the options of the storage and secrets: other processes may receive it."""
+        return replace(self, storage={})
 
 
 def _text(key: object, value: object) -> str | None:

@@ -7,7 +7,9 @@ from hudi_py.config.option import Scope, refused
 _WRITE, _READ, _SERVICE, _BOTH, _TABLE = Scope.WRITE, Scope.READ, Scope.SERVICE, Scope.BOTH, Scope.TABLE
 
 _CLUSTER = "clustering is not built yet; cluster the table with Apache Hudi"
-_SYNC = "syncing to a catalog is not built yet; sync the table with Apache Hudi's tools"
+_SYNC = (
+    "tables are registered through the Thrift service of the metastore, see hoodie.datasource.hive_sync.metastore.uris"
+)
 _SCHEMA = "the schema of a write is that of its rows"
 _OWN = "the table maintains it itself, so it cannot be set"
 _CLASS = "classes of the Java implementation cannot be loaded"
@@ -40,12 +42,25 @@ OPTIONS = (
     refused("hoodie.table.service.manager.enabled", "the table service manager is not built", _SERVICE),
     refused("hoodie.metadata.table.service.manager.enabled", "the table service manager is not built", _SERVICE),
     # catalogs, metrics, callbacks
-    refused("hoodie.datasource.hive_sync.enable", _SYNC, _SERVICE),
-    refused("hoodie.datasource.meta.sync.enable", _SYNC, _SERVICE),
-    refused("hoodie.metrics.on", "reporting metrics is not built", _BOTH),
-    refused("hoodie.metadata.metrics.enable", "reporting metrics is not built", _BOTH),
-    refused("hoodie.metrics.lock.enable", "reporting metrics is not built", _BOTH),
-    refused("hoodie.write.commit.callback.on", "callbacks after a commit are not built yet", _WRITE),
+    refused("hoodie.datasource.hive_sync.use_jdbc", _SYNC, _SERVICE),
+    refused("hoodie.datasource.hive_sync.use_spark_catalog", _SYNC, _SERVICE),
+    refused(
+        "hoodie.datasource.hive_sync.use_pre_apache_input_format",
+        "the classes of com.uber.hoodie are not registered",
+        _SERVICE,
+    ),
+    refused(
+        "hoodie.datasource.meta.sync.glue.partition_index_fields.enable",
+        "partition indexes are not built: make them in AWS Glue",
+        _SERVICE,
+    ),
+    refused(
+        "hoodie.datasource.meta.sync.glue.resource_tags", "tags are not set: tag in AWS Glue", _SERVICE, accepts=_EMPTY
+    ),
+    refused("hoodie.metadata.metrics.enable", "the metadata table reports no metrics of its own", _BOTH),
+    refused("hoodie.metrics.lock.enable", "locks report no metrics", _BOTH),
+    refused("hoodie.metrics.reporter.class", _CLASS, _BOTH, accepts=_EMPTY),
+    refused("hoodie.metrics.configs.properties", "one reporter: hoodie.metrics.reporter.type", _BOTH, accepts=_EMPTY),
     refused("hoodie.client.init.callback.classes", _CLASS, _WRITE, accepts=_EMPTY),
     refused("hoodie.precommit.validators", "validating before a commit is not built yet", _WRITE, accepts=_EMPTY),
     refused("hoodie.prewrite.validators", "validating before a write is not built yet", _WRITE, accepts=_EMPTY),

@@ -58,6 +58,10 @@ def open_storage(uri: StrPath, storage_options: Mapping[str, str] | None = None)
         ConfigError: the URI is empty, its scheme is not one of these, or obstore refuses it.
     """
     uri = path_text(uri)
+    if storage_options:  # secrets of other services travel with them, by keys of Hudi
+        storage_options = {
+            key: value for key, value in storage_options.items() if not key.startswith("hoodie.")
+        } or None
     found = _SCHEME.match(uri)
     scheme, rest = (found[1].lower(), found[2]) if found else ("", uri)
     if not scheme:

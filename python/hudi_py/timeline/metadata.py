@@ -52,6 +52,7 @@ __all__ = [
     "encode_rollback_metadata",
     "encode_rollback_plan",
     "read_commit_metadata",
+    "write_stat_json",
 ]
 
 UNKNOWN = "UNKNOWN"
@@ -137,7 +138,7 @@ def encode_commit_metadata(metadata: CommitMetadata, layout: Layout, *, action: 
         by_partition[stat.partition_path].append(stat)
     record: dict[str, Any] = {
         "partitionToWriteStats": {
-            partition: [_json_stat(stat) if layout.version < 2 else _avro_stat(stat) for stat in stats]
+            partition: [write_stat_json(stat) if layout.version < 2 else _avro_stat(stat) for stat in stats]
             for partition, stats in by_partition.items()
         },
         "compacted": metadata.compacted,
@@ -199,7 +200,7 @@ def _decode_compacted(stat: Fields) -> CompactedLogs | None:
     )
 
 
-def _json_stat(stat: WriteStat) -> dict[str, Any]:
+def write_stat_json(stat: WriteStat) -> dict[str, Any]:
     """Fields in the order of Apache Hudi 0.15.0; those of log files only for log files."""
     logs = stat.compacted or CompactedLogs()
     record: dict[str, Any] = {

@@ -197,7 +197,7 @@ def plan_write(
         max_staged_bytes=options.get(write_config.STAGING_MAX_BYTES),
         allow_empty=options.get(write_config.ALLOW_EMPTY_COMMIT),
         extra=tuple(options.commit_metadata.items()),
-        options=replace(options, storage={}),
+        options=options.without_credentials(),
         after=after,
         stream=stream,
         last=None if stream is None else last_batch(storage, seen.timeline, stream),

@@ -84,7 +84,10 @@ def test_unknown_key_names_the_nearest() -> None:
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("hoodie.datasource.hive_sync.enable", "true"),
+        ("hoodie.datasource.hive_sync.mode", "jdbc"),
+        ("hoodie.datasource.hive_sync.use_jdbc", "true"),
+        ("hoodie.meta.sync.client.tool.class", "org.apache.hudi.sync.datahub.DataHubSyncTool"),
+        ("hoodie.metrics.reporter.type", "graphite"),
         ("hoodie.clustering.inline", "true"),
         ("hoodie.clustering.inline", "TRUE"),
         ("hoodie.datasource.clustering.inline.enable", "true"),
@@ -113,13 +116,12 @@ def test_what_is_not_built_is_refused_by_name(key: str, value: str) -> None:
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("hoodie.datasource.hive_sync.enable", "false"),
         ("hoodie.datasource.hive_sync.jdbcurl", "jdbc:hive2://h:1"),
         ("hoodie.clustering.inline", "false"),
         ("hoodie.clustering.inline.max.commits", "3"),
         ("hoodie.clean.async", "true"),
         ("hoodie.upsert.shuffle.parallelism", "2"),
-        ("hoodie.metrics.pushgateway.host", "h"),
+        ("hoodie.metrics.graphite.host", "h"),
         ("hoodie.assume.date.partitioning", "false"),  # until 0.15
         ("hoodie.optimized.log.blocks.scan.enable", "true"),
     ],

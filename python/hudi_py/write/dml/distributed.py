@@ -143,7 +143,7 @@ def plan_statement(
     check_many_processes(options)
     text = options.get(spark_config.STATEMENT) or ""
     token = options.get(spark_config.SERVICE_TOKEN) or ""
-    bare = replace(options, storage={})
+    bare = options.without_credentials()
     storage_options = tuple(options.storage.items())
     call = StatementCall(path, bare, text, token, pa.schema([]), metadata, after, storage_options=storage_options)
     if call.kind in ("merge", "create", "alter"):

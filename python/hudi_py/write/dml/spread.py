@@ -164,7 +164,7 @@ def plan_spread(
         max_staged_bytes=options.get(write_config.STAGING_MAX_BYTES),
         allow_empty=options.get(write_config.ALLOW_EMPTY_COMMIT),
         extra=tuple(options.commit_metadata.items()),
-        options=replace(options, storage={}),
+        options=options.without_credentials(),
         after=after,
         arrival="groups",
         relied_on=tuple({RECORD_INDEX} & {*handle.config.metadata_partitions}),

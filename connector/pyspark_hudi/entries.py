@@ -1,0 +1,60 @@
+"""Entries of the session's catalog that are Hudi tables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pyspark.errors import PySparkException
+
+from hudi_py.config import read as read_config
+from pyspark_hudi.dialect.text import literal, quoted
+from pyspark_hudi.table import FORMAT
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PROVIDERS = ("hudi", FORMAT)
+_READ_OPTIMIZED = re.compile(r"hoodie\.query\.as\.ro\.table=true\b", re.IGNORECASE)
+"""How Apache Hudi's registrations, and ours, say that a table is to be read without its logs."""
+_FACT = re.compile(r"^(Provider|Location|Storage Properties): (.*)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A Hudi table of the catalog."""
+
+    path: str
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+def entry_of(spark: SparkSession, name: str) -> Entry | None:
+    """The entry of a Hudi table, by its name; None for other tables and views, and for names of nothing."""
+    parts = [part.strip("`") for part in name.split(".")]
+    if not 1 <= len(parts) <= 3 or not all(parts) or (len(parts) == 3 and parts[0].lower() != "spark_catalog"):
+        return None
+    facts = _facts(spark, parts[-2] if len(parts) > 1 else None, parts[-1])
+    path = facts.get("Location", "")
+    if facts.get("Provider", "").lower() not in PROVIDERS or not path:
+        return None
+    only_base = _READ_OPTIMIZED.search(facts.get("Storage Properties", ""))
+    return Entry(path, {read_config.QUERY_TYPE.key: "read_optimized"} if only_base else {})
+
+
+def _facts(spark: SparkSession, schema: str | None, table: str) -> dict[str, str]:
+    """What the catalog says of a table; nothing for a temporary view, and for a name of nothing.
+
+    By SHOW TABLE EXTENDED: DESCRIBE and `spark.catalog` look for the provider, fail where it is not installed, and show
+    neither provider nor location of a Python source (Spark 4.3).
+    """
+    where = "" if schema is None else f" IN {quoted(schema)}"
+    try:
+        rows = spark.sql(f"SHOW TABLE EXTENDED{where} LIKE {literal(table)}").collect()
+    except PySparkException:  # there is no such schema
+        return {}
+    found = [row for row in rows if str(row["tableName"]).lower() == table.lower()]
+    if len(found) != 1 or found[0]["isTemporary"]:  # a temporary view hides a table
+        return {}
+    return dict(_FACT.findall(str(found[0]["information"])))

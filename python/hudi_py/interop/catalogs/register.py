@@ -1,0 +1,267 @@
+"""Registering a table with a catalog in the manner of Hive: entries, columns, parameters, partitions (`HiveSyncTool`,
+`HMSDDLExecutor`, `AWSGlueCatalogSyncClient`, 1.2.0)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from hudi_py.config import catalogs as config
+from hudi_py.interop.catalogs.changes import Synced, all_partitions, partitions_since
+from hudi_py.interop.catalogs.described import (
+    WRITER_VERSION,
+    Described,
+    Registration,
+    described,
+    entry_of,
+    registrations,
+)
+from hudi_py.interop.catalogs.entry import (
+    Catalog,
+    CatalogColumn,
+    CatalogError,
+    IncompatibleError,
+    StoredEntry,
+    TableEntry,
+    Values,
+)
+from hudi_py.interop.catalogs.partitions import (
+    Extractor,
+    PartitionChanges,
+    all_changes,
+    changes_of,
+    extractor,
+    extractor_name,
+    same_place,
+)
+from hudi_py.interop.catalogs.report import Registered
+from hudi_py.interop.catalogs.settings import SyncSettings
+from hudi_py.model.properties import TableConfig
+from hudi_py.storage import Storage
+from hudi_py.timeline.timeline import Timeline
+
+_log = logging.getLogger(__name__)
+_TIME = "last_commit_time_sync"
+_COMPLETION = "last_commit_completion_time_sync"
+_WRITER = "hudi_writer_version"
+_NONE = PartitionChanges({}, {}, {}, ())
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A table to register."""
+
+    storage: Storage
+    config: TableConfig
+    timeline: Timeline
+
+
+def register_hive_like(
+    catalog: Catalog, source: Source, settings: SyncSettings, database: str, name: str
+) -> list[Registered]:
+    """Registers a table under its names.
+
+    Raises:
+        CatalogError: the catalog could not be reached, or refused something; the message says what.
+        ConfigError: the values of partition columns cannot be taken from the paths of the partitions.
+        UnsupportedTableError: the table has no columns yet, or a column of a type that catalogs do not have.
+    """
+    table = described(source.storage, source.config, source.timeline, settings)
+    if not catalog.has_database():
+        if not settings.options.get(config.CREATE_DATABASE):
+            raise CatalogError(
+                f"Cannot register the table {table.uri} in {catalog.name}: there is no database {database}; create it, "
+                f"or set {config.CREATE_DATABASE.key}=true"
+            )
+        catalog.create_database()
+    run = _Run(catalog, source, settings, table)
+    return [run.register(database, each) for each in registrations(source.config, settings, name)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """Partitions of a table."""
+
+    locations: Mapping[Values, str]
+    dropped: tuple[Values, ...] = ()
+    """Those among them that were deleted."""
+    whole: bool = True
+    """Whether they are all that the table has, and not only those that were written."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    catalog: Catalog
+    source: Source
+    settings: SyncSettings
+    table: Described
+
+    def register(self, database: str, chosen: Registration) -> Registered:
+        wanted = entry_of(self.table, self.settings, chosen)
+        stored = self.catalog.table(chosen.name)
+        if stored is not None and not same_place(stored.entry.location, wanted.location):
+            if not _is_hudi(stored.entry):
+                raise CatalogError(
+                    f"Cannot register the table {wanted.location} in {self.catalog.name} as {database}.{chosen.name}: "
+                    f"there is another table with this name, at {stored.entry.location}; set {config.TABLE.key} or "
+                    f"{config.DATABASE.key}"
+                )
+            _log.warning(
+                "the table %s.%s in %s was registered with the location %s: it is replaced by %s",
+                database,
+                chosen.name,
+                self.catalog.name,
+                stored.entry.location,
+                wanted.location,
+            )
+            self.catalog.drop(chosen.name)
+            stored = None
+        try:
+            return self._register(database, wanted, stored)
+        except IncompatibleError as error:
+            if stored is None or not self.settings.recreates(self.catalog.name):
+                raise
+            _log.warning("the table %s.%s is registered again: %s", database, chosen.name, error)
+            self.catalog.drop(chosen.name)
+            return self._register(database, wanted, None)
+
+    def _register(self, database: str, wanted: TableEntry, stored: StoredEntry | None) -> Registered:
+        now = Synced.now(self.source.timeline)
+        before = None if stored is None else _synced(stored.entry)
+        incremental = self.settings.options.get(config.INCREMENTAL)
+        report = Registered(self.catalog.name, f"{database}.{wanted.name}", None if now is None else now.time)
+        if incremental and before is not None and before == now:
+            return replace(report, done="unchanged")
+        created = stored is None
+        seen = self._seen(wanted, before if incremental and not created else None)
+        columns_changed = False
+        if stored is None:
+            self.catalog.create(_stamped(wanted, None))
+        else:
+            columns_changed = _columns_differ(stored.entry, wanted)
+            if columns_changed:
+                changed = replace(stored.entry, columns=_kept_comments(stored.entry, wanted, self.settings))
+                self.catalog.alter(stored, changed, cascade=bool(changed.partition_columns))
+                stored = None
+        current = stored or self._stored(wanted.name)
+        changes = self._changes(wanted.name, seen)
+        self._apply(current, changes)
+        counts = (len(changes.added), len(changes.moved), len(changes.dropped))
+        differs = created or columns_changed or any(counts) or _parameters_differ(current.entry, wanted)
+        if self.settings.options.get(config.CONDITIONAL) and not differs:
+            now = before
+        final = _stamped(_with_parameters(current.entry, wanted), now, writer=self.catalog.name == config.HMS)
+        if final != current.entry:
+            self.catalog.alter(current, final, cascade=False)
+        return replace(
+            report,
+            done="created" if created else "changed" if differs else "noted",
+            columns_changed=columns_changed,
+            partitions_added=counts[0],
+            partitions_changed=counts[1],
+            partitions_dropped=counts[2],
+        )
+
+    def _stored(self, name: str) -> StoredEntry:
+        found = self.catalog.table(name)
+        if found is None:
+            raise CatalogError(f"The table {name} has disappeared from {self.catalog.name}; register it again")
+        return found
+
+    def _seen(self, wanted: TableEntry, before: Synced | None) -> _Seen | None:
+        """The partitions to register, before anything is changed; None if there is nothing to do with any."""
+        if self.settings.options.get(config.NO_PARTITIONS) or not wanted.partition_columns:
+            return None
+        names = tuple(column.name for column in wanted.partition_columns)
+        values = extractor(
+            self.settings.options.get(config.EXTRACTOR) or extractor_name(self.table.config, names), names
+        )
+        source = self.source
+        touched = None if before is None else partitions_since(source.storage, source.timeline, before)
+        if touched is None:
+            paths = all_partitions(source.storage, source.config, source.timeline)
+            return _Seen(self._locations(paths, values))
+        if not touched.written and not touched.dropped:
+            return None
+        dropped = tuple(found for path in touched.dropped if (found := values(path)))
+        return _Seen(self._locations({*touched.written, *touched.dropped}, values), dropped, whole=False)
+
+    def _changes(self, name: str, seen: _Seen | None) -> PartitionChanges:
+        if seen is None:
+            return _NONE
+        known = self.catalog.partitions(name)
+        if seen.whole:
+            return all_changes(known, seen.locations)
+        found = changes_of(seen.locations, seen.dropped, known)
+        return found if self.settings.options.get(config.TOUCH) else replace(found, touched={})
+
+    def _locations(self, paths: Iterable[str], values: Extractor) -> dict[Values, str]:
+        return {found: f"{self.table.uri}/{path}" for path in sorted(paths) if (found := values(path))}
+
+    def _apply(self, stored: StoredEntry, changes: PartitionChanges) -> None:
+        if changes.added:
+            self.catalog.add_partitions(stored, changes.added)
+        stored_again: Mapping[Values, str] = {**changes.moved, **changes.touched}
+        if stored_again:
+            self.catalog.change_partitions(stored, stored_again)
+        if changes.dropped:
+            self.catalog.drop_partitions(stored.entry.name, changes.dropped)
+
+
+def _is_hudi(entry: TableEntry) -> bool:
+    """Whether an entry is that of a Hudi table."""
+    return _TIME in entry.parameters or entry.parameters.get("spark.sql.sources.provider", "").lower() == "hudi"
+
+
+def _synced(entry: TableEntry) -> Synced | None:
+    time = entry.parameters.get(_TIME)
+    return None if time is None else Synced(time, entry.parameters.get(_COMPLETION))
+
+
+def _stamped(entry: TableEntry, synced: Synced | None, *, writer: bool = False) -> TableEntry:
+    """The entry with how far the table was, and in whose manner it is written."""
+    more = {} if synced is None else {_TIME: synced.time}
+    if synced is not None and synced.completion is not None:
+        more[_COMPLETION] = synced.completion
+    if writer:
+        more[_WRITER] = WRITER_VERSION
+    return replace(entry, parameters={**entry.parameters, **more})
+
+
+def _columns_differ(stored: TableEntry, wanted: TableEntry) -> bool:
+    """Whether columns come, go or have another type, in any order and case (`HiveSchemaUtil.getSchemaDifference`)."""
+    return _types(stored) != _types(wanted) or _comments(wanted) - _comments(stored) != set()
+
+
+def _types(entry: TableEntry) -> dict[str, str]:
+    # types of partition columns cannot be changed
+    return {column.name.lower(): column.type.lower().replace(" ", "") for column in entry.columns}
+
+
+def _comments(entry: TableEntry) -> set[tuple[str, str]]:
+    return {(column.name.lower(), column.comment) for column in entry.columns if column.comment}
+
+
+def _kept_comments(stored: TableEntry, wanted: TableEntry, settings: SyncSettings) -> tuple[CatalogColumn, ...]:
+    known = {column.name.lower(): column.comment for column in stored.columns}
+    if settings.options.get(config.COMMENTS):
+        return wanted.columns
+    return tuple(replace(column, comment=known.get(column.name.lower(), "")) for column in wanted.columns)
+
+
+def _parameters_differ(stored: TableEntry, wanted: TableEntry) -> bool:
+    return (
+        not wanted.parameters.items() <= stored.parameters.items()
+        or not wanted.serde_parameters.items() <= stored.serde_parameters.items()
+        or stored.format != wanted.format
+    )
+
+
+def _with_parameters(stored: TableEntry, wanted: TableEntry) -> TableEntry:
+    """The stored entry with what is wanted of it, other than columns. Parameters of others stay."""
+    serde = {**stored.serde_parameters, **wanted.serde_parameters}
+    parameters = {**stored.parameters, **wanted.parameters}
+    return replace(
+        stored, format=wanted.format, location=wanted.location, parameters=parameters, serde_parameters=serde
+    )

@@ -1,0 +1,131 @@
+"""Registering a table on demand, and after each commit."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from hudi_py.config import Options, Scope
+from hudi_py.config import catalogs as config
+from hudi_py.errors import HudiError, first_line
+from hudi_py.interop.catalogs.changes import Synced
+from hudi_py.interop.catalogs.entry import Catalog
+from hudi_py.interop.catalogs.glue import GlueCatalog
+from hudi_py.interop.catalogs.hive.client import HiveMetastore
+from hudi_py.interop.catalogs.register import Source, register_hive_like
+from hudi_py.interop.catalogs.report import Registered, SyncReport
+from hudi_py.interop.catalogs.rest import Location, Polaris, Unity
+from hudi_py.interop.catalogs.settings import Names, SyncSettings
+from hudi_py.model.properties import TableConfig
+from hudi_py.storage import Storage, StrPath, open_storage
+from hudi_py.timeline.properties import load_table_config
+from hudi_py.timeline.timeline import load_timeline
+from hudi_py.transaction.protocols import Committed
+from hudi_py.transaction.session import TableSession
+
+_log = logging.getLogger(__name__)
+
+
+class OpenTable(Protocol):
+    """A table that `hudi_py.open_table` returned."""
+
+    _storage: Storage
+    _options: Mapping[str, Any]
+
+
+def sync(
+    table: OpenTable | StrPath,
+    *catalogs: str,
+    options: Mapping[str, Any] | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> SyncReport:
+    """Registers a table with catalogs, or brings its entries up to date.
+
+    Args:
+        table: a `hudi_py.Table`, or the path of a table.
+        catalogs: `hms`, `glue`, `polaris` or `unity`; none: as the options say, by default `hms`.
+        options: those of docs/catalogs.md, by Apache Hudi's keys; they override those with which the table was opened.
+        storage_options: credentials and settings of the storage, for a path.
+
+    Raises:
+        CatalogError: a catalog could not be reached, or refused something. Entries that were made before stay.
+        ConfigError: an option is wrong, or missing for one of the catalogs.
+        TableNotFoundError: there is no table.
+        UnsupportedTableError: the table has no columns yet, or a type that catalogs do not have.
+    """
+    own: Mapping[str, Any] = {} if isinstance(table, (str, os.PathLike)) else table._options
+    given = {**own, **(options or {})}
+    if catalogs:
+        given[config.CHOSEN.key] = ",".join(catalogs)
+    resolved = Options.resolve(given, Scope.WRITE)
+    if isinstance(table, (str, os.PathLike)):
+        storage = open_storage(table, {**resolved.storage, **(storage_options or {})} or None)
+    else:
+        storage = table._storage
+    settings = SyncSettings.of(resolved, enabled=True)
+    assert settings is not None
+    return register(storage, load_table_config(storage), settings)
+
+
+def register(storage: Storage, table: TableConfig, settings: SyncSettings) -> SyncReport:
+    """Registers a table with all catalogs of the settings, one after the other. Raises as `sync`."""
+    source = Source(storage, table, load_timeline(storage, table))
+    entries: list[Registered] = []
+    for name in settings.catalogs:
+        entries += _registered(name, source, settings)
+    return SyncReport(tuple(entries))
+
+
+def _registered(catalog: str, source: Source, settings: SyncSettings) -> list[Registered]:
+    names, options = settings.names(source.config, catalog), settings.options
+    if catalog in (config.HMS, config.GLUE):
+        with closing(_opened(catalog, settings, names)) as opened:
+            return register_hive_like(opened, source, settings, names.database, names.table)
+    client = Polaris(options) if catalog == config.POLARIS else Unity(options)
+    now = Synced.now(source.timeline)
+    uri = source.storage.uri.rstrip("/")
+    where = Location(names.database, names.table, uri, settings.table_parameters)
+    return [client.register(where, None if now is None else now.time)]
+
+
+def _opened(catalog: str, settings: SyncSettings, names: Names) -> Catalog:
+    options = settings.options
+    if catalog == config.GLUE:
+        return GlueCatalog(options, names.database)
+    addresses = options.get(config.METASTORE)
+    return HiveMetastore(addresses, names.database, batch=options.get(config.BATCH))
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogSync:
+    """Registers the table after each commit. Implements `AfterCommit`."""
+
+    settings: SyncSettings
+
+    def check(self, config: TableConfig) -> None:
+        """See `AfterCommit.check`. Raises ConfigError if the table has no name."""
+        for catalog in self.settings.catalogs:
+            self.settings.names(config, catalog)
+
+    def run(self, session: TableSession, committed: Committed) -> tuple[str, ...]:
+        """Raises HudiError if the registration failed, and `hoodie.datasource.hive_sync.ignore_exceptions` is false."""
+        where = " and ".join(self.settings.catalogs)
+        try:
+            report = register(session.storage, session.reread().config, self.settings)
+        except (HudiError, OSError) as error:
+            how = (
+                "hudi_py.interop.catalogs.sync(path, options=...) or `hudi-py sync` repeats it, as does the next write"
+            )
+            text = f"the registration of {session.storage.uri} with {where} failed: {first_line(error)}"
+            if self.settings.ignores_failures:
+                _log.warning("%s; the write is committed, and %s", text, how)
+                return ()
+            raise HudiError(
+                f"The write {committed.instant} to {session.storage.uri} is committed, but {text}; do not repeat the "
+                f"write: fix the cause, and {how}"
+            ) from error
+        return tuple(dict.fromkeys(f"sync {each.catalog}" for each in report.entries if each.done != "unchanged"))

@@ -1,0 +1,115 @@
+"""How a table is registered, read once from options."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from hudi_py.config import Options
+from hudi_py.config import catalogs as config
+from hudi_py.config.catalogs import GLUE, HMS
+from hudi_py.errors import ConfigError
+from hudi_py.model.properties import TableConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Where the entry stands."""
+
+    database: str
+    table: str
+
+
+@dataclass(frozen=True, slots=True)
+class SyncSettings:
+    """Which catalogs, and what is registered. Pickles; holds no credentials."""
+
+    options: Options = field(repr=False)
+    catalogs: tuple[str, ...]
+
+    @classmethod
+    def of(cls, options: Options, *, enabled: bool | None = None) -> SyncSettings | None:
+        """The settings in the options of a write; None if they do not ask for it.
+
+        Args:
+            enabled: whether to register; None: as the options say.
+
+        Raises:
+            ConfigError: a catalog is named without its address.
+        """
+        if enabled is None:
+            enabled = options.get(config.ENABLED) or options.get(config.META_ENABLED)
+        if not enabled:
+            return None
+        found = cls(options.without_credentials(), _catalogs(options))
+        needed = {
+            config.POLARIS: (config.POLARIS_URI, config.POLARIS_CATALOG),
+            config.UNITY: (config.UNITY_URI, config.UNITY_CATALOG),
+        }
+        missing = [
+            option.key for name in found.catalogs for option in needed.get(name, ()) if options.get(option) is None
+        ]
+        if missing:
+            raise ConfigError(
+                f"Cannot register a table with {' and '.join(found.catalogs)}: {' and '.join(missing)} must be set"
+            )
+        return found
+
+    def names(self, table: TableConfig, catalog: str) -> Names:
+        """Database and name for a table in a catalog.
+
+        Raises:
+            ConfigError: the table has no name.
+        """
+        get = self.options.get
+        database = get(config.DATABASE) or table.database or "default"
+        name = get(config.TABLE) or table.name
+        if catalog == GLUE:
+            database, name = get(config.GLUE_DATABASE) or database, get(config.GLUE_TABLE) or name
+        if not name:
+            raise ConfigError(f"Cannot register a table without a name: set {config.TABLE.key}")
+        return Names(database, name)
+
+    def partition_fields(self, table: TableConfig) -> tuple[str, ...]:
+        return self.options.get(config.PARTITION_FIELDS) or table.partition_fields
+
+    @property
+    def ignores_failures(self) -> bool:
+        return self.options.get(config.IGNORE_FAILURES)
+
+    def recreates(self, catalog: str) -> bool:
+        """Whether an entry that cannot be changed is replaced."""
+        return self.options.get(config.GLUE_RECREATE if catalog == GLUE else config.RECREATE)
+
+    @property
+    def table_parameters(self) -> dict[str, str]:
+        return _lines(self.options.get(config.TABLE_PROPERTIES))
+
+    @property
+    def serde_parameters(self) -> dict[str, str]:
+        return _lines(self.options.get(config.SERDE_PROPERTIES))
+
+
+def _catalogs(options: Options) -> tuple[str, ...]:
+    """As `HoodieSparkSqlWriter.metaSync` (1.2.0): the mode `glue` adds to the classes that are named."""
+    chosen = options.get(config.CHOSEN)
+    if chosen:
+        return chosen
+    tools, mode = options.get(config.TOOLS), options.get(config.MODE)
+    if not tools:
+        return (mode or HMS,)
+    return tuple(dict.fromkeys((*tools, *((GLUE,) if mode == GLUE else ()))))
+
+
+def _lines(text: str | None) -> dict[str, str]:
+    """Pairs, one on each line (`ConfigUtils.toMap`, 1.2.0)."""
+    return dict(_pairs(text.splitlines())) if text else {}
+
+
+def _pairs(lines: Iterable[str]) -> Iterable[tuple[str, str]]:
+    for line in lines:
+        key, found, value = line.partition("=")
+        if found:
+            yield key.strip(), value.strip()
+        elif line.strip():
+            raise ConfigError(f"Cannot register a table with the property '{line.strip()}': expected key=value")

@@ -1,0 +1,12 @@
+"""Hudi tables as Iceberg tables.
+
+`publish` writes Iceberg metadata that names the files of a Hudi table, beside the table or through a catalog of
+pyiceberg, so that Iceberg's engines read its rows. No data is copied but the rows in logs.
+"""
+
+from __future__ import annotations
+
+from hudi_py.interop.iceberg.api import publish, unpublish
+from hudi_py.interop.iceberg.publication import Publication
+
+__all__ = ["Publication", "publish", "unpublish"]

@@ -1,0 +1,137 @@
+"""Publishes a table to Iceberg after each commit, and after services that run on demand."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from hudi_py.config import Options
+from hudi_py.config import iceberg as iceberg_config
+from hudi_py.errors import ConfigError, first_line
+from hudi_py.interop.iceberg.api import target_of
+from hudi_py.interop.iceberg.metadata import current_snapshot
+from hudi_py.interop.iceberg.publication import VIEW, Settings, publish_table
+from hudi_py.interop.iceberg.target import HINT, BesideTable, CatalogName
+from hudi_py.model.instant import Action
+from hudi_py.model.properties import TableConfig
+from hudi_py.storage import Storage
+from hudi_py.timeline.properties import load_table_config
+from hudi_py.timeline.timeline import load_timeline
+from hudi_py.transaction.protocols import Committed
+from hudi_py.transaction.session import TableSession
+
+_log = logging.getLogger(__name__)
+_UNDOING = (Action.ROLLBACK, Action.RESTORE)
+
+
+@dataclass(frozen=True, slots=True)
+class IcebergPublication:
+    """The publication that the options of a write ask for. Implements `AfterCommit`.
+
+    Raises:
+        ConfigError: its options contradict each other.
+    """
+
+    options: Options
+
+    def __post_init__(self) -> None:
+        catalog, table = self.options.get(iceberg_config.CATALOG), self.options.get(iceberg_config.TABLE)
+        if catalog is not None and (table is None or "." not in table):
+            raise ConfigError(
+                f"Cannot publish to the Iceberg catalog {catalog!r} with {iceberg_config.TABLE.key} = {table!r}: "
+                "expected namespace.table"
+            )
+        if catalog is None and table is not None:
+            raise ConfigError(
+                f"Cannot publish to Iceberg with {iceberg_config.TABLE.key} = {table!r} and no catalog: set "
+                f"{iceberg_config.CATALOG.key}, or leave the table out"
+            )
+        wrong = [each for each in self.options.get(iceberg_config.CATALOG_PROPERTIES) if "=" not in each]
+        if wrong:
+            raise ConfigError(
+                f"Cannot take {wrong[0]!r} as one of {iceberg_config.CATALOG_PROPERTIES.key}: expected key=value,..."
+            )
+
+    def check(self, config: TableConfig) -> None:
+        """See `AfterCommit.check`. A publication that fails does not fail the write, so no table is refused."""
+
+    def run(self, session: TableSession, committed: Committed) -> tuple[str, ...]:
+        """Publishes the table's newest state. Failures are logged."""
+        return ("iceberg",) if self.publish(session.storage, f"commit {committed.instant}") else ()
+
+    def publish(self, storage: Storage, what: str) -> bool:
+        """Publishes the table after `what`, a phrase for the warning if that fails; whether anything was to do."""
+        settings = Settings(
+            self.options.get(iceberg_config.BASE_FILES_ONLY),
+            self.options.get(iceberg_config.LOCATION),
+            self.options.get(iceberg_config.SNAPSHOTS),
+        )
+        try:
+            target = target_of(storage, self._catalog(), self.options.get(iceberg_config.TABLE), settings.location)
+            return publish_table(storage, target, settings, self.options.values).changed
+        except Exception as error:  # whatever failed, the commit stands
+            _warn(storage, what, error)
+            return False
+
+    def _catalog(self) -> CatalogName | None:
+        name = self.options.get(iceberg_config.CATALOG)
+        pairs = (each.partition("=") for each in self.options.get(iceberg_config.CATALOG_PROPERTIES))
+        return None if name is None else CatalogName(name, {key.strip(): value.strip() for key, _, value in pairs})
+
+
+@contextmanager
+def republished(storage: Storage, options: Options) -> Iterator[None]:
+    """Publishes a table after services that run in the context, if they completed something and options ask for it.
+
+    What was published beside a table is also brought up to date, whatever the options, after a rollback or restore:
+    otherwise Iceberg would go on to show rows that were undone. If that fails, it is no longer found.
+    """
+    step = IcebergPublication(options) if options.get(iceberg_config.ENABLED) else None
+    if step is None and storage.stat(HINT) is None:
+        yield
+        return
+    before = _completed(storage)
+    yield
+    try:
+        done = {key: action for key, action in _completed(storage).items() if key not in before}
+    except Exception as error:  # whatever failed, what was done stands
+        _warn(storage, "the newest actions", error)
+        return
+    if step is not None and done:
+        step.publish(storage, f"{next(iter(done.values())).value} {max(done)[0]}")
+    elif any(action in _UNDOING for action in done.values()):
+        _undone(storage, options, max(done)[0])
+
+
+def _completed(storage: Storage) -> Mapping[tuple[str, str], Action]:
+    timeline = load_timeline(storage, load_table_config(storage))
+    return {(instant.time, instant.action.value): instant.action for instant in timeline.completed}
+
+
+def _undone(storage: Storage, options: Options, instant: str) -> None:
+    try:
+        published = BesideTable(storage, storage.uri).load()
+        snapshot = None if published is None else current_snapshot(published.metadata)
+        if published is None or snapshot is None:
+            return
+        settings = Settings(
+            snapshot["summary"].get(VIEW) == "read_optimized",
+            published.metadata["location"],
+            options.get(iceberg_config.SNAPSHOTS),
+        )
+        publish_table(storage, BesideTable(storage, published.metadata["location"]), settings, options.values)
+    except Exception as error:  # whatever failed, the action stands
+        storage.delete(HINT)
+        _warn(storage, f"the rollback {instant}", error)
+
+
+def _warn(storage: Storage, what: str, error: Exception) -> None:
+    _log.warning(
+        "the Iceberg metadata of %s does not show %s: %s; the next commit publishes it, and so does "
+        "hudi_py.interop.iceberg.publish (hudi-py iceberg publish)",
+        storage.uri,
+        what,
+        first_line(error),
+    )

@@ -1,0 +1,296 @@
+"""What the footer of a Parquet file says about it: whether Iceberg reads it as Hudi does, and its bounds."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hudi_py.interop.iceberg.columns import Json, promotes
+from hudi_py.interop.iceberg.manifests import value_bytes
+from hudi_py.schema.conform import Sources
+
+MOST_BOUNDS: Final = 32
+"""Columns with bounds: those of every file are in the metadata."""
+_TEXT_BOUND: Final = 16
+"""Characters or bytes of a bound, as Iceberg's default `truncate(16)`."""
+_SURROGATES: Final = range(0xD800, 0xE000)
+_OLD_CALENDAR: Final = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
+_FIELD_ID: Final = b"PARQUET:field_id"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How Iceberg's readers find columns in a file without ids."""
+
+    fields: Sequence[Json]
+    """Members of the table's Iceberg schema."""
+    mapping: Sequence[Json]
+    """Its name mapping."""
+    sources: Sources | None
+    """The table's columns to those of the file, as Hudi maps them; None: by name."""
+    constant: Mapping[str, Any]
+    """Columns whose value in Hudi is that of the partition's path, whatever files hold."""
+    hidden: Collection[str] = ()
+    """Of these, columns that the name mapping hides from readers."""
+
+    def stored_name(self, name: str) -> str | None:
+        """The name of a top-level column in the file, if readers look for it."""
+        if name in self.hidden:
+            return None
+        return name if self.sources is None else self.sources.of(name)[0]
+
+
+def why_not_read(metadata: pq.FileMetaData, reading: Reading) -> str | None:
+    """Why Iceberg would not read a file's rows as Hudi does; None if it does."""
+    pairs = metadata.metadata or {}
+    schema = metadata.schema.to_arrow_schema()
+    old_days = any(key in pairs for key in _OLD_CALENDAR)
+    leaves = [metadata.schema.column(at) for at in range(len(metadata.schema))]
+    int96 = {leaf.path for leaf in leaves if leaf.physical_type == "INT96"}
+    used = _stored(reading)
+    old_times = sorted({path.partition(".")[0] for path in int96} & used)
+    if old_times:
+        return f"column {old_times[0]} has INT96 timestamps"
+    read = [field for field in reading.fields if field["name"] not in reading.hidden]
+    for why in _members(list(schema), read, reading.mapping, reading.sources, ""):
+        return why
+    if old_days:
+        days = [field.name for field in schema if field.name in used and _has_days(field.type)]
+        if days:
+            return f"column {days[0]} counts days in the old calendar"
+    return _other_constant(metadata, reading)
+
+
+def counts_and_bounds(metadata: pq.FileMetaData, reading: Reading) -> dict[str, Any]:
+    """Counts of values and nulls, bounds, and where row groups begin: members of a `data_file`."""
+    places = {metadata.schema.column(at).path: at for at in range(len(metadata.schema))}
+    arrow = metadata.schema.to_arrow_schema()
+    groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
+    counts: dict[int, int] = {}
+    nulls: dict[int, int] = {}
+    lower: dict[int, bytes] = {}
+    upper: dict[int, bytes] = {}
+    plain = [field for field in reading.fields if isinstance(field["type"], str)]
+    for field in plain[:MOST_BOUNDS]:
+        name = reading.stored_name(field["name"])
+        if name is None or name not in places or field["name"] in reading.constant:
+            continue
+        chunks = [group.column(places[name]) for group in groups]
+        counts[field["id"]] = sum(chunk.num_values for chunk in chunks)
+        stats = [chunk.statistics for chunk in chunks]
+        if all(each is not None and each.has_null_count for each in stats):
+            nulls[field["id"]] = sum(each.null_count for each in stats)
+        bounds = _bounds(chunks, arrow.field(name).type, field["type"])
+        if bounds is not None:
+            lower[field["id"]], upper[field["id"]] = bounds
+    found: dict[str, Any] = {"value_counts": counts, "null_value_counts": nulls}
+    if lower:
+        found |= {"lower_bounds": lower, "upper_bounds": upper}
+    if len(groups) > 1:
+        found["split_offsets"] = sorted(_start(group) for group in groups)
+    return found
+
+
+def _start(group: pq.RowGroupMetaData) -> int:
+    column = group.column(0)
+    return int(column.dictionary_page_offset or column.data_page_offset)
+
+
+def _stored(reading: Reading) -> set[str]:
+    names = (reading.stored_name(field["name"]) for field in reading.fields)
+    return {name for name in names if name is not None} - set(reading.constant)
+
+
+def _members(
+    stored: Sequence[pa.Field], fields: Sequence[Json], mapping: Sequence[Json], sources: Sources | None, path: str
+) -> Iterator[str]:
+    """Problems of columns or members of a struct."""
+    by_name = {each.name: each for each in stored}
+    meant = {name: entry for entry in mapping for name in entry["names"]}
+    wanted: dict[str, Json] = {}
+    for field in fields:
+        where = f"{path}.{field['name']}" if path else field["name"]
+        name, inner = (field["name"], None) if sources is None else sources.of(field["name"])
+        if name is None or name not in by_name:
+            continue
+        wanted[name] = field
+        entry = meant.get(name)
+        if entry is None or entry["field-id"] != field["id"]:
+            yield f"column {where} is named {name} there, and another column has had that name"
+            continue
+        yield from _differs(by_name[name], field["type"], entry.get("fields", ()), inner, where)
+    for field in fields:
+        entry = next((each for each in mapping if each["field-id"] == field["id"]), None)
+        for name in () if entry is None else entry["names"]:
+            if name in by_name and wanted.get(name) is not field:
+                where = f"{path}.{field['name']}" if path else field["name"]
+                yield f"its column {name} is not the table's column {where}"
+
+
+def _differs(
+    stored: pa.Field, kind: Any, mapping: Sequence[Json], sources: Sources | None, where: str
+) -> Iterator[str]:
+    if _FIELD_ID in (stored.metadata or {}):
+        yield f"column {where} has a field id of another program"
+        return
+    found = stored.type
+    if isinstance(kind, str):
+        own = _iceberg_name(found)
+        if own != kind and (own is None or not promotes(own, kind)):
+            yield f"column {where} is {found} there and {kind} in Iceberg"
+        return
+    shape = kind["type"]
+    if shape == "struct" and pa.types.is_struct(found):
+        yield from _members(list(found), kind["fields"], mapping, sources, where)
+    elif shape == "list" and pa.types.is_list(found):
+        inner = None if sources is None else sources.of("element")[1]
+        if found.value_field.name != "element":
+            name = found.value_field.name
+            yield f"column {where} is a list whose elements are named {name}, as in lists of two levels, not element"
+            return
+        yield from _differs(found.value_field, kind["element"], _below(mapping, "element"), inner, f"{where}.element")
+    elif shape == "map" and pa.types.is_map(found):
+        inner = None if sources is None else sources.of("value")[1]
+        yield from _differs(found.key_field, kind["key"], _below(mapping, "key"), None, f"{where}.key")
+        yield from _differs(found.item_field, kind["value"], _below(mapping, "value"), inner, f"{where}.value")
+    else:
+        yield f"column {where} is {found} there and a {shape} in Iceberg"
+
+
+def _below(mapping: Sequence[Json], name: str) -> Sequence[Json]:
+    return next((each.get("fields", ()) for each in mapping if name in each["names"]), ())
+
+
+_NAMES: Final = {
+    pa.bool_(): "boolean",
+    pa.int32(): "int",
+    pa.int64(): "long",
+    pa.float32(): "float",
+    pa.float64(): "double",
+    pa.string(): "string",
+    pa.binary(): "binary",
+    pa.date32(): "date",
+}
+
+
+def _iceberg_name(kind: pa.DataType) -> str | None:
+    """The Iceberg type as which readers take a stored type."""
+    if pa.types.is_timestamp(kind) and kind.unit in ("us", "ms"):
+        return "timestamptz" if kind.tz else "timestamp"
+    if pa.types.is_decimal128(kind):
+        return f"decimal({kind.precision}, {kind.scale})"
+    if pa.types.is_fixed_size_binary(kind):
+        return f"fixed[{kind.byte_width}]"
+    return _NAMES.get(kind)
+
+
+def _has_days(kind: pa.DataType) -> bool:
+    if pa.types.is_nested(kind):
+        return any(_has_days(kind.field(at).type) for at in range(kind.num_fields))
+    return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
+
+
+def _other_constant(metadata: pq.FileMetaData, reading: Reading) -> str | None:
+    """Engines differ in whether a partition's value or the file's counts, so they must be the same."""
+    names = {field["name"]: field for field in reading.fields}
+    places = {metadata.schema.column(at).path: at for at in range(len(metadata.schema))}
+    arrow = metadata.schema.to_arrow_schema()
+    for name, value in reading.constant.items():
+        if name not in places or name not in names or name in reading.hidden or metadata.num_rows == 0:
+            continue
+        stored = arrow.field(name).type
+        chunks = [metadata.row_group(at).column(places[name]) for at in range(metadata.num_row_groups)]
+        stats = [chunk.statistics for chunk in chunks]
+        empty = all(each is not None and each.has_null_count for each in stats) and sum(
+            each.null_count for each in stats
+        )
+        if value is None:
+            if empty == metadata.num_rows:
+                continue
+            return f"column {name} has values there, and is null by the partition's path"
+        kind = names[name]["type"]
+        if empty == 0 and _iceberg_name(stored) is not None and _holds_only(chunks, stored, kind, value):
+            continue
+        return f"column {name} may have other values there than {value!r} by the partition's path"
+    return None
+
+
+def _holds_only(chunks: Sequence[Any], stored: pa.DataType, kind: str, value: Any) -> bool:
+    found = _ranges(chunks, stored, kind)
+    return bool(found) and {value_bytes(kind, each) for pair in found for each in pair} == {value_bytes(kind, value)}
+
+
+def _ranges(chunks: Sequence[Any], stored: pa.DataType, kind: str) -> list[tuple[Any, Any]]:
+    """The least and greatest value of each chunk that has one; empty if some chunk does not tell."""
+    found = []
+    for chunk in chunks:
+        stats = chunk.statistics
+        if stats is None:
+            return []
+        if not stats.has_min_max:
+            if stats.has_null_count and stats.null_count == chunk.num_values:
+                continue
+            return []
+        low, high = _value(stats.min_raw, stored, kind), _value(stats.max_raw, stored, kind)
+        if low is None or high is None:
+            return []
+        found.append((low, high))
+    return found
+
+
+def _value(raw: Any, stored: pa.DataType, kind: str) -> Any:
+    """A stored number or bytes as a value of an Iceberg type; None if it has none."""
+    if pa.types.is_timestamp(stored) and stored.unit == "ms":
+        return raw * 1000
+    if pa.types.is_decimal(stored):
+        return raw if isinstance(raw, int) else int.from_bytes(raw, "big", signed=True)
+    if kind == "string":
+        try:
+            return raw.decode() if isinstance(raw, bytes) else raw
+        except UnicodeDecodeError:
+            return None
+    return raw
+
+
+def _bounds(chunks: Sequence[Any], stored: pa.DataType, kind: str) -> tuple[bytes, bytes] | None:
+    found = _ranges(chunks, stored, kind)
+    if not found:
+        return None
+    low, high = min(pair[0] for pair in found), max(pair[1] for pair in found)
+    if low != low or high != high:  # NaN
+        return None
+    if kind in ("float", "double"):
+        return _float_bytes(kind, low), _float_bytes(kind, high)
+    if kind == "string":
+        return _text_bounds(low, high)
+    if kind == "binary" or kind.startswith("fixed"):
+        return _byte_bounds(low, high)
+    return value_bytes(kind, low), value_bytes(kind, high)
+
+
+def _float_bytes(kind: str, value: float) -> bytes:
+    return struct.pack("<f" if kind == "float" else "<d", value)
+
+
+def _text_bounds(low: str, high: str) -> tuple[bytes, bytes] | None:
+    if len(high) <= _TEXT_BOUND:
+        return low[:_TEXT_BOUND].encode(), high.encode()
+    cut = high[:_TEXT_BOUND]
+    for at in range(_TEXT_BOUND - 1, -1, -1):
+        following = ord(cut[at]) + 1
+        following = _SURROGATES.stop if following in _SURROGATES else following
+        if following <= 0x10FFFF:
+            return low[:_TEXT_BOUND].encode(), (cut[:at] + chr(following)).encode()
+    return None
+
+
+def _byte_bounds(low: bytes, high: bytes) -> tuple[bytes, bytes] | None:
+    if len(high) <= _TEXT_BOUND:
+        return low[:_TEXT_BOUND], high
+    cut = high[:_TEXT_BOUND].rstrip(b"\xff")
+    return (low[:_TEXT_BOUND], cut[:-1] + bytes([cut[-1] + 1])) if cut else None

@@ -1,0 +1,157 @@
+"""The JSON of an Iceberg table's metadata, and the changes to it.
+
+Changes are the `TableUpdate`s of Iceberg's REST catalog, which every pyiceberg catalog takes; `applied` makes them to
+metadata that no catalog keeps.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from hudi_py.interop.iceberg.columns import Json
+
+MAIN: Final = "main"
+FIRST_PARTITION_ID: Final = 1000
+_METADATA_LOG: Final = 10
+"""Former metadata files that are kept, as `write.metadata.previous-versions-max` says."""
+FIXED_PROPERTIES: Final = {
+    # engines must not delete Hudi's files: neither when they expire snapshots, nor on DROP TABLE ... PURGE
+    "gc.enabled": "false",
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": str(_METADATA_LOG),
+}
+
+
+def new_metadata(location: str, fields: Sequence[Json], last_id: int, timestamp_ms: int) -> Json:
+    """The metadata of an empty table without partitions."""
+    return {
+        "format-version": 2,
+        "table-uuid": str(uuid.uuid4()),
+        "location": location,
+        "last-sequence-number": 0,
+        "last-updated-ms": timestamp_ms,
+        "last-column-id": last_id,
+        "current-schema-id": 0,
+        "schemas": [schema_json(0, fields)],
+        "default-spec-id": 0,
+        "partition-specs": [{"spec-id": 0, "fields": []}],
+        "last-partition-id": FIRST_PARTITION_ID - 1,
+        "default-sort-order-id": 0,
+        "sort-orders": [{"order-id": 0, "fields": []}],
+        "properties": {},
+        "snapshots": [],
+        "snapshot-log": [],
+        "metadata-log": [],
+        "refs": {},
+    }
+
+
+def schema_json(number: int, fields: Sequence[Json]) -> Json:
+    return {"type": "struct", "schema-id": number, "fields": list(fields), "identifier-field-ids": []}
+
+
+def current_schema(metadata: Json) -> Json:
+    """The schema of the table as it is."""
+    number = metadata["current-schema-id"]
+    return next(each for each in metadata["schemas"] if each["schema-id"] == number)
+
+
+def current_snapshot(metadata: Json) -> Json | None:
+    """The newest state; None if nothing was published yet."""
+    ref = metadata.get("refs", {}).get(MAIN)
+    number = metadata.get("current-snapshot-id") if ref is None else ref["snapshot-id"]
+    return next((each for each in metadata.get("snapshots") or () if each["snapshot-id"] == number), None)
+
+
+def snapshots(metadata: Json) -> list[Json]:
+    """All states that are kept, oldest first."""
+    return sorted(metadata.get("snapshots") or (), key=lambda each: int(each["sequence-number"]))
+
+
+def properties(metadata: Json) -> dict[str, str]:
+    return dict(metadata.get("properties") or {})
+
+
+def applied(metadata: Json, updates: Iterable[Json]) -> Json:
+    """The metadata after the changes."""
+    result = {**metadata, "properties": properties(metadata)}
+    for update in updates:
+        _APPLY[update["action"]](result, update)
+    return result
+
+
+def with_log(metadata: Json, former: str, former_ms: int) -> tuple[Json, list[str]]:
+    """The metadata with the location of the former one in its log, and the former ones that are too many."""
+    log = [*metadata["metadata-log"], {"metadata-file": former, "timestamp-ms": former_ms}]
+    dropped = [each["metadata-file"] for each in log[:-_METADATA_LOG]]
+    return {**metadata, "metadata-log": log[-_METADATA_LOG:]}, dropped
+
+
+def _add_schema(metadata: Json, update: Json) -> None:
+    schema = update["schema"]
+    metadata["schemas"] = [*metadata["schemas"], schema]
+    metadata["last-column-id"] = max(metadata["last-column-id"], update["last-column-id"])
+
+
+def _set_schema(metadata: Json, update: Json) -> None:
+    metadata["current-schema-id"] = update["schema-id"]
+
+
+def _add_spec(metadata: Json, update: Json) -> None:
+    spec = update["spec"]
+    metadata["partition-specs"] = [*metadata["partition-specs"], spec]
+    numbers = [field["field-id"] for field in spec["fields"]]
+    metadata["last-partition-id"] = max([metadata["last-partition-id"], *numbers])
+
+
+def _set_spec(metadata: Json, update: Json) -> None:
+    metadata["default-spec-id"] = update["spec-id"]
+
+
+def _set_properties(metadata: Json, update: Json) -> None:
+    metadata["properties"].update(update["updates"])
+
+
+def _add_snapshot(metadata: Json, update: Json) -> None:
+    snapshot = update["snapshot"]
+    metadata["snapshots"] = [*metadata["snapshots"], snapshot]
+    metadata["last-sequence-number"] = snapshot["sequence-number"]
+    metadata["last-updated-ms"] = snapshot["timestamp-ms"]
+
+
+def _set_ref(metadata: Json, update: Json) -> None:
+    number = update["snapshot-id"]
+    metadata["refs"] = {**metadata["refs"], update["ref-name"]: {"snapshot-id": number, "type": update["type"]}}
+    if update["ref-name"] == MAIN:
+        metadata["current-snapshot-id"] = number
+        entry = {"snapshot-id": number, "timestamp-ms": metadata["last-updated-ms"]}
+        metadata["snapshot-log"] = [*metadata["snapshot-log"], entry]
+
+
+def _remove_snapshots(metadata: Json, update: Json) -> None:
+    gone = set(update["snapshot-ids"])
+    kept = [each for each in metadata["snapshots"] if each["snapshot-id"] not in gone]
+    metadata["snapshots"] = [_without_parent(each, gone) for each in kept]
+    metadata["snapshot-log"] = [each for each in metadata["snapshot-log"] if each["snapshot-id"] not in gone]
+    used = {metadata["current-schema-id"], *(each.get("schema-id") for each in kept)}
+    metadata["schemas"] = [each for each in metadata["schemas"] if each["schema-id"] in used]
+
+
+def _without_parent(snapshot: Json, gone: set[Any]) -> Json:
+    if snapshot.get("parent-snapshot-id") not in gone:
+        return snapshot
+    return {key: value for key, value in snapshot.items() if key != "parent-snapshot-id"}
+
+
+_APPLY: Final = {
+    "add-schema": _add_schema,
+    "set-current-schema": _set_schema,
+    "add-spec": _add_spec,
+    "set-default-spec": _set_spec,
+    "set-properties": _set_properties,
+    "add-snapshot": _add_snapshot,
+    "set-snapshot-ref": _set_ref,
+    "remove-snapshots": _remove_snapshots,
+}

@@ -1,0 +1,259 @@
+"""Where an Iceberg table's metadata is kept: beside the Hudi table, or by a catalog of pyiceberg."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from hudi_py.errors import ConfigError, CorruptFileError, UnsupportedTableError, first_line
+from hudi_py.interop.iceberg.columns import Json
+from hudi_py.interop.iceberg.metadata import MAIN, applied, current_snapshot, properties, with_log
+from hudi_py.storage import Storage
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+
+_log = logging.getLogger(__name__)
+FOLDER: Final = "metadata"
+HINT: Final = f"{FOLDER}/version-hint.text"
+_VERSION: Final = re.compile(r"v(\d+)\.metadata\.json")
+MARK: Final = "hudi.published-by"
+"""Table property of what hudi-py publishes."""
+OURS: Final = "hudi-py"
+
+
+class SupersededError(Exception):
+    """Another publication came first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """The metadata of an Iceberg table as it was read."""
+
+    metadata: Json
+    location: str | None
+    """The metadata file; None if it is not written yet."""
+    handle: Any = None
+    """What the target knows about it."""
+
+
+class Target(Protocol):
+    """Keeps the metadata of one Iceberg table."""
+
+    @property
+    def name(self) -> str:
+        """The table in messages."""
+        ...
+
+    def load(self) -> Published | None:
+        """The present metadata; None if there is none. Raises UnsupportedTableError if hudi-py did not write it."""
+        ...
+
+    def create(self, metadata: Json) -> Published:
+        """The empty table that `metadata` describes, for a first `commit`. A catalog may give columns other ids."""
+        ...
+
+    def commit(self, base: Published, updates: Sequence[Json]) -> tuple[str, list[str]]:
+        """Makes changes to the metadata, all or none.
+
+        Returns:
+            The location of the new metadata, and those of metadata files that are no longer needed.
+
+        Raises:
+            SupersededError: the metadata is no longer `base`, and was not changed. After any other error it may have
+                been changed.
+        """
+        ...
+
+    def drop(self, published: Published) -> list[str]:
+        """Removes the table, but no file of it. Returns the paths of its metadata files, to be deleted: those that lie
+        below the Hudi table, relative to it."""
+        ...
+
+
+class BesideTable:
+    """Metadata in the folder `metadata` of the Hudi table, in files `v<N>.metadata.json` of which `version-hint.text`
+    names the newest: the layout of Iceberg's `HadoopTables`, which needs no catalog."""
+
+    def __init__(self, storage: Storage, location: str) -> None:
+        self._storage = storage
+        self._location = location
+
+    @property
+    def name(self) -> str:
+        return f"{self._location}/{FOLDER}"
+
+    def load(self) -> Published | None:
+        number = self._newest()
+        if number is None:
+            return None
+        path = _version_path(number)
+        try:
+            metadata = json.loads(self._storage.read(path))
+            ours = properties(metadata).get(MARK) == OURS
+        except (ValueError, AttributeError) as error:
+            raise CorruptFileError(
+                f"Cannot publish to Iceberg: {self._location}/{path} is not JSON of a table ({first_line(error)}); "
+                "unpublish the table and publish it again",
+                path=path,
+            ) from error
+        if not ours:
+            raise UnsupportedTableError(
+                f"Cannot publish to Iceberg: {self._location}/{path} is from another program, such as Apache XTable; "
+                "remove that metadata, or publish through a catalog",
+                path=path,
+            )
+        return Published(metadata, f"{self._location}/{path}", number)
+
+    def create(self, metadata: Json) -> Published:
+        return Published(metadata, None, 0)
+
+    def commit(self, base: Published, updates: Sequence[Json]) -> tuple[str, list[str]]:
+        metadata, dropped = applied(base.metadata, updates), list[str]()
+        if base.location is not None:
+            metadata, dropped = with_log(metadata, base.location, base.metadata["last-updated-ms"])
+        number = base.handle + 1
+        path, data = _version_path(number), json.dumps(metadata).encode()
+        # a store may say no to the repetition of a request of ours whose answer was lost
+        if not self._storage.put_if_absent(path, data) and not self._has(path, data):
+            raise SupersededError(path)
+        try:
+            self._storage.put(HINT, str(number).encode())
+        except OSError as error:  # the next publication makes up for it
+            _log.warning("cannot write %s of %s: %s", HINT, self._location, first_line(error))
+        return f"{self._location}/{path}", dropped
+
+    def drop(self, published: Published) -> list[str]:
+        self._storage.delete(HINT)
+        return [f"{FOLDER}/{name}" for name in self._storage.names(FOLDER) if _VERSION.fullmatch(name)]
+
+    def _has(self, path: str, data: bytes) -> bool:
+        try:
+            return self._storage.read(path) == data
+        except FileNotFoundError:
+            return False
+
+    def _newest(self) -> int | None:
+        try:
+            number = int(self._storage.read(HINT))
+        except (FileNotFoundError, ValueError):
+            found = [int(each[1]) for name in self._storage.names(FOLDER) if (each := _VERSION.fullmatch(name))]
+            return max(found, default=None)
+        # the hint of a publication that was killed, or overtaken by another one, is behind
+        while self._storage.stat(_version_path(number + 1)) is not None:
+            number += 1
+        return number
+
+
+def _version_path(number: int) -> str:
+    return f"{FOLDER}/v{number}.metadata.json"
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogName:
+    """A catalog by its name in pyiceberg's configuration, and further properties."""
+
+    name: str
+    properties: Mapping[str, str]
+
+    def load(self) -> Catalog:
+        """Raises ConfigError if pyiceberg is missing, or the catalog is not configured."""
+        try:
+            from pyiceberg.catalog import load_catalog
+        except ImportError as error:
+            raise _missing_pyiceberg() from error
+        try:
+            return load_catalog(self.name, **self.properties)
+        except Exception as error:  # each catalog has errors of its own
+            raise ConfigError(
+                f"Cannot open the Iceberg catalog {self.name!r}: {first_line(error)}; configure it in .pyiceberg.yaml, "
+                "or in variables PYICEBERG_CATALOG__..."
+            ) from error
+
+
+def _missing_pyiceberg() -> ConfigError:
+    return ConfigError('Cannot publish to an Iceberg catalog without pyiceberg: pip install "hudi-py[iceberg]"')
+
+
+class InCatalog:
+    """A table of a pyiceberg catalog. The catalog writes the metadata files, below the Hudi table."""
+
+    def __init__(self, catalog: Catalog, identifier: str) -> None:
+        self._catalog = catalog
+        self._identifier = identifier
+
+    @property
+    def name(self) -> str:
+        return f"table {self._identifier} of the catalog {self._catalog.name}"
+
+    def load(self) -> Published | None:
+        from pyiceberg.exceptions import NoSuchTableError
+
+        try:
+            table = self._catalog.load_table(self._identifier)
+        except NoSuchTableError:
+            return None
+        metadata = json.loads(table.metadata.model_dump_json())
+        if properties(metadata).get(MARK) != OURS:
+            raise UnsupportedTableError(
+                f"Cannot publish to Iceberg: {self.name} exists, and hudi-py did not make it; give another name"
+            )
+        return Published(metadata, table.metadata_location, table)
+
+    def create(self, metadata: Json) -> Published:
+        from pyiceberg.schema import Schema
+
+        table = self._catalog.create_table(
+            self._identifier,
+            Schema.model_validate(metadata["schemas"][0]),
+            location=metadata["location"],
+            properties={**properties(metadata), "format-version": "2"},
+        )
+        return Published(json.loads(table.metadata.model_dump_json()), table.metadata_location, table)
+
+    def commit(self, base: Published, updates: Sequence[Json]) -> tuple[str, list[str]]:
+        from pyiceberg.exceptions import CommitFailedException
+        from pyiceberg.table import CommitTableRequest
+
+        table, snapshot = base.handle, current_snapshot(base.metadata)
+        number = None if snapshot is None else snapshot["snapshot-id"]
+        requirements = [
+            {"type": "assert-table-uuid", "uuid": base.metadata["table-uuid"]},
+            {"type": "assert-ref-snapshot-id", "ref": MAIN, "snapshot-id": number},
+        ]
+        *namespace, name = table.name()
+        request = CommitTableRequest.model_validate(
+            {
+                "identifier": {"namespace": namespace, "name": name},
+                "requirements": requirements,
+                "updates": list(updates),
+            }
+        )
+        try:
+            answer = self._catalog.commit_table(table, request.requirements, request.updates)
+        except CommitFailedException as error:
+            raise SupersededError(first_line(error)) from error
+        return answer.metadata_location, []
+
+    def drop(self, published: Published) -> list[str]:
+        self._catalog.drop_table(self._identifier)
+        root = f"{published.metadata['location']}/"
+        every = [*(each["metadata-file"] for each in published.metadata.get("metadata-log") or ()), published.location]
+        return [each.removeprefix(root) for each in every if each is not None and each.startswith(root)]
+
+
+@contextlib.contextmanager
+def dropped_on_failure(target: Target, created: Published | None) -> Iterator[None]:
+    """Drops a table that was created for a publication which fails, since it would be empty."""
+    try:
+        yield
+    except BaseException:
+        if created is not None and isinstance(target, InCatalog):
+            with contextlib.suppress(Exception):
+                target.drop(created)
+        raise

@@ -1,0 +1,218 @@
+"""Polaris and Unity Catalog: doubles that check requests against the published interfaces."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, unquote
+
+import pytest
+from click.testing import CliRunner
+
+import hudi_py
+from hudi_py.cli.main import main
+from hudi_py.errors import ConfigError, HudiError
+from hudi_py.interop.catalogs import CatalogError, sync
+from hudi_py.interop.http import Client, HttpError, checked_url
+from tests.support.answering import Handler, listening
+from tests.support.catalogs import FAST, made
+
+
+class Double(Handler):
+    """Keeps what is put; forgets it with `reset`."""
+
+    held: dict[str, Any]
+    log: list[tuple[str, str]]
+
+    def respond(self) -> None:
+        path, body = unquote(self.path), self.body()
+        self.log.append((self.command, path))
+        status, answer = self.handle_request(path, body)
+        self.answer(status, b"" if answer is None else json.dumps(answer).encode())
+
+    def handle_request(self, path: str, body: bytes) -> tuple[int, Any]:
+        raise AssertionError(path)
+
+    def keep(self, place: str, value: Any, answer: Any) -> tuple[int, Any]:
+        if place in self.held:
+            return 409, {"error": {"message": "exists", "type": "AlreadyExistsException", "code": 409}}
+        self.held[place] = value
+        return 200, answer
+
+
+class PolarisDouble(Double):
+    """`generic-tables-api.yaml`, and namespaces and tokens of Iceberg's REST catalog."""
+
+    def handle_request(self, path: str, body: bytes) -> tuple[int, Any]:
+        assert path.startswith("/api/catalog/")
+        place = path.removeprefix("/api/catalog")
+        if place == "/v1/oauth/tokens":
+            form = {name: values[0] for name, values in parse_qs(body.decode()).items()}
+            assert form["grant_type"] == "client_credentials"
+            right = (form["client_id"], form["client_secret"]) == ("me", "hush")
+            return (
+                (200, {"access_token": "tok", "token_type": "bearer"}) if right else (401, {"error": "invalid_client"})
+            )
+        if self.headers["Authorization"] != "Bearer tok":
+            return 401, {"error": {"message": "no", "type": "NotAuthorizedException", "code": 401}}
+        if self.command == "DELETE":
+            return (204, None) if self.held.pop(place, None) else (404, None)
+        if self.command == "GET":
+            return (200, self.held[place]) if place in self.held else (404, {"error": {"message": "none", "code": 404}})
+        given = json.loads(body)
+        if place == "/v1/lake/namespaces":
+            assert given.keys() <= {"namespace", "properties"}
+            return self.keep(f"{place}/{chr(31).join(given['namespace'])}", given, given)
+        namespace = place.removeprefix("/polaris").removesuffix("/generic-tables")
+        if namespace not in self.held:
+            return 404, {"error": {"message": "no namespace", "code": 404}}
+        assert place.endswith("/generic-tables")
+        assert given.keys() <= {"name", "format", "base-location", "doc", "properties"}
+        return self.keep(f"{place}/{given['name']}", {"table": given}, {"table": given})
+
+
+class UnityDouble(Double):
+    """Schemas and volumes of Unity Catalog's interface."""
+
+    def handle_request(self, path: str, body: bytes) -> tuple[int, Any]:
+        assert path.startswith("/api/2.1/unity-catalog/")
+        place = path.removeprefix("/api/2.1/unity-catalog/")
+        if self.command == "DELETE":
+            return (200, {}) if self.held.pop(place, None) else (404, None)
+        if self.command == "GET":
+            return (200, self.held[place]) if place in self.held else (404, {"error_code": "NOT_FOUND"})
+        given = json.loads(body)
+        if place == "schemas":
+            assert given.keys() >= {"name", "catalog_name"}
+            return self.keep(f"schemas/{given['catalog_name']}.{given['name']}", given, given)
+        assert place == "volumes"
+        assert given.keys() >= {"catalog_name", "schema_name", "name", "volume_type", "storage_location"}
+        assert given["volume_type"] == "EXTERNAL"
+        full = f"{given['catalog_name']}.{given['schema_name']}.{given['name']}"
+        assert f"schemas/{given['catalog_name']}.{given['schema_name']}" in self.held
+        return self.keep(f"volumes/{full}", given, given)
+
+
+@contextlib.contextmanager
+def double(kind: type[Double]) -> Iterator[tuple[str, type[Double]]]:
+    handler = type("Running", (kind,), {"held": {}, "log": []})
+    with listening(handler) as url:
+        yield url, handler
+
+
+@pytest.fixture(scope="module")
+def trips(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return made(tmp_path_factory.mktemp("rest") / "trips", [{"id": 1, "ts": 1}], record_key="id")
+
+
+def test_polaris(trips: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HUDI_PY_POLARIS_CREDENTIAL", "me:hush")
+    with double(PolarisDouble) as (url, service):
+        options = {
+            "hoodie.py.sync.polaris.uri": f"{url}/api/catalog/",
+            "hoodie.py.sync.polaris.catalog": "lake",
+            "hoodie.datasource.hive_sync.database": "a.b",
+            "hoodie.datasource.hive_sync.table_properties": "team=rides",
+        }
+        (done,) = sync(trips, "polaris", options=options).entries
+        assert (done.catalog, done.name, done.done) == ("polaris", "a.b.trips", "created")
+        place = "/polaris/v1/lake/namespaces/a\x1fb/generic-tables/trips"
+        assert service.held[place]["table"] == {
+            "name": "trips",
+            "format": "hudi",
+            "base-location": f"file://{trips}",
+            "properties": {"team": "rides"},
+        }
+        assert sync(trips, "polaris", options=options).entries[0].done == "unchanged"
+        service.held[place]["table"]["base-location"] = "file:///elsewhere"
+        with pytest.raises(CatalogError, match="at file:///elsewhere, not file://.*recreate_table_on_error"):
+            sync(trips, "polaris", options=options)
+        options["hoodie.datasource.hive_sync.recreate_table_on_error"] = "true"
+        assert sync(trips, "polaris", options=options).entries[0].done == "changed"
+        monkeypatch.setenv("HUDI_PY_POLARIS_CREDENTIAL", "me:wrong")
+        with pytest.raises(CatalogError, match="401: .*; check its credentials") as refused:
+            sync(trips, "polaris", options=options)
+        assert "wrong" not in str(refused.value)
+        monkeypatch.setenv("HUDI_PY_POLARIS_TOKEN", "tok")
+        options["hoodie.datasource.hive_sync.database"] = "other"
+        options["hoodie.datasource.hive_sync.auto_create_database"] = "false"
+        with pytest.raises(CatalogError, match="no namespace other"):
+            sync(trips, "polaris", options=options)
+    with pytest.raises(CatalogError, match="had no answer: .*; check its address"):
+        sync(trips, "polaris", options=options)
+    with pytest.raises(ConfigError, match=r"polaris\.uri and hoodie\.py\.sync\.polaris\.catalog must be set"):
+        sync(trips, "polaris")
+    monkeypatch.delenv("HUDI_PY_POLARIS_TOKEN")
+    monkeypatch.delenv("HUDI_PY_POLARIS_CREDENTIAL")
+    with pytest.raises(ConfigError, match="without credentials: set the environment variable HUDI_PY_POLARIS_TOKEN"):
+        sync(trips, "polaris", options=options)
+
+
+def test_unity(trips: str) -> None:
+    with double(UnityDouble) as (url, service):
+        options = {"hoodie.py.sync.unity.uri": url, "hoodie.py.sync.unity.catalog": "main"}
+        assert sync(trips, "unity", options=options).entries[0].done == "created"
+        assert service.held["volumes/main.default.trips"]["storage_location"] == f"file://{trips}"
+        assert sync(hudi_py.open_table(trips, options), "unity").entries[0].done == "unchanged"
+        service.held["volumes/main.default.trips"]["storage_location"] = "file:///elsewhere"
+        with pytest.raises(CatalogError, match="has the volume main.default.trips at file:///elsewhere"):
+            sync(trips, "unity", options=options)
+
+
+def test_after_a_commit(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A failure is a warning, unless an option asks for an error."""
+    with double(UnityDouble) as (url, service):
+        options = {
+            **FAST,
+            "hoodie.datasource.meta.sync.enable": "true",
+            "hoodie.py.sync.catalogs": "unity",
+            "hoodie.py.sync.unity.uri": url,
+            "hoodie.py.sync.unity.catalog": "main",
+        }
+        result = hudi_py.write(tmp_path / "t", [{"id": 1}], options=options, record_key="id")
+        assert result.services == ("sync unity",)
+        assert "volumes/main.default.t" in service.held
+    result = hudi_py.write(tmp_path / "t", [{"id": 2}], options=options)
+    assert result.services == ()
+    (warning,) = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    assert "with unity failed" in warning
+    assert "the write is committed, and hudi_py.interop.catalogs.sync" in warning
+    failing = {**options, "hoodie.datasource.hive_sync.ignore_exceptions": "false"}
+    with pytest.raises(HudiError, match="is committed, but the registration .* do not repeat the write"):
+        hudi_py.write(tmp_path / "t", [{"id": 3}], options=failing)
+    assert hudi_py.open_table(tmp_path / "t").scan().count() == 3
+
+
+def test_requests_show_no_secrets() -> None:
+    class Redirecting(Handler):
+        def respond(self) -> None:
+            self.answer(302, headers=[("Location", "http://127.0.0.1:9/taken")])
+
+    with listening(Redirecting) as url:
+        client = Client(url, {"Authorization": "Bearer hush"})
+        assert "hush" not in repr(client)
+        with pytest.raises(HttpError, match=r"GET .*/x was answered with 302") as error:
+            client.get("/x?token=hush")
+        assert "hush" not in str(error.value)
+    with pytest.raises(ConfigError, match="'http://host', |'http://host'") as refused:
+        checked_url("http://me:hush@host")
+    assert "hush" not in str(refused.value)
+    with pytest.raises(ConfigError, match="expected http"):
+        checked_url("ftp://host")
+
+
+def test_the_command(trips: str) -> None:
+    def run(*more: str) -> str:
+        ran = CliRunner().invoke(main, ["sync", trips, "--with", "unity", "--database", "db", *more])
+        assert ran.exit_code == 0, ran.output
+        return ran.output
+
+    with double(UnityDouble) as (url, _):
+        options = ["-o", f"hoodie.py.sync.unity.uri={url}", "-o", "hoodie.py.sync.unity.catalog=main"]
+        assert run(*options) == "main.db.trips is registered in unity.\n"
+        assert run(*options) == "main.db.trips is up to date in unity.\n"
+        (entry,) = json.loads(run(*options, "--table", "other", "--json"))["entries"]
+        assert (entry["name"], entry["done"]) == ("main.db.other", "created")
