@@ -29,7 +29,7 @@ from pyspark_hudi.paths import checked_path
 from pyspark_hudi.reader import HudiReader, ReplacedReader
 from pyspark_hudi.service_writer import ServiceWriter
 from pyspark_hudi.sink import HudiStreamWriter
-from pyspark_hudi.statement_writer import StatementWriter
+from pyspark_hudi.statement_writer import SpreadWriter, StatementWriter
 from pyspark_hudi.stream import HudiStreamReader, stream_schema
 from pyspark_hudi.types import spark_schema
 from pyspark_hudi.views import ViewReader, packed, read_view
@@ -96,7 +96,8 @@ class DefaultSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         options = self._options("write")
         if options.given(spark_config.WRITE_PLAN):
-            return HudiWriter.planned(options)
+            spread = options.given(spark_config.STATEMENT)
+            return SpreadWriter.planned(options) if spread else HudiWriter.planned(options)
         if options.given(spark_config.SERVICE):
             return ServiceWriter.of(self._path("write"), options)
         if options.given(spark_config.STATEMENT):

@@ -2,27 +2,44 @@
 
 from __future__ import annotations
 
+import base64
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+from pyspark.errors import PySparkException
+
+from hudi_py.config import Options, Scope
 from hudi_py.config import spark as spark_config
 from hudi_py.errors import ConfigError
 from hudi_py.write.dml.distributed import (
+    PARCELS,
+    WORK,
     MergeBuilder,
     MergePlan,
+    SpreadSteps,
     WriteResult,
+    decode_spread,
     delete_text,
+    forget_text,
     merge_text,
+    redo_on_conflict,
     update_text,
 )
 from pyspark_hudi.failure import raised_here
-from pyspark_hudi.services import stored_report
+from pyspark_hudi.services import of_storage, stored_report
 from pyspark_hudi.session import activate
 from pyspark_hudi.table import FORMAT
+from pyspark_hudi.table_writer import shuffle_partitions
+from pyspark_hudi.types import spark_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+Step = Callable[[SpreadSteps, Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def update(
@@ -103,11 +120,77 @@ def run(
     options: Mapping[str, Any] | None = None,
     source: DataFrame | None = None,
 ) -> WriteResult:
-    """Run a statement, given as text of `hudi_py.write.dml.distributed`, and return its report."""
-    given = {str(key): value for key, value in (options or {}).items()}
-    given[spark_config.SERVICE_TOKEN.key] = uuid.uuid4().hex
-    issue(spark, path, text, given, source)
-    return WriteResult.from_dict(stored_report(spark, path, given, f"the statement on {path} did: it completed"))
+    """Run a statement, given as text of `hudi_py.write.dml.text`, and return its report."""
+    first = _Attempt(spark, path, text, options or {}, source)
+    attempts = chain([first], iter(lambda: _Attempt(spark, path, text, options or {}, source), None))
+    # in one process a statement has been repeated already
+    result, retries = redo_on_conflict(
+        lambda: next(attempts).finish(), first.report.get("retries", 0) if "plan" in first.report else 0
+    )
+    return replace(result, retries=result.retries + retries)
+
+
+class _Attempt:
+    """A statement that one process has run, or planned for tasks."""
+
+    def __init__(
+        self, spark: SparkSession, path: str, text: str, options: Mapping[str, Any], source: DataFrame | None
+    ) -> None:
+        self._spark = spark
+        self._path = path
+        self._what = f"the statement on {path} did: it completed"
+        token = {spark_config.SERVICE_TOKEN.key: uuid.uuid4().hex}
+        self._options = {**of_storage(options), **token}
+        issue(spark, path, text, {**options, **token}, source)
+        self.report = stored_report(spark, path, self._options, self._what)
+
+    def finish(self) -> WriteResult:
+        if "plan" not in self.report:
+            return WriteResult.from_dict(self.report)
+        frame = self._work()
+        if self.report["shuffles"]:
+            # Spark's adaptive execution keeps explicit numbers
+            frame = self._step(frame, SpreadSteps.read, PARCELS).repartition(self._tasks("parts"), "to")
+            frame = self._step(frame, SpreadSteps.merge, PARCELS).repartition(self._tasks("writers"), "to")
+        options = {
+            **self._options,
+            spark_config.WRITE_PLAN.key: self.report["plan"],
+            spark_config.STATEMENT.key: "{}",
+        }
+        with raised_here():
+            try:
+                frame.write.format(FORMAT).options(**options).mode("append").save(self._path)
+            except PySparkException:
+                if self.report["shuffles"]:
+                    # Spark does not tell the writer if a step before a shuffle fails
+                    issue(self._spark, self._path, forget_text(), self._options)
+                raise
+        return WriteResult.from_dict(stored_report(self._spark, self._path, self._options, self._what))
+
+    def _work(self) -> DataFrame:
+        """The work of the first tasks, one row for each."""
+        work = [base64.b64decode(each) for each in self.report["work"]]
+
+        def own(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                yield pa.RecordBatch.from_arrays(
+                    [pa.array([work[at] for at in batch.column(0).to_pylist()])], schema=WORK
+                )
+
+        number = len(work)
+        return self._spark.range(0, number, 1, max(number, 1)).mapInArrow(own, spark_schema(WORK))
+
+    def _step(self, frame: DataFrame, step: Step, schema: pa.Schema) -> DataFrame:
+        plan = base64.b64decode(self.report["plan"])
+        storage = Options.resolve(of_storage(self._options), Scope.WRITE, defaults={}).storage
+
+        def apply(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            return step(SpreadSteps(decode_spread(plan, storage)), batches)
+
+        return frame.mapInArrow(apply, spark_schema(schema))
+
+    def _tasks(self, member: str) -> int:
+        return min(int(self.report[member]), shuffle_partitions(self._spark))
 
 
 def issue(

@@ -43,7 +43,7 @@ from pyspark_hudi.table import FORMAT
 from pyspark_hudi.types import spark_schema
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 _log = logging.getLogger(__name__)
 
@@ -117,9 +117,7 @@ class _Write:
         self._path = path
         self._plan = plan
         self._storage = of_storage(options)
-        # classic Spark checks a default given here against the type of the configuration
-        most = df.sparkSession.conf.get("spark.sql.shuffle.partitions") or ""
-        self._most = int(most) if most.isdigit() else 200  # some platforms choose it themselves
+        self._most = shuffle_partitions(df.sparkSession)
 
     def run(self) -> WriteResult:
         if self._plan["committed"] is not None:
@@ -196,6 +194,13 @@ class _Write:
             return step(RoutedWrite(decode_plan(plan, storage)), batches)
 
         return frame.mapInArrow(apply, schema)
+
+
+def shuffle_partitions(spark: SparkSession) -> int:
+    """How many tasks a shuffle may have."""
+    # classic Spark checks a default given here against the type of the configuration
+    most = spark.conf.get("spark.sql.shuffle.partitions") or ""
+    return int(most) if most.isdigit() else 200  # some platforms choose it themselves
 
 
 def _quoted(name: str) -> str:

@@ -4,19 +4,30 @@ from __future__ import annotations
 
 import datetime
 import os
+import random
+from collections.abc import Iterator
 from decimal import Decimal
+from itertools import product
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 import hudi_py
 from hudi_py.errors import ConfigError, DuplicateKeyError, SchemaMismatchError, TableNotFoundError
 from hudi_py.transaction.paths import SOURCES
+from hudi_py.write.dml.distributed import SpreadSteps
 from pyspark_hudi import delete_from, merge_into, update
+from pyspark_hudi.types import spark_schema
+from tests.support.choice import SEED, cases
+from tests.support.merges import COLUMNS, KEYS, Generator, row_of
+from tests.unit.write.test_generated_merges import OPTIONS, SCHEMA
 
 QUIET = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
+TASKS = {**QUIET, "hoodie.py.statement.local.max.bytes": "0"}
+"""However small a statement is, Spark's tasks run it."""
 
 
 def make(path: str, kind: str = "mor") -> None:
@@ -28,23 +39,25 @@ def values(path: str) -> dict[int, Any]:
     return {row["id"]: row["v"] for row in hudi_py.open_table(path).scan(["id", "v"]).to_table().to_pylist()}
 
 
-def test_update_and_delete(spark: SparkSession, path: str) -> None:
+@pytest.mark.parametrize("options", [QUIET, TASKS], ids=["process", "tasks"])
+def test_update_and_delete(spark: SparkSession, path: str, options: dict[str, str]) -> None:
     make(path)
-    done = update(spark, path, {"v": "v + id", "d": Decimal("1.25")}, "p = 'a' AND id > 0", options=QUIET)
+    done = update(spark, path, {"v": "v + id", "d": Decimal("1.25")}, "p = 'a' AND id > 0", options=options)
     assert (done.num_inserted, done.num_updated, done.num_deleted) == (0, 2, 0)
     assert values(path) == {0: 0.0, 1: 1.5, 2: 5.0, 3: 4.5, 4: 10.0, 5: 7.5}
     history = hudi_py.open_table(path).history().to_pylist()[-1]
     assert (history["instant"], history["operation"]) == (done.instant, "UPSERT_PREPPED")
     assert hudi_py.open_table(path).scan(["d"], "id = 4").to_table().to_pylist() == [{"d": Decimal("1.25")}]
-    assert delete_from(spark, path, "id >= 4").num_deleted == 2
+    assert delete_from(spark, path, "id >= 4", options=options).num_deleted == 2
     assert set(values(path)) == {0, 1, 2, 3}
 
 
-def test_merge(spark: SparkSession, path: str) -> None:
+@pytest.mark.parametrize("options", [QUIET, TASKS], ids=["process", "tasks"])
+def test_merge(spark: SparkSession, path: str, options: dict[str, str]) -> None:
     make(path, "cow")
     source = spark.range(4, 12, 1, 3).selectExpr("id", "element_at(array('a', 'b'), CAST(id % 2 AS INT) + 1) AS p")
     source = source.selectExpr("*", "9L AS ts", "id * 10D AS v", "DATE '2026-01-01' AS day")
-    merge = merge_into(spark, path, source, "t.id = s.id AND t.p = s.p", options=QUIET)
+    merge = merge_into(spark, path, source, "t.id = s.id AND t.p = s.p", options=options)
     merge = merge.when_matched_delete("s.id = 5").when_matched_update({"v": "t.v + s.v", "ts": "s.ts"})
     merge = merge.when_not_matched_insert(
         {"id": "s.id", "p": "s.p", "ts": "s.ts", "v": "s.v", "d": Decimal("20")},
@@ -76,8 +89,59 @@ def test_refusals_are_those_of_the_core(spark: SparkSession, path: str) -> None:
         merge_into(spark, path, twice, "t.p = 'a'").when_matched_delete().execute()
     with pytest.raises(DuplicateKeyError, match="several rows of the source match the row with the key '1'"):
         merge_into(spark, path, twice, "id").when_matched_update({"v": "s.v"}).execute()
-    large = merge_into(spark, path, twice, "id", options={"hoodie.py.staging.max.bytes": "10"}).when_matched_delete()
-    with pytest.raises(ConfigError, match="its source takes more than 10 bytes"):
-        large.execute()
+    in_tasks = merge_into(spark, path, twice, "id", options=TASKS).when_matched_update({"v": "s.v"})
+    with pytest.raises(DuplicateKeyError, match="several rows of the source match the row with the key '1'"):
+        in_tasks.execute()
     assert hudi_py.open_table(path).history().to_pylist() == before
     assert not os.listdir(Path(path, SOURCES))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("version", "kind"), cases(product((6, 9), ("cow", "mor")), "merges in tasks", 1))
+def test_generated_merges_in_tasks(spark: SparkSession, path: str, version: int, kind: str) -> None:
+    rnd = random.Random(f"{SEED} {version} {kind}")
+    options = {**OPTIONS, "hoodie.index.type": rnd.choice(["SIMPLE", "BUCKET"]), "hoodie.bucket.index.num.buckets": "2"}
+    model = {key: row_of(rnd, key, 10) for key in rnd.sample(KEYS, 20)}
+    rows = pa.Table.from_pylist(list(model.values()), SCHEMA)
+    keys = {"record_key": "id", "partition_by": "p", "ordering_by": "ts"}
+    hudi_py.write(path, rows, "upsert", options, **keys, table_type=kind, table_version=version)
+    generator = Generator(rnd, late=kind == "cow")
+    for number in range(3):
+        merge = generator.merge(11 + number)
+        frame = spark.createDataFrame([[row[name] for name in COLUMNS] for row in merge.source], spark_schema(SCHEMA))
+        merge.by(merge_into(spark, path, frame.repartition(2), merge.on, options={**options, **TASKS}))
+        model = merge.apply(model, ordered=True)
+        table = hudi_py.open_table(path).scan(columns=COLUMNS).to_table()
+        assert {row["id"]: row for row in table.to_pylist()} == model, merge.sql()
+    assert hudi_py.open_table(path).metadata.verify().ok
+
+
+@pytest.mark.slow
+def test_a_task_that_fails_once_runs_again(
+    spark: SparkSession, path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(path)
+    marker, steps = str(tmp_path / "marker"), SpreadSteps.merge
+
+    def failing(self: SpreadSteps, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from steps(self, batches)
+        try:
+            os.remove(marker)
+        except FileNotFoundError:
+            return
+        raise ValueError("once")
+
+    monkeypatch.setattr(SpreadSteps, "merge", failing)
+    Path(marker).touch()
+    frame = spark.range(4, 8).selectExpr(
+        "id", "element_at(array('a', 'b'), CAST(id % 2 AS INT) + 1) AS p", "9L ts", "0D v"
+    )
+    merge = merge_into(spark, path, frame, "t.id = s.id AND t.p = s.p", options=TASKS)
+    done = (
+        merge.when_matched_update({"v": "s.v"})
+        .when_not_matched_insert({"id": "s.id", "p": "s.p", "ts": "s.ts", "v": "s.v"})
+        .execute()
+    )
+    assert not os.path.exists(marker)
+    assert (done.num_inserted, done.num_updated) == (2, 2)
+    assert values(path) == {0: 0.0, 1: 1.5, 2: 3.0, 3: 4.5, 4: 0.0, 5: 0.0, 6: 0.0, 7: 0.0}

@@ -56,6 +56,21 @@ MUTATIONS: Final = (
         "tests/unit/merge/test_log.py tests/unit/merge/test_fold.py tests/unit/merge/test_reduce.py",
     ),
     Mutation(
+        "merge: rows of an input are compared by the text of their binlog position",
+        CORE + "merge/incoming.py",
+        "        if settings.payload is Payload.MYSQL_DEBEZIUM:\n",
+        "        if settings.payload is None:\n",
+        "tests/unit/merge/test_reduce.py",
+    ),
+    Mutation(
+        "statement in tasks: rows of the table that the source matches are filtered out",
+        CORE + "write/dml/source.py",
+        "(self._has[at >> 3] >> (at & 7)",
+        "(self._has[at >> 3] >> (at & 6)",
+        "tests/unit/write/test_spread.py",
+        "make quick-slow",
+    ),
+    Mutation(
         "partial updates: a row that a log has deleted comes back",
         CORE + "write/operations/upsert.py",
         "    if not len(doubtful):\n        return placed\n",

@@ -2,14 +2,16 @@
 
 Left out is what Apache Hudi 1.2.0 does otherwise, see docs/differences.md: clauses for rows that the source does not
 match, several clauses of one kind, rows of the source with a lower ordering value. Merge on read it refuses columns of
-the table in expressions, and mixes up the values of partial updates out of the table's order. Conditions of deletes
-have no `IS NULL OR ... LIKE`, which it evaluates wrongly.
+the table in expressions, mixes up the values of partial updates out of the table's order, or merged into small files,
+and takes a row that a log has deleted for one of the table. Conditions of deletes have no `IS NULL OR ... LIKE`, which
+it evaluates wrongly.
 """
 
 from __future__ import annotations
 
 import random
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -49,16 +51,24 @@ def check(oracle: Oracle, folder: Path, seed: str, count: int, version: int, kin
     table = hudi_py.open_table(ours, options)
     generator = Generator(rnd, target=kind == "cow", several=False, late=False)
     given = {"hoodie.write.table.version": str(version), "hoodie.write.auto.upgrade": "false"}
+    gone: set[int] = set()
     for number in range(count):
         merge = generator.merge(11 + number)
+        if kind == "mor":
+            given["hoodie.parquet.small.file.limit"] = "0"
+            merge = replace(merge, source=tuple(row for row in merge.source if row["id"] not in gone))
+            if not merge.source:
+                continue
         merge.run(table, pa.Table.from_pylist(list(merge.source), SCHEMA))
         oracle.sql(merge.sql(), theirs, given)
-        model = merge.apply(model, ordered=True)
+        before, model = model, merge.apply(model, ordered=True)
+        gone |= before.keys() - model.keys()
         expected = [model[key] for key in sorted(model)]
-        found = oracle.read(theirs).select(COLUMNS).sort_by("id").to_pylist()
-        assert found == expected, f"Apache Hudi, statement {number} of {seed}: {merge.sql()}"
-        assert table.scan(columns=COLUMNS).to_table().sort_by("id").to_pylist() == expected
-    assert oracle.read(ours).select(COLUMNS).sort_by("id").to_pylist() == expected
+        for whose in (hudi_py.open_table(theirs), table):  # Apache Hudi's own reader takes as long as its statement
+            found = whose.scan(columns=COLUMNS).to_table().sort_by("id").to_pylist()
+            assert found == expected, f"{whose}, statement {number} of {seed}: {merge.sql()}"
+    for path in (theirs, ours):
+        assert oracle.read(path).select(COLUMNS).sort_by("id").to_pylist() == expected, f"{path} of {seed}"
 
 
 TABLES = [(9, "mor"), (8, "mor"), (9, "cow"), (6, "cow")]
@@ -69,6 +79,7 @@ def test_generated_merges(oracle: Oracle, tmp_path: Path, version: int, kind: st
     check(oracle, tmp_path, f"{SEED} {version} {kind}", 8, version, kind)
 
 
+@pytest.mark.parametrize("batch", range(5))
 @pytest.mark.parametrize(("version", "kind"), TABLES)
-def test_two_hundred_generated_merges(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
-    check(oracle, tmp_path, f"long {version} {kind}", 50, version, kind)
+def test_two_hundred_generated_merges(oracle: Oracle, tmp_path: Path, version: int, kind: str, batch: int) -> None:
+    check(oracle, tmp_path, f"long {version} {kind} {batch}", 10, version, kind)

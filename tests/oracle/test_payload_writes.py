@@ -21,9 +21,15 @@ pytestmark = pytest.mark.slow
 QUICK = {"hoodie.time.generator.max_expected_clock_skew_ms": "1", "hoodie.parquet.small.file.limit": "0"}
 
 
-@pytest.mark.parametrize(
-    ("name", "version", "kind"), cases(product(KINDS, (6, 8, 9), ("cow", "mor")), "payload classes on write", 1)
-)
+CASES = [
+    (name, version, kind)
+    for name, version, kind in product(KINDS, (6, 8, 9), ("cow", "mor"))
+    # Apache Hudi 1.2.0 fails there (ClassCastException of SerializableIndexedRecord)
+    if not (name == "PostgresDebeziumAvroPayload" and version < 9 and kind == "cow")
+]
+
+
+@pytest.mark.parametrize(("name", "version", "kind"), cases(CASES, "payload classes on write", 1))
 def test_the_same_rows(oracle: Oracle, tmp_path: Path, name: str, version: int, kind: str) -> None:
     rnd = random.Random(f"{name} {version} {kind}")
     package, schema, ordering, make, _ = KINDS[name]
@@ -66,7 +72,10 @@ def test_the_same_rows(oracle: Oracle, tmp_path: Path, name: str, version: int, 
     expected = of(oracle.read(ours, options=MARKERS.get(name)))
     assert of(table.scan().to_table()) == expected
     if version == 9:  # before, Apache Hudi's payload classes fail on some columns of merge-on-read tables
-        assert oracle.check(ours)["problems"] == []
+        problems = oracle.check(ours)["problems"]
+        if kind == "mor":  # Apache Hudi skips a slice where no single file has all values of a row merged from several
+            problems = [each for each in problems if "with data skipping" not in each]
+        assert problems == []
     if kind == "mor":
         table.compact()
         assert of(table.scan().to_table()) == expected

@@ -45,9 +45,12 @@ class Merge:
     clauses: tuple[Clause, ...]
     source: tuple[Row, ...]
 
-    def run(self, table: hudi_py.Table, source: Any) -> None:
+    def run(self, table: hudi_py.Table, source: Any) -> Any:
         """By the builder of the core."""
-        builder = table.merge(source, self.on)
+        return self.by(table.merge(source, self.on))
+
+    def by(self, builder: Any) -> Any:
+        """By a builder of a merge on `on`; its result."""
         for clause in self.clauses:
             condition = clause.condition.text if clause.condition else None
             name = f"when_{clause.when.replace(' ', '_')}_{clause.action}"
@@ -58,7 +61,7 @@ class Merge:
             else:
                 values = {column: value.text for column, value in clause.values.items()}
                 builder = getattr(builder, name)(values, condition)
-        builder.execute()
+        return builder.execute()
 
     def sql(self) -> str:
         """As a statement on `{table}`."""

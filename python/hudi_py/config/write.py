@@ -319,6 +319,16 @@ DROP_INDEXES = flag(
     Scope.WRITE,
     False,
 )
+STATEMENT_LOCAL_BYTES = integer(
+    "hoodie.py.statement.local.max.bytes",
+    "An update, delete or merge through Spark runs in one process if what it reads of the table, together with the "
+    "staged source of a merge, takes no more than this: the steps between tasks would take longer. Otherwise Spark's "
+    "tasks run it.",
+    Scope.WRITE,
+    256 * _MB,
+    minimum=0,
+    unit="bytes",
+)
 STAGING_MAX_BYTES = integer(
     "hoodie.py.staging.max.bytes",
     "Through `df.write` one process merges the rows that Spark's tasks stage for it. If they take more than this, it "

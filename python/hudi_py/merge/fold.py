@@ -334,6 +334,8 @@ def _gaps(column: pa.ChunkedArray, settings: MergeSettings) -> Mask | None:
     if ignores:
         return true_where(column.is_null()) if column.null_count else None
     fills = settings.partial is PartialUpdate.FILL_UNAVAILABLE and settings.unavailable is not None
+    if fills and settings.fills_bytes and pa.types.is_binary(column.type):
+        return true_where(pc.equal(column, pa.scalar((settings.unavailable or "").encode(), column.type)))
     if fills and is_text(column.type):
         return true_where(pc.equal(column, pa.scalar(settings.unavailable, column.type)))
     return None
@@ -365,16 +367,22 @@ def _sequence(rows: pa.Table, payload: Payload) -> tuple[str, npt.NDArray[np.int
     valid = np.asarray(column.is_valid())
     if payload is Payload.POSTGRES_DEBEZIUM:
         return name, column.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False), valid
-    # file number and position, `<file>.<position>` (`MySqlDebeziumAvroPayload.isCurrentSeqLatest`)
+    codes, valid = binlog_positions(column)
+    return name, codes, valid
+
+
+def binlog_positions(column: pa.Array) -> tuple[npt.NDArray[np.int64], Mask]:
+    """Texts `<file number>.<position>` as codes in Java's order, and which are such texts
+    (`MySqlDebeziumAvroPayload.isCurrentSeqLatest`)."""
     parts = pc.extract_regex(column.cast(pa.string()), r"^(?P<file>\d{1,18})\.(?P<pos>\d{1,18})")
-    valid = valid & np.asarray(parts.is_valid())
+    valid = np.asarray(column.is_valid()) & np.asarray(parts.is_valid())
     numbers = [part.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False) for part in _members(parts)]
     order = np.lexsort((numbers[1], numbers[0]))
     changes = np.zeros(len(order), np.bool_)
     changes[1:] = np.any([part[order][1:] != part[order][:-1] for part in numbers], axis=0)
     codes = np.empty(len(order), np.int64)
     codes[order] = np.cumsum(changes)
-    return name, codes, valid
+    return codes, valid
 
 
 def _members(parts: pa.Array) -> Sequence[pa.Array]:

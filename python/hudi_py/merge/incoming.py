@@ -8,14 +8,16 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from hudi_py.formats.arrays import combined
-from hudi_py.merge.fold import FoldSpace, fold_versions
+from hudi_py.formats.arrays import combined, is_text
+from hudi_py.merge.fold import FoldSpace, binlog_positions, fold_versions
 from hudi_py.merge.merger import load_merger
 from hudi_py.merge.ordering import field_codes
 from hudi_py.merge.pairs import RowStore, fold_pairs
 from hudi_py.merge.reduce import Rows, row_versions, winning_rows
 from hudi_py.merge.settings import EVENT_TIME, MergeSettings, Payload
 from hudi_py.schema import PARTITION_PATH, RECORD_KEY
+
+_POSITION = "_hudi_py_position"
 
 
 def reduce_input(
@@ -32,15 +34,30 @@ def reduce_input(
     ids, count = _key_numbers([combined(table[name]) for name in key_columns])
     if count == table.num_rows:
         return table
+    compared, settings = table, replace(settings, fills_bytes=True)
     if settings.payload not in (None, Payload.PARTIAL_UPDATE):
+        if settings.payload is Payload.MYSQL_DEBEZIUM:
+            compared, settings = _by_binlog_position(table, settings)
         # `preCombine` of the other classes is that of OverwriteWithLatestAvroPayload: the greatest ordering value wins
         settings = replace(settings, mode=EVENT_TIME, payload=None)
     if settings.folds:
         return _folded(table, settings, ids, count)
     position = np.arange(table.num_rows, dtype=np.int64)
     keys = combined(table[key_columns[-1]])
-    rows = winning_rows(ids, count, row_versions(table, settings, keys, position), settings)
+    rows = winning_rows(ids, count, row_versions(compared, settings, keys, position), settings)
     return table.take(pa.array(np.sort(rows)))
+
+
+def _by_binlog_position(table: pa.Table, settings: MergeSettings) -> tuple[pa.Table, MergeSettings]:
+    """Rows ordered by the numbers in their ordering values `<file>.<position>` (`MySqlDebeziumAvroPayload.preCombine`).
+    Other texts, of which Apache Hudi makes an error, are compared as such."""
+    name = settings.ordering_fields[0] if settings.ordering_fields else ""
+    if name not in table.column_names or not is_text(table.schema.field(name).type):
+        return table, settings
+    codes, valid = binlog_positions(combined(table[name]))
+    if not valid.all():
+        return table, settings
+    return table.append_column(_POSITION, pa.array(codes)), replace(settings, ordering_fields=(_POSITION,))
 
 
 def _folded(table: pa.Table, settings: MergeSettings, ids: Rows, count: int) -> pa.Table:

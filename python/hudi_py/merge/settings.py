@@ -102,6 +102,9 @@ class MergeSettings:
     """Columns that the merger requires."""
     key_fields: tuple[str, ...] = ()
     """Columns that make up the record key if the files have no `_hoodie_record_key`; otherwise empty."""
+    fills_bytes: bool = False
+    """Whether columns of bytes can have the placeholder, as where Apache Hudi merges Avro records: within an input, and
+    into base files. Its readers compare texts only."""
 
     @property
     def by_event_time(self) -> bool:

@@ -104,6 +104,8 @@ class DistributedWrite:
     arrival: str = "any"
     """How rows come to tasks: in no order (`any`), by ranges of their keys (`ranges`), by partition (`partitions`), or
     by file group with the columns of `write.routing` (`groups`)."""
+    relied_on: tuple[str, ...] | None = None
+    """The partitions of the metadata table by which it was planned; None: those that the operation reads."""
     storage_options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     @property
@@ -335,7 +337,7 @@ def _commit_rows(
         schema_json=settings.schema.avro_json,
         replaced=result.replaced,
         extra=dict(write.extra),
-        relied_on=relied_on(context, write.operation),
+        relied_on=relied_on(context, write.operation) if write.relied_on is None else write.relied_on,
         ids=settings.schema.ids,
     )
     changes, written = settings.schema.changes, [*stats, *result.stats]

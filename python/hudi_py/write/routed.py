@@ -10,7 +10,7 @@ import pickle
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
@@ -46,6 +46,8 @@ __all__ = [
     "decode_plan",
     "plan_routed",
 ]
+
+Plan = TypeVar("Plan")
 
 PLAN_SCHEMA = pa.schema(
     [
@@ -124,16 +126,21 @@ def decode_plan(plan: bytes, storage_options: Mapping[str, str]) -> DistributedW
     Raises:
         ConfigError: the bytes are something else.
     """
+    return replace(decode(plan, DistributedWrite), storage_options=tuple(storage_options.items()))
+
+
+def decode(plan: bytes, kind: type[Plan]) -> Plan:
+    """A part of a plan. Raises ConfigError if the bytes are something else."""
     try:
-        write = _PlanReader(io.BytesIO(zlib.decompress(plan))).load()
-        if not isinstance(write, DistributedWrite):
+        found = _PlanReader(io.BytesIO(zlib.decompress(plan))).load()
+        if not isinstance(found, kind):
             raise ValueError
     except (ValueError, TypeError, AttributeError, ImportError, EOFError, zlib.error, pickle.UnpicklingError) as error:
         raise ConfigError(
-            f"Option {spark_config.WRITE_PLAN.key} is not valid: expected a plan that pyspark_hudi.write_table "
-            "has made with the same release"
+            f"Option {spark_config.WRITE_PLAN.key} is not valid: expected a plan that write_table of pyspark_hudi, "
+            "or update, delete_from or merge_into of the same release has made"
         ) from error
-    return replace(write, storage_options=tuple(storage_options.items()))
+    return found
 
 
 class _PlanReader(pickle.Unpickler):
@@ -156,9 +163,20 @@ def _zone_maker(owner: object, name: str) -> Any:
     return getattr(ZoneInfo, name)
 
 
-_OTHERS = frozenset({("datetime", "timedelta"), ("datetime", "timezone"), ("zoneinfo", "ZoneInfo")})
+_OTHERS = frozenset(
+    {
+        ("builtins", "frozenset"),
+        ("datetime", "date"),
+        ("datetime", "datetime"),
+        ("datetime", "time"),
+        ("datetime", "timedelta"),
+        ("datetime", "timezone"),
+        ("decimal", "Decimal"),
+        ("zoneinfo", "ZoneInfo"),
+    }
+)
 _ARROW = frozenset(
-    ("schema", "field", "type_for_alias", "decimal128", "timestamp", "binary", "list_", "map_", "struct")
+    ("schema", "field", "type_for_alias", "decimal128", "timestamp", "binary", "list_", "map_", "struct", "scalar")
 )
 
 

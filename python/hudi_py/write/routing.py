@@ -112,7 +112,7 @@ def measure(
     transaction = context.transaction
     counts = [(PartitionPath(row["path"]), row["rows"]) for batch in batches for row in batch.to_pylist()]
     transaction.view.lister.prefetch([path for path, _ in counts])
-    size = effective_record_size(measured_record_size(context), context.settings.packing, _width(incoming))
+    size = record_size(context, incoming)
     rewrites = not transaction.config.is_mor and (operation is Operation.INSERT or operation.looks_up_keys)
     most = _GLOBAL_LOOKUP_ROWS if context.settings.index.is_global else _LOOKUP_ROWS
     found = []
@@ -123,6 +123,11 @@ def measure(
         parts = -(-rows // most)
         found.append({"path": path, "rows": rows, "parts": parts, "record_size": size, "work": touched + rows * size})
     yield pa.RecordBatch.from_pylist(found, MEASURED)
+
+
+def record_size(context: WriteContext, incoming: pa.Schema) -> int:
+    """Bytes of a row in a file, as far as they are known before there are rows."""
+    return effective_record_size(measured_record_size(context), context.settings.packing, _width(incoming))
 
 
 def number_rows(
@@ -156,7 +161,7 @@ def route_rows(
     Args:
         incoming: normalised schema of the rows' own columns.
     """
-    router = _Router(context, operation, sizes)
+    router = Router(context, operation, sizes)
     given: Iterator[pa.RecordBatch] = (
         batch.select([*incoming.names, ORDER.name]) for batch in batches if batch.num_rows
     )
@@ -211,7 +216,14 @@ def write_routed(
             if operation.overwrites:
                 return buckets.insert_new(context, rows_of).stats
             return run_operation(context, rows_of, operation).stats
-        return _write_groups(context, operation, held, incoming)
+
+        def write(writer: GroupWriter, group: PartitionPath) -> None:
+            if looks_up(context.settings, operation):
+                _write_tagged(context, operation, writer, _ordered(held, group))
+            else:
+                _write_new(context, writer, held, group, incoming)
+
+        return write_groups(context, held, write)
 
 
 def write_in_parts(
@@ -246,9 +258,10 @@ def write_in_parts(
         return write_routed(context, operation, incoming, chain.from_iterable(some))
 
 
-def _write_groups(
-    context: WriteContext, operation: Operation, held: PartitionedRows, incoming: pa.Schema
+def write_groups(
+    context: WriteContext, held: PartitionedRows, write: Callable[[GroupWriter, PartitionPath], None]
 ) -> list[WriteStat]:
+    """Calls `write` for each group (`GROUP`) by whose name rows are held, and waits until all files are written."""
     memory_size = held.num_bytes / max(held.num_rows, 1)
 
     @cache
@@ -263,18 +276,16 @@ def _write_groups(
     workers: Workers[list[WriteStat]] = Workers(context.settings.threads, at_most=context.settings.threads + 1)
     with workers:
         for path, members in groups.items():
-            writer = _GroupWriter(context, workers, path, record_size)
+            writer = GroupWriter(context, workers, path, record_size)
             for group, owner in members:
-                writer.target = None if owner.startswith(_TO_MAKE) else FileId(owner)
-                if looks_up(context.settings, operation):
-                    _write_tagged(context, operation, writer, _ordered(held, group))
-                else:
-                    _write_new(context, writer, held, group, incoming)
+                known = context.buckets is None and not owner.startswith(_TO_MAKE)
+                writer.target = FileId(owner) if known else None
+                write(writer, group)
         stats = chain.from_iterable(workers.results())
     return sorted(stats, key=lambda stat: stat.path)
 
 
-def _write_tagged(context: WriteContext, operation: Operation, writer: _GroupWriter, rows: pa.Table) -> None:
+def _write_tagged(context: WriteContext, operation: Operation, writer: GroupWriter, rows: pa.Table) -> None:
     """Writes the rows of a file group, whose keys were looked up."""
     settings = context.settings
     keys_only = operation is Operation.DELETE
@@ -305,7 +316,7 @@ _WRITE: Mapping[Operation, Callable[[WriteContext, PartitionWriter, TaggedRows],
 
 
 def _write_new(
-    context: WriteContext, writer: _GroupWriter, held: PartitionedRows, group: PartitionPath, incoming: pa.Schema
+    context: WriteContext, writer: GroupWriter, held: PartitionedRows, group: PartitionPath, incoming: pa.Schema
 ) -> None:
     """Writes rows without a look-up."""
     settings = context.settings
@@ -324,7 +335,7 @@ def _write_new(
     insert.write_new(context, writer, lambda: iter(table.to_batches()), table.num_rows)
 
 
-class _GroupWriter(PartitionWriter):
+class GroupWriter(PartitionWriter):
     """Writes file groups of a partition; new rows of a group go to `target`, or to a new file group."""
 
     target: FileId | None = None
@@ -338,7 +349,7 @@ class _GroupWriter(PartitionWriter):
         return [*found, *even_files(num_rows - sum(each.num_rows for each in found), packing, size)]
 
 
-class _Router:
+class Router:
     """Chooses the groups of rows."""
 
     def __init__(self, context: WriteContext, operation: Operation, sizes: Sizes) -> None:
@@ -401,15 +412,20 @@ class _Router:
                 slices = list(view.latest_slices(path))
                 self.tagged(path, LocatedRows.unpacked(table, moves=whole).tagged(slices), routes)
 
-    def _new(self, path: str, keys: pa.StringArray, rows: RowNumbers, routes: _Routes) -> None:
-        """Rows with new keys: those of a file to be filled or made have a range of hashes."""
+    def new_groups(self, path: str, keys: pa.StringArray) -> tuple[list[str], RowNumbers]:
+        """The groups that rows with new keys may go to, and the place in them of each row's: a file to be filled or
+        made has a range of hashes."""
         if path not in self._targets:
             self._targets[path] = self._plan(PartitionPath(path))
         targets, ends = self._targets[path]
-        at = np.minimum(np.searchsorted(ends, _hashes(keys) / 2**32, side="right"), len(targets) - 1)
+        at = np.minimum(np.searchsorted(ends, key_hashes(keys) / 2**32, side="right"), len(targets) - 1)
+        owners = (target.file_id or f"{_TO_MAKE}{number}" for number, target in enumerate(targets))
+        return [f"{path}\0{owner}" for owner in owners], at
+
+    def _new(self, path: str, keys: pa.StringArray, rows: RowNumbers, routes: _Routes) -> None:
+        groups, at = self.new_groups(path, keys)
         for number in np.unique(at).tolist():
-            owner = targets[number].file_id or f"{_TO_MAKE}{number}"
-            routes.add(f"{path}\0{owner}", rows[at == number], _NEW)
+            routes.add(groups[number], rows[at == number], _NEW)
 
     def _plan(self, path: PartitionPath) -> tuple[list[Assignment], npt.NDArray[np.float64]]:
         """The files for as many rows as the partition gets at most, and which shares of them, cumulated, they get."""
@@ -468,7 +484,7 @@ def _keyed(context: WriteContext, operation: Operation, batch: pa.RecordBatch, f
 
 
 def _parts(context: WriteContext, sizes: Sizes, keyed: KeyedRows) -> pa.Int32Array:
-    hashes = _hashes(keyed.rows.column(0))
+    hashes = key_hashes(keyed.rows.column(0))
     if context.settings.index.is_global:
         return pa.array(hashes.view(np.int32))
     encoded = keyed.partitions.dictionary_encode()
@@ -476,12 +492,12 @@ def _parts(context: WriteContext, sizes: Sizes, keyed: KeyedRows) -> pa.Int32Arr
     parts = np.array(
         [-(-sizes.rows.get(path, 1) // _LOOKUP_ROWS) for path in encoded.dictionary.to_pylist()], np.uint32
     )
-    own = _hashes(encoded.dictionary)[codes] + hashes % parts[codes]
+    own = key_hashes(encoded.dictionary)[codes] + hashes % parts[codes]
     return pa.array(own.view(np.int32))
 
 
-def _hashes(texts: pa.StringArray) -> npt.NDArray[np.uint32]:
-    """Even over all 32 bits, the upper ones above all."""
+def key_hashes(texts: pa.StringArray) -> npt.NDArray[np.uint32]:
+    """Hashes of record keys, even over all 32 bits, the upper ones above all; that of null is 0."""
     hashes: npt.NDArray[np.uint32] = java_string_hash(texts).view(np.uint32) * np.uint32(2654435769)
     return hashes
 

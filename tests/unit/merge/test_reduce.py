@@ -15,7 +15,7 @@ from hudi_py.merge.base import merge_with_base
 from hudi_py.merge.incoming import reduce_input
 from hudi_py.merge.records import LogRecords
 from hudi_py.merge.reduce import Versions, delete_marks, find_winners
-from hudi_py.merge.settings import COMMIT_TIME, EVENT_TIME, MergeSettings
+from hudi_py.merge.settings import COMMIT_TIME, CUSTOM, EVENT_TIME, MergeSettings, PartialUpdate, Payload
 
 EVENT = MergeSettings(EVENT_TIME, ("ts",))
 COMMIT = MergeSettings(COMMIT_TIME)
@@ -214,6 +214,23 @@ def test_ordering_columns_of_every_type(values: list[object], kind: pa.DataType)
             table = pa.table({"k": ["a", "a"], "ts": pa.array([small, great], kind), "at": [0, 1]})
             kept = reduce_input(table, EVENT, key_columns=["k"])
             assert kept["at"].to_pylist() == [1 if high >= low else 0], (small, great)
+
+
+@pytest.mark.parametrize(
+    ("texts", "kept"),
+    [(["0011.21", "0011.7"], 0), (["0011.7", "0011.7"], 1), (["2.9", "0010.1"], 1), (["x.21", "x.7"], 1)],
+)
+def test_rows_of_an_input_by_binlog_position(texts: list[str], kept: int) -> None:
+    merge = MergeSettings(CUSTOM, ("_event_seq",), payload=Payload.MYSQL_DEBEZIUM)
+    table = pa.table({"_hoodie_record_key": ["k", "k"], "_event_seq": texts, "row": [0, 1]})
+    assert reduce_input(table, merge, key_columns=["_hoodie_record_key"]).to_pylist() == [table.to_pylist()[kept]]
+
+
+def test_placeholders_in_bytes_are_filled_within_an_input() -> None:
+    merge = MergeSettings(EVENT_TIME, ("ts",), partial=PartialUpdate.FILL_UNAVAILABLE, unavailable="?")
+    table = pa.table({"_hoodie_record_key": ["k", "k"], "ts": [1, 2], "b": [b"x", b"?"], "t": ["?", "y"]})
+    kept = reduce_input(table, merge, key_columns=["_hoodie_record_key"]).to_pylist()
+    assert kept == [{"_hoodie_record_key": "k", "ts": 2, "b": b"x", "t": "y"}]
 
 
 def test_an_ordering_field_of_a_struct() -> None:

@@ -21,8 +21,8 @@ from hudi_py.errors import (
 )
 from hudi_py.storage import open_storage
 from hudi_py.write.api import write_options
-from hudi_py.write.dml import merge, slices
 from hudi_py.write.dml import run as statements
+from hudi_py.write.dml import slices
 from hudi_py.write.dml import statements as basic
 from hudi_py.write.dml.run import run_statement
 from hudi_py.write.dml.statements import Delete
@@ -377,7 +377,6 @@ def test_a_merge_reads_only_what_the_source_asks_for(tmp_path: Path, monkeypatch
             read.append(split.partition)
             yield split, batch
 
-    monkeypatch.setattr(merge, "read_slices", noted)
     monkeypatch.setattr(basic, "read_slices", noted)
     table = make(tmp_path / "t")
     table.merge([row(1, 20)], "t.id = s.id AND t.p = s.p").when_matched_update_all().execute()
@@ -398,23 +397,16 @@ def test_a_conflict_makes_a_statement_read_again(tmp_path: Path, monkeypatch: py
     }
     table = make(tmp_path / "t", options=options)
     begun: list[int] = []
-    bind = statements._bound
+    run = basic.run_bound
 
-    def bound(*arguments: Any) -> Any:
-        found = bind(*arguments)
+    def interrupted(*arguments: Any) -> Any:
+        changed = run(*arguments)
         begun.append(1)
-        if len(begun) > 1:
-            return found
-        run, settings = found
-
-        def interrupted(context: Any) -> Any:
-            changed = run(context)
+        if len(begun) == 1:
             table.upsert([row(1, 15, "other", 5.0)])
-            return changed
+        return changed
 
-        return interrupted, settings
-
-    monkeypatch.setattr(statements, "_bound", bound)
+    monkeypatch.setattr(statements, "run_bound", interrupted)
     result = table.update({"n": "n + 1", "ts": "ts + 10"}, "id = 1")
     assert result.retries == 1
     assert rows_of(table)[1] == row(1, 25, "other", 6.0)

@@ -1,34 +1,20 @@
-"""A statement on an engine with several processes: its text, the source that tasks stage, and its run in one process.
-
-The text is JSON, so that it can travel as an option: a kind, and the arguments of the method of `Table` of that kind.
-"""
+"""A statement on an engine with several processes: tasks stage its source, then one process runs it, or plans it for
+tasks (`spread`)."""
 
 from __future__ import annotations
 
 import base64
-import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Final, Literal
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
 import pyarrow as pa
 
 from hudi_py.config import Options
 from hudi_py.config import spark as spark_config
 from hudi_py.config import write as write_config
-from hudi_py.errors import ConfigError
 from hudi_py.model.properties import TableConfig
 from hudi_py.schema import META_FIELDS
-from hudi_py.schema.changes import (
-    AddColumn,
-    ChangeType,
-    ColumnChange,
-    DropColumn,
-    MoveColumn,
-    RenameColumn,
-    SetComment,
-    SetNullable,
-)
 from hudi_py.storage import Storage, open_storage, with_durability
 from hudi_py.transaction.locks.in_process import check_many_processes
 from hudi_py.transaction.owner.heartbeat import now_ms
@@ -36,80 +22,77 @@ from hudi_py.transaction.paths import SOURCES
 from hudi_py.transaction.protocols import AfterCommit, MetadataWriter
 from hudi_py.write.api import create_empty_table, existing_table
 from hudi_py.write.context import TaskId
+from hudi_py.write.distributed import abort_write
 from hudi_py.write.dml.builder import MergeBuilder
-from hudi_py.write.dml.merge import Merge
-from hudi_py.write.dml.merge_plan import Clause, MergePlan
-from hudi_py.write.dml.run import check_statement, run_statement
-from hudi_py.write.dml.statements import Delete, Statement, Update
+from hudi_py.write.dml.merge import BoundMergeOf
+from hudi_py.write.dml.merge_plan import MergePlan
+from hudi_py.write.dml.run import bind_statement, run_statement, statement_session
+from hudi_py.write.dml.source import SourceColumns, StagedSource, stage_rows
+from hudi_py.write.dml.spread import (
+    PARCELS,
+    WORK,
+    SpreadPlan,
+    SpreadResult,
+    SpreadStatement,
+    SpreadSteps,
+    commit_spread,
+    decode_spread,
+    encode_plan,
+    plan_spread,
+    run_spread_task,
+)
+from hudi_py.write.dml.text import (
+    alter_text,
+    column_changes,
+    delete_text,
+    forget_text,
+    kind_of,
+    merge_text,
+    statement_of,
+    table_text,
+    update_text,
+)
 from hudi_py.write.result import WriteResult
-from hudi_py.write.rows.input import normalise_batch, normalise_schema
+from hudi_py.write.retry import redo_on_conflict
+from hudi_py.write.rows.input import normalise_schema
 from hudi_py.write.rows.keygen import key_generator
-from hudi_py.write.staging import Stage, StagedFile, staged_rows
+from hudi_py.write.staging import staged_rows
 from hudi_py.write.table.alter import alter_table
 
 __all__ = [
+    "PARCELS",
+    "WORK",
     "MergeBuilder",
     "MergePlan",
-    "StagedFile",
+    "SpreadPlan",
+    "SpreadResult",
+    "SpreadStatement",
+    "SpreadSteps",
+    "StagedSource",
     "StatementCall",
     "TableConfig",
     "WriteResult",
+    "abort_spread",
+    "abort_statement",
     "alter_text",
+    "commit_spread",
     "commit_statement",
+    "decode_spread",
     "delete_text",
     "forget_source",
+    "forget_text",
     "merge_text",
     "partition_path",
+    "plan_report",
     "plan_statement",
+    "redo_on_conflict",
+    "run_spread_task",
     "stage_source",
     "table_text",
     "update_text",
 ]
 
-_CHANGES: Final[Mapping[str, Any]] = {
-    "drop": DropColumn,
-    "rename": RenameColumn,
-    "add": AddColumn,
-    "type": ChangeType,
-    "comment": SetComment,
-    "nullable": SetNullable,
-    "move": MoveColumn,
-}
 _SOURCE_LIFE_MS: Final = 24 * 3600 * 1000
-
-
-def update_text(set: Mapping[str, object], condition: str | None) -> str:
-    """`Table.update` as text. Raises ConfigError if a constant cannot travel."""
-    return json.dumps({"kind": "update", "set": _encoded(set), "where": condition})
-
-
-def delete_text(condition: str) -> str:
-    """`Table.delete_where` as text."""
-    return json.dumps({"kind": "delete", "where": condition})
-
-
-def merge_text(plan: MergePlan) -> str:
-    """A merge as text, without its source. Raises ConfigError if a constant cannot travel."""
-    clauses = []
-    for clause in plan.clauses:
-        values = None if clause.values is None else _encoded(clause.values)
-        clauses.append({**asdict(clause), "values": values})
-    return json.dumps({"kind": "merge", **asdict(plan), "clauses": clauses})
-
-
-def alter_text(changes: Sequence[Mapping[str, object]]) -> str:
-    """`Table.alter` as text.
-
-    Args:
-        changes: in order, each with `change` (`drop`, `rename`, `add`, `type`, `comment`, `nullable` or `move`) and the
-            members of the change of that kind (`hudi_py.schema.changes`). `type` names a column of the source.
-    """
-    return json.dumps({"kind": "alter", "changes": list(changes)})
-
-
-def table_text(kind: Literal["create", "drop"]) -> str:
-    """The creation of a table with the columns of the rows that tasks get, or the deletion of its files, as text."""
-    return json.dumps({"kind": kind})
 
 
 def partition_path(config: TableConfig, values: pa.RecordBatch) -> str:
@@ -125,6 +108,7 @@ class StatementCall:
     options: Options
     """Those of the write, without the options of the storage."""
     text: str
+    """See `hudi_py.write.dml.text`."""
     token: str
     """Unique to the call; names the files of its source and its report."""
     source: pa.Schema
@@ -132,6 +116,8 @@ class StatementCall:
     alteration names."""
     metadata: MetadataWriter
     after: tuple[AfterCommit, ...] = ()
+    columns: SourceColumns | None = None
+    """Of a merge: what it does with rows of the source alone."""
     storage_options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     def storage(self) -> Storage:
@@ -140,21 +126,7 @@ class StatementCall:
 
     @property
     def kind(self) -> str:
-        return str(json.loads(self.text)["kind"])
-
-    @property
-    def has_source(self) -> bool:
-        return self.kind == "merge"
-
-    def check_volume(self, num_bytes: int) -> None:
-        """Raises ConfigError if the source is larger than one process should hold."""
-        limit = self.options.get(write_config.STAGING_MAX_BYTES)
-        if num_bytes > limit:
-            raise ConfigError(
-                f"Cannot merge into {self.path}: its source takes more than {limit} bytes ({num_bytes} so far), the "
-                f"limit of {write_config.STAGING_MAX_BYTES.key}, as one process merges it; raise it, or merge in "
-                "several steps"
-            )
+        return kind_of(self.text)
 
 
 def plan_statement(
@@ -173,44 +145,44 @@ def plan_statement(
     token = options.get(spark_config.SERVICE_TOKEN) or ""
     bare = options.without_credentials()
     storage_options = tuple(options.storage.items())
-    call = StatementCall(path, bare, text, token, pa.schema([]), metadata, after, storage_options)
+    call = StatementCall(path, bare, text, token, pa.schema([]), metadata, after, storage_options=storage_options)
     if call.kind in ("merge", "create", "alter"):
         columns = pa.schema([each for each in schema if each.name not in META_FIELDS])
         call = replace(call, source=normalise_schema(columns))
-    if call.kind in ("create", "drop", "alter"):
+    if call.kind in ("create", "drop", "alter", "forget"):
         return call
-    storage = call.storage()
-    check_statement(storage, _statement(call, ()), bare, metadata, storage_options=dict(storage_options) or None)
-    return call
+    statement = statement_of(text, call.source.empty_table())
+    session = statement_session(call.storage(), statement, bare, metadata, (), dict(storage_options) or None)
+    bound, settings = bind_statement(session, statement, session.timeline(), bare)
+    if not isinstance(bound, BoundMergeOf):
+        return call
+    return replace(call, columns=SourceColumns.of(bound.bound, settings))
 
 
-def stage_source(call: StatementCall, task: TaskId, batches: Iterable[pa.RecordBatch]) -> StagedFile | None:
-    """Stages the rows of one task attempt.
+def stage_source(call: StatementCall, task: TaskId, batches: Iterable[pa.RecordBatch]) -> StagedSource | None:
+    """Stages the rows of one task attempt; None: there are none.
 
     Raises:
-        SchemaMismatchError, ConfigError: a value that no table holds, or more rows than the option allows.
+        SchemaMismatchError, ConfigError: a value that no table holds, or a key that cannot be evaluated.
     """
-    if not call.has_source:
+    if call.columns is None:
         return None
-    stage = Stage(call.storage(), f"{SOURCES}/{call.token}-{task}.arrow", call.check_volume)
-    try:
-        for batch in batches:
-            stage.add(normalise_batch(batch.select(call.source.names), call.source))
-        return stage.close()
-    except BaseException:  # nothing staged may remain, even after an interrupt
-        stage.abandon()
-        raise
+    return stage_rows(call.storage(), call.token, task, call.source, call.columns, batches)
 
 
-def commit_statement(call: StatementCall, staged: Sequence[StagedFile]) -> WriteResult | None:
-    """Runs the statement, whatever its tasks staged, and removes its source. Creating and dropping a table has no
-    result.
+def commit_statement(
+    call: StatementCall, staged: Sequence[StagedSource], *, owner_pid: int | None = None
+) -> WriteResult | SpreadPlan | None:
+    """Runs the statement, whatever its tasks staged, and removes its source; or plans it for tasks. Only a
+    change of rows or columns has a result.
+
+    Args:
+        owner_pid: the process whose end ends a write by tasks.
 
     Raises:
         HudiError: as `run_statement` or `create_empty_table`.
     """
-    call.check_volume(sum(file.num_bytes for file in staged))
-    storage = call.storage()
+    storage, storage_options = call.storage(), dict(call.storage_options) or None
     if call.kind == "create":
         create_empty_table(storage, call.source, call.options)
         return None
@@ -218,89 +190,67 @@ def commit_statement(call: StatementCall, staged: Sequence[StagedFile]) -> Write
         if existing_table(storage) is not None:  # nothing else is deleted
             storage.delete_tree("")
         return None
+    if call.kind == "forget":
+        forget_source(storage, call.token)
+        return None
     if call.kind == "alter":
-        found = _column_changes(call)
-        options = dict(call.storage_options) or None
-        return alter_table(storage, found, call.options, metadata=call.metadata, storage_options=options)
+        found = column_changes(call.text, call.source)
+        return alter_table(storage, found, call.options, metadata=call.metadata, storage_options=storage_options)
+    planned = None
     try:
+        statement = statement_of(call.text, call.source.empty_table())
+        session = statement_session(storage, statement, call.options, call.metadata, call.after, storage_options)
+        planned, _ = redo_on_conflict(
+            lambda: plan_spread(
+                session, statement, call.options, text=call.text, files=staged, after=call.after, owner_pid=owner_pid
+            ),
+            session.settings.conflict_retries,
+        )
+        if planned is not None:
+            return planned
+        rows = pa.Table.from_batches(list(staged_rows(storage, [each.file for each in staged])), call.source)
         return run_statement(
             storage,
-            _statement(call, staged),
+            statement_of(call.text, rows),
             call.options,
             metadata=call.metadata,
             after=call.after,
-            storage_options=dict(call.storage_options) or None,
+            storage_options=storage_options,
         )
     finally:
-        forget_source(call)
+        if planned is None:
+            forget_source(storage, call.token)
 
 
-def forget_source(call: StatementCall) -> None:
+def plan_report(plan: SpreadPlan) -> dict[str, Any]:
+    """A plan in JSON's types, for the process that starts its tasks."""
+    settings = plan.statement.write.handle.settings
+    return {
+        "plan": base64.b64encode(encode_plan(plan.statement)).decode(),
+        "work": [base64.b64encode(each).decode() for each in plan.work],
+        "shuffles": plan.shuffles,
+        "parts": plan.statement.parts,
+        "writers": plan.writers,
+        "retries": settings.conflict_retries,
+    }
+
+
+def abort_statement(call: StatementCall) -> None:
+    """Removes what the tasks of a statement staged."""
+    if call.columns is not None:
+        forget_source(call.storage(), call.token)
+
+
+def abort_spread(plan: SpreadStatement, token: str) -> None:
+    """Rolls back what the tasks of a planned statement have written, unless it was published."""
+    try:
+        abort_write(plan.write)
+    finally:
+        forget_source(plan.write.attach().storage, token)
+
+
+def forget_source(storage: Storage, token: str) -> None:
     """Removes what the tasks of a statement staged, and sources older than a day."""
-    if not call.has_source:
-        return
-    storage = call.storage()
     for info in storage.list(SOURCES):
-        if info.name.startswith(f"{call.token}-") or now_ms() - info.modified_ms > _SOURCE_LIFE_MS:
+        if info.name.startswith(f"{token}-") or now_ms() - info.modified_ms > _SOURCE_LIFE_MS:
             storage.delete(info.path)
-
-
-def _statement(call: StatementCall, staged: Sequence[StagedFile]) -> Statement:
-    given = json.loads(call.text)
-    if given["kind"] == "update":
-        return Update(_decoded(given["set"]) or {}, given["where"])
-    if given["kind"] == "delete":
-        return Delete(given["where"])
-    clauses = tuple(
-        Clause(each["when"], each["action"], each["condition"], _decoded(each["values"])) for each in given["clauses"]
-    )
-    plan = MergePlan(tuple(given["on"]), clauses, given["source_alias"], given["target_alias"])
-    return Merge(plan, pa.Table.from_batches(list(staged_rows(call.storage(), staged)), call.source))
-
-
-def _column_changes(call: StatementCall) -> list[ColumnChange]:
-    found = []
-    for each in json.loads(call.text)["changes"]:
-        members = {key: value for key, value in each.items() if key != "change"}
-        if "type" in members:
-            members["type"] = call.source.field(members["type"]).type
-        found.append(_CHANGES[each["change"]](**members))
-    return found
-
-
-def _encoded(values: Mapping[str, object]) -> dict[str, Any]:
-    """Values of assignments for JSON: constants that it lacks are Arrow's."""
-    made: dict[str, Any] = {}
-    for name, value in values.items():
-        if value is None or isinstance(value, (str, bool, int)):
-            made[name] = value
-            continue
-        try:
-            column = pa.array([value.as_py()], value.type) if isinstance(value, pa.Scalar) else pa.array([value])
-        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-            raise ConfigError(
-                f"The constant {value!r} is of type {type(value).__name__}; supported are None, bool, int, float, "
-                "Decimal, bytes, date, datetime and Arrow scalars; text is an expression, in which constants are in "
-                "quotes"
-            ) from error
-        if pa.types.is_timestamp(column.type):
-            column = column.cast(pa.timestamp("us", "UTC" if column.type.tz else None))
-        sink = pa.BufferOutputStream()
-        batch = pa.record_batch([column], names=["value"])
-        with pa.ipc.new_stream(sink, batch.schema) as writer:
-            writer.write_batch(batch)
-        made[name] = {"arrow": base64.b64encode(sink.getvalue().to_pybytes()).decode()}
-    return made
-
-
-def _decoded(values: Mapping[str, Any] | None) -> dict[str, object] | None:
-    if values is None:
-        return None
-    made: dict[str, object] = {}
-    for name, value in values.items():
-        if isinstance(value, dict):
-            with pa.ipc.open_stream(base64.b64decode(value["arrow"])) as reader:
-                made[name] = reader.read_all()["value"][0]
-        else:
-            made[name] = value
-    return made

@@ -6,7 +6,7 @@ docs/differences.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -26,11 +26,11 @@ from hudi_py.write.combinations import writes_partial_logs
 from hudi_py.write.context import WriteContext
 from hudi_py.write.dml.assignments import Assignment
 from hudi_py.write.dml.merge_plan import BoundClause, BoundMerge, MergePlan, bind_merge, choose
-from hudi_py.write.dml.slices import hold, hold_located, read_slices, scan_request
-from hudi_py.write.dml.statements import Changed, Counts, Run, keys_as_rows, located_rows, updated_rows
+from hudi_py.write.dml.slices import hold_located, places_of, scan_request
+from hudi_py.write.dml.statements import Counts, keys_as_rows, updated_rows
 from hudi_py.write.operation import Operation
-from hudi_py.write.operations.located import write_located
 from hudi_py.write.rows import PartitionedRows, one_row_per_key
+from hudi_py.write.rows.keygen import KeyGenerator
 from hudi_py.write.settings import WriteSettings
 
 _Numbers = npt.NDArray[np.int64]
@@ -48,34 +48,82 @@ class Merge:
     operation = Operation.UPSERT
     java_name = "UPSERT"
 
-    def bind(self, config: TableConfig, settings: WriteSettings, options: Options) -> Run:
-        ordering = settings.merge.ordering_fields if settings.merge.by_event_time else ()
-        partial = (
-            options.get(write_config.MERGE_INTO_PARTIAL_UPDATES)
-            and writes_partial_logs(config)
-            and not settings.merge.folds
-            and not settings.index.is_global
-            and settings.schema.history is None
-        )
-        bound = bind_merge(self.plan, self.source.schema, settings, ordering, config.name, partial=partial)
-        source = _Source.of(bound, self.source, settings)
+    def bind(self, config: TableConfig, settings: WriteSettings, options: Options) -> BoundMergeOf:
+        bound = bind_columns(self.plan, self.source.schema, config, settings, options)
+        return BoundMergeOf(bound, Source.of(bound, self.source, settings), options)
 
-        def run(whole: WriteContext) -> Changed:
-            context = whole.updating(bound.updated_columns)
-            request = _request(bound, source, context, options)
-            with located_rows(context) as held:
-                merging = _Merging(context, bound, source, held)
-                if request is not None:
-                    for split, batch in read_slices(context, request):
-                        merging.add(split, batch)
-                merging.insert()
-                return Changed(write_located(context, held), merging.counts)
 
-        return run
+def bind_columns(
+    plan: MergePlan, source: pa.Schema, config: TableConfig, settings: WriteSettings, options: Options
+) -> BoundMerge:
+    """A merge over the columns of its table and source. Raises as `bind_merge`."""
+    ordering = settings.merge.ordering_fields if settings.merge.by_event_time else ()
+    partial = (
+        options.get(write_config.MERGE_INTO_PARTIAL_UPDATES)
+        and writes_partial_logs(config)
+        and not settings.merge.folds
+        and not settings.index.is_global
+        and settings.schema.history is None
+    )
+    return bind_merge(plan, source, settings, ordering, config.name, partial=partial)
 
 
 @dataclass(frozen=True, slots=True)
-class _Source:
+class BoundMergeOf:
+    """A merge of the rows of a source."""
+
+    bound: BoundMerge
+    source: Source
+    options: Options
+
+    def narrowed(self, context: WriteContext) -> WriteContext:
+        return context.updating(self.bound.updated_columns)
+
+    def request(self, context: WriteContext) -> ScanRequest | None:
+        paths = self.source.partitions
+        asked = None if paths is None else paths.drop_null().unique().to_pylist()
+        return merge_request(self.bound, self.options, context, keys=self.source.distinct.to_pylist(), partitions=asked)
+
+    def collect(
+        self, context: WriteContext, slices: Iterable[tuple[Split, pa.RecordBatch]], held: PartitionedRows
+    ) -> Counts:
+        merging = Merging(context, self.bound, self.source, held)
+        for split, batch in slices:
+            merging.add(batch, *places_of(split, batch.num_rows))
+        merging.insert()
+        return merging.counts
+
+
+def merge_request(
+    bound: BoundMerge,
+    options: Options,
+    context: WriteContext,
+    *,
+    keys: Sequence[str] | None,
+    partitions: Iterable[str] | None,
+) -> ScanRequest | None:
+    """The rows of the table that a merge needs; None: none.
+
+    Args:
+        keys: of the source; None: too many to choose files by.
+        partitions: those that the rows of the source are for; None: unknown.
+    """
+    columns = [RECORD_KEY, *bound.target_columns]
+    if bound.by_source:
+        return scan_request(options, columns=columns)
+    asked = None
+    if partitions is not None and not context.settings.index.is_global:
+        wanted = set(partitions)
+        asked = [path for path in context.transaction.view.partitions() if path in wanted]
+        if not asked:
+            return None
+    if keys is not None and not keys:
+        return None
+    return scan_request(options, columns=columns, keys=keys, partitions=asked)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
     """The rows of the source with the record keys that they are for. A row whose key is null matches nothing."""
 
     rows: pa.StructArray
@@ -90,22 +138,34 @@ class _Source:
     """The partition path of each row, if ON compares all partition columns; null if one of them is."""
 
     @classmethod
-    def of(cls, bound: BoundMerge, source: pa.Table, settings: WriteSettings) -> _Source:
+    def of(cls, bound: BoundMerge, source: pa.Table, settings: WriteSettings) -> Source:
         whole = source.combine_chunks()
         columns = [combined(column) for column in whole.columns]
         rows = pa.StructArray.from_arrays(columns, fields=list(whole.schema))
         inputs = pa.record_batch([rows], names=[bound.plan.source_alias])
-        values = [each.evaluate(inputs) for each in bound.keys]
-        keys = _scattered(values, bound.keys, settings.keygen.record_keys, settings.keygen.key_fields)
+        keys = source_keys(bound.keys, inputs, settings.keygen)
         encoded = keys.dictionary_encode()
         codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
         order = np.argsort(codes, kind="stable")
         starts = np.searchsorted(codes, np.arange(len(encoded.dictionary) + 1), sorter=order)
-        partitions = None
-        if bound.partitions:
-            parts = [each.evaluate(inputs) for each in bound.partitions]
-            partitions = _scattered(parts, bound.partitions, settings.keygen.partition_paths, ())
+        partitions = source_partitions(bound.partitions, inputs, settings.keygen) if bound.partitions else None
         return cls(rows, keys, encoded.dictionary, order, starts, partitions)
+
+
+def source_keys(keys: Sequence[Assignment], inputs: pa.RecordBatch, keygen: KeyGenerator) -> pa.StringArray:
+    """The record key that each row of a source is for; null if a part of it is.
+
+    Args:
+        keys: `BoundMerge.keys`.
+        inputs: the rows, as structs in one column named as their alias.
+    """
+    values = [each.evaluate(inputs) for each in keys]
+    return _scattered(values, keys, keygen.record_keys, keygen.key_fields)
+
+
+def source_partitions(fields: Sequence[Assignment], inputs: pa.RecordBatch, keygen: KeyGenerator) -> pa.StringArray:
+    """Likewise the partition path, by `BoundMerge.partitions`."""
+    return _scattered([each.evaluate(inputs) for each in fields], fields, keygen.partition_paths, ())
 
 
 def _scattered(
@@ -134,35 +194,20 @@ def _scattered(
     return made(batch).take(pa.array(places, mask=places < 0))
 
 
-def _request(bound: BoundMerge, source: _Source, context: WriteContext, options: Options) -> ScanRequest | None:
-    """The rows of the table that a merge needs; None: none."""
-    columns = [RECORD_KEY, *bound.target_columns]
-    if bound.by_source:
-        return scan_request(options, columns=columns)
-    partitions = None
-    if source.partitions is not None and not context.settings.index.is_global:
-        wanted = set(source.partitions.drop_null().unique().to_pylist())
-        partitions = [path for path in context.transaction.view.partitions() if path in wanted]
-        if not partitions:
-            return None
-    if not len(source.distinct):
-        return None
-    return scan_request(options, columns=columns, keys=source.distinct.to_pylist(), partitions=partitions)
-
-
 @dataclass(slots=True)
-class _Merging:
+class Merging:
     """A merge as it reads the table."""
 
     context: WriteContext
     bound: BoundMerge
-    source: _Source
+    source: Source
     held: PartitionedRows
     counts: Counts = field(default_factory=Counts)
     matched: npt.NDArray[np.bool_] = field(init=False)
     """Which rows of the source a row of the table matches."""
-    met: list[tuple[str, pa.Array]] = field(default_factory=list)
-    """By partition, keys of the table that the source has; only where more than the key decides about a match."""
+    met: list[tuple[pa.StringArray, pa.Array]] = field(default_factory=list)
+    """Partitions and keys of rows of the table whose keys the source has; only where more than the key decides about a
+    match."""
 
     def __post_init__(self) -> None:
         self.matched = np.zeros(len(self.source.keys), np.bool_)
@@ -172,8 +217,9 @@ class _Merging:
         """The table's."""
         return self.context.transaction.config.name
 
-    def add(self, split: Split, batch: pa.RecordBatch) -> None:
-        """Takes rows of the table."""
+    def add(self, batch: pa.RecordBatch, file_ids: pa.StringArray, partitions: pa.StringArray) -> None:
+        """Takes rows of the table, with their file groups and partitions. All rows with one of the source's keys come
+        in any number of batches."""
         keys = combined(batch[RECORD_KEY])
         codes = pc.index_in(keys, value_set=self.source.distinct).fill_null(-1).to_numpy(zero_copy_only=False)
         some = np.flatnonzero(codes >= 0)
@@ -185,19 +231,20 @@ class _Merging:
         if self.bound.rest is not None and len(ours):
             holds = true_where(self.bound.rest.evaluate(self.joined(batch, ours, theirs)))
             if self.bound.not_matched:
-                self.met.append((str(split.partition), keys.take(pa.array(some))))
+                met = pa.array(some)
+                self.met.append((partitions.take(met), keys.take(met)))
             ours, theirs = ours[holds], theirs[holds]
         self.matched[theirs] = True
         if self.bound.matched and len(ours):
             rows = self.joined(batch, ours, theirs)
             chosen = choose(self.bound.matched, rows)
             self.check_cardinality(keys, ours, chosen)
-            self.change(split, keys.take(pa.array(ours)), rows, ours, (self.bound.matched, chosen))
+            self.change((keys, file_ids, partitions), rows, ours, (self.bound.matched, chosen))
         if self.bound.by_source:
             alone = np.setdiff1d(np.arange(batch.num_rows), ours)
             rows = self.joined(batch, alone, None)
             chosen = choose(self.bound.by_source, rows)
-            self.change(split, keys.take(pa.array(alone)), rows, alone, (self.bound.by_source, chosen))
+            self.change((keys, file_ids, partitions), rows, alone, (self.bound.by_source, chosen))
 
     def joined(self, batch: pa.RecordBatch, ours: _Numbers, theirs: _Numbers | None) -> pa.RecordBatch:
         """Rows of the table, and of the source, as structs."""
@@ -230,23 +277,31 @@ class _Merging:
 
     def change(
         self,
-        split: Split,
-        keys: pa.Array,
+        places: tuple[pa.Array, pa.StringArray, pa.StringArray],
         rows: pa.RecordBatch,
         numbers: _Numbers,
         clauses: tuple[tuple[BoundClause, ...], _Numbers],
     ) -> None:
-        """Takes the rows that clauses change. `numbers`: of the rows of the table, which several rows may delete."""
+        """Takes the rows that clauses change.
+
+        Args:
+            places: keys, file groups and partitions of the rows of the table.
+            numbers: of these rows; several rows of the source may delete one.
+        """
         for number, clause in enumerate(clauses[0]):
             at = np.flatnonzero(clauses[1] == number)
             if clause.action == "delete":
                 at = at[np.unique(numbers[at], return_index=True)[1]]
-                hold(self.held, keys_as_rows(self.context, keys.take(pa.array(at))), split, leaving=True)
+            if not len(at):
+                continue
+            keys, file_ids, partitions = (each.take(pa.array(numbers[at])) for each in places)
+            if clause.action == "delete":
+                gone = keys_as_rows(self.context, keys)
+                hold_located(self.held, gone, file_ids, partitions, leaving=True)
                 self.counts = self.counts.plus(deleted=len(at))
-            elif len(at):
-                some = rows.take(pa.array(at))
-                columns = self.updated(clause, some)
-                hold(self.held, updated_rows(self.context, keys.take(pa.array(at)), columns), split)
+            else:
+                changed = updated_rows(self.context, keys, self.updated(clause, rows.take(pa.array(at))))
+                hold_located(self.held, changed, file_ids, partitions)
                 self.counts = self.counts.plus(updated=len(at))
 
     def updated(self, clause: BoundClause, rows: pa.RecordBatch) -> dict[str, pa.Array]:
@@ -317,12 +372,14 @@ class _Merging:
                     f"Cannot merge into the table '{self.name}': the clause for rows not matched inserts the {what} "
                     f"'{values[first].as_py()}' where ON compares '{searched[first].as_py()}'; insert what ON compares"
                 )
-        for partition, met in self.met:
-            there = true_where(pc.is_in(keys, value_set=met))
+        for paths, met in self.met:
+            alike = (keys, met)
             if not self.context.settings.index.is_global:
-                there &= true_where(pc.equal(partitions, partition))
+                alike = tuple(_pairs(*each) for each in ((partitions, keys), (paths, met)))
+            there = true_where(pc.is_in(alike[0], value_set=alike[1]))
             if there.any():
-                key = keys[int(np.flatnonzero(there)[0])].as_py()
+                first = int(np.flatnonzero(there)[0])
+                key, partition = keys[first].as_py(), paths[pc.index(alike[1], alike[0][first]).as_py()].as_py()
                 raise DuplicateKeyError(
                     f"Cannot merge into the table '{self.name}': the row of the source with the key '{key}' is not "
                     f"matched by ON, but partition '{partition}' has the key; compare only keys in ON, and put other "
@@ -337,8 +394,8 @@ class _Merging:
             DuplicateKeyError: the table has no ordering fields.
         """
         context = self.context
-        places = partitions if not context.settings.index.is_global else pa.repeat("", rows.num_rows)
-        whole = pc.binary_join_element_wise(places, rows.column(0), "\0")
+        places = partitions if not context.settings.index.is_global else ""
+        whole = _pairs(places, rows.column(0))
         counts = whole.value_counts()
         twice = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
         every = np.arange(rows.num_rows)
@@ -358,6 +415,11 @@ class _Merging:
         some = pa.Table.from_batches([rows]).take(at).set_column(0, RECORD_KEY, whole.take(at)).append_column(_ROW, at)
         won = combined(one_row_per_key(some.combine_chunks(), merge)[_ROW]).to_numpy()
         return pa.array(np.sort(np.r_[every[~several], won]))
+
+
+def _pairs(partitions: pa.Array | str, keys: pa.Array) -> pa.Array:
+    """Texts of a partition and a key."""
+    return pc.binary_join_element_wise(partitions, keys, "\0")
 
 
 def _same(left: pa.Array, right: pa.Array) -> bool:

@@ -22,7 +22,7 @@ from hudi_py.transaction.session import TableSession
 from hudi_py.transaction.transaction import WriteTransaction
 from hudi_py.write.api import existing_table, open_or_create, open_session
 from hudi_py.write.context import WriteContext
-from hudi_py.write.dml.statements import Changed, Run, Statement
+from hudi_py.write.dml.statements import Bound, Changed, Statement, run_bound
 from hudi_py.write.result import WriteResult, committed_write, result_of
 from hudi_py.write.retry import redo_on_conflict
 from hudi_py.write.settings import WriteSettings, write_settings
@@ -50,7 +50,7 @@ def run_statement(
         ConflictError: another write is pending, or completed meanwhile.
     """
     storage = with_durability(storage, options.get(write_config.DURABLE))
-    session = _session(storage, statement, options, metadata, after, storage_options)
+    session = statement_session(storage, statement, options, metadata, after, storage_options)
     (result, committed), retries = redo_on_conflict(
         lambda: _attempt(session, statement, options), session.settings.conflict_retries
     )
@@ -67,11 +67,11 @@ def check_statement(
     storage_options: Mapping[str, str] | None = None,
 ) -> None:
     """Raises the errors of `run_statement` that show before any row is read."""
-    session = _session(storage, statement, options, metadata, (), storage_options)
-    _bound(session, statement, session.timeline(), options)
+    session = statement_session(storage, statement, options, metadata, (), storage_options)
+    bind_statement(session, statement, session.timeline(), options)
 
 
-def _session(
+def statement_session(
     storage: Storage,
     statement: Statement,
     options: Options,
@@ -79,6 +79,7 @@ def _session(
     after: Sequence[AfterCommit],
     storage_options: Mapping[str, str] | None,
 ) -> TableSession:
+    """The session of a statement. Raises as `run_statement`, if there is no table or it cannot be written."""
     existing = existing_table(storage)
     if existing is None:
         raise TableNotFoundError(f"Cannot {statement.title} the table at {storage.uri}: there is none; check the path")
@@ -95,14 +96,14 @@ def _session(
 def _attempt(session: TableSession, statement: Statement, options: Options) -> tuple[WriteResult, Committed | None]:
     config = session.config
     seen = session.timeline()
-    run, settings = _bound(session, statement, seen, options)
+    bound, settings = bind_statement(session, statement, seen, options)
     kind = statement.operation
     progress = Progress.on_terminal(f"{statement.title} {config.name}")
     try:
         with WriteTransaction.begin(session, action=kind.action(config), operation=statement.java_name) as transaction:
             if transaction.timeline.pin() != seen.pin():  # another write came in between
-                run, settings = _bound(session, statement, transaction.timeline, options)
-            changed = run(WriteContext(transaction, settings, progress=progress))
+                bound, settings = bind_statement(session, statement, transaction.timeline, options)
+            changed = run_bound(bound, WriteContext(transaction, settings, progress=progress))
             if not changed.result.stats and not options.get(write_config.ALLOW_EMPTY_COMMIT):
                 return result_of(kind.value, None, None, ()), None
             progress.phase("committing")
@@ -119,9 +120,14 @@ def _attempt(session: TableSession, statement: Statement, options: Options) -> t
     return _counted(done, changed), committed_write(commit, statement.java_name, changed.result.stats, {})
 
 
-def _bound(
+def bind_statement(
     session: TableSession, statement: Statement, timeline: Timeline, options: Options
-) -> tuple[Run, WriteSettings]:
+) -> tuple[Bound, WriteSettings]:
+    """The statement, checked against a state of its table, and the settings of its write.
+
+    Raises:
+        ConfigError, SchemaMismatchError, UnsupportedTableError: it does not fit the table.
+    """
     storage, config = session.storage, session.config
     stored = resolve_table_schema(storage, config, timeline)
     if stored is None:

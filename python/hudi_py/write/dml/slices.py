@@ -65,10 +65,13 @@ def read_slices(context: WriteContext, request: ScanRequest) -> Iterator[tuple[S
 
 def hold(held: PartitionedRows, rows: pa.RecordBatch, split: Split, *, leaving: bool = False) -> None:
     """Adds rows of a split to `held`. `leaving`: they are deleted."""
-    count = rows.num_rows
+    hold_located(held, rows, *places_of(split, rows.num_rows), leaving=leaving)
+
+
+def places_of(split: Split, count: int) -> tuple[pa.StringArray, pa.StringArray]:
+    """The file group and the partition of as many rows of a split."""
     file_ids = pa.repeat(pa.scalar(str(split.file_id), pa.string()), count)
-    partitions = pa.repeat(pa.scalar(str(split.partition), pa.string()), count)
-    hold_located(held, rows, file_ids, partitions, leaving=leaving)
+    return file_ids, pa.repeat(pa.scalar(str(split.partition), pa.string()), count)
 
 
 def hold_located(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import pyarrow as pa
@@ -12,9 +13,11 @@ from hudi_py.config import Options
 from hudi_py.errors import ConfigError
 from hudi_py.model.properties import TableConfig
 from hudi_py.read.filter import parse_filter
+from hudi_py.read.request import ScanRequest
+from hudi_py.read.split import Split
 from hudi_py.schema import RECORD_KEY, with_meta
 from hudi_py.write.context import WriteContext
-from hudi_py.write.dml.assignments import check_changeable, parse_assignments
+from hudi_py.write.dml.assignments import Assignment, check_changeable, parse_assignments
 from hudi_py.write.dml.slices import Condition, hold, read_slices, scan_request
 from hudi_py.write.operation import Operation
 from hudi_py.write.operations.located import write_located
@@ -43,7 +46,29 @@ class Changed:
     counts: Counts
 
 
-Run = Callable[[WriteContext], Changed]
+class Bound(Protocol):
+    """A statement that was checked against its table."""
+
+    def request(self, context: WriteContext) -> ScanRequest | None:
+        """The rows of the table that it needs; None: none."""
+
+    def collect(
+        self, context: WriteContext, slices: Iterable[tuple[Split, pa.RecordBatch]], held: PartitionedRows
+    ) -> Counts:
+        """Adds to `held` what becomes of rows of the table, and new rows."""
+
+    def narrowed(self, context: WriteContext) -> WriteContext:
+        """The context with which it writes."""
+
+
+def run_bound(bound: Bound, whole: WriteContext) -> Changed:
+    """Reads and writes, once for each attempt."""
+    context = bound.narrowed(whole)
+    request = bound.request(context)
+    with located_rows(context) as held:
+        slices = () if request is None else read_slices(context, request)
+        counts = bound.collect(context, slices, held)
+        return Changed(write_located(context, held), counts)
 
 
 class Statement(Protocol):
@@ -60,8 +85,8 @@ class Statement(Protocol):
     def java_name(self) -> str:
         """The `WriteOperationType` in commit metadata, as Apache Hudi's SQL records it."""
 
-    def bind(self, config: TableConfig, settings: WriteSettings, options: Options) -> Run:
-        """Checks the statement against the table. The result reads and writes, once for each attempt.
+    def bind(self, config: TableConfig, settings: WriteSettings, options: Options) -> Bound:
+        """Checks the statement against the table.
 
         Raises:
             ConfigError, SchemaMismatchError: it does not fit the table.
@@ -80,7 +105,7 @@ class Update:
     operation = Operation.UPSERT
     java_name = "UPSERT_PREPPED"
 
-    def bind(self, config: TableConfig, settings: WriteSettings, options: Options) -> Run:
+    def bind(self, config: TableConfig, settings: WriteSettings, options: Options) -> Bound:
         if not self.values:
             raise ConfigError(f"Cannot update the table '{config.name}' without columns to set; name at least one")
         table = settings.schema.arrow
@@ -88,18 +113,22 @@ class Update:
         check_changeable((each.field.name for each in assignments), config)
         parse_filter(self.condition, with_meta(table))
         request = scan_request(options, columns=[RECORD_KEY, *table.names], condition=self.condition)
+        return _OfRows(request, partial(self._change, table, assignments))
 
-        def run(context: WriteContext) -> Changed:
-            with located_rows(context) as held:
-                for split, batch in read_slices(context, request):
-                    rows = context.settings.schema.conform(batch.select(table.names))
-                    columns = list(rows.columns)
-                    for each in assignments:
-                        columns[table.get_field_index(each.field.name)] = each.evaluate(rows)
-                    hold(held, table_rows(context, batch[RECORD_KEY], columns), split)
-                return Changed(write_located(context, held), Counts(updated=held.num_rows))
-
-        return run
+    @staticmethod
+    def _change(
+        table: pa.Schema,
+        assignments: Sequence[Assignment],
+        context: WriteContext,
+        batch: pa.RecordBatch,
+        add: Callable[..., None],
+    ) -> Counts:
+        rows = context.settings.schema.conform(batch.select(table.names))
+        columns = list(rows.columns)
+        for each in assignments:
+            columns[table.get_field_index(each.field.name)] = each.evaluate(rows)
+        add(table_rows(context, batch[RECORD_KEY], columns))
+        return Counts(updated=batch.num_rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,21 +141,42 @@ class Delete:
     operation = Operation.DELETE
     java_name = "DELETE_PREPPED"
 
-    def bind(self, config: TableConfig, settings: WriteSettings, options: Options) -> Run:
+    def bind(self, config: TableConfig, settings: WriteSettings, options: Options) -> Bound:
         if self.condition is None:
             raise ConfigError(
                 f"Cannot delete rows of the table '{config.name}' without a condition; give 'true' to delete all"
             )
         parse_filter(self.condition, with_meta(settings.schema.arrow))
-        request = scan_request(options, columns=[RECORD_KEY], condition=self.condition)
+        return _OfRows(scan_request(options, columns=[RECORD_KEY], condition=self.condition), self._change)
 
-        def run(context: WriteContext) -> Changed:
-            with located_rows(context) as held:
-                for split, batch in read_slices(context, request):
-                    hold(held, keys_as_rows(context, batch[RECORD_KEY]), split, leaving=True)
-                return Changed(write_located(context, held), Counts(deleted=held.num_rows))
+    @staticmethod
+    def _change(context: WriteContext, batch: pa.RecordBatch, add: Callable[..., None]) -> Counts:
+        add(keys_as_rows(context, batch[RECORD_KEY]), leaving=True)
+        return Counts(deleted=batch.num_rows)
 
-        return run
+
+@dataclass(frozen=True, slots=True)
+class _OfRows:
+    """A statement that changes each row by itself."""
+
+    asks: ScanRequest
+    change: Callable[[WriteContext, pa.RecordBatch, Callable[..., None]], Counts]
+    """Gives the rows of a batch as they are written to a function."""
+
+    def request(self, context: WriteContext) -> ScanRequest:
+        return self.asks
+
+    def collect(
+        self, context: WriteContext, slices: Iterable[tuple[Split, pa.RecordBatch]], held: PartitionedRows
+    ) -> Counts:
+        counts = Counts()
+        for split, batch in slices:
+            more = self.change(context, batch, partial(hold, held, split=split))
+            counts = counts.plus(more.inserted, more.updated, more.deleted)
+        return counts
+
+    def narrowed(self, context: WriteContext) -> WriteContext:
+        return context
 
 
 def located_rows(context: WriteContext) -> PartitionedRows:

@@ -231,7 +231,8 @@ def _merged(
     stamped = [context.stamped(batch, handle.partition, handle.name) for batch in given.rows.to_batches()]
     log = replace(given, rows=pa.Table.from_batches(stamped, context.file_schema).combine_chunks())
     merged = MergedCounts()
-    merging = BaseMerge(log, context.settings.merge, counts=merged, watch=watch)
+    settings = replace(context.settings.merge, fills_bytes=True)
+    merging = BaseMerge(log, settings, counts=merged, watch=watch)
     # batches after the end of the old file are incoming rows
     for batch in chain(chain.from_iterable(map(merging.add, until_end())), merging.rest()):
         if ended:

@@ -29,18 +29,21 @@ def write_located(context: WriteContext, held: PartitionedRows) -> OperationResu
     Raises:
         ConflictError: rows belong to file groups that a pending clustering is about to replace.
     """
-    buckets = context.buckets
 
     def write_one(partition: PartitionWriter) -> None:
-        located = LocatedRows.unpacked(held.table(partition.path), moves=True)
-        tagged = located.tagged(list(partition.slices.values()))
-        placed = placed_rows(context, partition, tagged)
-        if buckets is not None:
-            placed = _placed_by_bucket(context, buckets, partition, tagged)
-        for rows in placed:
-            partition.write(rows)
+        write_packed(context, partition, held.table(partition.path))
 
     return write_partitions(context, held, write_one)
+
+
+def write_packed(context: WriteContext, partition: PartitionWriter, packed: pa.Table) -> None:
+    """Writes rows of one partition, `LocatedRows.packed` with `leaving`."""
+    tagged = LocatedRows.unpacked(packed, moves=True).tagged(list(partition.slices.values()))
+    placed = placed_rows(context, partition, tagged)
+    if context.buckets is not None:
+        placed = _placed_by_bucket(context, context.buckets, partition, tagged)
+    for rows in placed:
+        partition.write(rows)
 
 
 def _placed_by_bucket(

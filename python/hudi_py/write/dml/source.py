@@ -1,0 +1,148 @@
+"""The source of a merge on an engine: tasks stage its rows, and find out what the plan must know of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hudi_py.errors import ConfigError, SchemaMismatchError
+from hudi_py.storage import Storage
+from hudi_py.transaction.paths import SOURCES
+from hudi_py.write.context import TaskId
+from hudi_py.write.dml.assignments import Assignment
+from hudi_py.write.dml.merge import source_keys, source_partitions
+from hudi_py.write.dml.merge_plan import BoundClause, BoundMerge, choose
+from hudi_py.write.routing import key_hashes
+from hudi_py.write.rows.input import normalise_batch
+from hudi_py.write.rows.keygen import KeyGenerator
+from hudi_py.write.settings import WriteSettings
+from hudi_py.write.staging import Stage, StagedFile
+
+_MOST_PARTITIONS = 10_000
+_BITS_OF_A_KEY = 16
+_LEAST_BITS, _MOST_BITS = 16, 29
+"""Of a filter, as powers of two: at most 64 MiB."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceColumns:
+    """What a merge does with rows of its source alone. Pickles."""
+
+    alias: str
+    keys: tuple[Assignment, ...]
+    partitions: tuple[Assignment, ...]
+    inserts: tuple[BoundClause, ...]
+    keygen: KeyGenerator
+    table: pa.Schema
+
+    @classmethod
+    def of(cls, bound: BoundMerge, settings: WriteSettings) -> SourceColumns:
+        keygen, table = settings.keygen, settings.schema.arrow
+        return cls(bound.plan.source_alias, bound.keys, bound.partitions, bound.not_matched, keygen, table)
+
+    def inputs(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows of the source as expressions see them."""
+        rows = pa.StructArray.from_arrays(batch.columns, fields=list(batch.schema))
+        return pa.record_batch([rows], names=[self.alias])
+
+    def new_paths(self, inputs: pa.RecordBatch) -> pa.StringArray:
+        """The partitions that rows go to if nothing matches them: at most one for each row."""
+        names = self.keygen.partition_columns(self.table)
+        found = [pa.array([], pa.string())]
+        chosen = choose(self.inserts, inputs)
+        for number, clause in enumerate(self.inserts):
+            rows = inputs.take(pa.array(np.flatnonzero(chosen == number)))
+            given = {each.field.name: each for each in clause.assignments}
+            columns = [
+                given[name].evaluate(rows) if name in given else pa.nulls(rows.num_rows, self.table.field(name).type)
+                for name in names
+            ]
+            if names:
+                schema = pa.schema([self.table.field(name) for name in names])
+                found.append(self.keygen.partition_paths(pa.RecordBatch.from_arrays(columns, schema=schema)))
+            else:
+                found.append(pa.repeat(pa.scalar("", pa.string()), rows.num_rows))
+        return pa.concat_arrays(found)
+
+
+@dataclass(frozen=True, slots=True)
+class StagedSource:
+    """The rows of the source that one task has staged."""
+
+    file: StagedFile
+    num_rows: int
+    hashes: str
+    """The path of the hashes of their keys: 32 bits each, little endian."""
+    inserts: tuple[tuple[str, int], ...]
+    """How many rows at most go to a partition as new ones; only for sizes."""
+    partitions: tuple[str, ...] | None
+    """Partitions that ON asks for; None: it does not say, or there are many."""
+
+
+def stage_rows(
+    storage: Storage,
+    token: str,
+    task: TaskId,
+    source: pa.Schema,
+    columns: SourceColumns,
+    rows: Iterable[pa.RecordBatch],
+) -> StagedSource | None:
+    """Stages the rows of one task attempt; None: there are none.
+
+    Args:
+        source: normalised columns.
+
+    Raises:
+        SchemaMismatchError, ConfigError: a value that no table holds, or a key that cannot be evaluated.
+    """
+    stage = Stage(storage, f"{SOURCES}/{token}-{task}.arrow")
+    hashes: list[npt.NDArray[np.uint32]] = []
+    inserts: Counter[str] = Counter()
+    partitions: set[str] = set()
+    try:
+        for batch in rows:
+            normal = normalise_batch(batch.select(source.names), source)
+            stage.add(normal)
+            inputs = columns.inputs(normal)
+            hashes.append(key_hashes(source_keys(columns.keys, inputs, columns.keygen)))
+            if columns.partitions and len(partitions) <= _MOST_PARTITIONS:
+                asked = source_partitions(columns.partitions, inputs, columns.keygen)
+                partitions.update(asked.drop_null().unique().to_pylist())
+            try:
+                counts = columns.new_paths(inputs).value_counts()
+            except (ConfigError, SchemaMismatchError):
+                continue  # of a row that the table has, which is not inserted; an estimate needs no exact count
+            inserts.update(dict(zip(counts.field(0).to_pylist(), counts.field(1).to_pylist(), strict=True)))
+        file = stage.close()
+        if file is None:
+            return None
+        path = f"{SOURCES}/{token}-{task}.keys"
+        storage.put(path, np.concatenate(hashes).astype("<u4").tobytes())
+        known = tuple(sorted(partitions)) if columns.partitions and len(partitions) <= _MOST_PARTITIONS else None
+        return StagedSource(file, sum(map(len, hashes)), path, tuple(inserts.items()), known)
+    except BaseException:  # nothing staged may remain, even after an interrupt
+        stage.abandon()
+        raise
+
+
+class KeyFilter:
+    """Tells keys that a source may have from those that it has not."""
+
+    def __init__(self, storage: Storage, files: Sequence[StagedSource]) -> None:
+        rows = sum(file.num_rows for file in files)
+        bits = min(max((rows * _BITS_OF_A_KEY).bit_length(), _LEAST_BITS), _MOST_BITS)
+        self._shift = np.uint32(32 - bits)
+        self._has = np.zeros(1 << (bits - 3), np.uint8)
+        for file in files:
+            at = np.frombuffer(storage.read(file.hashes), "<u4") >> self._shift
+            np.bitwise_or.at(self._has, at >> 3, np.uint8(1) << (at & 7).astype(np.uint8))
+
+    def may_have(self, keys: pa.StringArray) -> npt.NDArray[np.bool_]:
+        at = key_hashes(keys) >> self._shift
+        found: npt.NDArray[np.bool_] = (self._has[at >> 3] >> (at & 7).astype(np.uint8) & 1).astype(np.bool_)
+        return found

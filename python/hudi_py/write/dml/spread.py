@@ -1,0 +1,432 @@
+"""A statement spread over the tasks of an engine: its plan, and the steps between the shuffles.
+
+An update or a delete needs no shuffle: the task that reads the rows of a file group writes them. For a merge, tasks
+read the table and the staged source, and send all rows of a key to one task (`SpreadSteps.read`); it matches them, and
+sends what becomes of them to the task that writes their file group (`SpreadSteps.merge`, `run_spread_task`). On their
+way, rows are in `PARCELS`: whole batches as bytes, in the types of the table, whatever types the engine has.
+"""
+
+from __future__ import annotations
+
+import pickle
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudi_py.config import Options
+from hudi_py.config import write as write_config
+from hudi_py.formats.arrays import combined
+from hudi_py.metadata.table import RECORD_INDEX
+from hudi_py.model.commit import WriteStat
+from hudi_py.model.names import PartitionPath
+from hudi_py.read import make_scan
+from hudi_py.read.request import ScanRequest
+from hudi_py.read.split import Split
+from hudi_py.read.task import read_split_on
+from hudi_py.schema import RECORD_KEY
+from hudi_py.transaction.owner.identity import process_identity
+from hudi_py.transaction.protocols import AfterCommit
+from hudi_py.transaction.session import TableSession
+from hudi_py.transaction.transaction import WriteTransaction
+from hudi_py.write.context import TaskId, WriteContext
+from hudi_py.write.distributed import TASK_MEMORY, DistributedWrite, TaskResult, commit_write
+from hudi_py.write.dml.merge import BoundMergeOf, Merge, Merging, Source, bind_columns, merge_request, source_keys
+from hudi_py.write.dml.run import bind_statement
+from hudi_py.write.dml.slices import places_of
+from hudi_py.write.dml.source import KeyFilter, SourceColumns, StagedSource
+from hudi_py.write.dml.statements import Counts, Statement, located_rows
+from hudi_py.write.dml.text import statement_of
+from hudi_py.write.operation import Operation
+from hudi_py.write.operations.located import write_located, write_packed
+from hudi_py.write.result import WriteResult
+from hudi_py.write.routed import decode
+from hudi_py.write.routing import GroupWriter, Router, Sizes, key_hashes, record_size, write_groups
+from hudi_py.write.rows import LocatedRows, PartitionedRows
+from hudi_py.write.rows.partitioned import split_by_partition
+from hudi_py.write.staging import staged_rows
+
+PARCELS = pa.schema([("to", pa.string()), ("kind", pa.string()), ("rows", pa.binary())])
+"""`to`: parcels with the same one must come to one task. `kind`: `source`, `table` or `located`."""
+WORK = pa.schema([("work", pa.binary())])
+"""The input of the first tasks: each row is the work of one."""
+_PARCEL_BYTES = 64 * 1024
+"""Of the rows in a parcel: Spark's JVM holds up to 10,000 parcels at a time."""
+_TASK_BYTES = 64 * 1024 * 1024
+"""What a task reads, or gets by a shuffle, at least where there is more than one."""
+_INFLATION = 4
+"""Bytes in memory for each byte of a compressed file, roughly."""
+_MOST_PARTS = 10_000
+_EXACT_KEYS = 100_000
+"""Rows of a source whose keys choose the files of the table. The keys of larger ones choose rows alone."""
+_ORDER = pa.field("_hudi_py_order", pa.int64())
+_PLACES = (pa.field("_hudi_py_file", pa.string()), pa.field("_hudi_py_path", pa.string()))
+_ROWS_OF_A_FILE = 1 << 33
+
+
+@dataclass(frozen=True, slots=True)
+class SpreadStatement:
+    """A planned statement, as its tasks and its commit get it. Pickles."""
+
+    write: DistributedWrite
+    text: str
+    """`hudi_py.write.dml.text`."""
+    source: pa.Schema
+    """Normalised columns of the source of a merge."""
+    files: tuple[StagedSource, ...]
+    target: pa.Schema
+    """Columns that a merge reads of the table."""
+    sizes: Sizes
+    """Of the rows that it inserts at most."""
+    parts: int
+    """How many hash ranges of keys its rows are divided by."""
+    filters: bool
+    """Whether only those rows of the table count whose keys the source may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpreadPlan:
+    """A statement with the work of its first tasks."""
+
+    statement: SpreadStatement
+    work: tuple[bytes, ...]
+    shuffles: bool
+    """Whether it is a merge."""
+    writers: int
+    """How many tasks should write the file groups of a merge."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpreadResult:
+    """What a task that writes has done: statistics and paths, which are small."""
+
+    stats: tuple[WriteStat, ...] = ()
+    counts: Counts = field(default_factory=Counts)
+
+
+def plan_spread(
+    session: TableSession,
+    statement: Statement,
+    options: Options,
+    *,
+    text: str,
+    files: Sequence[StagedSource] = (),
+    after: tuple[AfterCommit, ...] = (),
+    owner_pid: int | None = None,
+) -> SpreadPlan | None:
+    """Plans a statement for the tasks of an engine: chooses its instant and pins the table. Writes nothing.
+
+    Args:
+        statement: without the rows of its source.
+        text: of the statement.
+        files: the staged source.
+        owner_pid: the process whose end ends the write; None: unknown.
+
+    Returns:
+        None if one process does it faster, as it would read no more than `hoodie.py.statement.local.max.bytes` of the
+        table and the source.
+
+    Raises:
+        HudiError: as `run_statement`, if the statement does not fit its table, or another write is pending.
+    """
+    config, kind = session.config, statement.operation
+    handle = WriteTransaction.plan(
+        session,
+        action=kind.action(config),
+        operation=statement.java_name,
+        owner=None if owner_pid is None else process_identity(owner_pid),
+    )
+    transaction = WriteTransaction.attach(handle, storage=session.storage)
+    bound, settings = bind_statement(session, statement, transaction.timeline, options)
+    context = bound.narrowed(WriteContext(transaction, settings))
+    num_rows, num_bytes = sum(each.num_rows for each in files), sum(each.file.num_bytes for each in files)
+    merge = bound if isinstance(bound, BoundMergeOf) else None
+    exact = num_rows <= _EXACT_KEYS
+    request = bound.request(context) if merge is None else _request(merge, context, files, exact=exact)
+    scan = None if request is None else make_scan(transaction.storage, handle.config, transaction.timeline, request)
+    splits = [] if scan is None else scan.splits()
+    size = sum(split.size for split in splits)
+    if size + num_bytes <= options.get(write_config.STATEMENT_LOCAL_BYTES) and (
+        num_bytes <= options.get(write_config.STAGING_MAX_BYTES)
+    ):
+        return None
+    write = DistributedWrite(
+        handle,
+        context.settings,
+        kind,
+        context.row_schema,
+        combine=False,
+        max_staged_bytes=options.get(write_config.STAGING_MAX_BYTES),
+        allow_empty=options.get(write_config.ALLOW_EMPTY_COMMIT),
+        extra=tuple(options.commit_metadata.items()),
+        options=options.without_credentials(),
+        after=after,
+        arrival="groups",
+        relied_on=tuple({RECORD_INDEX} & {*handle.config.metadata_partitions}),
+        storage_options=tuple(options.storage.items()),
+    )
+    inserts: Counter[str] = Counter()
+    for file in files:
+        inserts.update(dict(file.inserts))
+    by_source = merge is not None and bool(merge.bound.by_source)
+    matching = size if by_source else min(size, num_bytes)
+    made = SpreadStatement(
+        write,
+        text,
+        statement.source.schema if isinstance(statement, Merge) else pa.schema([]),
+        tuple(files),
+        pa.schema([]) if scan is None else scan.schema,
+        Sizes(dict(inserts), record_size(context, context.row_schema)),
+        parts=min(_tasks((matching + num_bytes) * _INFLATION), _MOST_PARTS),
+        filters=merge is not None and not by_source and not exact,
+    )
+    sources = [(number,) for number in range(len(files))]
+    work = tuple(zlib.compress(pickle.dumps(each)) for each in (*_packed(splits), *sources))
+    return SpreadPlan(made, work, merge is not None, _tasks(num_bytes if config.is_mor else size + num_bytes))
+
+
+def _request(
+    merge: BoundMergeOf, context: WriteContext, files: Sequence[StagedSource], *, exact: bool
+) -> ScanRequest | None:
+    """As `Merge` asks for the rows of a table, of which the staged source tells the keys only if it is small."""
+    keys = None
+    if exact:
+        columns = SourceColumns.of(merge.bound, context.settings)
+        rows = staged_rows(context.transaction.storage, [each.file for each in files])
+        found = [source_keys(columns.keys, columns.inputs(batch), columns.keygen) for batch in rows]
+        keys = pa.chunked_array(found, pa.string()).drop_null().unique().to_pylist()
+    asked = [each.partitions for each in files]
+    partitions = None if None in asked else {path for each in asked for path in each or ()}
+    return merge_request(merge.bound, merge.options, context, keys=keys, partitions=partitions)
+
+
+def _packed(splits: Iterable[Split]) -> Iterator[tuple[Split, ...]]:
+    """Splits by task."""
+    held: list[Split] = []
+    for split in splits:
+        if held and sum(each.size for each in held) + split.size > _TASK_BYTES:
+            yield tuple(held)
+            held = []
+        held.append(split)
+    if held:
+        yield tuple(held)
+
+
+def _tasks(num_bytes: int) -> int:
+    return max(-(-num_bytes // _TASK_BYTES), 1)
+
+
+class SpreadSteps:
+    """The steps of a merge in a task. They change nothing."""
+
+    def __init__(self, plan: SpreadStatement) -> None:
+        self._plan = plan
+        self._context = _task_context(plan, plan.write.attach(), TaskId())
+        statement = statement_of(plan.text, plan.source.empty_table())
+        assert isinstance(statement, Merge)
+        self._bound = bind_columns(
+            statement.plan, plan.source, plan.write.handle.config, plan.write.settings, plan.write.options
+        )
+
+    def read(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """`WORK` to rows of table and source, in `PARCELS` by hash ranges of their keys."""
+        columns = SourceColumns.of(self._bound, self._context.settings)
+        storage = self._context.transaction.storage
+        keeps = KeyFilter(storage, self._plan.files) if self._plan.filters else None
+        for work in _work_of(batches):
+            if isinstance(work[0], int):
+                yield from self._parcels("source", self._source_schema, self._source_rows(work[0], columns))
+            else:
+                yield from self._parcels("table", self._target_schema, self._table_rows(work, keeps))
+
+    def merge(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """All of some of these parcels to rows with the file groups that they go to: `PARCELS` by group."""
+        router = Router(self._context, Operation.UPSERT, self._plan.sizes)
+        memory = self._context.settings.memory_bytes
+        with PartitionedRows(WORK, memory) as held:
+            for batch in batches:
+                names = pc.binary_join_element_wise(batch.column("to"), batch.column("kind"), "/")
+                held.add(pa.RecordBatch.from_arrays([batch.column("rows")], schema=WORK), names)
+            for part in sorted({name.partition("/")[0] for name in held.partitions}):
+                with located_rows(self._context) as located:
+                    self._match(held, part, located)
+                    for path in located.partitions:
+                        yield from self._routed(router, path, located.table(path))
+
+    def _match(self, held: PartitionedRows, part: str, located: PartitionedRows) -> None:
+        """Adds to `located` what becomes of the rows of one hash range."""
+
+        def rows(kind: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+            for batch in held.batches(PartitionPath(f"{part}/{kind}")):
+                for parcel in batch.column(0):  # each has many rows
+                    yield pa.ipc.read_record_batch(parcel.as_buffer(), schema)
+
+        source = pa.Table.from_batches(list(rows("source", self._source_schema)), self._source_schema)
+        # those of the same key in the order of the source, in whichever order they have come
+        source = source.take(pc.sort_indices(source[_ORDER.name])).drop_columns([_ORDER.name])
+        found = Source.of(self._bound, source, self._context.settings)
+        merging = Merging(self._context, self._bound, found, located)
+        for batch in rows("table", self._target_schema):
+            places = (combined(batch.column(each.name)) for each in _PLACES)
+            merging.add(batch.select(self._plan.target.names), *places)
+        merging.insert()
+
+    @property
+    def _source_schema(self) -> pa.Schema:
+        return pa.schema([*self._plan.source, _ORDER])
+
+    @property
+    def _target_schema(self) -> pa.Schema:
+        return pa.schema([*self._plan.target, *_PLACES])
+
+    def _source_rows(self, number: int, columns: SourceColumns) -> Iterator[tuple[pa.StringArray, pa.RecordBatch]]:
+        """The rows of a staged file with their keys."""
+        first = number * _ROWS_OF_A_FILE
+        for batch in staged_rows(self._context.transaction.storage, [self._plan.files[number].file]):
+            keys = source_keys(columns.keys, columns.inputs(batch), columns.keygen)
+            order = pa.array(np.arange(first, first + batch.num_rows))
+            yield keys, pa.RecordBatch.from_arrays([*batch.columns, order], schema=self._source_schema)
+            first += batch.num_rows
+
+    def _table_rows(
+        self, splits: Iterable[Split], keeps: KeyFilter | None
+    ) -> Iterator[tuple[pa.StringArray, pa.RecordBatch]]:
+        """The rows of file slices with their keys and places."""
+        for split in splits:
+            for batch in read_split_on(self._context.transaction.storage, split):
+                if keeps is not None:
+                    batch = batch.filter(pa.array(keeps.may_have(combined(batch[RECORD_KEY]))))
+                columns = [*batch.columns, *places_of(split, batch.num_rows)]
+                yield combined(batch[RECORD_KEY]), pa.RecordBatch.from_arrays(columns, schema=self._target_schema)
+
+    def _parcels(
+        self, kind: str, schema: pa.Schema, rows: Iterable[tuple[pa.StringArray, pa.RecordBatch]]
+    ) -> Iterator[pa.RecordBatch]:
+        with PartitionedRows(schema, self._context.settings.memory_bytes) as held:
+            for keys, batch in rows:
+                part = key_hashes(keys).astype(np.uint64) * np.uint64(self._plan.parts) >> np.uint64(32)
+                held.add(batch, pa.array(part).cast(pa.string()))
+            for part in held.partitions:
+                yield from _parcels(part, kind, held.table(part))
+
+    def _routed(self, router: Router, path: PartitionPath, packed: pa.Table) -> Iterator[pa.RecordBatch]:
+        located = LocatedRows.unpacked(packed, moves=True)
+        keys, buckets = combined(packed[RECORD_KEY]), self._context.buckets
+        if buckets is not None:
+            names = [f"{path}\0{number}" for number in buckets.numbers(keys, path).tolist()]
+            groups = pa.array(names, pa.string())
+        else:
+            known = located.file_ids.dictionary_encode()
+            names = [f"{path}\0{file_id}" for file_id in known.dictionary.to_pylist()]
+            at = known.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+            new = np.flatnonzero(at < 0)
+            if len(new):
+                more, places = router.new_groups(path, keys.take(pa.array(new)))
+                at[new] = places + len(names)
+                names += more
+            groups = pa.array(names, pa.string()).take(pa.array(at))
+        for batch in packed.combine_chunks().to_batches():
+            for group, rows in split_by_partition(batch, groups):
+                yield from _parcels(group, "located", pa.Table.from_batches([rows]))
+
+
+def run_spread_task(plan: SpreadStatement, task: TaskId, batches: Iterable[pa.RecordBatch]) -> SpreadResult:
+    """The last step in one task attempt, which writes files: of a merge all `PARCELS` of some groups, of other
+    statements `WORK`. `task` must be unique to the attempt.
+
+    Raises:
+        SchemaMismatchError, ConfigError: a value does not fit the table, or cannot be evaluated.
+        RolledBackError, ConflictError: the write has been rolled back or completed.
+    """
+    with plan.write.attach() as transaction:
+        context = _task_context(plan, transaction, task)
+        given = iter(batches)
+        first = next((batch for batch in given if batch.num_rows), None)
+        if first is None:
+            return SpreadResult()
+        every = chain([first], given)
+        return _write_work(plan, context, every) if first.schema.names == WORK.names else _write_groups(context, every)
+
+
+def _write_work(plan: SpreadStatement, context: WriteContext, batches: Iterable[pa.RecordBatch]) -> SpreadResult:
+    config, storage = context.transaction.config, context.transaction.storage
+    statement = statement_of(plan.text, plan.source.empty_table())
+    bound = statement.bind(config, context.settings, plan.write.options)
+    stats: list[WriteStat] = []
+    counts = Counts()
+    for split in (each for work in _work_of(batches) for each in work if isinstance(each, Split)):
+        with located_rows(context) as held:  # one file group at a time
+            rows = ((split, batch) for batch in read_split_on(storage, split))
+            more = bound.collect(context, rows, held)
+            stats += write_located(context, held).stats
+        counts = counts.plus(more.inserted, more.updated, more.deleted)
+    return SpreadResult(tuple(stats), counts)
+
+
+def _write_groups(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> SpreadResult:
+    inserted = deleted = 0
+    with located_rows(context) as held:
+        for batch in batches:
+            for group, parcel in zip(batch.column("to"), batch.column("rows"), strict=True):  # each has many rows
+                rows = pa.ipc.read_record_batch(parcel.as_buffer(), held.schema)
+                located = LocatedRows.unpacked(pa.Table.from_batches([rows]), moves=True)
+                inserted += located.file_ids.null_count
+                deleted += located.leaving.true_count if located.leaving is not None else 0
+                held.add(rows, pa.repeat(group, rows.num_rows))
+        total = held.num_rows
+
+        def write(writer: GroupWriter, group: PartitionPath) -> None:
+            write_packed(context, writer, held.table(group))
+
+        stats = write_groups(context, held, write)
+    return SpreadResult(tuple(stats), Counts(inserted, total - inserted - deleted, deleted))
+
+
+def commit_spread(plan: SpreadStatement, results: Sequence[SpreadResult]) -> WriteResult:
+    """Publishes what the tasks have written.
+
+    Raises:
+        HudiError: as `commit_write`; call `abort_write`.
+    """
+    done = commit_write(plan.write, [TaskResult(each.stats, None) for each in results])
+    counts = Counts()
+    for each in results:
+        counts = counts.plus(each.counts.inserted, each.counts.updated, each.counts.deleted)
+    return replace(done, num_inserted=counts.inserted, num_updated=counts.updated, num_deleted=counts.deleted)
+
+
+def encode_plan(plan: SpreadStatement) -> bytes:
+    """For `decode_spread`; without the options of the storage."""
+    return zlib.compress(pickle.dumps(replace(plan, write=replace(plan.write, storage_options=()))))
+
+
+def decode_spread(plan: bytes, storage_options: Mapping[str, str]) -> SpreadStatement:
+    """The inverse of `encode_plan`. Raises ConfigError if the bytes are something else."""
+    found = decode(plan, SpreadStatement)
+    return replace(found, write=replace(found.write, storage_options=tuple(storage_options.items())))
+
+
+def _task_context(plan: SpreadStatement, transaction: WriteTransaction, task: TaskId) -> WriteContext:
+    settings = replace(plan.write.settings, threads=1, threads_given=True, memory_bytes=TASK_MEMORY)
+    return WriteContext(transaction, settings, task=task)
+
+
+def _work_of(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Split, ...] | tuple[int]]:
+    """What the rows of `WORK` stand for: file slices, or the number of a staged file."""
+    for batch in batches:
+        for work in batch.column("work").to_pylist():
+            yield decode(work, tuple)
+
+
+def _parcels(to: str, kind: str, rows: pa.Table) -> Iterator[pa.RecordBatch]:
+    """Rows as `PARCELS` for one task."""
+    step = max(_PARCEL_BYTES * rows.num_rows // max(rows.nbytes, 1), 1)
+    for batch in rows.combine_chunks().to_batches(max_chunksize=step):
+        yield pa.RecordBatch.from_arrays(
+            [pa.array([each]) for each in (to, kind, batch.serialize().to_pybytes())], schema=PARCELS
+        )
