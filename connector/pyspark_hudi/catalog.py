@@ -17,6 +17,7 @@ from pyspark_hudi.enabled import SqlTable, forget_table, is_enabled, note_table,
 from pyspark_hudi.functions import FUNCTIONS
 from pyspark_hudi.paths import checked_path
 from pyspark_hudi.table import FORMAT, read_if_native
+from pyspark_hudi.types import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -77,7 +78,7 @@ def register_sql(
             frame.createOrReplaceTempView(name)
             return
     if temporary:
-        listed = ", ".join(f"{_key(key)} {_text(value)}" for key, value in given.items())
+        listed = ", ".join(f"{quoted(key)} {_text(value)}" for key, value in given.items())
         spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW {_quoted(name)} USING `{FORMAT}` OPTIONS ({listed})")
         return
     secrets = [key for key in given if key.lower().startswith(STORAGE_PREFIX)]
@@ -181,7 +182,7 @@ def is_from(spark: SparkSession, name: str, table: SqlTable) -> bool:
 def _make_pair(spark: SparkSession, name: str, given: Mapping[str, str]) -> str:
     """Returns the text of the view."""
     view, table = _quoted(name), _quoted(name + SUFFIX)
-    listed = ", ".join(f"{_key(key)} = {_text(value)}" for key, value in given.items())
+    listed = ", ".join(f"{quoted(key)} = {_text(value)}" for key, value in given.items())
     query = f"SELECT * FROM {table} WITH ({listed})"
     schema = spark.read.format(FORMAT).options(**{**given, spark_config.NATIVE.key: "never"}).load().schema
     text = _text_of(spark, name)
@@ -200,7 +201,7 @@ def _make_pair(spark: SparkSession, name: str, given: Mapping[str, str]) -> str:
         spark.sql(f"DROP VIEW {view}")
     if has_table:
         spark.sql(f"DROP TABLE {table}")
-    columns = ", ".join(f"{_key(field.name)} {sql_type(field.dataType)}" for field in schema)
+    columns = ", ".join(f"{quoted(field.name)} {sql_type(field.dataType)}" for field in schema)
     # a table with a path is external, so dropping it deletes no files
     spark.sql(f"CREATE TABLE {table} ({columns}) USING `{FORMAT}` LOCATION {_text(given['path'])}")
     spark.sql(f"CREATE VIEW {view} AS {query}")
@@ -224,14 +225,10 @@ def _quoted(name: str) -> str:
     return ".".join(f"`{part}`" for part in parts)
 
 
-def _key(key: str) -> str:
-    return "`" + key.replace("`", "``") + "`"
-
-
 def sql_type(kind: DataType) -> str:
     """A type in SQL's notation."""
     if isinstance(kind, StructType):
-        return f"STRUCT<{', '.join(f'{_key(field.name)}: {sql_type(field.dataType)}' for field in kind)}>"
+        return f"STRUCT<{', '.join(f'{quoted(field.name)}: {sql_type(field.dataType)}' for field in kind)}>"
     if isinstance(kind, ArrayType):
         return f"ARRAY<{sql_type(kind.elementType)}>"
     if isinstance(kind, MapType):

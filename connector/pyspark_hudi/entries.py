@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from pyspark.errors import PySparkException
 
 from hudi_py.config import read as read_config
-from pyspark_hudi.dialect.text import literal, quoted
+from pyspark_hudi.dialect.text import literal
 from pyspark_hudi.table import FORMAT
+from pyspark_hudi.types import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

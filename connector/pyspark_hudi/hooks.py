@@ -24,11 +24,12 @@ from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, HudiError, first_line
 from pyspark_hudi.catalog import SUFFIX, is_from, qualified
 from pyspark_hudi.dialect.queries import Reference, references
-from pyspark_hudi.dialect.text import Cursor, quoted, tokens_of
+from pyspark_hudi.dialect.text import Cursor, tokens_of
 from pyspark_hudi.enabled import SqlTable, is_enabled, lock, noted_tables, set_enabled
 from pyspark_hudi.entries import entry_of
 from pyspark_hudi.table import FORMAT, option_texts, read_if_native
 from pyspark_hudi.table_writer import write_table
+from pyspark_hudi.types import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hudi_py.config import SECRET_KEYS, SECRET_PREFIX, STORAGE_PREFIX
 from hudi_py.config import spark as spark_config
 from hudi_py.errors import ConfigError, CorruptFileError
-from hudi_py.services.registry import SINGLE_STEP, check_call
+from hudi_py.services.distributed import SINGLE_STEP, check_call
 from pyspark_hudi.failure import raised_here
 from pyspark_hudi.session import activate
 from pyspark_hudi.table import FORMAT

@@ -15,6 +15,8 @@ from hudi_py.config import Options, compaction, sink
 from hudi_py.errors import HudiError, first_line
 from hudi_py.wiring import after_commit, metadata_writer
 from hudi_py.write.distributed import (
+    Batch,
+    BatchCommittedError,
     DistributedWrite,
     TaskResult,
     abort_stream,
@@ -24,8 +26,8 @@ from hudi_py.write.distributed import (
     plan_batch,
     plan_write,
     run_task,
+    stream_identifier,
 )
-from hudi_py.write.stream import Batch, BatchCommittedError, stream_identifier
 from pyspark_hudi.types import arrow_schema
 from pyspark_hudi.writer import driver_pid, task_id
 

@@ -29,7 +29,7 @@ from pyspark_hudi.native import NativePlan
 from pyspark_hudi.paths import checked_path
 from pyspark_hudi.reader import HudiReader, ReplacedReader
 from pyspark_hudi.tasks import is_classic, rows_of
-from pyspark_hudi.types import spark_schema
+from pyspark_hudi.types import quoted, spark_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
@@ -113,7 +113,7 @@ def read_table(
             "Cannot read a view of a table by read_table; use spark.read.format('hudi-py').option('view')"
         )
     if columns is not None:
-        _put(given, read_config.COLUMNS.key, ", ".join(_quoted(name) for name in columns), "columns")
+        _put(given, read_config.COLUMNS.key, ", ".join(quoted(name) for name in columns), "columns")
     if filter is not None:
         if not isinstance(filter, str) or not filter.strip():
             raise ConfigError(
@@ -258,14 +258,10 @@ def _rows(frame: DataFrame, plan: Mapping[str, Any]) -> DataFrame:
     """The rows that the plan's condition keeps, with the columns to return."""
     if plan["native_condition"] is not None:
         frame = frame.where(plan["native_condition"])
-    return frame.select(*(_quoted(name) for name in plan["columns"]))
+    return frame.select(*(quoted(name) for name in plan["columns"]))
 
 
 def _put(given: dict[str, str], key: str, value: str, name: str) -> None:
     if key in given and given[key] != value:
         raise ConfigError(f"{name}={value!r} contradicts the option {key}={given[key]!r}; give one of them")
     given[key] = value
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

@@ -40,7 +40,7 @@ from pyspark_hudi.failure import raised_here
 from pyspark_hudi.services import of_storage, stored_report
 from pyspark_hudi.session import activate
 from pyspark_hudi.table import FORMAT
-from pyspark_hudi.types import spark_schema
+from pyspark_hudi.types import quoted, spark_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -113,7 +113,7 @@ class _Write:
     """One attempt."""
 
     def __init__(self, df: DataFrame, path: str, plan: Row, options: Mapping[str, Any]) -> None:
-        self._df = df.select(*map(_quoted, plan["columns"]))
+        self._df = df.select(*map(quoted, plan["columns"]))
         self._path = path
         self._plan = plan
         self._storage = of_storage(options)
@@ -174,7 +174,7 @@ class _Write:
 
     def _counts(self) -> list[Row]:
         """The rows of the input by partition path: `MEASURED`."""
-        columns = self._df.select(*map(_quoted, self._plan["counted"]))
+        columns = self._df.select(*map(quoted, self._plan["counted"]))
         counted = self._apply(columns, lambda write, batches: write.count(batches), spark_schema(COUNTED))
         total = counted.groupBy("path").sum("rows").withColumnRenamed("sum(rows)", "rows").coalesce(1)
         return self._apply(total, lambda write, batches: write.measure(batches), spark_schema(MEASURED)).collect()
@@ -201,7 +201,3 @@ def shuffle_partitions(spark: SparkSession) -> int:
     # classic Spark checks a default given here against the type of the configuration
     most = spark.conf.get("spark.sql.shuffle.partitions") or ""
     return int(most) if most.isdigit() else 200  # some platforms choose it themselves
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

@@ -85,3 +85,8 @@ def _nullable(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_list(kind):
         return pa.list_(pa.field("element", _nullable(kind.value_type)))
     return kind
+
+
+def quoted(name: str) -> str:
+    """A name in SQL, in backticks."""
+    return "`" + name.replace("`", "``") + "`"

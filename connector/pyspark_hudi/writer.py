@@ -22,18 +22,19 @@ from hudi_py.errors import first_line
 from hudi_py.services.distributed import store_report
 from hudi_py.wiring import after_commit, metadata_writer
 from hudi_py.write.distributed import (
+    BatchCommittedError,
     DistributedWrite,
     TaskId,
     TaskResult,
     abort_write,
     commit_write,
     for_batch,
+    given_batch,
     nothing_written,
     plan_write,
     run_task,
 )
 from hudi_py.write.routed import decode_plan, plan_routed
-from hudi_py.write.stream import BatchCommittedError, given_batch
 from pyspark_hudi.types import arrow_schema
 
 _log = logging.getLogger(__name__)

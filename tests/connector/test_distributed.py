@@ -20,7 +20,7 @@ from pyspark.sql.types import DataType, DoubleType, LongType, StringType, Struct
 import hudi_py
 from hudi_py.config import Options, Scope
 from hudi_py.errors import ConfigError, ConflictError, RolledBackError, SchemaMismatchError
-from hudi_py.write import distributed
+from hudi_py.write import staging
 from hudi_py.write.distributed import DistributedWrite, TaskId, abort_write, commit_write, run_task
 from pyspark_hudi.writer import HudiWriter, TaskMessage
 
@@ -78,7 +78,7 @@ def table(tmp_path: Path) -> str:
 def test_attempts_that_did_not_report_leave_nothing(
     table: str, operation: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(distributed, "SMALL_BYTES", 1)
+    monkeypatch.setattr(staging, "SMALL_BYTES", 1)
     before = set(Path(table).glob("*/*.parquet"))
     write = plan(table, operation)
     lost = run_task(write, TaskId(0, attempt=1), [batch(range(10, 14), 100)])
@@ -97,7 +97,7 @@ def test_attempts_that_did_not_report_leave_nothing(
 def test_an_attempt_that_comes_too_late_publishes_nothing(
     table: str, operation: str, end: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(distributed, "SMALL_BYTES", 1)
+    monkeypatch.setattr(staging, "SMALL_BYTES", 1)
     write = plan(table, operation)
     result = run_task(write, TaskId(0, attempt=1), [batch(range(10, 12))])
     if end == "commit":
@@ -112,7 +112,7 @@ def test_an_attempt_that_comes_too_late_publishes_nothing(
 
 
 def test_an_attempt_overtaken_in_the_middle_publishes_nothing(table: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(distributed, "SMALL_BYTES", 1)
+    monkeypatch.setattr(staging, "SMALL_BYTES", 1)
     write = plan(table, "bulk_insert")
     done = run_task(write, TaskId(0, attempt=1), [batch(range(10, 12))])
 
@@ -166,8 +166,8 @@ def test_small_pieces_of_many_tasks_become_one_file(tmp_path: Path) -> None:
 
 
 def test_rows_beyond_the_memory_for_pieces_are_staged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(distributed, "HELD_BYTES", 100)
-    monkeypatch.setattr(distributed, "SMALL_BYTES", 10_000)
+    monkeypatch.setattr(staging, "HELD_BYTES", 100)
+    monkeypatch.setattr(staging, "SMALL_BYTES", 10_000)
     path = str(tmp_path / "t")
     write = plan(path, "insert")
     result = run_task(write, TaskId(0), [batch(range(n, n + 10)) for n in range(0, 1000, 10)])
@@ -345,7 +345,7 @@ def test_columns_change_as_in_the_core(table: str, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_bulk_insert_sorts_within_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(distributed, "SMALL_BYTES", 1)
+    monkeypatch.setattr(staging, "SMALL_BYTES", 1)
     write = plan(str(tmp_path / "t"), "bulk_insert", hoodie__bulkinsert__sort__mode="GLOBAL_SORT")
     commit_write(write, [run_task(write, TaskId(0), [batch(range(8, 4, -1)), batch(range(2, 7))])])
     for file in Path(tmp_path, "t").glob("*/*.parquet"):

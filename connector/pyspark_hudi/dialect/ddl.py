@@ -17,11 +17,12 @@ from pyspark_hudi import catalog
 from pyspark_hudi.dialect.insert import delete_partition, partition_spec
 from pyspark_hudi.dialect.queries import run_query
 from pyspark_hudi.dialect.tables import PREFIXES, Tables, Target
-from pyspark_hudi.dialect.text import Cursor, quoted
+from pyspark_hudi.dialect.text import Cursor
 from pyspark_hudi.failure import raised_here
 from pyspark_hudi.paths import checked_path
 from pyspark_hudi.statements import issue
 from pyspark_hudi.table import FORMAT
+from pyspark_hudi.types import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

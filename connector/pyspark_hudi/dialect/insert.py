@@ -13,8 +13,8 @@ from pyspark_hudi.catalog import sql_type
 from pyspark_hudi.dialect.queries import run_query
 from pyspark_hudi.dialect.store import stored
 from pyspark_hudi.dialect.tables import Tables, Target
-from pyspark_hudi.dialect.text import Cursor, quoted, tokens_of
-from pyspark_hudi.types import arrow_schema
+from pyspark_hudi.dialect.text import Cursor, tokens_of
+from pyspark_hudi.types import arrow_schema, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pyspark_hudi.dialect.text import Cursor, Token, quoted
+from pyspark_hudi.dialect.text import Cursor, Token
 from pyspark_hudi.table import read_table
+from pyspark_hudi.types import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -199,11 +199,6 @@ class Cursor:
         return self.text[self.tokens[self.at].start : self.tokens[self.end - 1].end]
 
 
-def quoted(name: str) -> str:
-    """A name in backticks."""
-    return "`" + name.replace("`", "``") + "`"
-
-
 def literal(value: str) -> str:
     """A constant text in Spark SQL."""
     escaped = value.replace("\\", "\\\\").replace("'", "\\'")

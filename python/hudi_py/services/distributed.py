@@ -25,6 +25,23 @@ from hudi_py.transaction.owner.heartbeat import now_ms
 from hudi_py.transaction.paths import REPORTS
 from hudi_py.transaction.protocols import MetadataWriter
 
+__all__ = [
+    "REPORT_SCHEMA",
+    "SINGLE_STEP",
+    "ServiceCall",
+    "abort_call",
+    "begin",
+    "call_report",
+    "check_call",
+    "commit_call",
+    "execute_tasks",
+    "pending_report",
+    "plan_call",
+    "read_report",
+    "schedule",
+    "store_report",
+]
+
 REPORT_SCHEMA: Final = pa.schema([("report", pa.string())])
 """A call's report as JSON."""
 _REPORT_LIFE_MS: Final = 24 * 3600 * 1000

@@ -20,7 +20,6 @@ from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, ConflictError, HudiError, LockError
 from hudi_py.formats.parquet import iter_base_batches
 from hudi_py.model.commit import WriteStat
-from hudi_py.model.names import PartitionPath
 from hudi_py.storage import open_storage, with_durability
 from hudi_py.transaction.conflicts import conflict_policy
 from hudi_py.transaction.handle import TransactionHandle
@@ -34,6 +33,7 @@ from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.transaction.transaction import WriteTransaction
 from hudi_py.write.api import existing_table, open_or_create
 from hudi_py.write.context import TaskId, WriteContext
+from hudi_py.write.groups import write_in_parts, write_routed
 from hudi_py.write.operation import Operation, effective_operation, operation_on
 from hudi_py.write.operations import relied_on, run_operation
 from hudi_py.write.operations.bulk_insert import write_new_file_groups
@@ -41,14 +41,23 @@ from hudi_py.write.operations.overwrite import replaced_by
 from hudi_py.write.operations.tagging import held_rows
 from hudi_py.write.result import WriteResult, committed_write, log_schema_changes, result_of
 from hudi_py.write.retry import CONFLICTS, redo_on_conflict
-from hudi_py.write.routing import write_in_parts, write_routed
-from hudi_py.write.rows import one_row_per_key, split_by_partition
+from hudi_py.write.rows import one_row_per_key
 from hudi_py.write.rows.input import normalise_batch, normalise_schema
 from hudi_py.write.settings import WriteSettings, write_settings
-from hudi_py.write.staging import Stage, StagedFile, staged_rows
-from hudi_py.write.stream import Batch, OncePerBatch, last_archived_batch, last_batch
+from hudi_py.write.staging import Stage, StagedFile, large_partitions, staged_rows
+from hudi_py.write.stream import (
+    Batch,
+    BatchCommittedError,
+    OncePerBatch,
+    given_batch,
+    last_archived_batch,
+    last_batch,
+    stream_identifier,
+)
 
 __all__ = [
+    "Batch",
+    "BatchCommittedError",
     "DistributedWrite",
     "TaskId",
     "TaskResult",
@@ -57,21 +66,19 @@ __all__ = [
     "abort_write",
     "commit_write",
     "for_batch",
+    "given_batch",
     "key_columns",
     "nothing_written",
     "plan_batch",
     "plan_write",
     "redo_on_conflict",
     "run_task",
+    "stream_identifier",
 ]
 
 _log = logging.getLogger(__name__)
 
 _MB = 1024 * 1024
-SMALL_BYTES = 32 * _MB
-"""A task stages its rows of a partition if they take less memory than this: their file would be small."""
-HELD_BYTES = 256 * _MB
-"""Memory in a task for rows that may be too few for a file; beyond it they are staged."""
 TASK_MEMORY = 256 * _MB
 """Memory for rows of one task on their way to files."""
 _MARK_DIGITS = 16
@@ -253,7 +260,7 @@ def run_task(write: DistributedWrite, task: TaskId, batches: Iterable[pa.RecordB
                 stats: list[WriteStat] = []
             else:
                 # rows that come in order are not brought together with those of other tasks
-                parts = _large_partitions(context, rows, stage) if write.arrival == "any" else rows
+                parts = large_partitions(context, rows, stage) if write.arrival == "any" else rows
                 stats = write_new_file_groups(context, parts)
             return TaskResult(tuple(stats), stage.close())
         except BaseException:  # nothing staged may remain, even after an interrupt
@@ -462,38 +469,6 @@ def _one_row_per_key(context: WriteContext, rows: Iterator[pa.RecordBatch]) -> I
         for partition in held.partitions:
             table = one_row_per_key(held.table(partition), context.settings.merge)
             yield from table.select(table.column_names[1:]).to_batches()
-
-
-def _large_partitions(context: WriteContext, rows: Iterable[pa.RecordBatch], stage: Stage) -> Iterator[pa.RecordBatch]:
-    """The rows of partitions with enough rows for a file; the others are staged."""
-    keygen, schema = context.settings.keygen, context.settings.schema
-    held: dict[PartitionPath, list[pa.RecordBatch]] = {}
-    sizes: dict[PartitionPath, int] = {}
-    large: set[PartitionPath] = set()
-    for batch in rows:
-        paths = keygen.partition_paths(schema.conform_some(batch, keygen.partition_columns(schema.arrow)))
-        for partition, part in split_by_partition(batch, paths):
-            if partition not in large:
-                held.setdefault(partition, []).append(part)
-                sizes[partition] = sizes.get(partition, 0) + part.nbytes
-                if sizes[partition] < SMALL_BYTES:
-                    continue
-                large.add(partition)
-                del sizes[partition]
-                yield from held.pop(partition)
-            else:
-                yield part
-        if sum(sizes.values()) > HELD_BYTES:
-            _stage_all(held, stage)
-            sizes.clear()
-    _stage_all(held, stage)
-
-
-def _stage_all(held: dict[PartitionPath, list[pa.RecordBatch]], stage: Stage) -> None:
-    for batches in held.values():
-        for batch in pa.Table.from_batches(batches).combine_chunks().to_batches():
-            stage.add(batch)
-    held.clear()
 
 
 def _key_columns(write: DistributedWrite, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -7,7 +7,15 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from hudi_py.model.names import PartitionPath
 from hudi_py.storage import Storage
+from hudi_py.write.context import WriteContext
+from hudi_py.write.rows import split_by_partition
+
+SMALL_BYTES = 32 * 1024 * 1024
+"""A task stages its rows of a partition if they take less memory than this: their file would be small."""
+HELD_BYTES = 256 * 1024 * 1024
+"""Memory in a task for rows that may be too few for a file; beyond it they are staged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,3 +68,35 @@ def staged_rows(storage: Storage, files: Iterable[StagedFile]) -> Iterator[pa.Re
     for file in files:
         with storage.open_input(file.path) as source, pa.ipc.open_stream(source) as reader:
             yield from reader
+
+
+def large_partitions(context: WriteContext, rows: Iterable[pa.RecordBatch], stage: Stage) -> Iterator[pa.RecordBatch]:
+    """The rows of partitions with enough rows for a file; the others are staged."""
+    keygen, schema = context.settings.keygen, context.settings.schema
+    held: dict[PartitionPath, list[pa.RecordBatch]] = {}
+    sizes: dict[PartitionPath, int] = {}
+    large: set[PartitionPath] = set()
+    for batch in rows:
+        paths = keygen.partition_paths(schema.conform_some(batch, keygen.partition_columns(schema.arrow)))
+        for partition, part in split_by_partition(batch, paths):
+            if partition not in large:
+                held.setdefault(partition, []).append(part)
+                sizes[partition] = sizes.get(partition, 0) + part.nbytes
+                if sizes[partition] < SMALL_BYTES:
+                    continue
+                large.add(partition)
+                del sizes[partition]
+                yield from held.pop(partition)
+            else:
+                yield part
+        if sum(sizes.values()) > HELD_BYTES:
+            _stage_all(held, stage)
+            sizes.clear()
+    _stage_all(held, stage)
+
+
+def _stage_all(held: dict[PartitionPath, list[pa.RecordBatch]], stage: Stage) -> None:
+    for batches in held.values():
+        for batch in pa.Table.from_batches(batches).combine_chunks().to_batches():
+            stage.add(batch)
+    held.clear()

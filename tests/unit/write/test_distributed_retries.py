@@ -12,7 +12,7 @@ import hudi_py
 from hudi_py.config import Options, Scope
 from hudi_py.errors import ConflictError
 from hudi_py.wiring import metadata_writer
-from hudi_py.write import distributed
+from hudi_py.write import staging
 from hudi_py.write.distributed import (
     DistributedWrite,
     TaskId,
@@ -92,7 +92,7 @@ def test_without_retries_it_fails_and_is_undone(root):
 
 def overwriting(root, monkeypatch, retries: int) -> tuple[DistributedWrite, list[TaskResult]]:
     """A write whose tasks have written files, some of its rows staged, and a write of others meanwhile."""
-    monkeypatch.setattr(distributed, "SMALL_BYTES", 1000)
+    monkeypatch.setattr(staging, "SMALL_BYTES", 1000)
     write = planned(root, retries, "bulk_insert", overwrite=True)
     data = [rows(range(100), "ours").to_batches(), rows(range(100, 103), "ours").to_batches()]
     results = [run_task(write, TaskId(task), batches) for task, batches in enumerate(data)]

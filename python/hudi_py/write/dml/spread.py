@@ -42,11 +42,12 @@ from hudi_py.write.dml.slices import places_of
 from hudi_py.write.dml.source import KeyFilter, SourceColumns, StagedSource
 from hudi_py.write.dml.statements import Counts, Statement, located_rows
 from hudi_py.write.dml.text import statement_of
+from hudi_py.write.groups import GroupWriter, write_groups
 from hudi_py.write.operation import Operation
 from hudi_py.write.operations.located import write_located, write_packed
 from hudi_py.write.result import WriteResult
 from hudi_py.write.routed import decode
-from hudi_py.write.routing import GroupWriter, Router, Sizes, key_hashes, record_size, write_groups
+from hudi_py.write.routing import Router, Sizes, key_hashes, record_size
 from hudi_py.write.rows import LocatedRows, PartitionedRows
 from hudi_py.write.rows.partitioned import split_by_partition
 from hudi_py.write.staging import staged_rows
