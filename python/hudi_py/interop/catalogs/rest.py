@@ -96,12 +96,7 @@ class Polaris:
         self._post(self._namespaces, {"namespace": levels, "properties": {}}, None)
 
     def _get(self, path: str) -> Any:
-        try:
-            return self._client.get(path)
-        except HttpError as error:
-            if error.status == 404:
-                return None
-            raise _failed("Polaris", error) from error
+        return _found(self._client, path, "Polaris")
 
     def _delete(self, path: str) -> None:
         try:
@@ -195,18 +190,23 @@ class Unity:
         self._call("post", "/schemas", {"name": name, "catalog_name": self._catalog})
 
     def _get(self, path: str) -> Any:
-        try:
-            return self._client.get(path)
-        except HttpError as error:
-            if error.status == 404:
-                return None
-            raise _failed("Unity Catalog", error) from error
+        return _found(self._client, path, "Unity Catalog")
 
     def _call(self, method: str, *arguments: Any) -> None:
         try:
             getattr(self._client, method)(*arguments)
         except HttpError as error:
             raise _failed("Unity Catalog", error) from error
+
+
+def _found(client: Client, path: str, catalog: str) -> Any:
+    """What is at a path; None: nothing. Raises CatalogError."""
+    try:
+        return client.get(path)
+    except HttpError as error:
+        if error.status == 404:
+            return None
+        raise _failed(catalog, error) from error
 
 
 def _failed(service: str, error: HttpError) -> CatalogError:

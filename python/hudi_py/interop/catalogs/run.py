@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from hudi_py.config import Options, Scope
 from hudi_py.config import catalogs as config
@@ -20,21 +19,15 @@ from hudi_py.interop.catalogs.register import Source, register_hive_like
 from hudi_py.interop.catalogs.report import Registered, SyncReport
 from hudi_py.interop.catalogs.rest import Location, Polaris, Unity
 from hudi_py.interop.catalogs.settings import Names, SyncSettings
+from hudi_py.interop.opened import OpenTable, options_of, storage_of
 from hudi_py.model.properties import TableConfig
-from hudi_py.storage import Storage, StrPath, open_storage
+from hudi_py.storage import Storage, StrPath
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import load_timeline
 from hudi_py.transaction.protocols import Committed
 from hudi_py.transaction.session import TableSession
 
 _log = logging.getLogger(__name__)
-
-
-class OpenTable(Protocol):
-    """A table that `hudi_py.open_table` returned."""
-
-    _storage: Storage
-    _options: Mapping[str, Any]
 
 
 def sync(
@@ -57,15 +50,11 @@ def sync(
         TableNotFoundError: there is no table.
         UnsupportedTableError: the table has no columns yet, or a type that catalogs do not have.
     """
-    own: Mapping[str, Any] = {} if isinstance(table, (str, os.PathLike)) else table._options
-    given = {**own, **(options or {})}
+    given = {**options_of(table), **(options or {})}
     if catalogs:
         given[config.CHOSEN.key] = ",".join(catalogs)
     resolved = Options.resolve(given, Scope.WRITE)
-    if isinstance(table, (str, os.PathLike)):
-        storage = open_storage(table, {**resolved.storage, **(storage_options or {})} or None)
-    else:
-        storage = table._storage
+    storage = storage_of(table, {**resolved.storage, **(storage_options or {})})
     settings = SyncSettings.of(resolved, enabled=True)
     assert settings is not None
     return register(storage, load_table_config(storage), settings)

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 from hudi_py.errors import ConfigError
 from hudi_py.interop.iceberg.publication import Publication, Settings, publish_table, unpublish_table
 from hudi_py.interop.iceberg.target import BesideTable, CatalogName, InCatalog, Target
-from hudi_py.storage import Storage, StrPath, open_storage
+from hudi_py.interop.opened import OpenTable, options_of, storage_of
+from hudi_py.storage import Storage, StrPath
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
-
-
-class OpenTable(Protocol):
-    """A table that `hudi_py.open_table` returned."""
-
-    _storage: Storage
-    _options: Mapping[str, Any]
 
 
 def publish(
@@ -53,9 +47,9 @@ def publish(
         ConfigError: arguments contradict each other, or the catalog cannot be opened.
         TableNotFoundError: there is no table at the path.
     """
-    storage, options = _opened(table, storage_options)
+    storage = storage_of(table, storage_options)
     settings = Settings(base_files_only, location, max_snapshots)
-    return publish_table(storage, _target(storage, catalog, name, location), settings, options)
+    return publish_table(storage, _target(storage, catalog, name, location), settings, options_of(table))
 
 
 def unpublish(
@@ -71,7 +65,7 @@ def unpublish(
     Returns:
         The number of files deleted; 0 if nothing was published.
     """
-    storage, _ = _opened(table, storage_options)
+    storage = storage_of(table, storage_options)
     return unpublish_table(storage, _target(storage, catalog, name, None))
 
 
@@ -88,10 +82,3 @@ def _target(storage: Storage, catalog: Catalog | str | None, name: str | None, l
     if name is None or "." not in name:
         raise ConfigError(f"Cannot publish to an Iceberg catalog as {name!r}: expected a name namespace.table")
     return InCatalog(CatalogName(catalog, {}).load() if isinstance(catalog, str) else catalog, name)
-
-
-def _opened(table: OpenTable | StrPath, storage_options: Mapping[str, str] | None) -> tuple[Storage, Mapping[str, Any]]:
-    storage = getattr(table, "_storage", None)
-    if storage is None:
-        return open_storage(table, storage_options), {}  # type: ignore[arg-type]  # anything else is refused there
-    return storage, getattr(table, "_options", {})

@@ -1,0 +1,26 @@
+"""Tables as the functions of this package get them: opened, or by their path."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from hudi_py.storage import Storage, StrPath, open_storage
+
+
+class OpenTable(Protocol):
+    """A table that `hudi_py.open_table` returned."""
+
+    _storage: Storage
+    _options: Mapping[str, Any]
+
+
+def options_of(table: OpenTable | StrPath) -> Mapping[str, Any]:
+    """The options with which a table was opened; none for a path."""
+    return {} if isinstance(table, (str, os.PathLike)) else table._options
+
+
+def storage_of(table: OpenTable | StrPath, storage_options: Mapping[str, str] | None) -> Storage:
+    """The storage of a table; `storage_options` are those for a path."""
+    return open_storage(table, storage_options or None) if isinstance(table, (str, os.PathLike)) else table._storage
