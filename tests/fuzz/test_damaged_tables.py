@@ -22,6 +22,8 @@ from hudi_py.timeline import properties
 from tests.support.choice import SEED
 from tests.support.damage import files_of, wrong_answers
 
+pytestmark = pytest.mark.slow  # tests/unit/read/test_damage.py has quick ones
+
 ARCHIVED = {"hoodie.keep.min.commits": "3", "hoodie.keep.max.commits": "4", "hoodie.clean.commits.retained": "2"}
 NO_METADATA = {"hoodie.metadata.enable": "false"}
 KINDS: dict[str, tuple[str, int, int, dict[str, str]]] = {

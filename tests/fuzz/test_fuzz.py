@@ -12,6 +12,8 @@ from tests.fuzz import run as run_module
 from tests.fuzz.run import Figures, Runner, feed
 from tests.fuzz.targets import TARGETS, Target, input_of
 
+pytestmark = pytest.mark.slow  # tests of each codec have quick ones for damaged bytes
+
 INPUTS = 1500
 """Of all targets together."""
 

@@ -143,7 +143,7 @@ def test_both_archive_alike(oracle: Oracle, tmp_path: Path, version: int, kind: 
     assert instants(oracle, mine) == instants(oracle, theirs)
 
 
-@in_turn("services by turns", 2, 3, chosen=None, others="slow")
+@in_turn("services by turns", 2, 3)
 @pytest.mark.parametrize(("version", "kind"), cases(KINDS, "each reads the archive", 1))
 def test_each_reads_and_goes_on_with_the_archive_of_the_other(
     oracle: Oracle, tmp_path: Path, version: int, kind: str

@@ -210,7 +210,7 @@ def test_apache_hudi_carries_out_our_plan(oracle: Oracle, tmp_path: Path, versio
     check(oracle, path, before)
 
 
-@in_turn("services by turns", 1, 3, chosen=None, others="slow")
+@in_turn("services by turns", 1, 3)
 @pytest.mark.parametrize(("version", "kind"), cases(TABLES, "we clean by their plan", 1))
 def test_we_carry_out_the_plan_of_apache_hudi(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
     path, other = tmp_path / "t", tmp_path / "other"

@@ -162,7 +162,7 @@ def test_apache_hudi_carries_our_plan_out(oracle: Oracle, tmp_path: Path, versio
     assert len(newest_compaction(path).stats) == 3
 
 
-@in_turn("services by turns", 0, 3, chosen=None, others="slow")
+@in_turn("services by turns", 0, 3)
 @pytest.mark.parametrize("version", cases(VERSIONS, "we carry out", 1))
 def test_we_carry_apache_hudis_plan_out(oracle: Oracle, tmp_path: Path, version: int) -> None:
     """Writes of both sides come between plan and execution, and after it."""
