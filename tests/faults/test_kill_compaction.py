@@ -30,6 +30,8 @@ from tests.faults.test_kill_metadata import KillingMemory, copy_of, files_of
 from tests.support.choice import every
 from tests.unit.metadata_write import memory_tables
 
+pytestmark = pytest.mark.slow  # tests/unit/services/compaction has quick ones of failed compactions
+
 SERVICE = Compaction(always=True)
 
 

@@ -38,6 +38,8 @@ from tests.unit.metadata_write.memory_tables import (
     writer,
 )
 
+pytestmark = pytest.mark.slow  # tests/faults/test_kill.py kills writes with a metadata table, too
+
 Files = dict[str, bytes]
 OFF = {"hoodie.metadata.enable": "false", "hoodie.py.drop.indexes": "true"}
 ALL = {"hoodie.metadata.index.bloom.filter.enable": "true", "hoodie.metadata.record.index.enable": "true"}

@@ -24,6 +24,8 @@ from tests.golden.expectations import asked, options_of, refusal
 from tests.golden.tables import Expected, Extracted
 from tests.support.choice import covering
 
+pytestmark = pytest.mark.slow  # tests/connector/test_native_plan.py has quick ones
+
 KINDS = ("snapshot", "time_travel", "incremental")
 
 

@@ -24,6 +24,8 @@ from hypothesis.stateful import (
 import hudi_py
 from tests.support.choice import cases
 
+pytestmark = pytest.mark.slow  # tests/property/test_write_state_machine.py is quick
+
 KEYS = st.lists(st.tuples(st.sampled_from(["a", "b"]), st.integers(0, 9)), min_size=1, max_size=6, unique=True)
 SCHEMA = pa.schema([("part", pa.string()), ("id", pa.string()), ("ts", pa.int64()), ("text", pa.string())])
 Rows = dict[tuple[str, int], tuple[int, str]]

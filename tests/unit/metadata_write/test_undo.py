@@ -43,6 +43,8 @@ from tests.unit.metadata_write.memory_tables import (
     writer,
 )
 
+pytestmark = pytest.mark.slow  # tests/unit/services/test_rollback_service.py has quick ones
+
 GLOBAL = {
     "hoodie.metadata.index.bloom.filter.enable": "true",
     "hoodie.metadata.record.index.enable": "true",
