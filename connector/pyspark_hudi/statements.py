@@ -162,7 +162,7 @@ class _Attempt:
                 frame.write.format(FORMAT).options(**options).mode("append").save(self._path)
             except PySparkException:
                 if self.report["shuffles"]:
-                    # Spark does not tell the writer if a step before a shuffle fails
+                    # the writer does not learn of a failure before a shuffle
                     issue(self._spark, self._path, forget_text(), self._options)
                 raise
         return WriteResult.from_dict(stored_report(self._spark, self._path, self._options, self._what))

@@ -205,18 +205,22 @@ def google() -> Iterator[Google]:
         yield Google(store.url, "google")
 
 
-@contextlib.contextmanager
-def zookeeper() -> Iterator[str]:
-    """ZooKeeper, from the jars of PySpark; `host:port`."""
+def _spark_jars() -> str:
+    """The class path of PySpark's jars."""
     found = find_spec("pyspark")
     assert found is not None
     assert found.origin is not None
-    jars = Path(found.origin).parent / "jars" / "*"
+    return str(Path(found.origin).parent / "jars" / "*")
+
+
+@contextlib.contextmanager
+def zookeeper() -> Iterator[str]:
+    """ZooKeeper, from the jars of PySpark; `host:port`."""
     port = free_port()
     with tempfile.TemporaryDirectory() as folder:
         main = "org.apache.zookeeper.server.ZooKeeperServerMain"
         command = [java_binary(), "-Xmx64m", "-Dzookeeper.admin.enableServer=false"]
-        with _running([*command, "-cp", str(jars), main, str(port), folder], port):
+        with _running([*command, "-cp", _spark_jars(), main, str(port), folder], port):
             yield f"127.0.0.1:{port}"
 
 
@@ -232,10 +236,6 @@ _METASTORE: Final = {
 @contextlib.contextmanager
 def hive_metastore() -> Iterator[str]:
     """Hive's metastore service, from the jars of PySpark; `thrift://host:port`."""
-    found = find_spec("pyspark")
-    assert found is not None
-    assert found.origin is not None
-    jars = Path(found.origin).parent / "jars" / "*"
     port = free_port()
     with tempfile.TemporaryDirectory() as folder:
         settings = {**_METASTORE, "hive.metastore.warehouse.dir": f"{folder}/warehouse"}
@@ -248,7 +248,7 @@ def hive_metastore() -> Iterator[str]:
             "-XX:TieredStopAtLevel=1",
             f"-Dderby.stream.error.file={folder}/derby.log",
         ]
-        with _running([*command, "-cp", f"{folder}:{jars}", main, "-p", str(port)], port):
+        with _running([*command, "-cp", f"{folder}:{_spark_jars()}", main, "-p", str(port)], port):
             yield f"thrift://127.0.0.1:{port}"
 
 
