@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hudi_py.config.option import Scope, choice, declared, flag, integer, names
+from hudi_py.config.option import Scope, choice, declared, flag, integer, names, text
 
 METADATA_ENABLE = flag(
     "hoodie.metadata.enable",
@@ -36,6 +36,22 @@ BUCKET_FIELDS = names(
     example="id",
 )
 
+BUCKET_EXPRESSIONS = text(
+    "hoodie.bucket.index.partition.expressions",
+    "Rules for partitions that have another number of buckets than `hoodie.bucket.index.num.buckets`: "
+    "`pattern,buckets;pattern,buckets`. The first regular expression found in the path of a partition counts. A table "
+    "stores the rules that its first write has, and those of `Table.rescale_buckets`; they prevail over the options.",
+    Scope.BOTH,
+    "",
+    example=r"^region=(us|eu),64;^region=,8",
+)
+BUCKET_RULE = choice(
+    "hoodie.bucket.index.partition.rule.type",
+    "Kind of the rules of `hoodie.bucket.index.partition.expressions`.",
+    Scope.BOTH,
+    "REGEX",
+    ("REGEX",),
+)
 BUCKET_ENGINE = choice(
     "hoodie.index.bucket.engine",
     "Layout of the buckets of a bucket index. CONSISTENT_HASHING, for merge-on-read tables: the table stores the "

@@ -73,10 +73,15 @@ def plan_scan(
     lister, metadata = metadata_of(
         snapshot, request, listing=uses_metadata, pruning=condition is not None or keys is not None
     )
-    listed_by = "commits"
+    listed_by, given_view = "commits", view is not None
     if view is None:
         view = load_view(snapshot.storage, config, snapshot.timeline, lister, read_damaged=request.read_damaged)
         listed_by = "storage" if lister is None else "metadata table"
+    buckets = request.buckets
+    if buckets is not None and (condition is not None or keys is not None):
+        buckets = buckets.of_table(snapshot.storage, snapshot.timeline, snapshot.as_of)
+        if given_view and buckets is not None and buckets.rules is not None:
+            buckets = None  # it may have file groups of several commits, and so of several rules
     before = view.partitions()
     check_known(before, snapshot, request)
     chosen = before if request.partitions is None else sorted(set(before) & set(request.partitions))
@@ -90,7 +95,7 @@ def plan_scan(
         None if key_fields else keys,
         # indexes describe the newest state only
         newest=uses_metadata and snapshot.as_of is None and request.query_type != "read_optimized",
-        buckets=request.buckets,
+        buckets=buckets,
         steps=steps,
     )
     after = pruning.partitions(after)

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 ALTER_SCHEMA: Final = "ALTER_SCHEMA"
 """The operation of commits that change columns, and no rows."""
+BUCKET_RESCALE: Final = "BUCKET_RESCALE"
+"""The operation of commits that change the numbers of buckets of partitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,8 @@ class WriteScope:
     schema_json: str = ""
     """Avro schema of the table after the write; empty before its commit."""
     alters: bool = False
-    """Whether it only changes columns."""
+    """Whether it changes the columns of the table or its numbers of buckets, for which other writes must not have
+    written anything meanwhile."""
 
     @classmethod
     def of(
@@ -49,7 +52,7 @@ class WriteScope:
         bases = {(stat.partition_path, stat.file_id) for stat in metadata.stats if stat.log_version is None}
         logged = logs - bases - replaced if table_version >= 8 else set()
         touched = frozenset(logs | bases | replaced)
-        alters = metadata.operation == ALTER_SCHEMA
+        alters = metadata.operation in (ALTER_SCHEMA, BUCKET_RESCALE)
         return cls(instant, pin, touched, frozenset(logged), pending, metadata.extra.get("schema", ""), alters)
 
 

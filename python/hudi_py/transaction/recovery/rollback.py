@@ -18,6 +18,7 @@ from hudi_py.model.instant import Action, Instant, InstantTime, State
 from hudi_py.model.names import FileId, LogFileName, join_path
 from hudi_py.storage import FileInfo, Storage
 from hudi_py.storage.threads import REQUESTS, in_threads
+from hudi_py.timeline.bucket_rules import remove_rules
 from hudi_py.timeline.metadata import (
     RollbackMetadata,
     RollbackPartition,
@@ -174,6 +175,8 @@ def undo_files(session: TableSession, rollback: InstantTime, plan: RollbackPlan)
     if action not in PLANNED:
         _unpublish(session, failed, action)
         storage.sync()  # otherwise readers could find the instant completed but its files gone
+    if action is Action.REPLACE_COMMIT:
+        remove_rules(storage, failed)  # Apache Hudi takes those of an instant that is gone for committed
     partitions = in_threads(
         lambda request: _carry_out(storage, rollback, failed, request),
         plan.requests,

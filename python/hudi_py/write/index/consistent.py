@@ -20,7 +20,7 @@ from hudi_py.model.names import FileId, PartitionPath
 from hudi_py.storage import Storage
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.view import FileSystemView
-from hudi_py.write.index.bucket import BucketIndex, check_file_keys, joined, mismatch
+from hudi_py.write.index.bucket import BucketIndex, check_file_keys, mismatch, spread_by_partition
 from hudi_py.write.rows import KeyedRows
 
 HASHING_METADATA = ".hoodie/.bucket_index/consistent_hashing_metadata"
@@ -46,12 +46,7 @@ class ConsistentBuckets:
         return self._ring(partition).numbers(keys, self._index.hashed, self._index.key_fields)
 
     def spread(self, keyed: KeyedRows) -> KeyedRows:
-        keys, paths = keyed.rows.column(0), keyed.partitions.dictionary_encode()
-        codes, numbers = paths.indices.to_numpy(), np.empty(len(keys), np.int32)
-        for code, path in enumerate(paths.dictionary.to_pylist()):
-            rows = np.flatnonzero(codes == code)
-            numbers[rows] = self.numbers(keys.take(pa.array(rows)), path)
-        return joined(keyed, numbers)
+        return spread_by_partition(self, keyed)
 
     def new_file_id(self, number: int, partition: str, *, fixed: bool = True) -> FileId:
         """
