@@ -12,9 +12,8 @@ import pytest
 import hudi_py
 from hudi_py.errors import ConfigError, ConflictError, CorruptFileError
 from hudi_py.formats.buckets import hash_values
-from hudi_py.formats.hash_ring import HashRing
+from hudi_py.formats.hash_ring import HASHING_METADATA, HashRing
 from hudi_py.formats.hashing import xx_hash32
-from hudi_py.write.index.consistent import HASHING_METADATA
 from tests.support.choice import cases
 from tests.support.record_index import indexed, stored
 from tests.unit.write.test_bucket_index import QUICK, TABLE, Model, rows, run, snapshot
@@ -37,7 +36,8 @@ def check_keys(path: str) -> None:
     read = hudi_py.open_table(path).scan(names).to_table()
     assert read.num_rows
     for partition in set(read["_hoodie_partition_path"].to_pylist()):
-        ring = HashRing.decode(metadata(path, partition).read_bytes(), partition)
+        newest = max(file for file in metadata(path, partition).parent.glob("*.hashing_meta") if file.name < "2999")
+        ring = HashRing.decode(newest.read_bytes(), partition)
         some = read.filter(pa.compute.equal(read["_hoodie_partition_path"], partition))
         numbers = ring.numbers(some["_hoodie_record_key"].combine_chunks(), ("k",), ("k",))
         wanted = [ring.file_id(number) for number in numbers.tolist()]
@@ -108,9 +108,6 @@ def test_what_hash_buckets_cannot_do(tmp_path: Path) -> None:
         hudi_py.write(path, rows([0], 1), "upsert", CONSISTENT, table_type="cow", **TABLE)
     assert not Path(path).exists()
     hudi_py.write(path, rows([0, 1], 1), "upsert", CONSISTENT, table_type="mor", **TABLE)
-    for operation in ("insert_overwrite", "insert_overwrite_table", "delete_partition"):
-        with pytest.raises(ConfigError, match="a hash bucket keeps its file group"):
-            hudi_py.write(path, rows([0], 2), operation, CONSISTENT)
     simple = {**CONSISTENT, "hoodie.index.bucket.engine": "SIMPLE"}
     with pytest.raises(ConfigError, match="set hoodie.index.bucket.engine=CONSISTENT_HASHING"):
         hudi_py.write(path, rows([0], 2), "upsert", simple)
@@ -125,6 +122,41 @@ def test_what_hash_buckets_cannot_do(tmp_path: Path) -> None:
     other.write_bytes(b"{}")
     with pytest.raises(CorruptFileError, match="no metadata of hash buckets"):
         hudi_py.write(path, rows([0], 2).set_column(1, "p", pa.array(["c"])), "upsert", CONSISTENT)
+
+
+@pytest.mark.parametrize(
+    ("version", "tasks", "index"),
+    cases([(v, t, i) for v in (6, 8, 9) for t in (0, 2) for i in (False, True)], "hash overwrites", 1),
+)
+def test_overwrites(tmp_path: Path, version: int, tasks: int, index: bool) -> None:
+    """They give the buckets new file groups, which writes go on to use; undoing one brings the old ones back."""
+    path, model = str(tmp_path / "t"), Model()
+    options = {**CONSISTENT, "hoodie.metadata.record.index.enable": "true"} if index else CONSISTENT
+    steps = ["upsert", "insert_overwrite_table", "upsert", "insert_overwrite", "delete", "insert_overwrite_table", "upsert"]
+    for turn, operation in enumerate(steps, 1):
+        data = rows(list(range(turn, turn + 8)), turn)
+        table = {**TABLE, "table_type": "mor", "table_version": version} if turn == 1 else {}
+        run(path, data, operation, options, 0 if turn == 1 else tasks, **table)
+        model.apply("insert_overwrite_table" if operation == "insert_overwrite" else operation, data)
+        assert snapshot(path) == model.expected(), (turn, operation)
+        check_keys(path) if model.rows else None
+        assert hudi_py.open_table(path).metadata.verify().ok, (turn, operation)
+        if index:
+            assert indexed(path) == stored(path), (turn, operation)
+    before = snapshot(path)
+    deleted = hudi_py.open_table(path, options).delete_partition("a")
+    assert snapshot(path) == [(key, ts) for key, ts in before if int(key[1:]) % 2]
+    hudi_py.write(path, rows([2], 9), "upsert", options)
+    assert snapshot(path) == sorted([("k2", 9), *((key, ts) for key, ts in before if int(key[1:]) % 2)])
+    check_keys(path)
+    markers = {file.name for file in metadata(path, "a").parent.iterdir()}
+    assert {f"{deleted.instant}.hashing_meta", f"{deleted.instant}.commit"} <= markers
+    hudi_py.open_table(path, options).rollback(deleted, with_newer=True)
+    assert snapshot(path) == before
+    assert not any(name.startswith(str(deleted.instant)) for name in {f.name for f in metadata(path, "a").parent.iterdir()})
+    hudi_py.write(path, rows([2], 9), "upsert", options)
+    assert snapshot(path) == sorted({**dict(before), "k2": 9}.items())
+    check_keys(path)
 
 
 def test_two_writers_make_the_buckets_of_a_partition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

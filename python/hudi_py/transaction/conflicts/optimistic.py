@@ -70,6 +70,8 @@ class OptimisticWriters:
 
         `version`: the table version.
         """
+        if self.settings.strategy is ConflictStrategy.BUCKET:
+            _check_replaced(scope, instant, metadata)
         if not self._may_follow(version, scope, instant, metadata):
             shared = self._shared(version, scope, instant, metadata)
             self._refuse_overlap(scope, instant, metadata.operation, _changed(metadata), shared)
@@ -167,6 +169,19 @@ def _check_altered(scope: WriteScope, completed: Sequence[tuple[Instant, CommitM
             raise _conflict(scope.instant, instant, "has changed the numbers of buckets")
         if scope.alters and metadata.operation not in SCHEMA_OF_PLAN:
             raise _conflict(scope.instant, instant, f"({metadata.operation}) has been completed since it began")
+
+
+def _check_replaced(scope: WriteScope, instant: Instant, metadata: CommitMetadata) -> None:
+    """Refuses writes to a partition of which one replaces file groups: with consistent hashing it may have replaced
+    buckets that had no files yet, to which the other has written. Apache Hudi does not check that."""
+    own, others = {partition for partition, _ in scope.touched}, {partition for partition, _ in _changed(metadata)}
+    both = (own & set(metadata.replaced)) | (others & scope.replaced)
+    if both:
+        raise _conflict(
+            scope.instant,
+            instant,
+            f"({metadata.operation}) has changed the partition {min(both)!r}, of which one of them replaces file groups",
+        )
 
 
 def _check_archived(table: LockedTable, scope: WriteScope) -> None:

@@ -36,6 +36,8 @@ class WriteScope:
     alters: bool = False
     """Whether it changes the columns of the table or its numbers of buckets, for which other writes must not have
     written anything meanwhile."""
+    replaced: frozenset[str] = frozenset()
+    """Paths of the partitions with file groups that it replaces."""
 
     @classmethod
     def of(
@@ -53,7 +55,8 @@ class WriteScope:
         logged = logs - bases - replaced if table_version >= 8 else set()
         touched = frozenset(logs | bases | replaced)
         alters = metadata.operation in (ALTER_SCHEMA, BUCKET_RESCALE)
-        return cls(instant, pin, touched, frozenset(logged), pending, metadata.extra.get("schema", ""), alters)
+        schema = metadata.extra.get("schema", "")
+        return cls(instant, pin, touched, frozenset(logged), pending, schema, alters, frozenset(metadata.replaced))
 
 
 class ConflictPolicy(Protocol):

@@ -12,6 +12,7 @@ import logging
 import time
 from collections.abc import Iterable
 
+from hudi_py.formats.hash_ring import HASHING_METADATA
 from hudi_py.formats.log import encode_rollback_block, read_blocks
 from hudi_py.formats.log.blocks import HeaderKey
 from hudi_py.model.instant import Action, Instant, InstantTime, State
@@ -176,7 +177,11 @@ def undo_files(session: TableSession, rollback: InstantTime, plan: RollbackPlan)
         _unpublish(session, failed, action)
         storage.sync()  # otherwise readers could find the instant completed but its files gone
     if action is Action.REPLACE_COMMIT:
-        remove_rules(storage, failed)  # Apache Hudi takes those of an instant that is gone for committed
+        # Apache Hudi takes those of an instant that is gone for committed
+        remove_rules(storage, failed)
+        for info in storage.walk(HASHING_METADATA):
+            if _name(info.path).partition(".")[0] == failed:
+                storage.delete(info.path)
     partitions = in_threads(
         lambda request: _carry_out(storage, rollback, failed, request),
         plan.requests,

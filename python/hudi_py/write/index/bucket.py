@@ -6,7 +6,7 @@ buckets and the hashed columns are not stored with a table; they are checked aga
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -132,6 +132,17 @@ class Buckets(Protocol):
     def new_file_id(self, number: int, partition: str, *, fixed: bool = True) -> FileId:
         """The file id of a bucket that has no file group yet. `fixed`: if this index has such ids."""
 
+    def replacing_file_id(self, number: int, partition: str) -> FileId:
+        """The file id of the file group that a write puts in the place of a bucket's."""
+
+    def replace(self, partition: str, file_ids: Collection[str] | None = None) -> None:
+        """Notes that the write replaces the file groups of all buckets of a partition, or only these. To be called
+        before rows are written if it is only some.
+        """
+
+    def after_commit(self) -> None:
+        """What is left to do when the write has completed."""
+
     def by_number(self, slices: Iterable[FileSlice], partition: str) -> dict[int, FileSlice]:
         """The slices of a partition by bucket.
 
@@ -172,6 +183,15 @@ class SimpleBuckets:
             store_rules(self.storage, self.index.rules)
         rest = FIXED_FILE_ID if self.fixed_ids and fixed else new_file_id()[BUCKET_DIGITS:]
         return FileId(f"{number:0{BUCKET_DIGITS}d}{rest}")
+
+    def replacing_file_id(self, number: int, partition: str) -> FileId:
+        return self.new_file_id(number, partition, fixed=False)
+
+    def replace(self, partition: str, file_ids: Collection[str] | None = None) -> None:
+        pass
+
+    def after_commit(self) -> None:
+        pass
 
     def by_number(self, slices: Iterable[FileSlice], partition: str) -> dict[int, FileSlice]:
         found: dict[int, FileSlice] = {}

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 
 from hudi_py.errors import ConfigError
+from hudi_py.formats.hash_ring import HASHING_METADATA
 from hudi_py.model.files import FileSlice
 from hudi_py.model.names import PartitionPath
 from hudi_py.storage import Storage
@@ -14,7 +15,7 @@ from hudi_py.timeline.table_schema import NewestCommits
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.view import FileSystemView
 from hudi_py.write.index.bucket import Buckets
-from hudi_py.write.index.consistent import HASHING_METADATA, ConsistentBuckets
+from hudi_py.write.index.consistent import ConsistentBuckets
 
 _BUCKET_ID = re.compile(r"000\d{5}-")
 """A file id of the bucket index begins with the bucket's number in eight digits. Random ids of eight digits occur (one

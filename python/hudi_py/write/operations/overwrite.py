@@ -83,11 +83,14 @@ def replaced_groups(
         if partition in chosen:
             raise pending_clustering_conflict(view, verb, partition, file_id)
     view.lister.prefetch(chosen)
-    return {
-        str(partition): groups
-        for partition in chosen
-        if (groups := tuple(str(slice_.file_id) for slice_ in view.latest_slices_for_write(partition)))
-    }
+    found: dict[str, tuple[str, ...]] = {}
+    for partition in chosen:
+        if context.buckets is not None:
+            context.buckets.replace(partition)
+        groups = tuple(str(slice_.file_id) for slice_ in view.latest_slices_for_write(partition))
+        if groups:
+            found[str(partition)] = groups
+    return found
 
 
 def _partitions_of(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> list[PartitionPath]:
