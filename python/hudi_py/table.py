@@ -23,6 +23,7 @@ from hudi_py.read.request import ScanArguments, ScanRequest
 from hudi_py.read.snapshot import open_snapshot
 from hudi_py.report.methods import ReportMethods
 from hudi_py.services.archive import ArchiveReport, archive
+from hudi_py.services.bucket_resize import ResizeReport, resize_buckets
 from hudi_py.services.buckets import BucketReport, rescale_buckets
 from hudi_py.services.clean import Cleaning, CleanReport
 from hudi_py.services.compaction import Compaction, CompactionReport
@@ -397,6 +398,17 @@ class Table(TableIndexes, HealthMethods, ServicePreviews, ReportMethods, Alterab
         until they are cleaned. Absent partitions are skipped with a warning."""
         given = {**(options or {}), **naming_partitions(paths)}
         return self._write(self.schema.empty_table(), "delete_partition", given)
+
+    def resize_buckets(self, *, options: Mapping[str, Any] | None = None) -> ResizeReport:
+        """Splits the large buckets of a table with consistent hashing, and merges its small ones, as one commit. How
+        large and how many is said by `hoodie.bucket.index.split.threshold` and the options beside it.
+
+        Raises:
+            UnsupportedTableError: the table has other buckets, or logs changes.
+            ConflictError: another write has completed meanwhile.
+        """
+        with self._serving("resize buckets of", options) as context:
+            return resize_buckets(context)
 
     def rescale_buckets(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hudi_py.config.option import Scope, choice, declared, flag, integer, names, text
+from hudi_py.config.option import Scope, choice, declared, flag, integer, names, number, text
 
 METADATA_ENABLE = flag(
     "hoodie.metadata.enable",
@@ -60,6 +60,43 @@ BUCKET_ENGINE = choice(
     Scope.BOTH,
     "SIMPLE",
     ("SIMPLE", "CONSISTENT_HASHING"),
+)
+
+MOST_BUCKETS = integer(
+    "hoodie.bucket.index.max.num.buckets",
+    "Maximum number of buckets per partition with consistent hashing: none are split beyond it. -1: "
+    "`hoodie.bucket.index.num.buckets`.",
+    Scope.SERVICE,
+    -1,
+    minimum=-1,
+    example="128",
+)
+LEAST_BUCKETS = integer(
+    "hoodie.bucket.index.min.num.buckets",
+    "Minimum number of buckets per partition with consistent hashing: none are merged below it. -1: "
+    "`hoodie.bucket.index.num.buckets`.",
+    Scope.SERVICE,
+    -1,
+    minimum=-1,
+    example="8",
+)
+SPLIT_THRESHOLD = number(
+    "hoodie.bucket.index.split.threshold",
+    "With consistent hashing, `Table.resize_buckets` splits buckets whose files are larger than this times "
+    "`hoodie.parquet.max.file.size`.",
+    Scope.SERVICE,
+    2.0,
+    low=0,
+    high=1000,
+)
+MERGE_THRESHOLD = number(
+    "hoodie.bucket.index.merge.threshold",
+    "With consistent hashing, `Table.resize_buckets` merges buckets whose files are smaller than this times "
+    "`hoodie.parquet.max.file.size`.",
+    Scope.SERVICE,
+    0.2,
+    low=0,
+    high=1000,
 )
 
 OPTIONS = declared(globals())

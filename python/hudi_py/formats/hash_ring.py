@@ -70,7 +70,9 @@ class HashRing:
             if not ends or ends[0] < 0 or not all(prefixes):
                 raise ValueError("it has no buckets, or one without a file group")
             sequence = int(found.get("seqNo", 0))
-            return cls(str(found["partitionPath"]), ends, prefixes, int(found["numBuckets"]), str(found["instant"]), sequence)
+            return cls(
+                str(found["partitionPath"]), ends, prefixes, int(found["numBuckets"]), str(found["instant"]), sequence
+            )
         except (ValueError, KeyError, TypeError) as error:
             raise CorruptFileError(f"Cannot read {context}: no metadata of hash buckets ({error})") from error
 

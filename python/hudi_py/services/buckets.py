@@ -146,9 +146,7 @@ def _plain(changed: tuple[PartitionPath, int]) -> tuple[str, int]:
     return str(changed[0]), changed[1]
 
 
-def _new_rules(
-    stored: StoredRules | None, expressions: str, buckets: int | None, add: bool, table: str
-) -> BucketRules:
+def _new_rules(stored: StoredRules | None, expressions: str, buckets: int | None, add: bool, table: str) -> BucketRules:
     if stored is None and (add or buckets is None):
         raise ConfigError(
             f"Cannot change the buckets of {table}: it has no stored rules; give its rules as a whole, and its present "

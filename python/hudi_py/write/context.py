@@ -56,9 +56,7 @@ class WriteContext:
         self.buckets = (
             None
             if index is None
-            else open_buckets(
-                index, transaction.storage, transaction.timeline, transaction.view, transaction.instant
-            )
+            else open_buckets(index, transaction.storage, transaction.timeline, transaction.view, transaction.instant)
         )
         """Of a write with a bucket index."""
         self.progress = progress or Progress.silent()

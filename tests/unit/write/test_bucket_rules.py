@@ -43,7 +43,8 @@ def check(path: str, expected: dict[str, int], counts: dict[str, int]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "kind", "tasks"), cases([(v, k, t) for v in (6, 8, 9) for k in ("cow", "mor") for t in (0, 2)], "rules", 1)
+    ("version", "kind", "tasks"),
+    cases([(v, k, t) for v in (6, 8, 9) for k in ("cow", "mor") for t in (0, 2)], "rules", 1),
 )
 def test_writes_and_new_rules(tmp_path: Path, version: int, kind: str, tasks: int) -> None:
     """The table's rules count, whatever options say; those given by a service as well, until they are undone."""

@@ -14,6 +14,7 @@ from hudi_py.errors import ConfigError, ConflictError, CorruptFileError
 from hudi_py.formats.buckets import hash_values
 from hudi_py.formats.hash_ring import HASHING_METADATA, HashRing
 from hudi_py.formats.hashing import xx_hash32
+from hudi_py.services.bucket_resize import Limits, Resizing, planned
 from tests.support.choice import cases
 from tests.support.record_index import indexed, stored
 from tests.unit.write.test_bucket_index import QUICK, TABLE, Model, rows, run, snapshot
@@ -124,6 +125,7 @@ def test_what_hash_buckets_cannot_do(tmp_path: Path) -> None:
         hudi_py.write(path, rows([0], 2).set_column(1, "p", pa.array(["c"])), "upsert", CONSISTENT)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("version", "tasks", "index"),
     cases([(v, t, i) for v in (6, 8, 9) for t in (0, 2) for i in (False, True)], "hash overwrites", 1),
@@ -132,7 +134,15 @@ def test_overwrites(tmp_path: Path, version: int, tasks: int, index: bool) -> No
     """They give the buckets new file groups, which writes go on to use; undoing one brings the old ones back."""
     path, model = str(tmp_path / "t"), Model()
     options = {**CONSISTENT, "hoodie.metadata.record.index.enable": "true"} if index else CONSISTENT
-    steps = ["upsert", "insert_overwrite_table", "upsert", "insert_overwrite", "delete", "insert_overwrite_table", "upsert"]
+    steps = [
+        "upsert",
+        "insert_overwrite_table",
+        "upsert",
+        "insert_overwrite",
+        "delete",
+        "insert_overwrite_table",
+        "upsert",
+    ]
     for turn, operation in enumerate(steps, 1):
         data = rows(list(range(turn, turn + 8)), turn)
         table = {**TABLE, "table_type": "mor", "table_version": version} if turn == 1 else {}
@@ -153,7 +163,9 @@ def test_overwrites(tmp_path: Path, version: int, tasks: int, index: bool) -> No
     assert {f"{deleted.instant}.hashing_meta", f"{deleted.instant}.commit"} <= markers
     hudi_py.open_table(path, options).rollback(deleted, with_newer=True)
     assert snapshot(path) == before
-    assert not any(name.startswith(str(deleted.instant)) for name in {f.name for f in metadata(path, "a").parent.iterdir()})
+    assert not any(
+        name.startswith(str(deleted.instant)) for name in {f.name for f in metadata(path, "a").parent.iterdir()}
+    )
     hudi_py.write(path, rows([2], 9), "upsert", options)
     assert snapshot(path) == sorted({**dict(before), "k2": 9}.items())
     check_keys(path)
@@ -223,3 +235,97 @@ def _xx_hash32(data: bytes) -> int:
     for bits, prime in ((15, two), (13, three)):
         found = (found ^ (found >> bits)) * prime & mask
     return found ^ (found >> 16)
+
+
+def test_which_buckets_are_split_and_merged() -> None:
+    ring = HashRing.first("p", 6)
+    sizes = {0: 900, 1: 5, 2: 5, 3: 50, 4: 700, 5: 5}
+
+    def plan(most: int, least: int, **changed: int) -> Resizing | None:
+        return planned(
+            ring, {**sizes, **{int(key[1:]): size for key, size in changed.items()}}, Limits(most, least, 500, 20)
+        )
+
+    assert plan(8, 6) == Resizing((0, 4), ((1, 2),))
+    assert plan(7, 6) == Resizing((0,), ((1, 2),))
+    assert plan(6, 6) is None
+    assert plan(6, 5) == Resizing((), ((1, 2),))
+    assert plan(6, 1, b0=5) == Resizing((), ((5, 0, 1, 2),))
+    assert plan(6, 4, b0=5) == Resizing((), ((5, 0, 1),))
+    assert plan(6, 1, b0=5, b1=16) == Resizing((), ((5, 0, 1),)), "the whole is no larger than the limit when one joins"
+    after = ring.resized("1", (4,), ((5, 0, 1),))
+    assert after.ends == (ring.ends[1], ring.ends[2], ring.ends[3], (ring.ends[3] + ring.ends[4]) // 2, ring.ends[4])
+    assert (after.prefixes[1:3], after.sequence, after.instant) == (ring.prefixes[2:4], 1, "1")
+    keys = pa.array([f"k{key}" for key in range(300)])
+    old, new = ring.numbers(keys, ("k",), ("k",)), after.numbers(keys, ("k",), ("k",))
+    assert {(a, b) for a, b in zip(old.tolist(), new.tolist(), strict=True)} == {
+        *((0, 0), (1, 0), (5, 0), (2, 1), (3, 2), (4, 3), (4, 4))
+    }
+    assert HashRing.decode(after.encode(), "x") == after
+    with pytest.raises(ValueError, match="bucket 0 has one hash"):
+        HashRing("p", (0, 2**31 - 1), ("a", "b"), 2).resized("1", (0,), ())
+
+
+RESIZED = {
+    "hoodie.parquet.max.file.size": "100",
+    "hoodie.bucket.index.max.num.buckets": "9",
+    "hoodie.bucket.index.min.num.buckets": "2",
+    "hoodie.bucket.index.merge.threshold": "0",
+}
+MERGED = {**RESIZED, "hoodie.bucket.index.split.threshold": "900", "hoodie.bucket.index.merge.threshold": "900"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("version", "index"), cases([(v, i) for v in (6, 8, 9) for i in (False, True)], "resized hash buckets", 1)
+)
+def test_buckets_are_split_and_merged(tmp_path: Path, version: int, index: bool) -> None:
+    """Rows keep their meta columns but for the file; writes and undoing go on from either state."""
+    path, model = str(tmp_path / "t"), Model()
+    options = {**CONSISTENT, "hoodie.metadata.record.index.enable": "true"} if index else CONSISTENT
+    kept = ["_hoodie_commit_time", "_hoodie_commit_seqno", "_hoodie_record_key", "k", "ts"]
+
+    def rings() -> dict[str, int]:
+        newest = {each: max(metadata(path, each).parent.glob("*.hashing_meta")) for each in "ab"}
+        return {each: len(HashRing.decode(file.read_bytes(), each).ends) for each, file in newest.items()}
+
+    def same() -> None:
+        assert snapshot(path) == model.expected()
+        check_keys(path)
+        assert hudi_py.open_table(path).metadata.verify().ok
+        if index:
+            assert indexed(path) == stored(path)
+
+    def run_on(keys: list[int], turn: int) -> None:
+        data = rows(keys, turn, keys[:1])
+        hudi_py.write(path, data, "upsert", options)
+        model.apply("upsert", data)
+        same()
+
+    first = rows(list(range(40)), 1)
+    hudi_py.write(path, first, "upsert", options, table_type="mor", table_version=version, **TABLE)
+    model.apply("upsert", first)
+    run_on(list(range(0, 60, 3)), 2)
+    table = hudi_py.open_table(path, options)
+    assert table.resize_buckets(options=RESIZED).num_split == 8
+    assert rings() == {"a": 8, "b": 8}
+    same()
+    run_on(list(range(0, 70, 5)), 3)
+    before = sorted(map(str, table.scan(kept).to_table().to_pylist()))
+    report = table.resize_buckets(options=RESIZED)
+    assert (report.num_split, rings()) == (2, {"a": 9, "b": 9})
+    assert sorted(map(str, table.scan(kept).to_table().to_pylist())) == before
+    run_on(list(range(0, 70, 7)), 4)
+    table.compact()
+    report = table.resize_buckets(options=MERGED)
+    assert report.num_merged >= 2
+    assert max(rings().values()) < 9
+    same()
+    run_on(list(range(30)), 5)
+    state = snapshot(path)
+    after = table.resize_buckets(options=RESIZED)
+    if after.instant is not None:
+        table.rollback(str(after.instant))
+    assert snapshot(path) == state
+    run_on(list(range(20, 40)), 6)
+    assert table.resize_buckets(options={**RESIZED, "hoodie.bucket.index.max.num.buckets": "1"}).instant is None

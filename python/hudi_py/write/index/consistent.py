@@ -25,6 +25,7 @@ from hudi_py.view import FileSystemView
 from hudi_py.write.index.bucket import BucketIndex, check_file_keys, mismatch, spread_by_partition
 from hudi_py.write.rows import KeyedRows
 
+
 class ConsistentBuckets:
     """The buckets of a table; see `Buckets`. Reads those of a partition once. Thread-safe."""
 
