@@ -40,7 +40,8 @@ def run_service(
     `compaction`, `log_compaction` and `clean` have plans. Like `Table.compact()`, a call runs pending plans, oldest
     first, then schedules and runs one for what is left. The work of a plan (file groups to compact, ranges of files to
     delete) is divided among as many Spark tasks. `archive`, `savepoint`, `delete_savepoint`, `rollback`, `restore`,
-    `unschedule` and `rescale_buckets` run in one Spark process. Only Spark's processes access the table; the caller's does not.
+    `unschedule`, `rescale_buckets` and `resize_buckets` run in one Spark process. Only Spark's processes access the
+    table; the caller's does not.
 
     The session becomes the active one of the calling thread.
 

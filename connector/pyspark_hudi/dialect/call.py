@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 from hudi_py.config import archive as archive_config
 from hudi_py.config import clean as clean_config
 from hudi_py.errors import ConfigError
-from hudi_py.formats.bucket_rules import RULE
-from hudi_py.services.buckets import shown_rules
 from pyspark_hudi.dialect.insert import delete_partition_at
 from pyspark_hudi.dialect.tables import Tables, Target
 from pyspark_hudi.dialect.text import Cursor, tokens_of
@@ -253,11 +251,16 @@ def _drop_partition(target: Target, given: _Given) -> _Rows:
 def _bucket_rules(target: Target, given: _Given) -> _Rows:
     """`PartitionBucketIndexManager`, 1.2.0."""
     options = _options(given)
-    if str(given["rule"]).lower() != RULE:
-        raise ConfigError(f"Cannot use bucket rules of the kind {given['rule']!r}; supported: {RULE}")
+    if str(given["rule"]).lower() != _BUCKET_RULE:
+        raise ConfigError(f"Cannot use bucket rules of the kind {given['rule']!r}; supported: {_BUCKET_RULE}")
     report = _service(target, "rescale_buckets", options)
     if given["show_config"]:
-        yield "SUCCESS", "SHOW_CONFIG", shown_rules(report)
+        shown = (
+            f"PartitionBucketIndexHashingConfig(expressions={expressions}, defaultBucketNumber={default}, "
+            f"rule={_BUCKET_RULE}, version=1, instant={instant})"
+            for instant, expressions, default in report["rules"]
+        )
+        yield "SUCCESS", "SHOW_CONFIG", ";".join(shown)
     elif given["rollback"] is not None:
         instant = str(given["rollback"])
         if instant not in [each[0] for each in report["rules"]]:
@@ -288,6 +291,7 @@ def _needed(given: _Given, name: str) -> str:
     return str(given[name])
 
 
+_BUCKET_RULE = "regex"
 _COMPACTION = "timestamp STRING, operation_size INT, state STRING"
 _SAVEPOINT: Final[Mapping[str, Any]] = {"table": None, "instant_time": "", "path": None}
 PROCEDURES: Final[Mapping[str, Procedure]] = {
@@ -348,7 +352,7 @@ PROCEDURES: Final[Mapping[str, Procedure]] = {
             "dry_run": True,
             "rollback": None,
             "show_config": False,
-            "rule": RULE,
+            "rule": _BUCKET_RULE,
             "options": None,
         },
         "result STRING, operation STRING, details STRING",

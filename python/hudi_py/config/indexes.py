@@ -55,8 +55,8 @@ BUCKET_RULE = choice(
 BUCKET_ENGINE = choice(
     "hoodie.index.bucket.engine",
     "Layout of the buckets of a bucket index. CONSISTENT_HASHING, for merge-on-read tables: the table stores the "
-    "buckets of each partition, which Apache Hudi splits and merges by clustering; a read by record keys opens all of "
-    "them, and overwrites are refused.",
+    "buckets of each partition, which `Table.resize_buckets` and clusterings of Apache Hudi split and merge; a read by "
+    "record keys opens all of them.",
     Scope.BOTH,
     "SIMPLE",
     ("SIMPLE", "CONSISTENT_HASHING"),

@@ -37,8 +37,8 @@ class BucketRules:
         parts = [part.strip() for part in _split(text.strip(), ",")]
         if len(parts) != 2 or not parts[1].isascii() or not parts[1].isdigit() or not 0 < int(parts[1]) <= _MOST:
             raise ConfigError(
-                f"The bucket rule '{visible(text)}' of '{visible(self.expressions)}' is not valid; expected 'pattern,buckets', with "
-                "a regular expression without commas and semicolons, and a number of at least 1"
+                f"The bucket rule '{visible(text)}' of '{visible(self.expressions)}' is not valid; expected "
+                "'pattern,buckets', with a regular expression without commas and semicolons, and a number of at least 1"
             )
         return parts[0], int(parts[1])
 

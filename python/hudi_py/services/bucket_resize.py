@@ -2,8 +2,8 @@
 
 Sources: `BaseConsistentHashingBucketClusteringPlanStrategy`, `SparkConsistentBucketClusteringExecutionStrategy`, Apache
 Hudi 1.2.0. There it is a clustering with a plan, which also writes the other buckets of a partition again. Here one
-process plans and writes at once, and leaves what a completed clustering leaves: a replacecommit whose rows keep their meta
-columns, and new metadata of the buckets.
+process plans and writes at once, and leaves what a completed clustering leaves: a replacecommit whose rows keep their
+meta columns, and new metadata of the buckets.
 """
 
 from __future__ import annotations
@@ -121,8 +121,8 @@ def resize_buckets(context: ServiceContext, instant: str | None = None) -> Resiz
     if options.get(index_config.BUCKET_ENGINE) != "CONSISTENT_HASHING":
         raise UnsupportedTableError(
             f"Cannot resize the buckets of the table '{config.name}' with {index_config.BUCKET_ENGINE.key} = "
-            f"'{options.get(index_config.BUCKET_ENGINE)}'; supported: CONSISTENT_HASHING. Table.rescale_buckets changes "
-            "those of a simple bucket index"
+            f"'{options.get(index_config.BUCKET_ENGINE)}'; supported: CONSISTENT_HASHING. Table.rescale_buckets "
+            "changes those of a simple bucket index"
         )
     if text_partition_columns(config) or config.cdc_enabled:
         raise UnsupportedTableError(

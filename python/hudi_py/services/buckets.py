@@ -16,7 +16,7 @@ from hudi_py.config import Option, Options, Scope
 from hudi_py.config import indexes as index_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, ConflictError, UnsupportedTableError
-from hudi_py.formats.bucket_rules import RULE, BucketRules
+from hudi_py.formats.bucket_rules import BucketRules
 from hudi_py.model.instant import Action
 from hudi_py.model.names import PartitionPath
 from hudi_py.model.words import counted
@@ -110,8 +110,8 @@ def rescale_buckets(
     options = _indexed(context.options, config.name, buckets)
     if text_partition_columns(config):
         raise UnsupportedTableError(
-            f"Cannot change the buckets of the table '{config.name}': its key generator makes partition paths of times, "
-            "so that rows do not hold their partition; change them with Apache Hudi"
+            f"Cannot change the buckets of the table '{config.name}': its key generator makes partition paths of "
+            "times, so that rows do not hold their partition; change them with Apache Hudi"
         )
     settings = _settings(context, seen, view, options, rules)
     session = replace(context.session, conflicts=conflict_policy(context.session.settings))
@@ -131,15 +131,6 @@ def rescale_buckets(
             stats, schema_json=settings.schema.avro_json, replaced=replaced or None, ids=settings.schema.ids
         )
     return replace(report, instant=commit.instant, completion_time=commit.completion_time)
-
-
-def shown_rules(report: dict[str, Any]) -> str:
-    """The stored rules of a report as `CALL partition_bucket_index_manager` of Apache Hudi shows them."""
-    return ";".join(
-        f"PartitionBucketIndexHashingConfig(expressions={expressions}, defaultBucketNumber={default}, rule={RULE}, "
-        f"version=1, instant={instant})"
-        for instant, expressions, default in report["rules"]
-    )
 
 
 def _plain(changed: tuple[PartitionPath, int]) -> tuple[str, int]:

@@ -1,6 +1,6 @@
 """Where a table keeps its rules for numbers of buckets: a file for each commit that changed them.
 
-Source: `PartitionBucketIndexHashingConfig`, Apache Hudi 1.2.0, which moves files of archived commits to a second folder.
+Source: `PartitionBucketIndexHashingConfig`, Apache Hudi 1.2.0, which moves files of archived commits to another folder.
 """
 
 from __future__ import annotations
@@ -115,8 +115,8 @@ def store_rules(storage: Storage, rules: BucketRules, instant: str = FIRST_INSTA
     there = BucketRules.decode(storage.read(path), f"{storage.uri}/{path}")
     if there != rules:
         raise ConflictError(
-            f"Cannot write to {storage.uri}: another write has stored the bucket rules '{there.expressions}' meanwhile, "
-            f"this one has '{rules.expressions}'; write again"
+            f"Cannot write to {storage.uri}: another write has stored the bucket rules '{there.expressions}' "
+            f"meanwhile, this one has '{rules.expressions}'; write again"
         )
 
 

@@ -180,7 +180,7 @@ def _check_replaced(scope: WriteScope, instant: Instant, metadata: CommitMetadat
         raise _conflict(
             scope.instant,
             instant,
-            f"({metadata.operation}) has changed the partition {min(both)!r}, of which one of them replaces file groups",
+            f"({metadata.operation}) has changed the partition {min(both)!r}, and one of them replaces its file groups",
         )
 
 
