@@ -237,6 +237,21 @@ MUTATIONS: Final = (
         "tests/unit/write/test_index.py",
     ),
     Mutation(
+        "bucket index: rules of the options prevail over those of the table",
+        CORE + "write/index/bucket.py",
+        "        if stored is not None:\n            return replace(self, count=stored.rules.default, rules=stored.rules)\n",
+        "        if stored is not None and self.rules is None:\n"
+        "            return replace(self, count=stored.rules.default, rules=stored.rules)\n",
+        "tests/unit/write/test_bucket_rules.py",
+    ),
+    Mutation(
+        "consistent hashing: an overwrite writes to the file groups that it replaces",
+        CORE + "write/operations/buckets.py",
+        "file_id = index.replacing_file_id(number, partition.path)",
+        "file_id = index.new_file_id(number, partition.path)",
+        "tests/unit/write/test_consistent_hashing.py",
+    ),
+    Mutation(
         "global index: the row of the old partition stays when a key moves",
         CORE + "write/placement/relocate.py",
         "            _add(into, rows.filter(goes), file_ids.filter(goes), partitions.filter(goes), leaving=True)\n",

@@ -39,9 +39,14 @@ def check(path: str, expected: dict[str, int], counts: dict[str, int]) -> None:
         (wanted,) = bucket_numbers(pa.array([row["k"]]), ("k",), ("k",), counts[row["p"]]).tolist()
         assert bucket_number(row["_hoodie_file_name"]) == wanted
     assert len({row["_hoodie_file_name"].partition("_")[0] + row["p"] for row in read}) <= sum(counts.values())
+
+
+def check_all(path: str, expected: dict[str, int], counts: dict[str, int]) -> None:
+    check(path, expected, counts)
     assert hudi_py.open_table(path).metadata.verify().ok
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("version", "kind", "tasks"),
     cases([(v, k, t) for v in (6, 8, 9) for k in ("cow", "mor") for t in (0, 2)], "rules", 1),
@@ -53,16 +58,16 @@ def test_writes_and_new_rules(tmp_path: Path, version: int, kind: str, tasks: in
     run(path, rows(range(40), 1), "upsert", options, 0, **made)
     counts = {"a": 5, "b": 2, "c": 2, "d": 3}
     expected = dict.fromkeys((f"k{key}" for key in range(40)), 1)
-    check(path, expected, counts)
+    check_all(path, expected, counts)
     other = {**options, "hoodie.bucket.index.num.buckets": "7", EXPRESSIONS: ""}
     run(path, rows(range(20, 50), 2), "upsert", other, tasks)
     expected |= dict.fromkeys((f"k{key}" for key in range(20, 50)), 2)
-    check(path, expected, counts)
+    check_all(path, expected, counts)
     run(path, rows(range(4), 3), "delete", other, tasks)
     expected = {key: ts for key, ts in expected.items() if key not in ("k0", "k1", "k2", "k3")}
     run(path, rows(range(60, 70), 3), "insert", other, tasks)
     expected |= dict.fromkeys((f"k{key}" for key in range(60, 70)), 3)
-    check(path, expected, counts)
+    check_all(path, expected, counts)
 
     table = hudi_py.open_table(path, options)
     before = dict(expected)
@@ -71,16 +76,16 @@ def test_writes_and_new_rules(tmp_path: Path, version: int, kind: str, tasks: in
     report = table.rescale_buckets("^d$,1;a,8", add=True)
     counts |= {"d": 1, "a": 8}
     assert report.partitions == (("a", 8), ("d", 1))
-    check(path, expected, counts)
+    check_all(path, expected, counts)
     run(path, rows(range(30, 80), 4), "upsert", other, tasks)
     expected |= dict.fromkeys((f"k{key}" for key in range(30, 80)), 4)
-    check(path, expected, counts)
+    check_all(path, expected, counts)
     assert indexed(path) == stored(path)
     found = table.rescale_buckets().rules
     assert [each[1:] for each in found] == [("^a$,5;b|c,2", 3), ("^d$,1;a,8;^a$,5;b|c,2", 3)]
     table.rollback(str(report.instant), with_newer=True)
     assert [each[0] for each in table.rescale_buckets().rules] == [FIRST_INSTANT]
-    check(path, before, {"a": 5, "b": 2, "c": 2, "d": 3})
+    check_all(path, before, {"a": 5, "b": 2, "c": 2, "d": 3})
 
 
 def test_rules_for_a_table_without(tmp_path: Path) -> None:
@@ -95,7 +100,7 @@ def test_rules_for_a_table_without(tmp_path: Path) -> None:
         table.rescale_buckets("a,4", buckets=2)
     report = table.rescale_buckets("a,4", buckets=3)
     assert report.partitions == (("a", 4),)
-    check(path, {f"k{key}": 2 for key in range(40)}, {"a": 4, "b": 3, "c": 3, "d": 3})
+    check_all(path, {f"k{key}": 2 for key in range(40)}, {"a": 4, "b": 3, "c": 3, "d": 3})
     (kept,) = Path(path, CONFIGS).iterdir()
     assert kept.name == f"{report.instant}.hashing_config"
     assert kept.read_text().splitlines() == [
@@ -165,4 +170,26 @@ def test_writes_beside_new_rules(tmp_path: Path) -> None:
     hudi_py.open_table(path, optimistic).rescale_buckets("a,9")
     with pytest.raises(ConflictError, match="has changed the numbers of buckets"):
         commit_write(write, [result])
-    check(path, {"k0": 1}, {"a": 9})
+    check_all(path, {"k0": 1}, {"a": 9})
+
+
+def test_writers_that_do_not_wait_for_each_other(tmp_path: Path) -> None:
+    """Both find the buckets by the rules, and add logs to the same file groups."""
+    path = str(tmp_path / "t")
+    options = {
+        **RULES,
+        "hoodie.write.concurrency.mode": "NON_BLOCKING_CONCURRENCY_CONTROL",
+        "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider",
+    }
+    made = {"record_key": "k", "partition_by": "p", "ordering_by": "ts", "table_type": "mor"}
+    hudi_py.write(path, rows(range(4), 1), "upsert", options, **made)
+    chosen = Options.resolve({**options, EXPRESSIONS: ""}, Scope.WRITE)
+    data = rows(range(20), 2)
+    write = plan_write(path, chosen, data.schema, metadata=metadata_writer(chosen))
+    result = run_task(write, TaskId(0, 1), data.to_batches())
+    hudi_py.write(path, rows(range(10, 30), 3), "upsert", options)
+    commit_write(write, [result])
+    expected = {f"k{key}": 2 for key in range(10)} | {f"k{key}": 3 for key in range(10, 30)}
+    check(path, expected, {"a": 5, "b": 2, "c": 2, "d": 3})
+    with pytest.raises(ConfigError, match="rows that others add meanwhile would be lost"):
+        hudi_py.open_table(path, options).rescale_buckets("a,2")
