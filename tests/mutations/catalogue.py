@@ -239,9 +239,8 @@ MUTATIONS: Final = (
     Mutation(
         "bucket index: rules of the options prevail over those of the table",
         CORE + "write/index/bucket.py",
-        "        if stored is not None:\n            return replace(self, count=stored.rules.default, rules=stored.rules)\n",
-        "        if stored is not None and self.rules is None:\n"
-        "            return replace(self, count=stored.rules.default, rules=stored.rules)\n",
+        "        if stored is not None:\n            return replace(self, count",
+        "        if stored is not None and self.rules is None:\n            return replace(self, count",
         "tests/unit/write/test_bucket_rules.py",
     ),
     Mutation(

@@ -101,6 +101,8 @@ def test_rules_for_a_table_without(tmp_path: Path) -> None:
     report = table.rescale_buckets("a,4", buckets=3)
     assert report.partitions == (("a", 4),)
     check_all(path, {f"k{key}": 2 for key in range(40)}, {"a": 4, "b": 3, "c": 3, "d": 3})
+    hudi_py.write(path, rows(range(40), 3), "upsert", {**options, EXPRESSIONS: "d,9"})
+    check_all(path, {f"k{key}": 3 for key in range(40)}, {"a": 4, "b": 3, "c": 3, "d": 3})
     (kept,) = Path(path, CONFIGS).iterdir()
     assert kept.name == f"{report.instant}.hashing_config"
     assert kept.read_text().splitlines() == [

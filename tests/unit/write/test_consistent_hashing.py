@@ -237,6 +237,16 @@ def _xx_hash32(data: bytes) -> int:
     return found ^ (found >> 16)
 
 
+def test_an_overwrite_gives_the_buckets_new_file_groups(tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    hudi_py.write(path, rows([0, 1, 2], 1), "upsert", CONSISTENT, table_type="mor", **TABLE)
+    hudi_py.write(path, rows([0, 4], 2), "insert_overwrite", CONSISTENT)
+    assert snapshot(path) == [("k0", 2), ("k1", 1), ("k4", 2)]
+    hudi_py.write(path, rows([0, 1, 2], 3), "upsert", CONSISTENT)
+    assert snapshot(path) == [("k0", 3), ("k1", 3), ("k2", 3), ("k4", 2)]
+    check_keys(path)
+
+
 def test_which_buckets_are_split_and_merged() -> None:
     ring = HashRing.first("p", 6)
     sizes = {0: 900, 1: 5, 2: 5, 3: 50, 4: 700, 5: 5}
