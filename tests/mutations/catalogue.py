@@ -239,8 +239,8 @@ MUTATIONS: Final = (
     Mutation(
         "bucket index: rules of the options prevail over those of the table",
         CORE + "write/index/bucket.py",
-        "        if stored is not None:\n            return replace(self, count",
-        "        if stored is not None and self.rules is None:\n            return replace(self, count",
+        "        if stored is not None:\n            if self.rules is not None and",
+        "        if stored is not None and self.rules is None:\n            if self.rules is not None and",
         "tests/unit/write/test_bucket_rules.py",
     ),
     Mutation(

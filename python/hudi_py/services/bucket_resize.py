@@ -8,7 +8,7 @@ meta columns, and new metadata of the buckets.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,7 +23,6 @@ from hudi_py.errors import ConfigError, ConflictError, UnsupportedTableError
 from hudi_py.formats.arrays import combined
 from hudi_py.formats.hash_ring import HashRing
 from hudi_py.model.commit import WriteStat
-from hudi_py.model.files import FileSlice
 from hudi_py.model.instant import Action
 from hudi_py.model.names import FileId, PartitionPath
 from hudi_py.model.words import counted
@@ -35,6 +34,8 @@ from hudi_py.read.task import read_split_on
 from hudi_py.schema import FILE_NAME, META_FIELDS, RECORD_KEY
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.planned.report import ServiceReport
+from hudi_py.timeline.pending_plans import COMPACTIONS, PendingPlans
+from hudi_py.timeline.plans import FileGroup
 from hudi_py.timeline.table_schema import resolve_table_schema
 from hudi_py.transaction.conflicts import conflict_policy
 from hudi_py.transaction.transaction import WriteTransaction
@@ -134,7 +135,9 @@ def resize_buckets(context: ServiceContext, instant: str | None = None) -> Resiz
     session = replace(context.session, conflicts=conflict_policy(context.session.settings))
     assert settings.index.buckets is not None
     before = ConsistentBuckets(settings.index.buckets, storage, seen, view)
-    chosen = _chosen(before, view, Limits.of(options))
+    plans = PendingPlans(storage, seen)
+    busy = {group for pending in plans.of(*COMPACTIONS) for group in plans.file_groups(pending)}
+    chosen = _chosen(before, view, Limits.of(options), busy)
     if not chosen:
         return ResizeReport(_SERVICE, None, reason="no bucket is large or small enough")
     with WriteTransaction.begin(session, action=Action.REPLACE_COMMIT, operation="CLUSTER") as transaction:
@@ -207,22 +210,25 @@ def planned(ring: HashRing, sizes: Mapping[int, int], limits: Limits) -> Resizin
     return Resizing(tuple(split), tuple(merged)) if split or merged else None
 
 
-def _chosen(buckets: ConsistentBuckets, view: FileSystemView, limits: Limits) -> dict[PartitionPath, Resizing]:
+def _chosen(
+    buckets: ConsistentBuckets, view: FileSystemView, limits: Limits, busy: Collection[FileGroup]
+) -> dict[PartitionPath, Resizing]:
+    """What to do with each partition. `busy`: file groups of pending compactions and log compactions, which stay."""
     clustering = {partition for partition, _ in view.pending_clustering}
     found: dict[PartitionPath, Resizing] = {}
     for path in sorted(view.partitions()):
         if path in clustering:
             continue
         slices = buckets.by_number(view.latest_slices(path), path)
-        sizes = {number: slice_.size for number, slice_ in slices.items() if _is_free(view, slice_) and slice_.size > 0}
+        sizes = {
+            number: slice_.size
+            for number, slice_ in slices.items()
+            if (path, slice_.file_id) not in busy and slice_.size
+        }
         resizing = planned(buckets.ring(path), sizes, limits)
         if resizing is not None:
             found[path] = resizing
     return found
-
-
-def _is_free(view: FileSystemView, slice_: FileSlice) -> bool:
-    return (slice_.partition, slice_.file_id) not in view.pending_compaction
 
 
 def _settings(context: ServiceContext, view: FileSystemView) -> WriteSettings:

@@ -6,6 +6,7 @@ buckets and the hashed columns are not stored with a table; they are checked aga
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -32,6 +33,7 @@ from hudi_py.timeline.bucket_rules import buckets_by_rule, checked_rules, store_
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.write.rows import KeyedRows
 
+_log = logging.getLogger(__name__)
 DEFAULT_BUCKETS = 256
 """Of a table whose options do not say, as in Apache Hudi."""
 _SEPARATOR = "\0"
@@ -53,7 +55,7 @@ class BucketIndex:
     """Whether the file id of a bucket follows from its number alone, so that writers that do not wait for each other
     write to the same file group. With consistent hashing they do."""
     consistent: bool = False
-    """Whether the table stores the buckets of each partition, which clustering splits and merges."""
+    """Whether the table stores the buckets of each partition, which are split and merged."""
     rules: BucketRules | None = None
     """How many buckets each partition has; None: all have `count`."""
     rules_to_store: bool = False
@@ -104,6 +106,14 @@ class BucketIndex:
             return self
         stored = stored_rules(storage, timeline)
         if stored is not None:
+            if self.rules is not None and self.rules != stored.rules:
+                _log.warning(
+                    "the bucket rules '%s' have no effect: the table at %s has its own, '%s', which Table.rescale_buckets "
+                    "changes",
+                    self.rules.expressions,
+                    storage.uri,
+                    stored.rules.expressions,
+                )
             return replace(self, count=stored.rules.default, rules=stored.rules)
         return replace(self, rules_to_store=self.rules is not None and timeline.last_completed is None)
 
