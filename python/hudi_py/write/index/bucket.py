@@ -108,7 +108,7 @@ class BucketIndex:
         if stored is not None:
             if self.rules is not None and self.rules != stored.rules:
                 _log.warning(
-                    "the bucket rules '%s' have no effect: the table at %s has its own, '%s'; see Table.rescale_buckets",
+                    "the bucket rules '%s' have no effect: the table at %s has '%s'; see Table.rescale_buckets",
                     self.rules.expressions,
                     storage.uri,
                     stored.rules.expressions,
