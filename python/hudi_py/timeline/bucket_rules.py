@@ -121,5 +121,9 @@ def store_rules(storage: Storage, rules: BucketRules, instant: str = FIRST_INSTA
 
 
 def remove_rules(storage: Storage, instant: str) -> None:
-    """Removes the rules of a commit that is rolled back."""
-    storage.delete(f"{_CONFIGS}/{instant}{_SUFFIX}")
+    """Removes the rules of a commit that is rolled back, and an empty folder, with which Apache Hudi fails."""
+    names = storage.names(_CONFIGS)
+    if f"{instant}{_SUFFIX}" in names:
+        storage.delete(f"{_CONFIGS}/{instant}{_SUFFIX}")
+        if len(names) == 1:
+            storage.delete_tree(_CONFIGS)
