@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 import uuid
@@ -180,7 +181,6 @@ sync = {
 new = spark.createDataFrame([(2, 1, "c", 2, "new")], "id long, ts long, p string, v long, note string")
 new.write.format("hudi-py").options(**sync).mode("append").save(sys.argv[3])
 print("rows", sorted(map(tuple, spark.table(sys.argv[2] + ".t").select("id", "p", "note").collect())))
-print("rows", [row[0] for row in spark.sql("SHOW PARTITIONS " + sys.argv[2] + ".t_ro").collect()])
 spark.stop()
 """
 
@@ -206,5 +206,6 @@ def test_spark_reads_by_name(hive: dict[str, str], tmp_path: Path) -> None:
         "rows [(0, 0, 0), (1, 10, 1)]",
         "rows [0, 10]",
         "rows [(0, 'a', None), (1, 'b', None), (2, 'c', 'new')]",
-        "rows ['p=a', 'p=b', 'p=c']",
     ], done.stderr[-3000:]
+    with contextlib.closing(HiveMetastore([address], database, batch=2)) as catalog:
+        assert set(catalog.partitions("t_ro")) == {("a",), ("b",), ("c",)}
