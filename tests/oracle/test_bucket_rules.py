@@ -13,7 +13,7 @@ import hudi_py
 from hudi_py.formats.bucket_rules import BucketRules
 from hudi_py.formats.buckets import bucket_number, bucket_numbers
 from hudi_py.timeline.bucket_rules import buckets_by_rule
-from tests.oracle.client import Oracle
+from tests.oracle.client import Oracle, OracleError
 from tests.oracle.test_bucket_index import QUICK, batch, changed
 from tests.support.choice import cases, in_turn
 
@@ -34,6 +34,18 @@ def check(path: str, rows: dict[str, int], rules: BucketRules) -> None:
     for row in found:
         (wanted,) = bucket_numbers(pa.array([row["k"]]), ("k",), ("k",), buckets_by_rule(rules, row["p"])).tolist()
         assert bucket_number(row["_hoodie_file_name"]) == wanted
+
+
+def theirs(oracle: Oracle, path: str, data: pa.Table, operation: str, **made: Any) -> None:
+    """Apache Hudi 1.2.0 fails where two of its tasks are the first to read rules: `PartitionBucketIndexCalculator` fills
+    a map that is not made for threads."""
+    for left in (2, 1, 0):
+        try:
+            oracle.write(path, data, operation, options=BUCKETS, **made)
+            return
+        except OracleError as error:
+            if not left or "ConcurrentModificationException" not in str(error):
+                raise
 
 
 @in_turn("buckets", 2, 3)
@@ -57,7 +69,7 @@ def test_by_turns(oracle: Oracle, tmp_path: Path, version: int, kind: str, ours_
         else:
             names: dict[str, Any] = {"key": "k", "partition": "p", "ordering": "ts", "type": kind}
             first = {**names, "table_version": version} if turn == 1 else {}
-            oracle.write(path, data, operation, options=BUCKETS, **first)
+            theirs(oracle, path, data, operation, **first)
         rows = changed(rows, operation, data)
         check(path, rows, rules)
         if turn == 3:
@@ -73,8 +85,8 @@ def test_by_turns(oracle: Oracle, tmp_path: Path, version: int, kind: str, ours_
     (shown,) = oracle.call(path, "partition_bucket_index_manager(table => '{table}', show_config => true)")
     assert "expressions=p1,2, defaultBucketNumber=4, rule=regex, version=1, instant=" in shown["details"]
     assert oracle.check(path, keys=1, deep=True)["problems"] == []
-    theirs = oracle.read(path, columns=["k", "ts"])
-    assert dict(zip(theirs["k"].to_pylist(), theirs["ts"].to_pylist(), strict=True)) == rows
+    found = oracle.read(path, columns=["k", "ts"])
+    assert dict(zip(found["k"].to_pylist(), found["ts"].to_pylist(), strict=True)) == rows
     for key, ts in list(rows.items())[:3]:
         options = {**BUCKETS, "hoodie.enable.data.skipping": "true"}
         assert oracle.read(path, columns=["ts"], where=f"k = '{key}'", options=options)["ts"].to_pylist() == [ts]

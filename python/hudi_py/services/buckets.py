@@ -83,7 +83,7 @@ def rescale_buckets(
         instant: must be None.
         expressions: the new rules, see `hoodie.bucket.index.partition.expressions`; empty: only reports those stored.
         buckets: of partitions without a rule; None: as before. A table without stored rules must have it, as the number
-            of buckets that all its partitions have now.
+            of buckets that all its partitions have now, unless the options say how many they have.
         add: whether the new rules come before those that are stored.
         dry_run: only reports which partitions would change.
 
@@ -99,21 +99,25 @@ def rescale_buckets(
     stored = stored_rules(storage, seen)
     rules = _new_rules(stored, expressions, buckets, add, f"the table '{config.name}'")
     view = context.session.view(seen)
+    options = _indexed(context.options, config.name, buckets)
+    settings = _settings(context, seen, view, options)
+    before = settings.index.buckets
+    assert before is not None
     changed = [
         (path, count)
         for path in sorted(view.partitions())
-        if (count := buckets_by_rule(rules, path)) != _buckets_before(stored, buckets, path)
+        if (count := buckets_by_rule(rules, path)) != before.buckets_in(path)
     ]
     report = BucketReport(_SERVICE, None, partitions=tuple(map(_plain, changed)), rules=known)
     if dry_run:
         return replace(report, reason="this was a dry run")
-    options = _indexed(context.options, config.name, buckets)
     if text_partition_columns(config):
         raise UnsupportedTableError(
             f"Cannot change the buckets of the table '{config.name}': its key generator makes partition paths of "
             "times, so that rows do not hold their partition; change them with Apache Hudi"
         )
-    settings = _settings(context, seen, view, options, rules)
+    by_rules = replace(before, count=rules.default, rules=rules, rules_to_store=False)
+    settings = replace(settings, index=replace(settings.index, buckets=by_rules), overwritten=())
     session = replace(context.session, conflicts=conflict_policy(context.session.settings))
     paths = [path for path, _ in changed]
     with WriteTransaction.begin(session, action=Action.REPLACE_COMMIT, operation=BUCKET_RESCALE) as transaction:
@@ -153,10 +157,6 @@ def _new_rules(stored: StoredRules | None, expressions: str, buckets: int | None
     return rules
 
 
-def _buckets_before(stored: StoredRules | None, buckets: int | None, path: PartitionPath) -> int:
-    return buckets or 0 if stored is None else buckets_by_rule(stored.rules, path)
-
-
 def _indexed(options: Options, table: str, buckets: int | None) -> Options:
     """With the simple bucket index, which the options may leave out."""
     wanted: dict[Option[Any], str] = {write_config.INDEX_TYPE: "BUCKET"}
@@ -165,25 +165,19 @@ def _indexed(options: Options, table: str, buckets: int | None) -> Options:
             f"Cannot change the buckets of the table '{table}' by rules with {index_config.BUCKET_ENGINE.key} = "
             f"'{options.get(index_config.BUCKET_ENGINE)}'; supported: SIMPLE"
         )
-    if buckets is not None:
+    if buckets is not None and not options.given(index_config.BUCKETS):
         wanted[index_config.BUCKETS] = str(buckets)
     return options.replace(wanted)
 
 
-def _settings(
-    context: ServiceContext, seen: Timeline, view: FileSystemView, options: Options, rules: BucketRules
-) -> WriteSettings:
-    """Those of an overwrite by the new rules. Checks that the table has the buckets of the old ones."""
+def _settings(context: ServiceContext, seen: Timeline, view: FileSystemView, options: Options) -> WriteSettings:
+    """Those of an overwrite. Checks that the table has the buckets that its rules or the options describe."""
     storage, config = context.storage, context.config()
     schema = resolve_table_schema(storage, config, seen)
     if schema is None:
         raise ConfigError(f"Cannot change the buckets of the table '{config.name}': no commit has a schema yet")
     columns = pa.schema([field for field in schema.arrow if field.name not in META_FIELDS])
-    settings = write_settings(storage, config, seen, view, columns, Operation.INSERT_OVERWRITE, options)
-    index = settings.index.buckets
-    assert index is not None
-    by_rules = replace(index, count=rules.default, rules=rules, rules_to_store=False)
-    return replace(settings, index=replace(settings.index, buckets=by_rules), overwritten=())
+    return write_settings(storage, config, seen, view, columns, Operation.INSERT_OVERWRITE, options)
 
 
 def _rows(context: ServiceContext, seen: Timeline, paths: Iterable[PartitionPath]) -> Iterator[pa.RecordBatch]:

@@ -97,7 +97,7 @@ def test_rules_for_a_table_without(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="give its rules as a whole"):
         table.rescale_buckets("a,2")
     with pytest.raises(ConfigError, match="is bucket 2, so there are more than 2"):
-        table.rescale_buckets("a,4", buckets=2)
+        hudi_py.open_table(path, QUICK).rescale_buckets("a,4", buckets=2)
     report = table.rescale_buckets("a,4", buckets=3)
     assert report.partitions == (("a", 4),)
     check_all(path, {f"k{key}": 2 for key in range(40)}, {"a": 4, "b": 3, "c": 3, "d": 3})
