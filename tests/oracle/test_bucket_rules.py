@@ -37,7 +37,7 @@ def check(path: str, rows: dict[str, int], rules: BucketRules) -> None:
 
 
 def theirs(oracle: Oracle, path: str, data: pa.Table, operation: str, **made: Any) -> None:
-    """Apache Hudi 1.2.0 fails where two of its tasks are the first to read rules: `PartitionBucketIndexCalculator` fills
+    """Apache Hudi 1.2.0 fails where two tasks are the first to read rules: `PartitionBucketIndexCalculator` fills
     a map that is not made for threads."""
     for left in (2, 1, 0):
         try:
