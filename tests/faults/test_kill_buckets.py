@@ -45,6 +45,7 @@ def overwrite(storage: KillingStorage) -> None:
     write_rows(storage, rows([1, 2, 3], 5), "insert_overwrite_table", resolved, metadata=metadata_writer(resolved))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("change", "options", "version", "torn"),
     [(rescale, SIMPLE, 9, True), (resize, HASHED, 9, False), (overwrite, HASHED, 6, True)],

@@ -70,9 +70,7 @@ FORMS: tuple[tuple[type[_Buckets], str], ...] = ((_Buckets, "cow"), (_Buckets, "
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("version", "form"), cases(product((6, 8, 9), range(3)), "bucket writes", 1, quick=[(6, 2), (9, 0)])
-)
+@pytest.mark.parametrize(("version", "form"), cases(product((6, 8, 9), range(3)), "bucket writes", 1))
 def test_writes_with_buckets_read_back(version: int, form: int) -> None:
     writer, kind = FORMS[form]
     check_writes(NewTable(kind, version), writers=(writer(),), examples=4, steps=8)
