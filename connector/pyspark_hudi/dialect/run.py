@@ -63,7 +63,9 @@ def sql(spark: SparkSession, text: str, args: Args | None = None) -> DataFrame:
         found = _statement(spark, text, args)
         if found is not None:
             return found
-        return spark.sql(text) if args is None else spark.sql(text, args)
+        if args is None:
+            return spark.sql(text)
+        return spark.sql(text, dict(args) if isinstance(args, Mapping) else list(args))
 
 
 def run_if_hudi(spark: SparkSession, text: str, args: Args | None, given: Mapping[str, Any]) -> DataFrame | None:
