@@ -24,7 +24,7 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
 from pyspark_hudi import merge_into, run_service, update, write_table
-from tests.connector.conftest import WARM, spark_home
+from tests.connector.conftest import WARM, connect_port, spark_home
 
 HOST = "127.0.0.1"
 PATIENCE_S = 300
@@ -114,6 +114,9 @@ class Driver:
 
     def __exit__(self, *_: object) -> None:
         _kill(self._process)
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
 
     def begin(self, **call: Any) -> None:
         """Sends a call; `answer` waits for what comes of it."""
@@ -154,7 +157,7 @@ def _run(spark: SparkSession, call: dict[str, Any]) -> dict[str, Any]:
     if call["what"] == "compaction":
         return run_service(spark, path, "compaction", options=options)
     if call["what"] == "update":
-        return update(spark, path, {"v": f"v + {call['value']}"}, "id % 3 = 0", options=options).to_dict()
+        return update(spark, path, {"v": f"v + {call['value']}"}, "p = '0'", options=options).to_dict()
     rows = source(spark, call["begin"], call["end"], call["value"])
     if call["what"] == "merge":
         merge = merge_into(spark, path, rows.where("v >= 0"), "t.id = s.id AND t.p = s.p", options=options)
@@ -171,7 +174,10 @@ def main() -> None:
     for key, value in session["settings"].items():
         builder = builder.config(key, value)
     if session["connect"]:
-        builder = builder.config("spark.api.mode", "connect")
+        from pyspark.sql.connect.client.core import DefaultChannelBuilder
+
+        DefaultChannelBuilder.default_port = staticmethod(connect_port)
+        builder = builder.config("spark.api.mode", "connect").config("spark.connect.grpc.binding.port", "0")
     spark = builder.getOrCreate()
     assert spark.range(10).count() == 10
     print(json.dumps({}), file=answers, flush=True)

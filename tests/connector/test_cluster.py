@@ -50,7 +50,6 @@ SETTINGS = {
     "spark.scheduler.maxRegisteredResourcesWaitingTime": "60s",
     "spark.task.maxFailures": "30",
     "spark.stage.maxConsecutiveAttempts": "30",
-    "spark.connect.grpc.binding.port": "0",
 }
 SPECULATION = {
     "spark.speculation": "true",

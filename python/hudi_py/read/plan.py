@@ -175,11 +175,16 @@ def check_known(seen: Iterable[str], snapshot: Snapshot, request: ScanRequest) -
 def divide(storage: Storage, splits: Sequence[Split], target_bytes: int) -> list[Split]:
     """Divides splits without logs that are larger than `target_bytes` at row groups; keeps the others."""
     result: list[list[Split]] = [[split] for split in splits]
-    large = [at for at, split in enumerate(splits) if not split.merged and split.size > target_bytes]
+    large = [at for at, split in enumerate(splits) if is_divided(split, target_bytes)]
     divided = in_threads(lambda at: _divide(storage, splits[at], target_bytes), large)
     for at, parts in zip(large, divided, strict=True):
         result[at] = parts
     return [part for parts in result for part in parts]
+
+
+def is_divided(split: Split, target_bytes: int) -> bool:
+    """Whether `divide` reads the footer of the split's file, to divide it."""
+    return not split.merged and split.size > target_bytes
 
 
 def _divide(storage: Storage, split: Split, target_bytes: int) -> list[Split]:

@@ -200,11 +200,11 @@ class FileSystemView:
             some = partitions[at : at + step]
             size = self.lister.prefetch(some)
             found = work(some)
-            if at and self.lister.is_storage and not by_storage:
+            turned, by_storage = self.lister.is_storage and not by_storage, self.lister.is_storage
+            if at and turned:
                 # the metadata table has turned out to be damaged: what it has listed before does not count
                 self._forget(partitions)
                 results, at, step = [], 0, _FIRST_PORTION
-                by_storage = True
                 continue
             size = max(size, len(some), sum(len(self._groups.get(path, ())) for path in some))
             if len(partitions) > _FIRST_PORTION:
