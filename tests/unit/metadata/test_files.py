@@ -177,7 +177,7 @@ def test_many_partitions_are_looked_up_and_forgotten(table: MadeTable, monkeypat
     monkeypatch.setattr("hudi_py.metadata.files._SMALL", 0)
     paths = [PartitionPath(f"p{number:03}") for number in range(300)]
     writer = MetadataTableWriter(table.storage)
-    listed = {path: files_record({f"{path}-{at}": at + 1 for at in range(2)}) for path in paths}
+    listed: dict[str, bytes] = {path: files_record({f"{path}-{at}": at + 1 for at in range(2)}) for path in paths}
     writer.base(GROUP, {"__all_partitions__": files_record(dict.fromkeys(paths, 0), 1), **listed})
     writer.log(GROUP, instant(1), {paths[7]: files_record({"new": 5})})
     writer.complete(instant(1))
