@@ -184,6 +184,6 @@ STEPS = [(kind, what) for kind in ("cow", "mor") for what in ("upsert", "update"
 
 @pytest.mark.long
 @pytest.mark.timeout(2400)
-@pytest.mark.parametrize(("trouble", "connect"), product(_TROUBLES, (False, True)))
+@pytest.mark.parametrize(("trouble", "connect"), list(product(_TROUBLES, (False, True))))
 def test_writes_with_trouble(tmp_path: Path, trouble: str, connect: bool) -> None:
     work(tmp_path, trouble, [*STEPS, ("mor", "compaction")], connect=connect)
