@@ -60,8 +60,8 @@ class PathFormat:
             fields,
             paths_hold_values(config),
             is_slashed_date(config, fields),
-            config.hive_style if config.hive_style or _HIVE_STYLE in properties else None,
-            config.url_encoded if config.url_encoded or _URL_ENCODED in properties else None,
+            config.hive_style if _HIVE_STYLE in properties else None,
+            config.url_encoded if _URL_ENCODED in properties else None,
         )
 
     def parts(self, path: str, *, escaped: bool = False) -> dict[str, str] | None:
