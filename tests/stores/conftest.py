@@ -22,6 +22,12 @@ def moto() -> Iterator[Server]:
 
 
 @pytest.fixture(scope="session")
+def dynamodb() -> Iterator[Server]:
+    with servers.dynamodb() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
 def versitygw() -> Iterator[Server]:
     if servers.versitygw_binary() is None:
         pytest.skip("versitygw is not installed: go install github.com/versity/versitygw/cmd/versitygw@v1.8.0")
