@@ -214,6 +214,10 @@ _AS_OURS: Final = {
 """Options of Apache Hudi's writers besides ours. They leave table services to ours, and each conflict is an error."""
 
 
+_CONFLICTS: Final = ("overlapping writes", "eartbeat")
+"""What its errors say of a conflict, and of a write that has stood still for too long."""
+
+
 def _write_as_apache_hudi(work: Work, writer: str, note: Note) -> None:
     oracle = Oracle()
     try:
@@ -226,7 +230,7 @@ def _write_as_apache_hudi(work: Work, writer: str, note: Note) -> None:
                     oracle.write(work.root, data, options=given)
                     break
                 except OracleError as error:
-                    if not any(word in str(error) for word in ("WriteConflictException", "HeartbeatException")):
+                    if not any(word in str(error) for word in _CONFLICTS):
                         raise
                     note(asked_ns, failed="HoodieWriteConflictException")
             note(asked_ns, commit=number, retries=0)
