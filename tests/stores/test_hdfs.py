@@ -121,10 +121,15 @@ def test_a_mount_of_viewfs(folder: str) -> None:
 
 
 def test_another_name_node_takes_over(hadoop: tuple[str, str]) -> None:
-    """A name service by its name: in the middle of a write its active name node ends."""
+    """A name service by its name: its active name node ends while a writer holds the lock."""
     with cluster.pair(*hadoop) as (options, change):
         path = "hdfs://lake/lake/t"
-        more: dict[str, Any] = {"record_key": "id", "ordering_by": "ts", "table_type": "mor", "storage_options": options}
+        more: dict[str, Any] = {
+            "record_key": "id",
+            "ordering_by": "ts",
+            "table_type": "mor",
+            "storage_options": options,
+        }
         hudi_py.write(path, rows(range(6), 1), "insert", OFF, **more)
         table = hudi_py.open_table(path, OFF, storage_options=options)
         assert found(table) == {f"k{key}": 1 for key in range(6)}

@@ -25,7 +25,6 @@ from hudi_py.transaction.locks.zookeeper import ZookeeperLock, path_hash
 from tests.oracle import environment
 from tests.stores import servers
 from tests.stores.servers import Server
-from tests.support.object_store import Store, serving
 
 ROOT = Path(__file__).parents[2]
 JAVA = Path(__file__).parent / "java"
@@ -159,13 +158,6 @@ def java_on_aws(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 @pytest.fixture
-def strict_store() -> Iterator[Store]:
-    """A store in this process whose conditions hold under contention: moto's do not. It asks for no signatures."""
-    with serving() as store:
-        yield store
-
-
-@pytest.fixture
 def arena(
     request: pytest.FixtureRequest, tmp_path: Path, java_classes: tuple[list[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Arena]:
@@ -230,7 +222,7 @@ WITH_JAVA = pytest.mark.parametrize(
         "STORAGE_LOCK on versitygw",
         "ZOOKEEPER_LOCK",
         "ZOOKEEPER_IMPLICIT_LOCK",
-        pytest.param("DYNAMODB_LOCK", marks=pytest.mark.slow),
+        "DYNAMODB_LOCK",
         pytest.param("DYNAMODB_IMPLICIT_LOCK", marks=pytest.mark.long),
     ],
     indirect=True,
@@ -252,7 +244,8 @@ def fight(arena: Arena, number: int) -> None:
 @pytest.mark.oracle
 @WITH_JAVA
 def test_apache_hudi_and_we_exclude_each_other(arena: Arena) -> None:
-    fight(arena, 10)
+    looks_each_second = arena.options[config.LOCK_PROVIDER.key] == config.DYNAMODB_LOCK
+    fight(arena, 3 if looks_each_second else 10)
 
 
 @pytest.mark.oracle

@@ -15,19 +15,20 @@ import pytest
 from hudi_py.config import lock
 from tests.oracle.client import Oracle
 from tests.oracle.environment import locate
-from tests.stores.servers import Server
+from tests.stores.servers import Server, options_for
 from tests.support.choice import cases
+from tests.support.object_store import Store
 from tests.support.writers import DISTURBED, Where, begun, run
 
 CASES = list(product((6, 9), ("cow", "mor"), (True, False), ("", *DISTURBED)))
 LEASE_S = 10
 
 
-def on_s3(server: Server) -> Where:
-    """A bucket, with the lock in it."""
+def on_s3(bucket: str, options: dict[str, str]) -> Where:
+    """In a bucket, with the lock beside the table."""
     return Where(
-        f"{server.make_bucket(f'writers-{time.time_ns()}')}/t",
-        tuple(server.options.items()),
+        f"{bucket}/t",
+        tuple(options.items()),
         (
             (lock.LOCK_PROVIDER.key, lock.STORAGE_LOCK),
             (lock.STORAGE_VALIDITY_S.key, str(LEASE_S)),
@@ -46,12 +47,12 @@ def zookeeper_lock(zookeeper: str) -> tuple[tuple[str, str], ...]:
     )
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("version", "kind", "overlapping", "trouble"), cases(CASES, "writers on S3", 1))
 def test_writers_on_s3(
-    versitygw: Server, tmp_path: Path, version: int, kind: str, overlapping: bool, trouble: str
+    strict_store: Store, tmp_path: Path, version: int, kind: str, overlapping: bool, trouble: str
 ) -> None:
-    run(begun(tmp_path, version, kind, overlapping, 4, trouble, on_s3(versitygw)), 3, trouble)
+    where = on_s3("s3://bucket", options_for(strict_store.url))
+    run(begun(tmp_path, version, kind, overlapping, 4, trouble, where), 3, trouble)
 
 
 @pytest.mark.long
@@ -61,7 +62,8 @@ def test_eight_writers_on_s3_with_fifty_commits_each(
     versitygw: Server, tmp_path: Path, version: int, kind: str, overlapping: bool, trouble: str
 ) -> None:
     """Those that are stopped stand still for longer than the lease of the lock, at times."""
-    work = begun(tmp_path, version, kind, overlapping, 50, trouble, on_s3(versitygw))
+    where = on_s3(versitygw.make_bucket(f"writers-{time.time_ns()}"), versitygw.options)
+    work = begun(tmp_path, version, kind, overlapping, 50, trouble, where)
     run(work, 8, trouble, pause_s=1.5 * LEASE_S)
 
 
@@ -79,7 +81,7 @@ def test_eight_writers_some_of_them_apache_hudi(
     trouble: str,
     guard: str,
 ) -> None:
-    """On a local folder; one is Apache Hudi's, or two. `tests/oracle/test_optimistic.py` has two writers, step by step."""
+    """On a local folder. `tests/oracle/test_optimistic.py` has two writers, step by step."""
     if locate() is None:
         pytest.skip("the oracle is not set up: tests/oracle/setup.sh")
     where = Where(apache=(7,))  # its file lock does not exclude another one of its own on a local file system
