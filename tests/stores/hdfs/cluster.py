@@ -45,7 +45,7 @@ def running(java: str, classes: str) -> Iterator[str]:
 
 @contextlib.contextmanager
 def pair(java: str, classes: str) -> Iterator[tuple[dict[str, str], Callable[[], None]]]:
-    """A cluster with two name nodes, whose service is `lake`: the storage options for it, and what ends the active one."""
+    """A cluster with two name nodes, as the service `lake`: its storage options, and what ends the active one."""
     ports = free_port(), free_port()
     options = {
         "dfs.nameservices": "lake",
