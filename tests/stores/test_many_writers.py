@@ -52,7 +52,7 @@ def test_writers_on_s3(
     strict_store: Store, tmp_path: Path, version: int, kind: str, overlapping: bool, trouble: str
 ) -> None:
     where = on_s3("s3://bucket", options_for(strict_store.url))
-    run(begun(tmp_path, version, kind, overlapping, 4, trouble, where), 3, trouble)
+    run(begun(tmp_path, version, kind, overlapping, 3, trouble, where), 2, trouble)
 
 
 @pytest.mark.long
