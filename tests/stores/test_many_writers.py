@@ -71,7 +71,9 @@ def test_eight_writers_on_s3_with_fifty_commits_each(
 @pytest.mark.long
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("guard", ["file lock", "ZooKeeper"])
-@pytest.mark.parametrize(("version", "kind", "overlapping", "trouble"), CASES)
+@pytest.mark.parametrize(
+    ("version", "kind", "overlapping", "trouble"), [case for case in CASES if case[-1] != "clock steps"]
+)
 def test_eight_writers_some_of_them_apache_hudi(
     request: pytest.FixtureRequest,
     tmp_path: Path,
@@ -81,7 +83,11 @@ def test_eight_writers_some_of_them_apache_hudi(
     trouble: str,
     guard: str,
 ) -> None:
-    """On a local folder. `tests/oracle/test_optimistic.py` has two writers, step by step."""
+    """On a local folder. `tests/oracle/test_optimistic.py` has two writers, step by step.
+
+    Those of ours alone are stopped: Apache Hudi does not look whether it still holds the lock when it commits. Its clock
+    cannot be set, and must not be behind by more than the skew that is waited for.
+    """
     if locate() is None:
         pytest.skip("the oracle is not set up: tests/oracle/setup.sh")
     where = Where(apache=(7,))  # its file lock does not exclude another one of its own on a local file system

@@ -382,7 +382,7 @@ def write_together(work: Work, writers: int, trouble: str = "", pause_s: float =
             _end(processes[victim])
             lives[victim] += 1
             processes[victim] = _started(work, f"{victim}-{lives[victim]}")
-        elif victim not in work.where.apache:  # which does not look whether it still holds the lock when it commits
+        elif victim not in work.where.apache:
             _stand_still(processes[victim], chance.uniform(0.5, pause_s))
     for process in processes:
         process.join()
