@@ -222,7 +222,7 @@ WITH_JAVA = pytest.mark.parametrize(
         "STORAGE_LOCK on versitygw",
         "ZOOKEEPER_LOCK",
         "ZOOKEEPER_IMPLICIT_LOCK",
-        "DYNAMODB_LOCK",
+        pytest.param("DYNAMODB_LOCK", marks=pytest.mark.long),  # whose waiting clients look once a second
         pytest.param("DYNAMODB_IMPLICIT_LOCK", marks=pytest.mark.long),
     ],
     indirect=True,
@@ -244,8 +244,7 @@ def fight(arena: Arena, number: int) -> None:
 @pytest.mark.oracle
 @WITH_JAVA
 def test_apache_hudi_and_we_exclude_each_other(arena: Arena) -> None:
-    looks_each_second = arena.options[config.LOCK_PROVIDER.key] == config.DYNAMODB_LOCK
-    fight(arena, 3 if looks_each_second else 10)
+    fight(arena, 10)
 
 
 @pytest.mark.oracle

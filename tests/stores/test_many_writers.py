@@ -85,8 +85,8 @@ def test_eight_writers_some_of_them_apache_hudi(
 ) -> None:
     """On a local folder. `tests/oracle/test_optimistic.py` has two writers, step by step.
 
-    Only ours are stopped: Apache Hudi does not look whether it still holds the lock when it commits. Its clock cannot be
-    set.
+    Only ours are stopped: Apache Hudi does not look whether it still holds the lock when it commits. Nor can its clock
+    be set.
     """
     if locate() is None:
         pytest.skip("the oracle is not set up: tests/oracle/setup.sh")
