@@ -70,8 +70,7 @@ class OptimisticWriters:
 
         `version`: the table version.
         """
-        if self.settings.strategy is ConflictStrategy.BUCKET:
-            _check_replaced(scope, instant, metadata)
+        _check_replaced(self.settings.strategy, scope, instant, metadata)
         if not self._may_follow(version, scope, instant, metadata):
             shared = self._shared(version, scope, instant, metadata)
             self._refuse_overlap(scope, instant, metadata.operation, _changed(metadata), shared)
@@ -171,9 +170,11 @@ def _check_altered(scope: WriteScope, completed: Sequence[tuple[Instant, CommitM
             raise _conflict(scope.instant, instant, f"({metadata.operation}) has been completed since it began")
 
 
-def _check_replaced(scope: WriteScope, instant: Instant, metadata: CommitMetadata) -> None:
-    """Refuses writes to a partition of which one replaces file groups: with consistent hashing it may have replaced
-    buckets that had no files yet, to which the other has written. Apache Hudi does not check that."""
+def _check_replaced(strategy: ConflictStrategy, scope: WriteScope, instant: Instant, metadata: CommitMetadata) -> None:
+    """Refuses writes by bucket to a partition of which one replaces file groups: with consistent hashing it may have
+    replaced buckets that had no files yet, to which the other has written. Apache Hudi does not check that."""
+    if strategy is not ConflictStrategy.BUCKET:
+        return
     own, others = {partition for partition, _ in scope.touched}, {partition for partition, _ in _changed(metadata)}
     both = (own & set(metadata.replaced)) | (others & scope.replaced)
     if both:
