@@ -106,3 +106,54 @@ def test_apache_hudi_uses_ours(oracle: Oracle, tmp_path: Path) -> None:
     assert oracle.read(path, where="name = 'n2'", options=SKIPPING).num_rows == 0
     oracle.sql("DROP INDEX secondary_index_ix ON {table}", path, {**OPTIONS, **LOCK})
     assert hudi_py.open_table(str(path)).indexes()["name"].to_pylist() == ["record_index"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("version", [8, 9])
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_expression_indexes(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
+    """Apache Hudi 1.2.0 reads ours, and cannot write after it has made one; ours keeps it up."""
+    path, chance = str(tmp_path / "t"), random.Random(f"{version} {kind}")
+
+    def rows(turn: int, ids: list[int]) -> list[dict[str, Any]]:
+        return [
+            {"k": f"k{i}", "p": "ab"[i % 2], "ts": turn, "name": chance.choice(["Ab", "aB", "c ", None])} for i in ids
+        ]
+
+    first = rows(1, list(range(12)))
+    model = {row["k"]: row for row in first}
+    oracle.write(
+        path,
+        pa.Table.from_pylist(first, SCHEMA),
+        "insert",
+        key="k",
+        ordering="ts",
+        partition="p",
+        type=kind,
+        table_version=version,
+        options=OPTIONS,
+    )
+    create = "CREATE INDEX theirs ON {table} USING column_stats (name) OPTIONS (expr = 'lower')"
+    oracle.sql(create, path, {**OPTIONS, **LOCK})
+    table = hudi_py.open_table(path, OURS)
+    assert table.metadata.verify("expr_index_theirs").ok, str(table.metadata.verify())
+    table.create_index("ours", "name", using="column_stats", index_options={"expr": "trim"})
+    made = {row["name"]: row for row in table.indexes().to_pylist()}
+    same = ("kind", "columns", "version")
+    assert all(made["expr_index_ours"][name] == made["expr_index_theirs"][name] for name in same)
+    for turn in range(2, 5):
+        some = rows(turn, chance.sample(range(20), 5))
+        table.upsert(pa.Table.from_pylist(some, SCHEMA))
+        model |= {row["k"]: row for row in some}
+        if turn == 3 and kind == "mor":
+            table.compact()
+    assert table.metadata.verify().ok, str(table.metadata.verify())
+    for condition, wanted in (
+        ("lower(name) = 'ab'", {"Ab", "aB"}),
+        ("lower(name) IN ('c ', 'x')", {"c "}),
+        ("trim(name) = 'c'", {"c "}),
+        ("trim(name) = 'none'", set()),
+    ):
+        found = oracle.read(path, where=condition, options=SKIPPING)
+        assert sorted(found["k"].to_pylist()) == sorted(key for key, row in model.items() if row["name"] in wanted)
+    assert oracle.check(path, keys=1)["problems"] == []

@@ -104,6 +104,20 @@ SECONDARY_INDEX_COLUMN = text(
     "",
     example="driver",
 )
+EXPRESSION_INDEX = flag(
+    "hoodie.metadata.index.expression.enable",
+    "With `false`, a write drops the expression indexes of the table; otherwise it keeps those that hudi-py maintains "
+    "up to date.",
+    Scope.WRITE,
+    True,
+)
+EXPRESSION_INDEX_FILE_GROUPS = integer(
+    "hoodie.metadata.index.expression.file.group.count",
+    "Number of file groups of an expression index when it is created.",
+    Scope.WRITE,
+    2,
+    minimum=1,
+)
 INDEX_NAME = text(
     "hoodie.index.name",
     "The name of the index that `hoodie.metadata.index.secondary.column` asks for.",

@@ -41,6 +41,8 @@ class MetadataWriteSettings:
     """Column of a secondary index that a table without one for it gets; empty: none."""
     index_name: str = ""
     """Name of that index; empty: the column."""
+    expression_indexes: bool | None = None
+    expression_groups: int = 2
     drop_index: str = ""
     """A partition to drop; empty: none."""
     defer_record_index: bool = False
@@ -85,6 +87,8 @@ class MetadataWriteSettings:
             secondary_indexes=_asked(options, metadata.SECONDARY_INDEX),
             secondary_column=options.get(metadata.SECONDARY_INDEX_COLUMN),
             index_name=options.get(metadata.INDEX_NAME),
+            expression_indexes=_asked(options, metadata.EXPRESSION_INDEX),
+            expression_groups=options.get(metadata.EXPRESSION_INDEX_FILE_GROUPS),
             drop_index=options.get(metadata.DROP_INDEX),
             defer_record_index=options.get(metadata.DEFER_RECORD_INDEX),
             record_index_groups=(

@@ -11,7 +11,10 @@ import pyarrow as pa
 from hudi_py.config import metadata as config_metadata
 from hudi_py.errors import ConfigError
 from hudi_py.metadata.locations import SECONDARY_PREFIX
+from hudi_py.metadata_write.encoding.payloads import EXPRESSION_PREFIX
 from hudi_py.metadata_write.partitions.definitions import IndexDefinition
+from hudi_py.metadata_write.partitions.expression_index import STATS_KIND
+from hudi_py.metadata_write.partitions.expressions import EXPR, IDENTITY, Expression, check_expression
 from hudi_py.metadata_write.partitions.secondary_index import KIND, is_indexable
 from hudi_py.model.properties import TableConfig
 from hudi_py.schema.paths import type_at
@@ -19,9 +22,10 @@ from hudi_py.schema.paths import type_at
 _NAME: Final = re.compile(r"[A-Za-z0-9_]{1,200}", re.ASCII)
 
 
-def full_name(name: str) -> str:
-    """The metadata partition of a secondary index, given its name with or without the prefix."""
-    return name if name.startswith(SECONDARY_PREFIX) else SECONDARY_PREFIX + name
+def full_name(name: str, kind: str = KIND) -> str:
+    """The metadata partition of an index of a kind, given its name with or without the prefix."""
+    prefix = SECONDARY_PREFIX if kind == KIND else EXPRESSION_PREFIX
+    return name if name.startswith(prefix) else prefix + name
 
 
 def secondary_definition(
@@ -47,6 +51,27 @@ def secondary_definition(
         )
     version = "V2" if config.version >= 9 else "V1"
     return IndexDefinition(full_name(name), "identity", (column,), dict(options), version, KIND)
+
+
+def expression_definition(
+    config: TableConfig, schema: pa.Schema | None, name: str, column: str, options: Mapping[str, str]
+) -> IndexDefinition:
+    """The definition of a new expression index of kind `column_stats`.
+
+    Args:
+        options: `expr`, the function (by default `identity`), and its options.
+
+    Raises:
+        ConfigError: as `secondary_definition`; or hudi-py cannot follow the function.
+    """
+    what = f"Cannot create the expression index {name!r} of the table {config.name!r}"
+    kind = _column_type(what, config, schema, name, column)
+    expression = Expression(options.get(EXPR, IDENTITY), options)
+    check_expression(expression, kind, what)
+    if pa.types.is_nested(kind):
+        raise ConfigError(f"{what}: the column {column!r} has the type {kind}, whose values have no order")
+    version = "V2" if config.version >= 9 else "V1"
+    return IndexDefinition(full_name(name, STATS_KIND), expression.name, (column,), dict(options), version, STATS_KIND)
 
 
 def _column_type(what: str, config: TableConfig, schema: pa.Schema | None, name: str, column: str) -> pa.DataType:
