@@ -5,7 +5,7 @@ Whether there is a metadata table at all is `indexes.METADATA_ENABLE`, for reads
 
 from __future__ import annotations
 
-from hudi_py.config.option import Scope, choice, declared, flag, integer, names, number, text
+from hudi_py.config.option import Scope, choice, declared, flag, integer, names, number, optional_text, text
 
 AUTO_INITIALIZE = flag(
     "hoodie.metadata.auto.initialize",
@@ -106,8 +106,7 @@ SECONDARY_INDEX_COLUMN = text(
 )
 EXPRESSION_INDEX = flag(
     "hoodie.metadata.index.expression.enable",
-    "With `false`, a write drops the expression indexes of the table; otherwise it keeps those that hudi-py maintains "
-    "up to date.",
+    "With `false`, a write drops the expression indexes of the table; otherwise it keeps them up to date.",
     Scope.WRITE,
     True,
 )
@@ -117,6 +116,14 @@ EXPRESSION_INDEX_FILE_GROUPS = integer(
     Scope.WRITE,
     2,
     minimum=1,
+)
+EXPRESSION_INDEX_ZONE = optional_text(
+    "hoodie.py.expression.index.timezone",
+    "The time zone in which the functions of expression indexes see times: that of the Spark sessions which write the "
+    "table, as neither the table nor the index names one. By default writes use UTC, and reads use no index whose values "
+    "depend on the zone. Reads use them if it is `UTC`, the zone of filters.",
+    Scope.BOTH,
+    example="UTC",
 )
 INDEX_NAME = text(
     "hoodie.index.name",

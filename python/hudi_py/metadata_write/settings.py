@@ -8,6 +8,7 @@ from hudi_py.config import indexes, metadata, write
 from hudi_py.config.option import Option
 from hudi_py.config.options import Options
 from hudi_py.errors import ConfigError
+from hudi_py.metadata.expressions import check_zone
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,8 @@ class MetadataWriteSettings:
     """Name of that index; empty: the column."""
     expression_indexes: bool | None = None
     expression_groups: int = 2
+    expression_zone: str = "UTC"
+    """Time zone of the functions of expression indexes."""
     drop_index: str = ""
     """A partition to drop; empty: none."""
     defer_record_index: bool = False
@@ -89,6 +92,7 @@ class MetadataWriteSettings:
             index_name=options.get(metadata.INDEX_NAME),
             expression_indexes=_asked(options, metadata.EXPRESSION_INDEX),
             expression_groups=options.get(metadata.EXPRESSION_INDEX_FILE_GROUPS),
+            expression_zone=options.get(metadata.EXPRESSION_INDEX_ZONE) or "UTC",
             drop_index=options.get(metadata.DROP_INDEX),
             defer_record_index=options.get(metadata.DEFER_RECORD_INDEX),
             record_index_groups=(
@@ -115,6 +119,12 @@ class MetadataWriteSettings:
                 f"Cannot keep two record indexes: {metadata.GLOBAL_RECORD_INDEX.key} and {metadata.RECORD_INDEX.key} "
                 "are both true; set only one of them"
             )
+        try:
+            check_zone(found.expression_zone)
+        except ValueError as error:
+            raise ConfigError(
+                f"Option {metadata.EXPRESSION_INDEX_ZONE.key} = '{found.expression_zone}' is not valid: {error}"
+            ) from None
         for low, high in (found.record_index_groups, found.partition_record_index_groups):
             if low > high:
                 raise ConfigError(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from hudi_py.config import metadata as metadata_config
 from hudi_py.errors import SchemaMismatchError
 from hudi_py.merge import merge_settings
 from hudi_py.model.files import FileSlice
@@ -92,6 +93,7 @@ def plan_scan(
         newest=uses_metadata and snapshot.as_of is None and request.query_type != "read_optimized",
         buckets=request.buckets,
         steps=steps,
+        expression_zone=request.options.get(metadata_config.EXPRESSION_INDEX_ZONE),
     )
     after = pruning.partitions(after)
     view.lister.prefetch(after)

@@ -13,7 +13,8 @@ from hudi_py.metadata.table import FILES, RECORD_INDEX
 from hudi_py.metadata_write.maintenance.rebuild import drop, locked_recovered, rebuild
 from hudi_py.metadata_write.maintenance.verify import source_of
 from hudi_py.metadata_write.partitions.definitions import put_definition, read_definitions
-from hudi_py.metadata_write.partitions.expression_index import STATS_KIND
+from hudi_py.metadata_write.partitions.expression_records import KINDS as EXPRESSION_KINDS
+from hudi_py.metadata_write.partitions.expression_records import STATS_KIND
 from hudi_py.metadata_write.partitions.named import (
     check_record_index,
     expression_definition,
@@ -31,7 +32,7 @@ from hudi_py.services.context import ServiceContext
 from hudi_py.storage import Storage
 from hudi_py.timeline.table_schema import resolve_table_schema
 
-_KINDS: Final = (SECONDARY_KIND, STATS_KIND, RECORD_INDEX)
+_KINDS: Final = (SECONDARY_KIND, *EXPRESSION_KINDS, RECORD_INDEX)
 INDEXES_SCHEMA: Final = pa.schema(
     [
         ("name", pa.string()),
@@ -53,7 +54,7 @@ class IndexRequest:
     name: str
     column: str = ""
     kind: str = SECONDARY_KIND
-    """`secondary_index`, `record_index` or `column_stats`, which makes an expression index."""
+    """`secondary_index`, `record_index`, or `column_stats` or `bloom_filters`, which make an expression index."""
     options: Mapping[str, str] = field(default_factory=dict)
     """Options stored with the index, such as `expr`."""
 
@@ -72,11 +73,9 @@ def create_index(context: ServiceContext, request: IndexRequest, *, if_not_exist
         LockError: the table lock could not be acquired in time.
     """
     if request.kind not in _KINDS:
-        known = request.kind == "bloom_filters"
         raise ConfigError(
-            f"Cannot create the index {request.name!r} of {context.storage.uri}: "
-            + ("bloom filters of expressions are not built yet" if known else f"there is no kind {request.kind!r}")
-            + f"; supported are {', '.join(_KINDS)}"
+            f"Cannot create the index {request.name!r} of {context.storage.uri}: there is no kind {request.kind!r}; "
+            f"supported are {', '.join(_KINDS)}"
         )
     config = context.config()
     partition = request.name if request.kind == RECORD_INDEX else full_name(request.name, request.kind)
@@ -178,8 +177,18 @@ def _create_by_name(context: ServiceContext, request: IndexRequest) -> None:
         session, config, timeline = table.session, table.config, table.timeline
         schema = resolve_table_schema(storage, config, timeline)
         columns = None if schema is None else schema.arrow
-        defined = secondary_definition if request.kind == SECONDARY_KIND else expression_definition
-        definition = defined(config, columns, request.name, request.column, request.options)
+        if request.kind == SECONDARY_KIND:
+            definition = secondary_definition(config, columns, request.name, request.column, request.options)
+        else:
+            definition = expression_definition(
+                config,
+                columns,
+                request.name,
+                request.column,
+                request.options,
+                kind=request.kind,
+                settings=context.options,
+            )
         partition = definition.name
         if partition in config.metadata_partitions:
             raise ConflictError(f"Cannot create the index {request.name!r} of {storage.uri}: it was just created")

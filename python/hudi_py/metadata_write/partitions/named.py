@@ -8,13 +8,19 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from hudi_py.config import Options
 from hudi_py.config import metadata as config_metadata
 from hudi_py.errors import ConfigError
-from hudi_py.metadata.locations import SECONDARY_PREFIX
-from hudi_py.metadata_write.encoding.payloads import EXPRESSION_PREFIX
+from hudi_py.metadata.expressions import EXPR, IDENTITY
+from hudi_py.metadata.locations import EXPRESSION_PREFIX, SECONDARY_PREFIX
 from hudi_py.metadata_write.partitions.definitions import IndexDefinition
-from hudi_py.metadata_write.partitions.expression_index import STATS_KIND
-from hudi_py.metadata_write.partitions.expressions import EXPR, IDENTITY, Expression, check_expression
+from hudi_py.metadata_write.partitions.expression_records import (
+    BLOOM_KIND,
+    BLOOM_OPTIONS,
+    STATS_KIND,
+    expression_in,
+    filters_of,
+)
 from hudi_py.metadata_write.partitions.secondary_index import KIND, is_indexable
 from hudi_py.model.properties import TableConfig
 from hudi_py.schema.paths import type_at
@@ -54,24 +60,46 @@ def secondary_definition(
 
 
 def expression_definition(
-    config: TableConfig, schema: pa.Schema | None, name: str, column: str, options: Mapping[str, str]
+    config: TableConfig,
+    schema: pa.Schema | None,
+    name: str,
+    column: str,
+    options: Mapping[str, str],
+    *,
+    kind: str = STATS_KIND,
+    settings: Options | None = None,
 ) -> IndexDefinition:
-    """The definition of a new expression index of kind `column_stats`.
+    """The definition of a new expression index.
 
     Args:
-        options: `expr`, the function (by default `identity`), and its options.
+        options: `expr`, the function (by default `identity`), and its options; for filters also those of their size.
+        kind: `column_stats` or `bloom_filters`.
+        settings: options of the write, which size filters where `options` do not.
 
     Raises:
-        ConfigError: as `secondary_definition`; or hudi-py cannot follow the function.
+        ConfigError: as `secondary_definition`; or there is no such function of such a column.
     """
     what = f"Cannot create the expression index {name!r} of the table {config.name!r}"
-    kind = _column_type(what, config, schema, name, column)
-    expression = Expression(options.get(EXPR, IDENTITY), options)
-    check_expression(expression, kind, what)
-    if pa.types.is_nested(kind):
-        raise ConfigError(f"{what}: the column {column!r} has the type {kind}, whose values have no order")
+    found = _column_type(what, config, schema, name, column)
+    function = options.get(EXPR, IDENTITY)
     version = "V2" if config.version >= 9 else "V1"
-    return IndexDefinition(full_name(name, STATS_KIND), expression.name, (column,), dict(options), version, STATS_KIND)
+    definition = IndexDefinition(full_name(name, kind), function, (column,), dict(options), version, kind)
+    expression = expression_in(definition.to_json())
+    why = expression.check() or expression.check_column(found)
+    if not why and kind == STATS_KIND:
+        result = expression.result(found)
+        sized = sorted(BLOOM_OPTIONS.keys() & options.keys())
+        if pa.types.is_nested(result):
+            why = f"the values of {function} have the type {result}, which has no order; use {BLOOM_KIND}"
+        elif sized:
+            why = f"{STATS_KIND} has no option {sized[0]!r}, which sizes {BLOOM_KIND}"
+    if not why and kind == BLOOM_KIND:
+        if pa.types.is_binary(expression.result(found)) or pa.types.is_nested(found):
+            why = f"filters hold texts, and values of the type {found} have none"
+        filters_of(settings or Options.resolve({}, defaults={}), options)
+    if why:
+        raise ConfigError(f"{what}: {why}")
+    return definition
 
 
 def _column_type(what: str, config: TableConfig, schema: pa.Schema | None, name: str, column: str) -> pa.DataType:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
-from hudi_py.metadata.locations import SECONDARY_PREFIX
+from hudi_py.metadata.locations import EXPRESSION_PREFIX, SECONDARY_PREFIX
 from hudi_py.metadata.table import FILES
-from hudi_py.metadata_write.encoding.payloads import EXPRESSION_PREFIX, Combine, newest
+from hudi_py.metadata_write.encoding.payloads import Combine, newest
 from hudi_py.metadata_write.partitions.base import MetadataPartition
 from hudi_py.metadata_write.partitions.bloom_filters import BloomFilters
 from hudi_py.metadata_write.partitions.column_stats import ColumnStats
 from hudi_py.metadata_write.partitions.definitions import read_definitions
-from hudi_py.metadata_write.partitions.expression_index import STATS_KIND, ExpressionIndex, expression_in
+from hudi_py.metadata_write.partitions.expression_index import ExpressionIndex
+from hudi_py.metadata_write.partitions.expression_records import KINDS as EXPRESSION_KINDS
+from hudi_py.metadata_write.partitions.expression_records import expression_in
 from hudi_py.metadata_write.partitions.files import FilesIndex
 from hudi_py.metadata_write.partitions.partition_stats import PartitionStats
 from hudi_py.metadata_write.partitions.record_index import RecordIndex
@@ -58,7 +60,7 @@ def is_maintained(name: str, definitions: Mapping[str, Mapping[str, Any]]) -> bo
         return False
     if name.startswith(SECONDARY_PREFIX):
         return bool(found.get("indexType") == SECONDARY_KIND)
-    is_expression = name.startswith(EXPRESSION_PREFIX) and found.get("indexType") == STATS_KIND
+    is_expression = name.startswith(EXPRESSION_PREFIX) and found.get("indexType") in EXPRESSION_KINDS
     return is_expression and not expression_in(found).check()
 
 
