@@ -120,8 +120,8 @@ EXPRESSION_INDEX_FILE_GROUPS = integer(
 EXPRESSION_INDEX_ZONE = optional_text(
     "hoodie.py.expression.index.timezone",
     "The time zone in which the functions of expression indexes see times: that of the Spark sessions which write the "
-    "table, as neither the table nor the index names one. By default writes use UTC, and reads use no index whose values "
-    "depend on the zone. Reads use them if it is `UTC`, the zone of filters.",
+    "table, as neither the table nor the index names one. By default writes use UTC, and reads use no index whose "
+    "values depend on the zone. Reads use them if it is `UTC`, the zone of filters.",
     Scope.BOTH,
     example="UTC",
 )

@@ -104,7 +104,7 @@ def expression_stats(
     """
     places = {column_stats_key(column, partition, name): (column, partition, name) for partition, name in files}
     found = _ranges(metadata, index, {column: kind}, places)
-    return {places[key][1:]: each for key, each in found.items()}  # type: ignore[misc]
+    return {places[key][1:]: each for key, each in found.items()}
 
 
 def partition_stats(

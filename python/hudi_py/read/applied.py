@@ -57,13 +57,9 @@ def dialect() -> Any:
     """Spark's dialect, in which these functions keep their names and arguments: sqlglot would translate patterns."""
     from sqlglot.dialects.spark import Spark
 
-    class _Plain(Spark):
-        class Parser(Spark.Parser):
-            FUNCTIONS = {
-                name: build for name, build in Spark.Parser.FUNCTIONS.items() if name.lower() not in FUNCTIONS
-            }
-
-    return _Plain
+    kept = {name: build for name, build in Spark.Parser.FUNCTIONS.items() if name.lower() not in FUNCTIONS}
+    parser = type("Parser", (Spark.Parser,), {"FUNCTIONS": kept})
+    return type("Plain", (Spark,), {"Parser": parser})
 
 
 def call_of(tree: Any) -> tuple[str, Any, Sequence[Any]] | None:

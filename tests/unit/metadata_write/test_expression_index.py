@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import datetime
 import random
+import re
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 
 import hudi_py
 from hudi_py.errors import ConfigError
-from hudi_py.file_stats.columns import ValueType
 from hudi_py.metadata.table import open_metadata
 from hudi_py.metadata_write.encoding.stats_values import stored_ranges
-from hudi_py.metadata_write.partitions import expressions
 from hudi_py.metadata_write.partitions.column_stats import StatsCheck
-from hudi_py.metadata_write.partitions.expressions import Expression
 from hudi_py.metadata_write.partitions.partition_stats import PartitionStatsCheck
 from hudi_py.storage import LocalStorage
 from hudi_py.timeline.properties import load_table_config
@@ -28,6 +25,7 @@ from tests.support.choice import cases
 
 SCHEMA = pa.schema([("id", pa.string()), ("p", pa.string()), ("name", pa.string()), ("day", pa.date32())])
 NAMES = [None, "", " Ab", "\u00c4b ", "zZ", "\U0001f388"]
+ZONE = "hoodie.py.expression.index.timezone"
 QUICK = {
     "hoodie.metadata.index.column.stats.enable": "false",
     "hoodie.metadata.compact.max.delta.commits": "3",
@@ -71,6 +69,7 @@ def test_bounds_hold_the_values_after_every_action(tmp_path: Path, version: int,
     table = hudi_py.open_table(str(path), QUICK)
     table.create_index("low", "name", using="column_stats", index_options={"expr": "lower"})
     table.create_index("of_month", "day", using="column_stats", index_options={"expr": "month"})
+    table.create_index("up", "name", using="bloom_filters", index_options={"expr": "upper", "numentries": "50"})
     for step in range(5):
         action = chance.choice(["upsert", "upsert", "delete", "overwrite", "compact", "clean", "rollback"])
         some = pa.Table.from_pylist(batch(chance, 4), SCHEMA)
@@ -94,6 +93,9 @@ def test_bounds_hold_the_values_after_every_action(tmp_path: Path, version: int,
             if row["name"]:
                 least, most = low[row["p"]]
                 assert (least or "").encode() <= row["name"].lower().encode() <= most.encode(), (step, action)
+        text = chance.choice([" AB", "\u00c4B ", "ZZ", "none", ""])
+        for condition in (f"lower(name) = '{text.lower()}' OR month(day) = 5", f"upper(name) IN ('{text}', 'x')"):
+            assert_pruned_like_whole(table, condition)
 
 
 def test_a_partition_has_the_range_of_all_its_files(tmp_path: Path) -> None:
@@ -130,73 +132,78 @@ def test_it_is_listed_and_dropped(tmp_path: Path) -> None:
     assert table.indexes().num_rows == 0
 
 
-def test_what_cannot_be_followed_is_refused(tmp_path: Path) -> None:
+def test_what_apache_hudi_refuses_is_refused(tmp_path: Path) -> None:
     path = str(tmp_path / "t")
-    data = pa.table({"id": ["1"], "at": pa.array([0], pa.timestamp("us", "UTC")), "name": ["x"]})
+    data = pa.table({"id": ["1"], "n": [1], "name": ["x"], "b": [b"x"]})
     hudi_py.write(path, data, options=QUICK, record_key="id")
     table = hudi_py.open_table(path)
     for column, options, why in (
-        ("name", {"expr": "from_unixtime"}, "cannot follow the function 'from_unixtime': it depends on the time zone"),
-        ("name", {"expr": "regexp_extract"}, "Java's regular expressions; supported are identity, lower"),
-        ("name", {"expr": "soundex"}, "Apache Hudi has no such function"),
-        ("name", {"expr": "substring", "pos": "1"}, "takes the options len, pos"),
-        ("name", {"expr": "substring", "pos": "1", "len": "x"}, "are no whole numbers"),
-        ("at", {"expr": "year"}, "takes columns of dates, or of timestamps without time zone here"),
+        ("name", {"expr": "soundex"}, "there is no function 'soundex'"),
+        ("name", {"expr": "substring", "pos": "1"}, "the function substring lacks the option 'len'"),
+        ("name", {"expr": "substring", "pos": "1", "len": "x"}, "len = 'x' is no whole number"),
+        ("name", {"expr": "lower", "format": "x"}, "has no option 'format'; its options are none"),
+        ("name", {"expr": "lower", "fpp": "0.1"}, "column_stats has no option 'fpp'"),
+        ("name", {"expr": "date_format", "format": "VV"}, "the pattern 'VV' has VV, which is not supported here"),
+        ("name", {"expr": "regexp_extract", "pattern": "(a", "idx": "1"}, "is not valid, or not supported"),
+        ("name", {"expr": "split", "pattern": "a"}, "which has no order; use bloom_filters"),
+        ("n", {"expr": "year"}, "takes columns of dates, timestamps and texts, not int64"),
         ("no", {"expr": "lower"}, "no column 'no'"),
     ):
-        with pytest.raises(ConfigError, match=why):
+        with pytest.raises(ConfigError, match=re.escape(why)):
             table.create_index("ix", column, using="column_stats", index_options=options)
+    for column, options, why in (
+        ("b", {}, "values of the type binary have none"),
+        ("n", {"fpp": "x"}, "'x'"),
+        ("n", {"filtertype": "x"}, "'x'"),
+    ):
+        with pytest.raises(ConfigError, match=re.escape(why)):
+            table.create_index("ix", column, using="bloom_filters", index_options=options)
+    with pytest.raises(ConfigError, match="there is no time zone 'Mars'"):
+        table.create_index("ix", "n", using="column_stats", options={ZONE: "Mars"})
     assert "expr_index_ix" not in table.indexes()["name"].to_pylist()
 
 
-def test_records_are_those_of_apache_hudi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Byte for byte, of a function that hudi-py follows in no session but that one."""
+def test_ranges_are_those_of_apache_hudi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Byte for byte."""
     path = tables.load()["v9_cow_expression_index"].extract(tmp_path)
-    days = expressions._Function(
-        ("format",),
-        pa.types.is_integer,
-        "numbers",
-        ValueType.STRING,
-        lambda options: lambda values: pc.strftime(values.cast(pa.timestamp("s")), format="%Y-%m-%d"),
-    )
-    monkeypatch.setattr(expressions, "_FUNCTIONS", {"from_unixtime": days})
     monkeypatch.setattr(StatsCheck, "difference", lambda *_: "they differ")
     monkeypatch.setattr(PartitionStatsCheck, "range_difference", staticmethod(lambda *_: "they differ"))
     (check,) = hudi_py.open_table(str(path)).metadata.verify("expr_index_idx_day").partitions
     assert (check.records, check.missing, check.wrong, check.superfluous) == (6, 0, 0, 0)
 
 
-DAY = datetime.date(2024, 2, 29)
-MOMENT = datetime.datetime(1969, 12, 31, 23, 59, 59)
+def test_slices_are_skipped(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    apart = {**QUICK, "hoodie.parquet.small.file.limit": "0"}
+    for n in range(4):
+        data = pa.table({"id": [str(n)], "p": ["a"], "name": [f"N{n}"], "at": [n * 86400]})
+        hudi_py.write(str(path), data, "insert", options=apart, record_key="id", partition_by="p")
+    table = hudi_py.open_table(str(path), QUICK)
+    for name, column, kind, options in (
+        ("low", "name", "column_stats", {"expr": "lower"}),
+        ("up", "name", "bloom_filters", {"expr": "upper"}),
+        ("date", "at", "column_stats", {"expr": "from_unixtime", "format": "yyyy-MM-dd"}),
+    ):
+        table.create_index(name, column, using=kind, index_options=options)
+
+    def skipped(condition: str, **options: str) -> int:
+        assert_pruned_like_whole(table, condition, **options)
+        text = table.scan(filter=condition, options=options).explain()
+        found = re.search(r"expression index +(\d+) -> (\d+) slices", text)
+        return 0 if found is None else int(found[1]) - int(found[2])
+
+    assert skipped("lower(name) = 'n2'") == skipped("lower(name) > 'n2'") == 3
+    assert skipped("upper(name) IN ('N1', 'N3')") == 2
+    assert skipped("lower(name) = 'n1' OR name = 'N3'") == 0
+    assert skipped("lower(name) IS NULL") == 4
+    assert skipped("trim(name) = 'n2'") == 0
+    date = "from_unixtime(at, 'yyyy-MM-dd') = '1970-01-02'"
+    assert skipped(date) == skipped(date, **{ZONE: "Europe/Oslo"}) == 0, "the zone of the writers may be another one"
+    assert skipped(date, **{ZONE: "UTC"}) == 3
+    assert skipped("from_unixtime(at, 'yyyy-MM') = '1970-02'", **{ZONE: "UTC"}) == 0, "another pattern"
 
 
-@pytest.mark.parametrize(
-    ("name", "options", "value", "expected"),
-    [
-        ("lower", {}, "\u0130A\u03a3", "i\u0307a\u03c2"),
-        ("upper", {}, "stra\u00dfe", "STRASSE"),
-        ("trim", {}, "\t a ", "\t a"),
-        ("ltrim", {"trimString": "xy"}, "yxaxy", "axy"),
-        ("rtrim", {"trimString": "xy"}, "yxaxy", "yxa"),
-        ("length", {}, "a\U0001f388", 2),
-        ("substring", {"pos": "0", "len": "2"}, "abc", "ab"),
-        ("substring", {"pos": "2", "len": "9"}, "abc", "bc"),
-        ("substring", {"pos": "-2", "len": "1"}, "abc", "b"),
-        ("substring", {"pos": "-5", "len": "3"}, "abc", "a"),
-        ("substring", {"pos": "1", "len": "-1"}, "abc", ""),
-        ("year", {}, MOMENT, 1969),
-        ("month", {}, DAY, 2),
-        ("day", {}, DAY, 29),
-        ("hour", {}, MOMENT, 23),
-        ("to_date", {}, MOMENT, datetime.date(1969, 12, 31)),
-        ("date_add", {"days": "366"}, DAY, datetime.date(2025, 3, 1)),
-        ("date_sub", {"days": "60"}, DAY, datetime.date(2023, 12, 31)),
-        ("identity", {}, "x", "x"),
-    ],
-)
-def test_functions(name: str, options: dict[str, str], value: Any, expected: Any) -> None:
-    expression = Expression(name, {"expr": name, **options})
-    kind = pa.timestamp("us") if value is MOMENT else None
-    values = pa.array([value, None], kind)
-    assert expression.check() == expression.check_column(values.type) == ""
-    assert expression.apply(values).to_pylist() == [expected, None]
+def assert_pruned_like_whole(table: Any, condition: str, **options: str) -> None:
+    found = table.scan(filter=condition, options=options).to_table()
+    whole = table.scan(filter=condition, options={"hoodie.enable.data.skipping": "false"}).to_table()
+    assert sorted(found["id"].to_pylist()) == sorted(whole["id"].to_pylist()), condition

@@ -290,8 +290,8 @@ _FUNCTIONS: Final[Mapping[str, _Function]] = {
     ),
 }
 _DEFAULTS: Final[Mapping[str, Options]] = {
-    **dict.fromkeys(("trim", "ltrim", "rtrim"), {"trimString": " "}),
-    **dict.fromkeys(("from_unixtime", "unix_timestamp"), {"format": DEFAULT_PATTERN}),
+    **{name: {"trimString": " "} for name in ("trim", "ltrim", "rtrim")},
+    **{name: {"format": DEFAULT_PATTERN} for name in ("from_unixtime", "unix_timestamp")},
 }
 NAMES: Final = tuple(_FUNCTIONS)
 """Their names."""

@@ -50,7 +50,7 @@ class Token:
 
     @property
     def is_number(self) -> bool:
-        return self.letter in "yDdHhKkmsS" and bool(self.letter) or (self.letter in "ML" and self.count < 3)
+        return self.letter in tuple("yDdHhKkmsS") or (self.letter in ("M", "L") and self.count < 3)
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,8 @@ class DatePattern:
             if token.letter == "y" and token.count == 2:
                 values["y"] = values["y"] + 2000
         if "a" in matched:
-            values["a"] = np.asarray(pc.equal(pc.utf8_lower(matched["a"]), "pm").to_numpy(zero_copy_only=False), np.int64)
+            afternoon = pc.equal(pc.utf8_lower(matched["a"]), "pm")
+            values["a"] = np.asarray(afternoon.to_numpy(zero_copy_only=False), np.int64)
         given = {letter: np.asarray(pc.not_equal(part, "")) for letter, part in matched.items()}
         local, possible = _local(values, given, len(texts))
         offsets = _offsets(matched["X"]) if "X" in matched else None
@@ -195,8 +196,12 @@ def _printed(token: Token, fields: Fields, *, era: bool) -> pa.Array | str:
         return _chosen(["BC", "AD"] if count < 4 else ["Before Christ", "Anno Domini"], (fields.year > 0).astype(int))
     if letter in "Qq":
         quarter = (fields.month - 1) // 3
-        names = ["Q1", "Q2", "Q3", "Q4"] if count == 3 else [f"{number} quarter" for number in ("1st", "2nd", "3rd", "4th")]
-        return _padded(quarter + 1, count) if count < 3 else _chosen(names, quarter)
+        if count < 3:
+            return _padded(quarter + 1, count)
+        names = ("1st", "2nd", "3rd", "4th")
+        return _chosen(
+            [f"Q{number}" for number in range(1, 5)] if count == 3 else [f"{n} quarter" for n in names], quarter
+        )
     if letter == "a":
         return _chosen(["AM", "PM"], fields.hour // 12)
     if letter == "S":
@@ -242,24 +247,18 @@ def _offset_texts(letter: str, count: int, offsets: Longs) -> pa.StringArray:
 
 
 def _offset_text(letter: str, count: int, offset: int) -> str:
-    """`DateTimeFormatterBuilder.appendOffset`. `offset`: seconds."""
-    if letter == "Z" and count == 4:
-        letter, count, prefix = "O", 4, "GMT"
-        if not offset:
-            return prefix
-    else:
-        prefix = ""
-    if not offset and (letter == "X" or (letter == "Z" and count == 5)):
-        return "Z"
+    """`DateTimeFormatterBuilder.appendOffset`, for ZZZZ `appendLocalizedOffset`. `offset`: seconds."""
+    named = "GMT" if (letter, count) == ("Z", 4) else ""
+    if not offset and (named or letter == "X" or (letter, count) == ("Z", 5)):
+        return named or "Z"
     minutes, seconds = divmod(abs(offset), 60)
     hours, minutes = divmod(minutes, 60)
-    colon = ":" if letter in "XxO" and count in (3, 4, 5) and (count != 4 or letter == "O") or (letter, count) == ("Z", 5) else ""
-    text = f"{prefix}{'-' if offset < 0 else '+'}{hours:02d}"
+    colon = ":" if (count > 3 if letter == "Z" else count in (3, 5)) else ""
+    text = f"{named}{'-' if offset < 0 else '+'}{hours:02d}"
     if count == 1 and letter != "Z" and not minutes:
         return text
     text += f"{colon}{minutes:02d}"
-    long = (letter in "XxO" and count >= 4) or (letter, count) == ("Z", 5)
-    return f"{text}{colon}{seconds:02d}" if long and seconds else text
+    return f"{text}{colon}{seconds:02d}" if count > 3 and seconds else text
 
 
 def _regex(token: Token, after: Sequence[Token]) -> str:

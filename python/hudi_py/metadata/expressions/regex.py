@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Final
 
 _LINE_ENDS: Final = r"\n\r\x85\u2028\u2029"
-_END: Final = rf"(?:(?<!\r)(?=\n\Z)|(?=\r\n\Z)|(?=[\r\x85\u2028\u2029]?\Z))"
+_END: Final = r"(?:(?<!\r)(?=\n\Z)|(?=\r\n\Z)|(?=[\r\x85\u2028\u2029]?\Z))"
 """Before a line end at the end of a text, or at its end: Java's `$` and `\\Z`."""
 _BLANKS: Final = r"\t \xa0\u1680\u180e\u2000-\u200a\u202f\u205f\u3000"
 _CLASSES: Final = {

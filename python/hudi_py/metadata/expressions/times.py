@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.metadata.expressions.patterns import DAY, HOUR, MINUTE, SECOND, Bools, DatePattern, Fields, Longs
-from hudi_py.metadata.expressions.texts import as_texts, is_text
+from hudi_py.metadata.expressions.texts import as_texts
 
 UTC: Final = "UTC"
 DEFAULT_PATTERN: Final = "yyyy-MM-dd HH:mm:ss"
@@ -245,11 +245,11 @@ def _of_texts(texts: pa.StringArray, zone: str) -> pa.Array:
     # a Python loop over the zones that texts name
     for code, tail in enumerate(encoded.dictionary.to_pylist()):
         if tail:
-            own, name = valid & (codes == code), _zone_of(tail.strip(_AROUND))
-            if isinstance(name, int):
-                other = _at(local, np.full(len(local), name), own, zone)
+            own, named = valid & (codes == code), _zone_of(tail.strip(_AROUND))
+            if isinstance(named, int):
+                other = _at(local, np.full(len(local), named), own, zone)
             else:
-                other = _at(local, None, own & (name is not None), name or zone)
+                other = _at(local, None, own & (named is not None), named or zone)
             result = pc.if_else(pa.array(codes == code), other, result)
     return result
 
@@ -278,5 +278,3 @@ def _at(local: Longs, offsets: Longs | None, valid: Bools, zone: str) -> pa.Arra
     if offsets is not None:
         instants = np.where(offsets == _NOTHING, instants, np.where(valid, local, 0) - offsets)
     return pa.array(instants, mask=~valid).view(INSTANT)
-
-

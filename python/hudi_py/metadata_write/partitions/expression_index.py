@@ -1,8 +1,8 @@
 """The partitions `expr_index_<name>`: ranges or bloom filters of a function of a column.
 
-Of kind `column_stats`, each file with rows has a record as in `column_stats`, and each data partition one with the range
-of its newest slices, under a key that begins with the column and a constant. Of kind `bloom_filters`, each file with rows
-has a filter as in `bloom_filters`. Log files count by themselves, without the base file. Sources:
+Of kind `column_stats`, each file with rows has a record as in `column_stats`, and each data partition one with the
+range of its newest slices, under a key that begins with the column and a constant. Of kind `bloom_filters`, each file
+with rows has a filter as in `bloom_filters`. Log files count by themselves, without the base file. Sources:
 `SparkMetadataWriterUtils.getExprIndexRecords`, `HoodieMetadataPayload.createPartitionStatsRecords`,
 `HoodieExpressionIndex.HOODIE_EXPRESSION_INDEX_PARTITION_STAT_PREFIX`, 1.2.0.
 """

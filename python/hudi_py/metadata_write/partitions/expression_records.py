@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from hudi_py.config import Options
 from hudi_py.config import write as write_config
+from hudi_py.config.option import Option
 from hudi_py.errors import ConfigError, CorruptFileError
 from hudi_py.file_stats.columns import IndexedColumn, ValueType, named_columns
 from hudi_py.file_stats.files import DataFile
@@ -35,7 +36,7 @@ STATS_KIND: Final = "column_stats"
 BLOOM_KIND: Final = "bloom_filters"
 KINDS: Final = (STATS_KIND, BLOOM_KIND)
 """Kinds of expression indexes in definitions, SQL and options."""
-BLOOM_OPTIONS: Final = {
+BLOOM_OPTIONS: Final[Mapping[str, Option[Any]]] = {
     "filtertype": write_config.BLOOM_TYPE,
     "numentries": write_config.BLOOM_NUM_ENTRIES,
     "fpp": write_config.BLOOM_FPP,
@@ -242,7 +243,8 @@ def records_of(source: TableSource, name: str, change: TableChange | None) -> Ra
     files = ExpressionFiles.of(source, name, change)
     if definition.get("indexType") == BLOOM_KIND:
         newest = max((instant.time for instant in source.timeline.write_completed), default="")
-        return FilterRecords(files, filters_of(source.settings.options, options_in(definition)), change.instant if change else newest)
+        instant = newest if change is None else change.instant
+        return FilterRecords(files, filters_of(source.settings.options, options_in(definition)), instant)
     typed = named_columns(source.schema_json, [files.field]) if source.schema_json else ()
     column = typed[0] if typed else IndexedColumn(files.field, ValueType.NULL)
     if files.expression.name != IDENTITY and files.kind is not None:
