@@ -119,10 +119,10 @@ def report(target: Target, found: ServiceReport) -> None:
     screen.line(text[:1].upper() + text[1:] + ".")
 
 
-def create_index(target: Target, name: str, column: str, using: str, expr: str, if_not_exists: bool) -> None:
-    """`hudi-py index create`. `expr`: a function and its options, separated by commas."""
-    function, *options = expr.split(",")
-    given = dict([("expr", function), *(each.partition("=")[::2] for each in options)]) if expr else {}
+def create_index(
+    target: Target, name: str, column: str, using: str, given: dict[str, str], if_not_exists: bool
+) -> None:
+    """`hudi-py index create`. `given`: options stored with the index."""
     made = target.open().create_index(name, column, using=using, index_options=given, if_not_exists=if_not_exists)
     _said(target, {"created": made}, f"Created the index {name}." if made else f"The index {name} exists already.")
 

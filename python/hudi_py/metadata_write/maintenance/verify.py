@@ -84,7 +84,7 @@ class VerifyReport(Spoken):
 
     partitions: tuple[PartitionCheck, ...] = ()
     unchecked: tuple[str, ...] = ()
-    """Partitions of indexes that hudi-py does not maintain (expression indexes)."""
+    """Partitions of indexes that hudi-py does not maintain."""
     reason: str = ""
     """Why no partition was compared; empty if any was."""
     lost_files: tuple[str, ...] = ()
