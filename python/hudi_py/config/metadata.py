@@ -117,6 +117,29 @@ EXPRESSION_INDEX_FILE_GROUPS = integer(
     2,
     minimum=1,
 )
+EXPRESSION_INDEX_COLUMN = text(
+    "hoodie.metadata.index.expression.column",
+    "A column, or `struct.field`, for which writes make an expression index once the table has a commit, unless it has "
+    "one with the function that `hoodie.metadata.index.expression.options` names. `hoodie.index.name` names it; by "
+    "default it has the name of the column.",
+    Scope.WRITE,
+    "",
+    example="ts",
+)
+EXPRESSION_INDEX_OPTIONS = text(
+    "hoodie.metadata.index.expression.options",
+    "The function and the options of the index that `hoodie.metadata.index.expression.column` asks for.",
+    Scope.WRITE,
+    "",
+    example="expr=from_unixtime,format=yyyy-MM-dd",
+)
+EXPRESSION_INDEX_TYPE = choice(
+    "hoodie.expression.index.type",
+    "Whether that index has ranges or bloom filters.",
+    Scope.WRITE,
+    "COLUMN_STATS",
+    ("COLUMN_STATS", "BLOOM_FILTERS"),
+)
 EXPRESSION_INDEX_ZONE = optional_text(
     "hoodie.py.expression.index.timezone",
     "The time zone in which the functions of expression indexes see times: that of the Spark sessions which write the "

@@ -91,7 +91,6 @@ def test_unknown_key_names_the_nearest() -> None:
         ("hoodie.clustering.inline", "true"),
         ("hoodie.clustering.inline", "TRUE"),
         ("hoodie.datasource.clustering.inline.enable", "true"),
-        ("hoodie.metadata.index.expression.column", "name"),
         ("hoodie.bucket.index.partition.expressions", "a,4"),
         ("hoodie.index.type", "INMEMORY"),
         ("hoodie.datasource.write.keygenerator.type", "GLOBAL_DELETE"),

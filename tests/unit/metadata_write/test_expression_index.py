@@ -132,6 +132,30 @@ def test_it_is_listed_and_dropped(tmp_path: Path) -> None:
     assert table.indexes().num_rows == 0
 
 
+def test_options_of_a_write_make_one(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    data = pa.Table.from_pylist(batch(random.Random(1), 5), SCHEMA)
+    hudi_py.write(str(path), data, options=QUICK, record_key="id")
+    table = hudi_py.open_table(str(path), QUICK)
+    asking = {
+        "hoodie.metadata.index.expression.column": "day",
+        "hoodie.metadata.index.expression.options": "expr=date_add, days=2",
+        "hoodie.index.name": "later",
+    }
+    for _ in range(2):
+        table.upsert(data, options=asking)
+    (listed,) = table.indexes().to_pylist()
+    assert (listed["name"], listed["kind"], listed["function"]) == ("expr_index_later", "column_stats", "date_add")
+    assert listed["options"] == [("expr", "date_add"), ("days", "2")]
+    assert listed["ready"]
+    filters = {"hoodie.metadata.index.expression.options": "expr=year", "hoodie.expression.index.type": "BLOOM_FILTERS"}
+    table.upsert(data, options={**asking, **filters, "hoodie.index.name": "years"})
+    assert table.indexes()["kind"].to_pylist() == ["column_stats", "bloom_filters"]
+    assert table.metadata.verify().ok
+    with pytest.raises(ConfigError, match="'lower' has no value; expected pairs such as expr=lower"):
+        table.upsert(data, options={**asking, "hoodie.metadata.index.expression.options": "lower"})
+
+
 def test_what_apache_hudi_refuses_is_refused(tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     data = pa.table({"id": ["1"], "n": [1], "name": ["x"], "b": [b"x"]})

@@ -234,8 +234,6 @@ def test_what_cannot_be_indexed_is_refused(tmp_path: Path) -> None:
             table.create_index("ix", column, options=asking)
     with pytest.raises(ConfigError, match="letters, digits and underscores"):
         table.create_index("../x", "id", options=asking)
-    with pytest.raises(ConfigError, match="bloom filters of expressions are not built yet"):
-        table.create_index("ix", "id", using="bloom_filters")
     with pytest.raises(ConfigError, match="there is no kind 'btree'"):
         table.create_index("ix", "id", using="btree")
     by_partition = {"hoodie.metadata.record.level.index.enable": "true"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import pyarrow as pa
@@ -22,6 +22,7 @@ from hudi_py.metadata_write.partitions.expression_records import (
     filters_of,
 )
 from hudi_py.metadata_write.partitions.secondary_index import KIND, is_indexable
+from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.model.properties import TableConfig
 from hudi_py.schema.paths import type_at
 
@@ -136,9 +137,29 @@ def check_record_index(name: str, config: TableConfig, *, there: bool, partition
         )
 
 
-def is_defined_for(definitions: Mapping[str, Mapping[str, Any]], column: str) -> bool:
-    """Whether there is a secondary index of a column."""
-    return any(
-        each.get("indexType") == KIND and ".".join(map(str, each.get("sourceFields") or ())) == column
-        for each in definitions.values()
-    )
+def asked_indexes(
+    settings: MetadataWriteSettings, definitions: Callable[[], Mapping[str, Mapping[str, Any]]]
+) -> list[tuple[str, str, str]]:
+    """The kind, name and column of the indexes that the options of a write ask for and the table lacks
+    (`isNewSecondaryIndexDefinitionRequired`, `isNewExpressionIndexDefinitionRequired`, 1.2.0)."""
+    wanted: list[tuple[str, str, str]] = []
+    if settings.secondary_column and settings.secondary_indexes is not False:
+        wanted.append((KIND, "", settings.secondary_column))
+    function = settings.expression_options.get(EXPR, IDENTITY)
+    if settings.expression_column and settings.expression_options and settings.expression_indexes is not False:
+        wanted.append((settings.expression_kind, function, settings.expression_column))
+    if not wanted:
+        return []
+    there = [
+        (
+            "" if name.startswith(SECONDARY_PREFIX) else str(each.get("indexFunction") or ""),
+            ".".join(map(str, each.get("sourceFields") or ())),
+        )
+        for name, each in definitions().items()
+        if name.startswith((SECONDARY_PREFIX, EXPRESSION_PREFIX))
+    ]
+    return [
+        (kind, settings.index_name or column.replace(".", "_"), column)
+        for kind, function, column in wanted
+        if (function, column) not in there
+    ]
