@@ -20,7 +20,7 @@ from hudi_py.file_stats.columns import indexed_columns
 from hudi_py.file_stats.sidecar import SidecarSettings
 from hudi_py.formats.avro import arrow_schema
 from hudi_py.metadata.files import metadata_lister
-from hudi_py.metadata.locations import SECONDARY_PREFIX
+from hudi_py.metadata.locations import EXPRESSION_PREFIX, SECONDARY_PREFIX
 from hudi_py.metadata.records import note_written
 from hudi_py.metadata.table import (
     COLUMN_STATS,
@@ -314,16 +314,19 @@ class MetadataTableWriter:
 
     def _without_outdated_texts(self, source: TableSource) -> TableSource:
         """Drops secondary indexes whose column the commit gives another type, under which the values of existing rows
-        have other texts. The next write rebuilds them."""
+        have other texts, and expression indexes of columns with another type. The next write rebuilds them."""
         storage, config = source.storage, source.config
-        names = [name for name in config.metadata_partitions if name.startswith(SECONDARY_PREFIX)]
+        names = [n for n in config.metadata_partitions if n.startswith((SECONDARY_PREFIX, EXPRESSION_PREFIX))]
         stored = resolve_table_schema(storage, config, source.timeline) if names and source.schema_json else None
         if stored is None:
             return source
         new = arrow_schema(json.loads(source.schema_json))
         fields = {name: ".".join(source_fields(source.definitions, name) or ()) for name in names}
+        kinds = {name: (type_at(stored.arrow, field), type_at(new, field)) for name, field in fields.items()}
         outdated = [
-            n for n, field in fields.items() if changes_texts(type_at(stored.arrow, field), type_at(new, field))
+            name
+            for name, (before, after) in kinds.items()
+            if (changes_texts(before, after) if name.startswith(SECONDARY_PREFIX) else before != after)
         ]
         return replace(source, config=drop_partitions(storage, config, outdated, to_make=True)) if outdated else source
 

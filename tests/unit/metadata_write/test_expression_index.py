@@ -196,6 +196,24 @@ def test_ranges_are_those_of_apache_hudi(tmp_path: Path, monkeypatch: pytest.Mon
     assert (check.records, check.missing, check.wrong, check.superfluous) == (6, 0, 0, 0)
 
 
+def test_another_type_of_the_column_rebuilds_it(tmp_path: Path) -> None:
+    """The text of 1 is 1.0 once the column is DOUBLE."""
+    path = str(tmp_path / "t")
+    wide = {**QUICK, "hoodie.py.write.widen.columns": "true", "hoodie.parquet.small.file.limit": "0"}
+    for n, kind in ((1, pa.int32()), (2, pa.int32())):
+        data = pa.table({"id": [str(n)], "n": pa.array([n], kind)})
+        hudi_py.write(path, data, "insert", options=wide, record_key="id")
+    table = hudi_py.open_table(path, wide)
+    table.create_index("as_text", "n", using="bloom_filters", index_options={"expr": "lower"})
+    table.create_index("itself", "n", using="column_stats")
+    for n in (3.5, 4.5):
+        table.insert(pa.table({"id": [str(n)], "n": [n]}))
+        for condition in ("lower(n) = '1.0'", "lower(n) = '1'", "n = 1", "n > 1.5"):
+            assert_pruned_like_whole(table, condition)
+    assert table.metadata.verify().ok
+    assert all(table.indexes()["ready"].to_pylist())
+
+
 def test_slices_are_skipped(tmp_path: Path) -> None:
     path = tmp_path / "t"
     apart = {**QUICK, "hoodie.parquet.small.file.limit": "0"}
