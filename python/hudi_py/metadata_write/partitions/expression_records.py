@@ -141,7 +141,7 @@ class RangeRecords:
         keys = [column_stats_key(self.column.name, file.partition, file.name) for file, _ in ranges]
         names = pa.array([file.name for file, _ in ranges], pa.string())
         rows = pa.Table.from_batches([found.rows for _, found in ranges], RANGES)
-        values = stats_values(COLUMN_STATS_RECORD, rows, names, index_version=self.version)
+        values = stats_values(COLUMN_STATS_RECORD, rows, names, index_version=self.version, of_rows=True)
         return MetadataRecords(self.files.index, pa.array(keys, pa.string()), values)
 
     def of_partition(self, path: str, parts: Sequence[ColumnRanges]) -> MetadataRecords:
@@ -151,7 +151,7 @@ class RangeRecords:
             return MetadataRecords(self.files.index)
         merged = merge_rows(pa.concat_tables(tables), [self.column])
         values = stats_values(
-            PARTITION_STATS_RECORD, merged.rows, pa.array([path]), index_version=self.version, tight=True
+            PARTITION_STATS_RECORD, merged.rows, pa.array([path]), index_version=self.version, tight=True, of_rows=True
         )
         return MetadataRecords(self.files.index, pa.array([self._key(path)], pa.string()), values)
 
