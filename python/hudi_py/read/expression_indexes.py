@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from hudi_py.metadata.expressions import EXPR, IDENTITY, Expression, filter_texts
+from hudi_py.metadata.expressions import IDENTITY, Expression, filter_texts
 from hudi_py.metadata.locations import EXPRESSION_PREFIX, IndexDefinition, bloom_filters
 from hudi_py.metadata.stats import ColumnRange, expression_stats
 from hudi_py.metadata.table import MetadataTable
@@ -24,8 +24,6 @@ from hudi_py.read.statistics import bounds_over, names_of
 from hudi_py.schema import SchemaHistory
 
 UTC: Final = "UTC"
-_SIZES: Final = frozenset({"filtertype", "numentries", "fpp", "maxentries"})
-"""Options of bloom filters' sizes."""
 _MOST_VALUES: Final = 1000
 """Maximum constants that are looked for in filters."""
 
@@ -165,8 +163,7 @@ def _index(definition: IndexDefinition) -> _Index | None:
     kinds = ("column_stats", "bloom_filters")
     if not definition.name.startswith(EXPRESSION_PREFIX) or definition.kind not in kinds or len(definition.fields) != 1:
         return None
-    options = {key: value for key, value in definition.options.items() if key not in _SIZES and key != EXPR}
-    expression = Expression(definition.function, options)
+    expression = Expression.of_index(definition.function, definition.options)
     if expression.check():
         return None
     return _Index(definition.name, definition.fields[0], expression, definition.kind == kinds[0])

@@ -182,6 +182,11 @@ def test_what_apache_hudi_refuses_is_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(ConfigError, match=re.escape(why)):
             table.create_index("ix", column, using="bloom_filters", index_options=options)
+    eight = str(tmp_path / "eight")
+    wide = pa.table({"id": ["1"], "d": pa.array([None], pa.decimal128(38, 20))})
+    hudi_py.write(eight, wide, options=QUICK, record_key="id", table_version=8)
+    with pytest.raises(ConfigError, match=r"tables of version 8 have no ranges of decimal128\(38, 20\)"):
+        hudi_py.open_table(eight).create_index("ix", "d", using="column_stats")
     with pytest.raises(ConfigError, match="there is no time zone 'Mars'"):
         table.create_index("ix", "n", using="column_stats", options={ZONE: "Mars"})
     assert "expr_index_ix" not in table.indexes()["name"].to_pylist()

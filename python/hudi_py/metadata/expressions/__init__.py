@@ -3,7 +3,7 @@
 Source: `ExpressionIndexSparkFunctions`, 1.2.0.
 """
 
-from hudi_py.metadata.expressions.function import EXPR, IDENTITY, NAMES, Expression, filter_texts
+from hudi_py.metadata.expressions.function import EXPR, FILTER_SIZES, IDENTITY, NAMES, Expression, filter_texts
 from hudi_py.metadata.expressions.times import check_zone
 
-__all__ = ["EXPR", "IDENTITY", "NAMES", "Expression", "check_zone", "filter_texts"]
+__all__ = ["EXPR", "FILTER_SIZES", "IDENTITY", "NAMES", "Expression", "check_zone", "filter_texts"]

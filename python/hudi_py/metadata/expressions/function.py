@@ -18,6 +18,8 @@ from hudi_py.metadata.expressions.times import DEFAULT_PATTERN, INSTANT, UTC, is
 
 EXPR: Final = "expr"
 IDENTITY: Final = "identity"
+FILTER_SIZES: Final = ("filtertype", "numentries", "fpp", "maxentries")
+"""Options of an index's bloom filters, which stand beside those of its function (`BLOOM_FILTER_CONFIG_MAPPING`)."""
 _INT: Final = re.compile(r"[+-]?[0-9]{1,10}", re.ASCII)
 
 Options = Mapping[str, str]
@@ -47,7 +49,12 @@ class Expression:
 
     name: str
     options: Options = field(default_factory=dict)
-    """Those of an index definition; `expr` is ignored."""
+    """By name; `expr` is ignored."""
+
+    @classmethod
+    def of_index(cls, function: str, options: Options) -> Expression:
+        """The function and the options of an index definition."""
+        return cls(function, {key: value for key, value in options.items() if key not in FILTER_SIZES})
 
     def check(self) -> str:
         """Why there is no such function, or not with these options; empty if there is."""

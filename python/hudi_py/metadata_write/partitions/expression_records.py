@@ -18,7 +18,7 @@ from hudi_py.file_stats.keys import KeyReader
 from hudi_py.file_stats.ranges import RANGES, ColumnRanges, Range, add_values, merge_rows, widen_zeros
 from hudi_py.formats.arrays import combined
 from hudi_py.formats.bloom import BloomConfig, BloomFilter
-from hudi_py.metadata.expressions import IDENTITY, Expression, filter_texts
+from hudi_py.metadata.expressions import FILTER_SIZES, IDENTITY, Expression, filter_texts
 from hudi_py.metadata.keys import bloom_filter_key, column_id, column_stats_key, partition_id
 from hudi_py.metadata_write.encoding.records import COLUMN_STATS_RECORD, PARTITION_STATS_RECORD, MetadataRecords
 from hudi_py.metadata_write.encoding.stats_values import FILE, removal_values, stats_values, stored_ranges
@@ -36,13 +36,19 @@ STATS_KIND: Final = "column_stats"
 BLOOM_KIND: Final = "bloom_filters"
 KINDS: Final = (STATS_KIND, BLOOM_KIND)
 """Kinds of expression indexes in definitions, SQL and options."""
-BLOOM_OPTIONS: Final[Mapping[str, Option[Any]]] = {
-    "filtertype": write_config.BLOOM_TYPE,
-    "numentries": write_config.BLOOM_NUM_ENTRIES,
-    "fpp": write_config.BLOOM_FPP,
-    "maxentries": write_config.BLOOM_MAX_ENTRIES,
-}
-"""Options of an index that take the place of those of writes (`BLOOM_FILTER_CONFIG_MAPPING`, 1.2.0)."""
+_SIZES: Final[Mapping[str, Option[Any]]] = dict(
+    zip(
+        FILTER_SIZES,
+        (
+            write_config.BLOOM_TYPE,
+            write_config.BLOOM_NUM_ENTRIES,
+            write_config.BLOOM_FPP,
+            write_config.BLOOM_MAX_ENTRIES,
+        ),
+        strict=True,
+    )
+)
+"""Options of an index, and those of writes that they take the place of."""
 _PARTITIONS: Final = partition_id("__partition_stat__")
 _AT_ONCE: Final = 64
 """Filters held in memory at once: one of the default size takes 431 kB."""
@@ -260,7 +266,7 @@ def filters_of(given: Options, options: Mapping[str, str]) -> BloomConfig:
     Raises:
         ConfigError: an option of the index is not valid.
     """
-    own = {BLOOM_OPTIONS[name]: value for name, value in options.items() if name in BLOOM_OPTIONS}
+    own = {_SIZES[name]: value for name, value in options.items() if name in _SIZES}
     return filter_config(given.replace(own))
 
 
@@ -271,5 +277,4 @@ def options_in(definition: Mapping[str, Any]) -> dict[str, str]:
 
 def expression_in(definition: Mapping[str, Any]) -> Expression:
     """The expression of an index, from its stored definition."""
-    options = {key: value for key, value in options_in(definition).items() if key not in BLOOM_OPTIONS}
-    return Expression(str(definition.get("indexFunction") or ""), options)
+    return Expression.of_index(str(definition.get("indexFunction") or ""), options_in(definition))

@@ -11,14 +11,13 @@ import pyarrow as pa
 from hudi_py.config import Options
 from hudi_py.config import metadata as config_metadata
 from hudi_py.errors import ConfigError
-from hudi_py.metadata.expressions import EXPR, IDENTITY
+from hudi_py.file_stats.columns import is_storable
+from hudi_py.metadata.expressions import EXPR, FILTER_SIZES, IDENTITY, Expression
 from hudi_py.metadata.locations import EXPRESSION_PREFIX, SECONDARY_PREFIX
 from hudi_py.metadata_write.partitions.definitions import IndexDefinition
 from hudi_py.metadata_write.partitions.expression_records import (
     BLOOM_KIND,
-    BLOOM_OPTIONS,
     STATS_KIND,
-    expression_in,
     filters_of,
 )
 from hudi_py.metadata_write.partitions.secondary_index import KIND, is_indexable
@@ -67,8 +66,8 @@ def expression_definition(
     column: str,
     options: Mapping[str, str],
     *,
-    kind: str = STATS_KIND,
-    settings: Options | None = None,
+    kind: str,
+    settings: Options,
 ) -> IndexDefinition:
     """The definition of a new expression index.
 
@@ -84,23 +83,24 @@ def expression_definition(
     found = _column_type(what, config, schema, name, column)
     function = options.get(EXPR, IDENTITY)
     version = "V2" if config.version >= 9 else "V1"
-    definition = IndexDefinition(full_name(name, kind), function, (column,), dict(options), version, kind)
-    expression = expression_in(definition.to_json())
+    expression = Expression.of_index(function, options)
     why = expression.check() or expression.check_column(found)
     if not why and kind == STATS_KIND:
         result = expression.result(found)
-        sized = sorted(BLOOM_OPTIONS.keys() & options.keys())
+        sized = sorted(set(FILTER_SIZES) & options.keys())
         if pa.types.is_nested(result):
             why = f"the values of {function} have the type {result}, which has no order; use {BLOOM_KIND}"
+        elif version == "V1" and pa.types.is_decimal(result) and not is_storable(result.precision, result.scale):
+            why = f"tables of version {config.version} have no ranges of {result}"
         elif sized:
             why = f"{STATS_KIND} has no option {sized[0]!r}, which sizes {BLOOM_KIND}"
     if not why and kind == BLOOM_KIND:
         if pa.types.is_binary(expression.result(found)) or pa.types.is_nested(found):
             why = f"filters hold texts, and values of the type {found} have none"
-        filters_of(settings or Options.resolve({}, defaults={}), options)
+        filters_of(settings, options)
     if why:
         raise ConfigError(f"{what}: {why}")
-    return definition
+    return IndexDefinition(full_name(name, kind), function, (column,), dict(options), version, kind)
 
 
 def _column_type(what: str, config: TableConfig, schema: pa.Schema | None, name: str, column: str) -> pa.DataType:
