@@ -1,4 +1,7 @@
-"""Expression indexes by turns: either side makes them, ours keeps them up, and both find rows by them."""
+"""Expression indexes: either side makes them, ours keeps them up, and both find rows by them.
+
+Apache Hudi 1.2.0 cannot write to a table that has one, and makes no bloom filters of logs.
+"""
 
 from __future__ import annotations
 
@@ -26,13 +29,17 @@ OURS = {
     "hoodie.py.expression.index.timezone": "UTC",
 }
 SCHEMA = pa.schema(
-    [("k", pa.string()), ("p", pa.string()), ("ts", pa.int64()), ("name", pa.string()), ("day", pa.date32())]
+    [
+        *(("k", pa.string()), ("p", pa.string()), ("ts", pa.int64())),
+        *(("name", pa.string()), ("other", pa.string()), ("day", pa.date32())),
+    ]
 )
+# one of a column: Apache Hudi 1.2.0 takes that of upper() for lower()
 INDEXES = (
     ("low", "column_stats", "name", {"expr": "lower"}),
     ("date", "column_stats", "ts", {"expr": "from_unixtime", "format": "yyyy-MM-dd"}),
     ("of_month", "column_stats", "day", {"expr": "month"}),
-    ("up", "bloom_filters", "name", {"expr": "upper"}),
+    ("up", "bloom_filters", "other", {"expr": "upper"}),
 )
 NAMES = ["Ab", "aB", "c ", "\u00e4\nX", "\u0130"]
 
@@ -44,6 +51,7 @@ def batch(chance: random.Random, turn: int, size: int) -> list[dict[str, Any]]:
             "p": "ab"[i % 2],
             "ts": 1_700_000_000 + turn * 90_000,
             "name": chance.choice(NAMES),
+            "other": chance.choice(NAMES),
             "day": datetime.date(2024, chance.randrange(1, 13), 3),
         }
         for i in chance.sample(range(24), size)
@@ -91,7 +99,7 @@ def test_both_find_rows(oracle: Oracle, tmp_path: Path, version: int, kind: str,
     assert table.metadata.verify().ok, str(table.metadata.verify())
     for condition, wanted in (
         ("lower(name) = 'ab'", [row for row in model.values() if row["name"] in ("Ab", "aB")]),
-        ("upper(name) IN ('C ', 'x')", [row for row in model.values() if row["name"] == "c "]),
+        ("upper(other) IN ('C ', 'x')", [row for row in model.values() if row["other"] == "c "]),
         ("month(day) = 5", [row for row in model.values() if row["day"].month == 5]),
         (
             "from_unixtime(ts, 'yyyy-MM-dd') = '2023-11-17'",

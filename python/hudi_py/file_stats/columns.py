@@ -111,13 +111,9 @@ def named_columns(schema_json: str, names: Sequence[str]) -> tuple[IndexedColumn
 
 def _supported(column: IndexedColumn, index_version: int) -> bool:
     if column.type is ValueType.DECIMAL and index_version < 2:
-        return is_storable(column.precision, column.scale)
+        before_point = column.precision - column.scale
+        return column.scale <= DECIMAL_SCALE and before_point + DECIMAL_SCALE <= DECIMAL_DIGITS
     return True
-
-
-def is_storable(precision: int, scale: int) -> bool:
-    """Whether statistics of version 1 can store decimals of a type."""
-    return scale <= DECIMAL_SCALE and precision - scale + DECIMAL_SCALE <= DECIMAL_DIGITS
 
 
 _PRIMITIVES: Final = {

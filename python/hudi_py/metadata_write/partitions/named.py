@@ -11,7 +11,6 @@ import pyarrow as pa
 from hudi_py.config import Options
 from hudi_py.config import metadata as config_metadata
 from hudi_py.errors import ConfigError
-from hudi_py.file_stats.columns import is_storable
 from hudi_py.metadata.expressions import EXPR, FILTER_SIZES, IDENTITY, Expression
 from hudi_py.metadata.locations import EXPRESSION_PREFIX, SECONDARY_PREFIX
 from hudi_py.metadata_write.partitions.definitions import IndexDefinition
@@ -88,10 +87,10 @@ def expression_definition(
     if not why and kind == STATS_KIND:
         result = expression.result(found)
         sized = sorted(set(FILTER_SIZES) & options.keys())
-        if pa.types.is_nested(result):
+        if function == IDENTITY:
+            why = f"{STATS_KIND} of the column itself belong to {config_metadata.COLUMN_STATS_COLUMNS.key}; give expr"
+        elif pa.types.is_nested(result):
             why = f"the values of {function} have the type {result}, which has no order; use {BLOOM_KIND}"
-        elif version == "V1" and pa.types.is_decimal(result) and not is_storable(result.precision, result.scale):
-            why = f"tables of version {config.version} have no ranges of {result}"
         elif sized:
             why = f"{STATS_KIND} has no option {sized[0]!r}, which sizes {BLOOM_KIND}"
     if not why and kind == BLOOM_KIND:
