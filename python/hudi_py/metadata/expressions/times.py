@@ -19,6 +19,7 @@ INSTANT: Final = pa.timestamp("us", UTC)
 _AROUND: Final = "".join(map(chr, (*range(0x21), 0x7F)))
 """What casts ignore around texts."""
 _NOTHING: Final = np.iinfo(np.int64).min
+_LAST: Final = np.iinfo(np.int64).max
 _DATE: Final = r"(?s)^(?P<y>[+-]?\d{4,7})(?:-(?P<M>\d{1,2})(?:-(?P<d>\d{1,2})(?:[ T].*)?)?)?$"
 _TIME: Final = (
     r"(?s)^(?P<y>[+-]?\d{4,6})(?:-(?P<M>\d{1,2})(?:-(?P<d>\d{1,2})(?:[ T](?P<H>\d{1,2})(?::(?P<m>\d{1,2})"
@@ -67,7 +68,10 @@ def to_instants(values: pa.Array, zone: str) -> pa.Array:
     if pa.types.is_boolean(kind):
         return _timed(values.cast(pa.int64()).fill_null(0).to_numpy(), values)
     if pa.types.is_integer(kind):
-        return _timed(_numbers(values.cast(pa.int64())) * SECOND, values)
+        whole = _numbers(values.cast(pa.int64()))
+        most = (2**63 - 1) // SECOND
+        micros = np.where(whole > most, _LAST, np.where(whole < -most, _NOTHING, np.clip(whole, -most, most) * SECOND))
+        return _timed(micros, values)
     if pa.types.is_floating(kind):
         seconds = values.cast(pa.float64()).fill_null(float("nan")).to_numpy(zero_copy_only=False)
         known = np.isfinite(seconds)
@@ -125,7 +129,15 @@ def from_seconds(values: pa.Array, pattern: DatePattern, zone: str) -> pa.Array:
     kind = values.type
     if pa.types.is_integer(kind):
         seconds = values.cast(pa.int64())
-    elif pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+    elif pa.types.is_floating(kind):
+        # as Java casts to long: NaN is 0, and what lies beyond is the greatest or the least number
+        given = np.nan_to_num(values.cast(pa.float64()).fill_null(0).to_numpy(zero_copy_only=False))
+        fits = np.abs(given) < 2.0**63
+        beyond = np.where(given > 0, _LAST, _NOTHING)
+        seconds = pa.array(
+            np.where(fits, np.where(fits, given, 0).astype(np.int64), beyond), mask=np.asarray(values.is_null())
+        )
+    elif pa.types.is_decimal(kind):
         inside = pc.less(pc.abs(values.cast(pa.float64())), 2.0**63)
         seconds = pc.trunc(pc.if_else(inside, values, None)).cast(pa.int64())
     else:
@@ -144,8 +156,9 @@ def parsed(values: pa.Array, pattern: DatePattern, zone: str) -> pa.Array:
 
 
 def seconds_of(times: pa.Array) -> pa.Array:
-    """Whole seconds since the epoch, rounded down."""
-    return pa.array(_numbers(times) // SECOND, mask=_nulls(times))
+    """Whole seconds since the epoch, rounded towards it, as Java divides."""
+    micros = _numbers(times)
+    return pa.array(np.where(micros < 0, -(-micros // SECOND), micros // SECOND), mask=_nulls(times))
 
 
 def timestamp_texts(values: pa.Array, zone: str, *, least: int = 0) -> pa.Array:
