@@ -107,7 +107,8 @@ def test_both_find_rows(oracle: Oracle, tmp_path: Path, version: int, kind: str,
         ),
     ):
         keys = sorted(row["k"] for row in wanted)
-        assert sorted(oracle.read(path, where=condition, options=SKIPPING)["k"].to_pylist()) == keys, condition
+        if version > 8 or "month" not in condition:  # there it reads the numbers as days, also with its own index
+            assert sorted(oracle.read(path, where=condition, options=SKIPPING)["k"].to_pylist()) == keys, condition
         assert sorted(table.scan(filter=condition).to_table()["k"].to_pylist()) == keys, condition
     # it looks rows up by no values: Apache Hudi takes the index of lower(name) for name too
     assert oracle.check(path, keys=0, deep=True)["problems"] == []
