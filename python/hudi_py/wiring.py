@@ -357,8 +357,10 @@ class TableIndexes(ABC):
             name: letters, digits and underscores; a record index is named `record_index`.
             column: the indexed column, or a field of a struct as `struct.field`.
             using: `secondary_index`, for a table of version 8 or 9 that has a global record index, or gets it by
-                `hoodie.metadata.global.record.level.index.enable` in `options`; or `record_index`.
-            index_options: stored with the index; `isPartitioned` for a record index.
+                `hoodie.metadata.global.record.level.index.enable` in `options`; `column_stats` or
+                `bloom_filters` for an expression index; or `record_index`.
+            index_options: stored with the index: `expr`, the function of an expression index, and its options;
+                `isPartitioned` for a record index.
 
         Returns:
             False if the index exists and `if_not_exists` is set.

@@ -13,6 +13,7 @@ import pytest
 import hudi_py
 from hudi_py.config import Options
 from hudi_py.errors import ConfigError
+from hudi_py.metadata_write.maintenance.indexes import IndexRequest, create_index
 from hudi_py.metadata_write.maintenance.rebuild import rebuild
 from hudi_py.metadata_write.maintenance.verify import verify
 from hudi_py.metadata_write.writer import MetadataTableWriter
@@ -288,6 +289,31 @@ def test_dropping_an_index(version):
     settled(dead)
     assert set(load_table_config(dead).metadata_partitions) >= {"files", "column_stats", "record_index"}
     assert read(dead) == AFTER
+
+
+@pytest.mark.parametrize("kind", ["column_stats", "bloom_filters"])
+def test_creating_an_expression_index(kind):
+    """The next write completes the index, or there is none."""
+    storage = MemoryStorage(f"kill-{uuid.uuid4()}")
+    write(storage, rows(range(4), 1), options=FEW)
+
+    def create(target: Storage) -> None:
+        given = {"expr": "upper"} if kind == "column_stats" else {"expr": "upper", "numentries": "10"}
+        create_index(service(target), IndexRequest("ix", "name", kind, given))
+
+    for dead in killed_everywhere(files_of(storage), create):
+        assert read(dead) == BEFORE
+        write(dead, rows(range(2, 5), 2), options=FEW)
+        settled(dead)
+        assert read(dead) == AFTER
+        config = load_table_config(dead)
+        assert not config.metadata_partitions_to_make
+        made = {name for name in config.metadata_partitions if name.startswith("expr_index_")}
+        checks = {check.partition: check.ok for check in verify(service(dead)).partitions}
+        assert all(checks[name] for name in made)
+        if not made:
+            create(dead)
+    assert verify(service(dead)).ok
 
 
 @pytest.mark.parametrize(("version", "kind"), [(6, "mor"), (9, "cow")])

@@ -644,6 +644,20 @@ MUTATIONS: Final = (
         "tests/unit/metadata_write/test_secondary_index.py",
     ),
     Mutation(
+        "expression index: one whose values depend on the time zone is used in any zone",
+        CORE + "read/expression_indexes.py",
+        "(not zoned or self._zone == UTC) and",
+        "True and",
+        "tests/unit/metadata_write/test_expression_index.py",
+    ),
+    Mutation(
+        "expression index: the range of a partition lacks the files beside those written",
+        CORE + "metadata_write/partitions/expression_index.py",
+        "[*(found for _, found in ranges), *others]",
+        "[found for _, found in ranges]",
+        "tests/unit/metadata_write/test_expression_index.py",
+    ),
+    Mutation(
         "metadata table: made in version 6 while another write is pending",
         CORE + "metadata_write/table/create.py",
         "    return tuple(write.time for write in PendingPlans(session.storage, timeline).writes)\n",

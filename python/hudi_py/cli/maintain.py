@@ -201,20 +201,28 @@ def index_list(target: Target) -> None:
     examples=[
         "hudi-py index create /data/trips by_driver driver",
         "hudi-py index create /data/trips record_index --using record_index",
+        "hudi-py index create /data/trips day ts --using column_stats --expr from_unixtime --with format=yyyy-MM-dd",
     ],
 )
 @click.argument("name")
 @click.argument("column", required=False, default="")
-@click.option("--using", default="secondary_index", show_default=True, help="Or record_index.")
+@click.option(
+    "--using", default="secondary_index", show_default=True, help="Or column_stats, bloom_filters, record_index."
+)
+@click.option("--expr", default="", help="Function of an expression index.")
+@click.option("--with", "pairs", multiple=True, metavar="KEY=VALUE", help="Option of the index; may be repeated.")
 @click.option("--if-not-exists", is_flag=True, help="Do nothing if it exists.")
-def index_create(target: Target, name: str, column: str, using: str, if_not_exists: bool) -> None:
+def index_create(
+    target: Target, name: str, column: str, using: str, expr: str, pairs: tuple[str, ...], if_not_exists: bool
+) -> None:
     """Create the index NAME of a COLUMN.
 
     Later writes keep it up to date. A secondary index needs a record index.
     """
     from hudi_py.cli import services
 
-    services.create_index(target, name, column, using, if_not_exists)
+    given = dict([*([("expr", expr)] if expr else []), *(pair.partition("=")[::2] for pair in pairs)])
+    services.create_index(target, name, column, using, given, if_not_exists)
 
 
 @table_command(index, "refresh", examples=["hudi-py index refresh /data/trips by_driver"])

@@ -119,9 +119,11 @@ def report(target: Target, found: ServiceReport) -> None:
     screen.line(text[:1].upper() + text[1:] + ".")
 
 
-def create_index(target: Target, name: str, column: str, using: str, if_not_exists: bool) -> None:
-    """`hudi-py index create`."""
-    made = target.open().create_index(name, column, using=using, if_not_exists=if_not_exists)
+def create_index(
+    target: Target, name: str, column: str, using: str, given: dict[str, str], if_not_exists: bool
+) -> None:
+    """`hudi-py index create`. `given`: options stored with the index."""
+    made = target.open().create_index(name, column, using=using, index_options=given, if_not_exists=if_not_exists)
     _said(target, {"created": made}, f"Created the index {name}." if made else f"The index {name} exists already.")
 
 

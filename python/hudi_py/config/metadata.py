@@ -5,7 +5,7 @@ Whether there is a metadata table at all is `indexes.METADATA_ENABLE`, for reads
 
 from __future__ import annotations
 
-from hudi_py.config.option import Scope, choice, declared, flag, integer, names, number, text
+from hudi_py.config.option import Scope, choice, declared, flag, integer, names, number, optional_text, text
 
 AUTO_INITIALIZE = flag(
     "hoodie.metadata.auto.initialize",
@@ -103,6 +103,50 @@ SECONDARY_INDEX_COLUMN = text(
     Scope.WRITE,
     "",
     example="driver",
+)
+EXPRESSION_INDEX = flag(
+    "hoodie.metadata.index.expression.enable",
+    "With `false`, a write drops the expression indexes of the table; otherwise it keeps them up to date.",
+    Scope.WRITE,
+    True,
+)
+EXPRESSION_INDEX_FILE_GROUPS = integer(
+    "hoodie.metadata.index.expression.file.group.count",
+    "Number of file groups of an expression index when it is created.",
+    Scope.WRITE,
+    2,
+    minimum=1,
+)
+EXPRESSION_INDEX_COLUMN = text(
+    "hoodie.metadata.index.expression.column",
+    "A column, or `struct.field`, for which writes make an expression index once the table has a commit, unless it has "
+    "one with the function that `hoodie.metadata.index.expression.options` names. `hoodie.index.name` names it; by "
+    "default it has the name of the column.",
+    Scope.WRITE,
+    "",
+    example="ts",
+)
+EXPRESSION_INDEX_OPTIONS = text(
+    "hoodie.metadata.index.expression.options",
+    "The function and the options of the index that `hoodie.metadata.index.expression.column` asks for.",
+    Scope.WRITE,
+    "",
+    example="expr=from_unixtime,format=yyyy-MM-dd",
+)
+EXPRESSION_INDEX_TYPE = choice(
+    "hoodie.expression.index.type",
+    "Whether that index has ranges or bloom filters.",
+    Scope.WRITE,
+    "COLUMN_STATS",
+    ("COLUMN_STATS", "BLOOM_FILTERS"),
+)
+EXPRESSION_INDEX_ZONE = optional_text(
+    "hoodie.py.expression.index.timezone",
+    "The time zone in which the functions of expression indexes see times: that of the Spark sessions which write the "
+    "table, as neither the table nor the index names one. By default writes use UTC, and reads use no index whose "
+    "values depend on the zone. Reads use them if it is `UTC`, the zone of filters.",
+    Scope.BOTH,
+    example="UTC",
 )
 INDEX_NAME = text(
     "hoodie.index.name",

@@ -180,8 +180,6 @@ OPTIONS = (
     refused("hoodie.archivelog.folder", "only the default folder", _TABLE, accepts=("", "archived")),
     refused("hoodie.assume.date.partitioning", "partitions are recognised by their metafiles", _BOTH),  # until 0.15
     # the metadata table
-    refused("hoodie.metadata.index.expression.enable", "expression indexes are not built yet", _WRITE),
-    refused("hoodie.metadata.index.expression.column", "expression indexes are not built yet", _WRITE, accepts=_EMPTY),
     refused("hoodie.metadata.index.async", "building indexes is not built yet", _WRITE),
     # reading
     refused("hoodie.datasource.read.paths", "a load reads one table; give its base path", _READ, accepts=_EMPTY),

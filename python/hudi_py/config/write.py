@@ -314,8 +314,8 @@ SMALL_FILE_CANDIDATES = integer(
 )
 DROP_INDEXES = flag(
     "hoodie.py.drop.indexes",
-    "Whether a write may drop expression indexes that hudi-py cannot keep up to date. Otherwise writes to a table that "
-    "has them are refused.",
+    "Whether a write may drop indexes: those that hudi-py cannot keep up to date, and without a metadata table all. "
+    "Otherwise such a write is refused.",
     Scope.WRITE,
     False,
 )

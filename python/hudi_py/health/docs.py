@@ -57,7 +57,7 @@ show as a finding that is gone the next time.
 - Lost properties are written again from the metadata table, the timeline and the folders. The columns
   of record key, partition path and ordering are stored nowhere else: pass them as options, as for a new table, with an
   empty ordering field for none.
-- Refused are tables that this release cannot write. Tables with expression indexes that hudi-py cannot keep up to date
+- Refused are tables that this release cannot write. Tables with indexes that hudi-py cannot keep up to date
   need them dropped before their metadata table is rebuilt.
 
 ## Severities

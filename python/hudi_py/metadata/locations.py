@@ -29,6 +29,7 @@ from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
 
 SECONDARY_PREFIX: Final = "secondary_index_"
+EXPRESSION_PREFIX: Final = "expr_index_"
 _RECORD: Final = "recordIndexMetadata"
 _SECONDARY: Final = "SecondaryIndexMetadata"
 _BLOOM: Final = "BloomFilterMetadata"
@@ -191,11 +192,17 @@ def keys_of_secondary(
     return frozenset(record_key_of_secondary(key) for key in live.to_pylist())
 
 
-def bloom_filters(metadata: MetadataTable, files: Iterable[tuple[str, str]]) -> dict[tuple[str, str], BloomFilter]:
-    """Bloom filters of the record keys in base files, by (partition, name); files without one are left out."""
+def bloom_filters(
+    metadata: MetadataTable, files: Iterable[tuple[str, str]], partition: str = BLOOM_FILTERS
+) -> dict[tuple[str, str], BloomFilter]:
+    """Bloom filters of files, by (partition, name); files without one are left out.
+
+    Args:
+        partition: that of record keys in base files, or of an expression index.
+    """
     places = {bloom_filter_key(partition, name): (partition, name) for partition, name in files}
     normalise = _Part(_BLOOM, _BLOOM_SCHEMA)
-    versions = metadata.records(BLOOM_FILTERS, [_BLOOM], _BLOOM_SCHEMA, normalise, keys=places)
+    versions = metadata.records(partition, [_BLOOM], _BLOOM_SCHEMA, normalise, keys=places)
     taken = pa.array(versions.newest())
     found: dict[tuple[str, str], BloomFilter] = {}
     for key, row in zip(versions.keys.take(taken).to_pylist(), versions.fields.take(taken).to_pylist(), strict=True):

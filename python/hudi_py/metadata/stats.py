@@ -93,6 +93,20 @@ def column_stats(
     return {places[key]: found for key, found in _ranges(metadata, COLUMN_STATS, columns, places).items()}
 
 
+def expression_stats(
+    metadata: MetadataTable, index: str, column: str, kind: pa.DataType, files: Iterable[tuple[str, str]]
+) -> dict[tuple[str, str], ColumnRange]:
+    """Ranges of an expression index by (partition, file name); `values` does not count nulls there.
+
+    Args:
+        column: its source.
+        kind: the type of the expression.
+    """
+    places = {column_stats_key(column, partition, name): (column, partition, name) for partition, name in files}
+    found = _ranges(metadata, index, {column: kind}, places)
+    return {places[key][1:]: each for key, each in found.items()}
+
+
 def partition_stats(
     metadata: MetadataTable, columns: Mapping[str, pa.DataType], partitions: Iterable[str]
 ) -> dict[tuple[str, str], ColumnRange]:

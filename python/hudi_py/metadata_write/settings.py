@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from hudi_py.config import indexes, metadata, write
 from hudi_py.config.option import Option
 from hudi_py.config.options import Options
 from hudi_py.errors import ConfigError
+from hudi_py.metadata.expressions import check_zone
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,15 @@ class MetadataWriteSettings:
     """Column of a secondary index that a table without one for it gets; empty: none."""
     index_name: str = ""
     """Name of that index; empty: the column."""
+    expression_indexes: bool | None = None
+    expression_groups: int = 2
+    expression_column: str = ""
+    """Column of an expression index that a table without one for it and its function gets; empty: none."""
+    expression_kind: str = "column_stats"
+    expression_options: Mapping[str, str] = field(default_factory=dict)
+    """Its function and options."""
+    expression_zone: str = "UTC"
+    """Time zone of the functions of expression indexes."""
     drop_index: str = ""
     """A partition to drop; empty: none."""
     defer_record_index: bool = False
@@ -85,6 +96,12 @@ class MetadataWriteSettings:
             secondary_indexes=_asked(options, metadata.SECONDARY_INDEX),
             secondary_column=options.get(metadata.SECONDARY_INDEX_COLUMN),
             index_name=options.get(metadata.INDEX_NAME),
+            expression_indexes=_asked(options, metadata.EXPRESSION_INDEX),
+            expression_groups=options.get(metadata.EXPRESSION_INDEX_FILE_GROUPS),
+            expression_column=options.get(metadata.EXPRESSION_INDEX_COLUMN),
+            expression_kind=options.get(metadata.EXPRESSION_INDEX_TYPE).lower(),
+            expression_options=_pairs(options.get(metadata.EXPRESSION_INDEX_OPTIONS)),
+            expression_zone=options.get(metadata.EXPRESSION_INDEX_ZONE) or "UTC",
             drop_index=options.get(metadata.DROP_INDEX),
             defer_record_index=options.get(metadata.DEFER_RECORD_INDEX),
             record_index_groups=(
@@ -111,12 +128,30 @@ class MetadataWriteSettings:
                 f"Cannot keep two record indexes: {metadata.GLOBAL_RECORD_INDEX.key} and {metadata.RECORD_INDEX.key} "
                 "are both true; set only one of them"
             )
+        try:
+            check_zone(found.expression_zone)
+        except ValueError as error:
+            raise ConfigError(
+                f"Option {metadata.EXPRESSION_INDEX_ZONE.key} = '{found.expression_zone}' is not valid: {error}"
+            ) from None
         for low, high in (found.record_index_groups, found.partition_record_index_groups):
             if low > high:
                 raise ConfigError(
                     f"Cannot size the record index: the minimum of {low} file groups exceeds the maximum of {high}"
                 )
         return found
+
+
+def _pairs(text: str) -> dict[str, str]:
+    """`a=b,c=d`, as in `HoodieMetadataConfig.getExpressionIndexOptions`."""
+    found = [pair.partition("=") for pair in text.split(",") if pair.strip()]
+    for name, equals, _ in found:
+        if not equals:
+            raise ConfigError(
+                f"Option {metadata.EXPRESSION_INDEX_OPTIONS.key} = '{text}' is not valid: {name!r} has no value; "
+                "expected pairs such as expr=lower, separated by commas"
+            )
+    return {name.strip(): value.strip() for name, _, value in found}
 
 
 def _asked(options: Options, option: Option[bool]) -> bool | None:

@@ -20,7 +20,7 @@ from hudi_py.file_stats.columns import indexed_columns
 from hudi_py.file_stats.sidecar import SidecarSettings
 from hudi_py.formats.avro import arrow_schema
 from hudi_py.metadata.files import metadata_lister
-from hudi_py.metadata.locations import SECONDARY_PREFIX
+from hudi_py.metadata.locations import EXPRESSION_PREFIX, SECONDARY_PREFIX
 from hudi_py.metadata.records import note_written
 from hudi_py.metadata.table import (
     COLUMN_STATS,
@@ -42,7 +42,12 @@ from hudi_py.metadata_write.partitions.definitions import (
     source_fields,
     version_of,
 )
-from hudi_py.metadata_write.partitions.named import check_record_index, is_defined_for, secondary_definition
+from hudi_py.metadata_write.partitions.named import (
+    asked_indexes,
+    check_record_index,
+    expression_definition,
+    secondary_definition,
+)
 from hudi_py.metadata_write.partitions.record_index import is_partitioned_in, note_kind
 from hudi_py.metadata_write.partitions.registry import (
     PARTITIONS,
@@ -51,6 +56,7 @@ from hudi_py.metadata_write.partitions.registry import (
     unwanted_partitions,
     wanted_partitions,
 )
+from hudi_py.metadata_write.partitions.secondary_index import KIND as SECONDARY_KIND
 from hudi_py.metadata_write.partitions.secondary_index import changes_texts
 from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.table.create import (
@@ -235,23 +241,28 @@ class MetadataTableWriter:
     def _named(
         self, session: TableSession, timeline: Timeline, later: Collection[str]
     ) -> tuple[TableConfig, tuple[str, ...]]:
-        """Defines the secondary index that the options name unless its column has one. Returns the properties, and the
-        partition to make. A table without commits gets it with the next write."""
-        storage, config, column = session.storage, session.config, self.settings.secondary_column
-        if (
-            not column
-            or self.settings.secondary_indexes is False
-            or is_defined_for(read_definitions(storage, config), column)
-        ):
-            return config, ()
-        schema = resolve_table_schema(storage, config, timeline) if timeline.write_completed else None
+        """Defines the indexes that the options name unless their columns have them. Returns the properties, and the
+        partitions to make. A table without commits gets them with the next write."""
+        storage, config = session.storage, session.config
+        asked = asked_indexes(self.settings, partial(read_definitions, storage, config))
+        schema = resolve_table_schema(storage, config, timeline) if asked and timeline.write_completed else None
         if schema is None:
             return config, ()
-        name = self.settings.index_name or column.replace(".", "_")
-        there = RECORD_INDEX in (*config.metadata_partitions, *later)
-        check_record_index(name, config, there=there, partitioned=is_partitioned_in(storage, config, self.settings))
-        definition = secondary_definition(config, schema.arrow, name, column, {})
-        return put_definition(storage, config, definition), (definition.name,)
+        made: list[str] = []
+        for kind, name, column in asked:
+            if kind == SECONDARY_KIND:
+                there = RECORD_INDEX in (*config.metadata_partitions, *later)
+                partitioned = is_partitioned_in(storage, config, self.settings)
+                check_record_index(name, config, there=there, partitioned=partitioned)
+                definition = secondary_definition(config, schema.arrow, name, column, {})
+            else:
+                options = self.settings.expression_options
+                definition = expression_definition(
+                    config, schema.arrow, name, column, options, kind=kind, settings=self.settings.options
+                )
+            config = put_definition(storage, config, definition)
+            made.append(definition.name)
+        return config, tuple(made)
 
     def _without_foreign(self, storage: Storage, config: TableConfig) -> TableConfig:
         foreign = self._foreign(storage, config) if self.settings.drop_indexes else ()
@@ -303,16 +314,19 @@ class MetadataTableWriter:
 
     def _without_outdated_texts(self, source: TableSource) -> TableSource:
         """Drops secondary indexes whose column the commit gives another type, under which the values of existing rows
-        have other texts. The next write rebuilds them."""
+        have other texts, and expression indexes of columns with another type. The next write rebuilds them."""
         storage, config = source.storage, source.config
-        names = [name for name in config.metadata_partitions if name.startswith(SECONDARY_PREFIX)]
+        names = [n for n in config.metadata_partitions if n.startswith((SECONDARY_PREFIX, EXPRESSION_PREFIX))]
         stored = resolve_table_schema(storage, config, source.timeline) if names and source.schema_json else None
         if stored is None:
             return source
         new = arrow_schema(json.loads(source.schema_json))
         fields = {name: ".".join(source_fields(source.definitions, name) or ()) for name in names}
+        kinds = {name: (type_at(stored.arrow, field), type_at(new, field)) for name, field in fields.items()}
         outdated = [
-            n for n, field in fields.items() if changes_texts(type_at(stored.arrow, field), type_at(new, field))
+            name
+            for name, (before, after) in kinds.items()
+            if (changes_texts(before, after) if name.startswith(SECONDARY_PREFIX) else before != after)
         ]
         return replace(source, config=drop_partitions(storage, config, outdated, to_make=True)) if outdated else source
 

@@ -124,6 +124,7 @@ class _ValueBinder(Binder):
 
     what = "Expression"
     supported = VALUES
+    applies = False
 
     def __init__(self, text: str, schema: pa.Schema, aliases: tuple[str, ...]) -> None:
         super().__init__(text, schema)

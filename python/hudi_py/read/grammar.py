@@ -5,11 +5,13 @@ from __future__ import annotations
 import decimal
 import difflib
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from hudi_py.errors import ConfigError, SchemaMismatchError, first_line
+from hudi_py.read.applied import FUNCTIONS, Applied, call_of, dialect, expression_of
 from hudi_py.read.coercion import common_type, convert, decimal_type, is_number, is_text, number
 from hudi_py.read.predicate import (
     Arithmetic,
@@ -28,7 +30,8 @@ from hudi_py.read.predicate import (
 SUPPORTED = (
     "supported are comparisons (=, ==, <>, !=, <, <=, >, >=, <=>), AND, OR, NOT, IN (constants), BETWEEN, "
     "IS [NOT] NULL, IS [NOT] TRUE/FALSE, LIKE, ILIKE, +, -, * of numbers, columns and struct members (a.b), and "
-    "constants: numbers, 'text', TRUE, FALSE, NULL, DATE '...', TIMESTAMP '...', X'...', and CAST of a constant"
+    "constants: numbers, 'text', TRUE, FALSE, NULL, DATE '...', TIMESTAMP '...', X'...', and CAST of a constant; "
+    "filters of rows also have, of columns and with constants: " + ", ".join(sorted(FUNCTIONS))
 )
 
 _OPERATORS = {"EQ": "=", "NEQ": "!=", "LT": "<", "LTE": "<=", "GT": ">", "GTE": ">=", "NullSafeEQ": "<=>"}
@@ -68,19 +71,24 @@ def parse(text: str, schema: pa.Schema) -> Node:
         ConfigError: the text is not a predicate of the supported subset.
         SchemaMismatchError: it names an unknown column.
     """
-    node = Binder(text, schema).bind(syntax_tree(text), 0)
+    node = Binder(text, schema).bind(syntax_tree(text, read=dialect()), 0)
     if not pa.types.is_boolean(kind_of(node)) and not pa.types.is_null(kind_of(node)):
         raise ConfigError(f"Filter {text!r} is a {kind_of(node)}, not a condition; {SUPPORTED}")
     return node
 
 
-def syntax_tree(text: str, what: str = "Filter") -> Any:
-    """The tree of one expression. `what`: names it in errors."""
+def syntax_tree(text: str, what: str = "Filter", read: Any = "spark") -> Any:
+    """The tree of one expression.
+
+    Args:
+        what: names it in errors.
+        read: the dialect.
+    """
     import sqlglot
     from sqlglot.errors import SqlglotError
 
     try:
-        trees = sqlglot.parse(text, read="spark")
+        trees = sqlglot.parse(text, read=read)
     except (SqlglotError, RecursionError) as error:
         reason = first_line(error)
         raise ConfigError(f"{what} {text!r} cannot be parsed ({reason}); {SUPPORTED}") from error
@@ -94,6 +102,8 @@ class Binder:
 
     what = "Filter"
     supported = SUPPORTED
+    applies = True
+    """Whether it binds the functions of expression indexes."""
 
     def __init__(self, text: str, schema: pa.Schema) -> None:
         self.text = text
@@ -110,6 +120,9 @@ class Binder:
     def bind(self, tree: Any, depth: int) -> Node:
         self.check_depth(depth)
         name = type(tree).__name__
+        call = call_of(tree)
+        if call is not None and self.applies:
+            return self.applied(tree, *call, depth=depth)
         given = {key for key, value in tree.args.items() if value not in (None, False, [])}
         if given - _ARGUMENTS.get(name, set()) - {"this", "expression", "expressions", "negate"}:
             raise self.refuse(tree.sql(dialect="spark"))
@@ -248,6 +261,19 @@ class Binder:
         if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
             raise self.refuse(f"- of {kind}")
         return Arithmetic("*", self.converted(Literal(-1, pa.int32()), kind), operand, kind)
+
+    def applied(self, tree: Any, name: str, first: Any, others: Sequence[Any], *, depth: int) -> Node:
+        """A function of a column, or of another one, with constants."""
+        operand = self.bind(first, depth + 1)
+        constants = [self.bind(each, depth + 1) for each in others]
+        texts = [str(each.value) for each in constants if isinstance(each, Literal) and each.value is not None]
+        expression = expression_of(name, texts) if len(texts) == len(constants) else None
+        if expression is None or not isinstance(operand, Column | Applied):
+            raise self.refuse(tree.sql(dialect="spark"))
+        why = expression.check() or expression.check_column(kind_of(operand))
+        if why:
+            raise self.refuse(f"{tree.sql(dialect='spark')}, which is not supported: {why}")
+        return Applied(expression.result(kind_of(operand)), operand, expression)
 
     def column(self, tree: Any) -> Node:
         parts: list[str] = []

@@ -17,6 +17,7 @@ from hudi_py.formats.parquet import open_parquet, read_footer
 from hudi_py.metadata import MetadataTable, metadata_lister, open_metadata
 from hudi_py.metadata.files import warn_unused
 from hudi_py.metadata.locations import (
+    EXPRESSION_PREFIX,
     SECONDARY_PREFIX,
     bloom_filters,
     index_definitions,
@@ -28,6 +29,7 @@ from hudi_py.model.files import BaseFile, FileSlice
 from hudi_py.model.names import PartitionPath
 from hudi_py.model.words import counted
 from hudi_py.read.buckets import Buckets
+from hudi_py.read.expression_indexes import ExpressionIndexes
 from hudi_py.read.filter import Filter
 from hudi_py.read.keys import equalities, keys_of_filter, texts_of_filter
 from hudi_py.read.partition import columns_from_paths
@@ -76,10 +78,12 @@ class FilePruning:
         newest: bool,
         buckets: Buckets | None,
         steps: list[Pruned],
+        expression_zone: str | None = None,
     ) -> None:
         """
         Args:
             metadata: the table whose indexes are used; None: only buckets and footers are used.
+            expression_zone: as in `ExpressionIndexes`.
             newest: whether the scan is of the newest state, the only one that some indexes describe.
         """
         self._buckets = buckets
@@ -91,12 +95,22 @@ class FilePruning:
         self._texts = texts_of_filter(condition)
         self._keys = _both(keys, keys_of_filter(condition, snapshot.config, snapshot.schema))
         self._statistics: Statistics | None = None
+        self._expressions: Callable[[], ExpressionIndexes] | None = None
         conjuncts = [] if condition is None else list(condition.conjuncts())
         if keys is not None and RECORD_KEY in snapshot.schema.names:
             conjuncts += _key_bounds(keys)
         if metadata is not None and conjuncts:
             ignored = columns_from_paths(snapshot.config)
             self._statistics = Statistics(metadata, conjuncts, snapshot.schema, snapshot.history, ignored)
+            if any(name.startswith(EXPRESSION_PREFIX) for name in metadata.partitions):
+                self._expressions = lambda: ExpressionIndexes(
+                    metadata,
+                    index_definitions(snapshot.storage, snapshot.config),
+                    conjuncts,
+                    expression_zone,
+                    history=snapshot.history,
+                    ignored=ignored,
+                )
 
     def partitions(self, paths: list[PartitionPath]) -> list[PartitionPath]:
         """The partitions that may hold matching rows."""
@@ -117,11 +131,21 @@ class FilePruning:
         if statistics is not None:
             kept = self._looked_up(lambda: statistics.slices(slices, with_logs=merged))
             slices = self._noted("column stats", "slices", slices, kept, statistics.columns)
+        slices = self._by_expressions(slices, with_logs=merged)
         if self._buckets is not None:
             slices = self._by_bucket(self._buckets, slices)
         if self._newest and merged:
             slices = self._by_location(slices)
         return slices if self._keys is None else self._by_bloom_filter(slices, self._keys)
+
+    def _by_expressions(self, slices: list[FileSlice], *, with_logs: bool) -> list[FileSlice]:
+        """The slices that remain after expression indexes."""
+        made = self._expressions
+        indexes = None if made is None or not slices else self._looked_up(made)
+        if indexes is None:
+            return slices
+        kept = self._looked_up(lambda: indexes.slices(slices, with_logs=with_logs))
+        return self._noted("expression index", "slices", slices, kept, indexes.names)
 
     def _by_bucket(self, buckets: Buckets, slices: list[FileSlice]) -> list[FileSlice]:
         """The slices that remain after the buckets of keys and values."""

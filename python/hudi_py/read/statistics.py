@@ -96,7 +96,7 @@ class Statistics:
         if not self._columns or not among or not self._metadata.has(COLUMN_STATS):
             return None
         found = column_stats(
-            self._metadata, self._columns, [(slice_.partition, name) for slice_ in among for name in _names(slice_)]
+            self._metadata, self._columns, [(slice_.partition, name) for slice_ in among for name in names_of(slice_)]
         )
 
         def matches(slice_: FileSlice) -> bool:
@@ -106,19 +106,20 @@ class Statistics:
             def bounds(column: Column) -> Bounds | None:
                 if len(column.path) > 1 or column.path[0] not in self._columns:
                     return None
-                return _over([found.get((column.path[0], slice_.partition, name)) for name in _names(slice_)])
+                return bounds_over([found.get((column.path[0], slice_.partition, name)) for name in names_of(slice_)])
 
             return all(may_be_true(node, bounds) for node in self._conjuncts)
 
         return [slice_ for slice_ in slices if matches(slice_)]
 
 
-def _names(slice_: FileSlice) -> list[str]:
+def names_of(slice_: FileSlice) -> list[str]:
+    """The files of a slice."""
     names = [str(log.name) for log in slice_.log_files]
     return names if slice_.base_file is None else [str(slice_.base_file.name), *names]
 
 
-def _over(ranges: Sequence[ColumnRange | None]) -> Bounds | None:
+def bounds_over(ranges: Sequence[ColumnRange | None]) -> Bounds | None:
     """Combined bounds of several files; None unless all are known."""
     known = [found for found in ranges if found is not None]
     if len(known) < len(ranges) or not known:

@@ -309,6 +309,11 @@ def bloom_config(options: Options) -> BloomConfig | None:
     needed = options.get(write_config.INDEX_TYPE) in (BLOOM, GLOBAL_BLOOM)
     if not needed and not options.get(write_config.BLOOM_ENABLED):
         return None
+    return filter_config(options)
+
+
+def filter_config(options: Options) -> BloomConfig:
+    """The size of bloom filters."""
     return BloomConfig(
         options.get(write_config.BLOOM_NUM_ENTRIES),
         options.get(write_config.BLOOM_FPP),

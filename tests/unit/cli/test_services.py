@@ -91,6 +91,8 @@ def test_indexes(cli: Run, trips: Path) -> None:
     column = hudi_py.open_table(str(trips)).schema.names[-1]
     assert cli("index", "create", trips, "ix", column, *QUICK).out == "Created the index ix.\n"
     assert cli("index", "create", trips, "ix", column, "--if-not-exists", "--json", *QUICK).json == {"created": False}
+    cut = ("--using", "column_stats", "--expr", "substring", "--with", "pos=1", "--with", "len=2")
+    assert cli("index", "create", trips, "cut", "city", *cut, *QUICK).out == "Created the index cut.\n"
     assert cli("index", "refresh", trips, "ix", *QUICK).out == "Built the index ix anew.\n"
     assert "secondary_index_ix" in cli("index", "list", trips).out
     assert cli("index", "drop", trips, "ix", "--yes", "--json", *QUICK).json == {"dropped": True}

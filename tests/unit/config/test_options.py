@@ -91,7 +91,6 @@ def test_unknown_key_names_the_nearest() -> None:
         ("hoodie.clustering.inline", "true"),
         ("hoodie.clustering.inline", "TRUE"),
         ("hoodie.datasource.clustering.inline.enable", "true"),
-        ("hoodie.metadata.index.expression.enable", "true"),
         ("hoodie.index.type", "INMEMORY"),
         ("hoodie.datasource.write.keygenerator.type", "GLOBAL_DELETE"),
         ("hoodie.datasource.write.payload.class", "org.apache.hudi.common.model.ExpressionPayload"),

@@ -213,7 +213,7 @@ def test_what_is_refused_rolls_back_no_failed_write(tmp_path: Path) -> None:
     before = sorted(path.rglob("*"))
     partitions = hudi_py.open_table(str(path)).metadata
     with pytest.raises(ConfigError, match="hudi-py does not maintain it"):
-        partitions.rebuild("expr_index_x")
+        partitions.rebuild("vector_index_x")
     with pytest.raises(ConfigError, match="no such partition"):
         partitions.drop("secondary_index_x")
     assert sorted(path.rglob("*")) == before

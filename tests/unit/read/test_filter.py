@@ -132,7 +132,7 @@ def test_three_valued_results(text: str, expected: list[bool | None]) -> None:
         "id =",
         "SELECT 1",
         "id = 1; DROP TABLE x",
-        "upper(name) = 'A'",
+        "soundex(name) = 'A'",
         "id IN (SELECT 1)",
         "name RLIKE 'x'",
         "name LIKE 'x' ESCAPE '!'",

@@ -28,7 +28,6 @@ from hudi_py.metadata_write.encoding.records import ARROW_SCHEMA, RECORD
 _FILES_FIELD: Final = "filesystemMetadata"
 _STATS_FIELD: Final = "ColumnStatsMetadata"
 _SECONDARY_FIELD: Final = "SecondaryIndexMetadata"
-EXPRESSION_PREFIX: Final = "expr_index_"
 _NUMBERS: Final = {"member1", "member2", "member3", "member4"}
 """Members of the wrapper union: `IntWrapper`, `LongWrapper`, `FloatWrapper` and `DoubleWrapper`."""
 _DAYS: Final = {"member1", "member7"}

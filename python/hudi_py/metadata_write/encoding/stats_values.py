@@ -37,6 +37,7 @@ _MEMBERS: Final = {
     "StringWrapper": 6,
     "DateWrapper": 7,
     "DecimalWrapper": 8,
+    "TimestampMicrosWrapper": 10,
 }
 """Positions in the wrapper union of the wrappers that are written."""
 _WRAPPERS: Final[Mapping[ValueType, str]] = {
@@ -55,6 +56,8 @@ _WRAPPERS: Final[Mapping[ValueType, str]] = {
 """Wrappers by type; all other types use `LongWrapper`."""
 _FIRST_WRAPPERS: Final = {**_WRAPPERS, ValueType.DATE: "DateWrapper", ValueType.DECIMAL: "DecimalWrapper"}
 """The same in version 1 statistics."""
+_FIRST_WRAPPERS_OF_ROWS: Final = {**_FIRST_WRAPPERS, ValueType.TIMESTAMP_MICROS: "TimestampMicrosWrapper"}
+"""The same for values of Spark's rows (`HoodieAvroWrapperUtils.wrapValueIntoAvro` of `java.sql.Timestamp`)."""
 _TYPES: Final[Mapping[str, ValueType]] = {
     "BooleanWrapper": ValueType.BOOLEAN,
     "IntWrapper": ValueType.INT,
@@ -76,7 +79,13 @@ _STORED: Final = pa.schema([(FILE, pa.string()), *RANGES, ("deleted", pa.bool_()
 
 
 def stats_values(
-    type_: int, rows: pa.Table | pa.RecordBatch, files: pa.Array, *, index_version: int, tight: bool = False
+    type_: int,
+    rows: pa.Table | pa.RecordBatch,
+    files: pa.Array,
+    *,
+    index_version: int,
+    tight: bool = False,
+    of_rows: bool = False,
 ) -> pa.BinaryArray:
     """Encodes records with ranges.
 
@@ -86,13 +95,15 @@ def stats_values(
         files: string; the file name or partition path of each row.
         index_version: 1 or 2; decides how bounds are wrapped and whether records name their types.
         tight: whether the bounds replace earlier ones rather than widen them.
+        of_rows: whether Apache Hudi takes the bounds from Spark's rows, as in expression indexes.
     """
     kinds = _plain(rows["type"]).to_numpy()
+    wrappers = _WRAPPERS if index_version >= 2 else _FIRST_WRAPPERS_OF_ROWS if of_rows else _FIRST_WRAPPERS
     columns = {
         "fileName": files,
         "columnName": _plain(rows["column"]),
-        "minValue": _wrapped(_plain(rows["low"]), rows, kinds, index_version),
-        "maxValue": _wrapped(_plain(rows["high"]), rows, kinds, index_version),
+        "minValue": _wrapped(_plain(rows["low"]), rows, kinds, wrappers),
+        "maxValue": _wrapped(_plain(rows["high"]), rows, kinds, wrappers),
         "valueCount": _plain(rows["values"]),
         "nullCount": _plain(rows["nulls"]),
         "totalSize": _plain(rows["size"]),
@@ -141,10 +152,12 @@ def _type_info(kinds: npt.NDArray[np.int32], details: pa.Array, index_version: i
 
 
 def _wrapped(
-    bounds: pa.Array, rows: pa.Table | pa.RecordBatch, kinds: npt.NDArray[np.int32], index_version: int
+    bounds: pa.Array,
+    rows: pa.Table | pa.RecordBatch,
+    kinds: npt.NDArray[np.int32],
+    wrappers: Mapping[ValueType, str],
 ) -> pa.Array:
     """Bounds as unions of wrappers; null where there is no bound."""
-    wrappers = _FIRST_WRAPPERS if index_version < 2 else _WRAPPERS
     members = [pa.nulls(len(kinds), field.type) for field in _UNION]
     present = np.zeros(len(kinds), np.bool_)
     by_wrapper: dict[str, list[ValueType]] = {}

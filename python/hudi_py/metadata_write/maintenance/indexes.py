@@ -13,8 +13,11 @@ from hudi_py.metadata.table import FILES, RECORD_INDEX
 from hudi_py.metadata_write.maintenance.rebuild import drop, locked_recovered, rebuild
 from hudi_py.metadata_write.maintenance.verify import source_of
 from hudi_py.metadata_write.partitions.definitions import put_definition, read_definitions
+from hudi_py.metadata_write.partitions.expression_records import KINDS as EXPRESSION_KINDS
+from hudi_py.metadata_write.partitions.expression_records import STATS_KIND
 from hudi_py.metadata_write.partitions.named import (
     check_record_index,
+    expression_definition,
     full_name,
     secondary_definition,
 )
@@ -29,7 +32,7 @@ from hudi_py.services.context import ServiceContext
 from hudi_py.storage import Storage
 from hudi_py.timeline.table_schema import resolve_table_schema
 
-_KINDS: Final = (SECONDARY_KIND, RECORD_INDEX)
+_KINDS: Final = (SECONDARY_KIND, *EXPRESSION_KINDS, RECORD_INDEX)
 INDEXES_SCHEMA: Final = pa.schema(
     [
         ("name", pa.string()),
@@ -51,7 +54,7 @@ class IndexRequest:
     name: str
     column: str = ""
     kind: str = SECONDARY_KIND
-    """`secondary_index` or `record_index`."""
+    """`secondary_index`, `record_index`, or `column_stats` or `bloom_filters`, which make an expression index."""
     options: Mapping[str, str] = field(default_factory=dict)
     """Options stored with the index, such as `expr`."""
 
@@ -70,14 +73,12 @@ def create_index(context: ServiceContext, request: IndexRequest, *, if_not_exist
         LockError: the table lock could not be acquired in time.
     """
     if request.kind not in _KINDS:
-        known = request.kind in ("column_stats", "bloom_filters")
         raise ConfigError(
-            f"Cannot create the index {request.name!r} of {context.storage.uri}: "
-            + ("expression indexes are not built yet" if known else f"there is no kind {request.kind!r}")
-            + f"; supported are {', '.join(_KINDS)}"
+            f"Cannot create the index {request.name!r} of {context.storage.uri}: there is no kind {request.kind!r}; "
+            f"supported are {', '.join(_KINDS)}"
         )
     config = context.config()
-    partition = request.name if request.kind == RECORD_INDEX else full_name(request.name)
+    partition = request.name if request.kind == RECORD_INDEX else full_name(request.name, request.kind)
     if partition in config.metadata_partitions:
         if if_not_exists:
             return False
@@ -164,6 +165,8 @@ def _create_by_name(context: ServiceContext, request: IndexRequest) -> None:
 
     def check(config: TableConfig) -> bool:
         """Whether the record index must be built first."""
+        if request.kind != SECONDARY_KIND:
+            return False
         there = RECORD_INDEX in config.metadata_partitions
         partitioned = is_partitioned_in(storage, config, settings)
         check_record_index(request.name, config, there=there or asked, partitioned=partitioned)
@@ -174,7 +177,18 @@ def _create_by_name(context: ServiceContext, request: IndexRequest) -> None:
         session, config, timeline = table.session, table.config, table.timeline
         schema = resolve_table_schema(storage, config, timeline)
         columns = None if schema is None else schema.arrow
-        definition = secondary_definition(config, columns, request.name, request.column, request.options)
+        if request.kind == SECONDARY_KIND:
+            definition = secondary_definition(config, columns, request.name, request.column, request.options)
+        else:
+            definition = expression_definition(
+                config,
+                columns,
+                request.name,
+                request.column,
+                request.options,
+                kind=request.kind,
+                settings=context.options,
+            )
         partition = definition.name
         if partition in config.metadata_partitions:
             raise ConflictError(f"Cannot create the index {request.name!r} of {storage.uri}: it was just created")
@@ -201,7 +215,7 @@ def _create_by_name(context: ServiceContext, request: IndexRequest) -> None:
 
 def _existing(storage: Storage, config: TableConfig, name: str, what: str, *, missing_ok: bool = False) -> str | None:
     there = [*config.metadata_partitions, *config.metadata_partitions_to_make]
-    for found in (name, full_name(name)):
+    for found in (name, full_name(name), full_name(name, STATS_KIND)):
         if found in there and found != FILES:
             return found
     if missing_ok:

@@ -84,7 +84,7 @@ class VerifyReport(Spoken):
 
     partitions: tuple[PartitionCheck, ...] = ()
     unchecked: tuple[str, ...] = ()
-    """Partitions of indexes that hudi-py does not maintain (expression indexes)."""
+    """Partitions of indexes that hudi-py does not maintain."""
     reason: str = ""
     """Why no partition was compared; empty if any was."""
     lost_files: tuple[str, ...] = ()
@@ -238,7 +238,7 @@ class _Verifier:
 
     def __init__(self, source: TableSource, partition: MetadataPartition, metadata: MetadataTable) -> None:
         self._partition = partition
-        self._check = partition.check(source)
+        self._check = partition.checking(source)
         self._groups = metadata.file_groups(partition.name)
         self._found = _Found()
         self._storage = metadata.storage

@@ -74,6 +74,10 @@ class MetadataPartition(ABC):
     """Whether a record of something that does not exist misleads readers."""
     check: ClassVar[type[RecordCheck]]
 
+    def checking(self, source: TableSource) -> RecordCheck:
+        """The comparison of its records, for a table."""
+        return self.check(source)
+
     @property
     @abstractmethod
     def name(self) -> str:

@@ -105,7 +105,7 @@ class BloomFilters(MetadataPartition):
                 if parse_base_file_name(name) is not None
             ]
             for at in range(0, len(gone), _AT_ONCE):
-                yield _records(gone[at : at + _AT_ONCE], change.instant, deleted=True)
+                yield filter_records(BLOOM_FILTERS, gone[at : at + _AT_ONCE], change.instant, deleted=True)
 
 
 def _of_files(storage: Storage, files: Iterable[DataFile], instant: str) -> Iterator[MetadataRecords]:
@@ -128,7 +128,7 @@ def _of_files(storage: Storage, files: Iterable[DataFile], instant: str) -> Iter
     for at in range(0, len(bases), _AT_ONCE):
         found = [each for each in in_threads(one, bases[at : at + _AT_ONCE]) if each is not None]
         if found:
-            yield _records(found, instant, deleted=False)
+            yield filter_records(BLOOM_FILTERS, found, instant, deleted=False)
 
 
 def _has_footer(name: str) -> bool:
@@ -136,8 +136,12 @@ def _has_footer(name: str) -> bool:
     return parsed is not None and parsed.extension == "parquet"
 
 
-def _records(found: Sequence[tuple[str, str, bytes]], instant: str, *, deleted: bool) -> MetadataRecords:
-    """Encodes records from keys, filter types and filter texts."""
+def filter_records(
+    partition: str, found: Sequence[tuple[str, str, bytes]], instant: str, *, deleted: bool
+) -> MetadataRecords:
+    """Encodes records of a partition from keys, filter types and filter texts."""
+    if not found:
+        return MetadataRecords(partition)
     columns = {
         "type": pa.array([kind for _, kind, _ in found], pa.string()),
         "timestamp": pa.repeat(pa.scalar(str(instant)), len(found)),
@@ -147,4 +151,4 @@ def _records(found: Sequence[tuple[str, str, bytes]], instant: str, *, deleted: 
     fields = list(_STRUCT)
     struct = pa.StructArray.from_arrays([columns[field.name] for field in fields], fields=fields)
     values = encode_values(BLOOM_FILTER_RECORD, {_FIELD: struct})
-    return MetadataRecords(BLOOM_FILTERS, pa.array([key for key, _, _ in found], pa.string()), values)
+    return MetadataRecords(partition, pa.array([key for key, _, _ in found], pa.string()), values)

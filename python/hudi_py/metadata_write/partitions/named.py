@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import pyarrow as pa
 
+from hudi_py.config import Options
 from hudi_py.config import metadata as config_metadata
 from hudi_py.errors import ConfigError
-from hudi_py.metadata.locations import SECONDARY_PREFIX
+from hudi_py.metadata.expressions import EXPR, FILTER_SIZES, IDENTITY, Expression
+from hudi_py.metadata.locations import EXPRESSION_PREFIX, SECONDARY_PREFIX
 from hudi_py.metadata_write.partitions.definitions import IndexDefinition
+from hudi_py.metadata_write.partitions.expression_records import (
+    BLOOM_KIND,
+    STATS_KIND,
+    filters_of,
+)
 from hudi_py.metadata_write.partitions.secondary_index import KIND, is_indexable
+from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.model.properties import TableConfig
 from hudi_py.schema.paths import type_at
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_]{1,200}", re.ASCII)
 
 
-def full_name(name: str) -> str:
-    """The metadata partition of a secondary index, given its name with or without the prefix."""
-    return name if name.startswith(SECONDARY_PREFIX) else SECONDARY_PREFIX + name
+def full_name(name: str, kind: str = KIND) -> str:
+    """The metadata partition of an index of a kind, given its name with or without the prefix."""
+    prefix = SECONDARY_PREFIX if kind == KIND else EXPRESSION_PREFIX
+    return name if name.startswith(prefix) else prefix + name
 
 
 def secondary_definition(
@@ -47,6 +56,50 @@ def secondary_definition(
         )
     version = "V2" if config.version >= 9 else "V1"
     return IndexDefinition(full_name(name), "identity", (column,), dict(options), version, KIND)
+
+
+def expression_definition(
+    config: TableConfig,
+    schema: pa.Schema | None,
+    name: str,
+    column: str,
+    options: Mapping[str, str],
+    *,
+    kind: str,
+    settings: Options,
+) -> IndexDefinition:
+    """The definition of a new expression index.
+
+    Args:
+        options: `expr`, the function (by default `identity`), and its options; for filters also those of their size.
+        kind: `column_stats` or `bloom_filters`.
+        settings: options of the write, which size filters where `options` do not.
+
+    Raises:
+        ConfigError: as `secondary_definition`; or there is no such function of such a column.
+    """
+    what = f"Cannot create the expression index {name!r} of the table {config.name!r}"
+    found = _column_type(what, config, schema, name, column)
+    function = options.get(EXPR, IDENTITY)
+    version = "V2" if config.version >= 9 else "V1"
+    expression = Expression.of_index(function, options)
+    why = expression.check() or expression.check_column(found)
+    if not why and kind == STATS_KIND:
+        result = expression.result(found)
+        sized = sorted(set(FILTER_SIZES) & options.keys())
+        if function == IDENTITY:
+            why = f"{STATS_KIND} of the column itself belong to {config_metadata.COLUMN_STATS_COLUMNS.key}; give expr"
+        elif pa.types.is_nested(result):
+            why = f"the values of {function} have the type {result}, which has no order; use {BLOOM_KIND}"
+        elif sized:
+            why = f"{STATS_KIND} has no option {sized[0]!r}, which sizes {BLOOM_KIND}"
+    if not why and kind == BLOOM_KIND:
+        if pa.types.is_binary(expression.result(found)) or pa.types.is_nested(found):
+            why = f"filters hold texts, and values of the type {found} have none"
+        filters_of(settings, options)
+    if why:
+        raise ConfigError(f"{what}: {why}")
+    return IndexDefinition(full_name(name, kind), function, (column,), dict(options), version, kind)
 
 
 def _column_type(what: str, config: TableConfig, schema: pa.Schema | None, name: str, column: str) -> pa.DataType:
@@ -83,9 +136,29 @@ def check_record_index(name: str, config: TableConfig, *, there: bool, partition
         )
 
 
-def is_defined_for(definitions: Mapping[str, Mapping[str, Any]], column: str) -> bool:
-    """Whether there is a secondary index of a column."""
-    return any(
-        each.get("indexType") == KIND and ".".join(map(str, each.get("sourceFields") or ())) == column
-        for each in definitions.values()
-    )
+def asked_indexes(
+    settings: MetadataWriteSettings, definitions: Callable[[], Mapping[str, Mapping[str, Any]]]
+) -> list[tuple[str, str, str]]:
+    """The kind, name and column of the indexes that the options of a write ask for and the table lacks
+    (`isNewSecondaryIndexDefinitionRequired`, `isNewExpressionIndexDefinitionRequired`, 1.2.0)."""
+    wanted: list[tuple[str, str, str]] = []
+    if settings.secondary_column and settings.secondary_indexes is not False:
+        wanted.append((KIND, "", settings.secondary_column))
+    function = settings.expression_options.get(EXPR, IDENTITY)
+    if settings.expression_column and settings.expression_options and settings.expression_indexes is not False:
+        wanted.append((settings.expression_kind, function, settings.expression_column))
+    if not wanted:
+        return []
+    there = [
+        (
+            "" if name.startswith(SECONDARY_PREFIX) else str(each.get("indexFunction") or ""),
+            ".".join(map(str, each.get("sourceFields") or ())),
+        )
+        for name, each in definitions().items()
+        if name.startswith((SECONDARY_PREFIX, EXPRESSION_PREFIX))
+    ]
+    return [
+        (kind, settings.index_name or column.replace(".", "_"), column)
+        for kind, function, column in wanted
+        if (function, column) not in there
+    ]

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
-from hudi_py.metadata.locations import SECONDARY_PREFIX
+from hudi_py.metadata.locations import EXPRESSION_PREFIX, SECONDARY_PREFIX
 from hudi_py.metadata.table import FILES
-from hudi_py.metadata_write.encoding.payloads import EXPRESSION_PREFIX, Combine, combine_stats, newest
+from hudi_py.metadata_write.encoding.payloads import Combine, newest
 from hudi_py.metadata_write.partitions.base import MetadataPartition
 from hudi_py.metadata_write.partitions.bloom_filters import BloomFilters
 from hudi_py.metadata_write.partitions.column_stats import ColumnStats
 from hudi_py.metadata_write.partitions.definitions import read_definitions
+from hudi_py.metadata_write.partitions.expression_index import ExpressionIndex
+from hudi_py.metadata_write.partitions.expression_records import KINDS as EXPRESSION_KINDS
+from hudi_py.metadata_write.partitions.expression_records import expression_in
 from hudi_py.metadata_write.partitions.files import FilesIndex
 from hudi_py.metadata_write.partitions.partition_stats import PartitionStats
 from hudi_py.metadata_write.partitions.record_index import RecordIndex
@@ -36,6 +39,8 @@ def partition_of(name: str) -> MetadataPartition | None:
     """The partition of this name; None if hudi-py maintains none of its kind."""
     if name.startswith(SECONDARY_PREFIX):
         return SecondaryIndex(name)
+    if name.startswith(EXPRESSION_PREFIX):
+        return ExpressionIndex(name)
     return BY_NAME.get(name)
 
 
@@ -53,7 +58,10 @@ def is_maintained(name: str, definitions: Mapping[str, Mapping[str, Any]]) -> bo
     found = definitions.get(name, {})
     if not found.get("sourceFields") or found.get("version") not in (None, "V1", "V2"):
         return False
-    return name.startswith(SECONDARY_PREFIX) and found.get("indexType") == SECONDARY_KIND
+    if name.startswith(SECONDARY_PREFIX):
+        return bool(found.get("indexType") == SECONDARY_KIND)
+    is_expression = name.startswith(EXPRESSION_PREFIX) and found.get("indexType") in EXPRESSION_KINDS
+    return is_expression and not expression_in(found).check()
 
 
 def maintained_names(storage: Storage, config: TableConfig, names: Collection[str]) -> tuple[str, ...]:
@@ -92,9 +100,7 @@ def combine_of(name: str, *, logs_only: bool = False) -> Combine:
     """A partition's rule for records with more than one version. `logs_only`: the result will be combined with older
     versions later."""
     partition = partition_of(name)
-    if partition is not None:
-        return partition.combine(logs_only=logs_only)
-    return combine_stats if name.startswith(EXPRESSION_PREFIX) else newest
+    return newest if partition is None else partition.combine(logs_only=logs_only)
 
 
 def _needs(name: str) -> str:

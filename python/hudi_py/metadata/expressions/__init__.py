@@ -1,0 +1,9 @@
+"""The functions of expression indexes, by column, with the values that Spark 3.5 computes with ANSI mode off.
+
+Source: `ExpressionIndexSparkFunctions`, 1.2.0.
+"""
+
+from hudi_py.metadata.expressions.function import EXPR, FILTER_SIZES, IDENTITY, NAMES, Expression, filter_texts
+from hudi_py.metadata.expressions.times import check_zone
+
+__all__ = ["EXPR", "FILTER_SIZES", "IDENTITY", "NAMES", "Expression", "check_zone", "filter_texts"]

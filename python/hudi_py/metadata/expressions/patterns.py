@@ -1,0 +1,337 @@
+"""Spark's patterns of dates and times (`DateTimeFormatterHelper`, 3.5), whose letters are those of `DateTimeFormatter`.
+
+Names are English (`Locale.US`), and parsing is strict, as in Spark.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Longs = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+SECOND: Final = 1_000_000
+MINUTE: Final = 60 * SECOND
+HOUR: Final = 60 * MINUTE
+DAY: Final = 24 * HOUR
+MONTHS: Final = (
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
+)
+DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_TOKEN: Final = re.compile(r"([A-Za-z])\1*|'(?:[^']|'')*'|.", re.DOTALL)
+_TWO: Final = dict.fromkeys("dHhKkms", 2)
+_MOST: Final = {**_TWO, "y": 10, "M": 4, "L": 4, "D": 3, "S": 9, "a": 1, "X": 5, "x": 5, "Z": 5}
+"""The letters of patterns, and how often each may be repeated."""
+_MOST_PRINTED: Final = {**_MOST, "G": 4, "E": 4, "Q": 4, "q": 4}
+_CLASHES: Final = ("ML", "HhKk", "XxZ")
+"""Letters of which a pattern for parsing may have one."""
+_LAST_YEAR: Final = 294_246
+"""The last whole one that microseconds since the epoch reach."""
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A part of a pattern: a letter and how often it is repeated, or text."""
+
+    letter: str
+    """Empty: text. A bracket: where an optional part begins or ends."""
+    count: int
+    text: str = ""
+
+    @property
+    def is_number(self) -> bool:
+        return self.letter in tuple("yDdHhKkmsS") or (self.letter in ("M", "L") and self.count < 3)
+
+
+@dataclass(frozen=True)
+class DatePattern:
+    """A pattern. Pickles."""
+
+    text: str
+
+    def check(self, *, parsing: bool) -> None:
+        """Raises `ValueError`, which says why, if it cannot be used for printing, or for parsing."""
+        tokens = self.tokens
+        most = _MOST if parsing else _MOST_PRINTED
+        for token in tokens:
+            if token.letter and token.letter not in "[]" and token.count > most.get(token.letter, 0):
+                raise ValueError(
+                    f"the pattern {self.text!r} has {token.letter * token.count}, which is not supported here; "
+                    f"supported are {' '.join(most)}, and text in single quotes"
+                )
+        if not parsing:
+            return
+        letters = [token.letter for token in tokens if token.letter and token.letter not in "[]"]
+        for some in (*_CLASHES, *_MOST):
+            if sum(letter in some for letter in letters) > 1:
+                raise ValueError(f"the pattern {self.text!r} has more than one of the letters {' '.join(some)}")
+        if "D" in letters and not {"M", "L", "d"}.isdisjoint(letters):
+            raise ValueError(f"the pattern {self.text!r} has D beside a month or a day of the month")
+
+    @property
+    def has_offset(self) -> bool:
+        """Whether it has a letter that depends on the zone."""
+        return any(token.letter in ("X", "x", "Z") for token in self.tokens)
+
+    @cached_property
+    def tokens(self) -> tuple[Token, ...]:
+        """Raises `ValueError` if it is not valid."""
+        found: list[Token] = []
+        depth = 0
+        for part in _TOKEN.finditer(self.text):
+            text = part[0]
+            if part[1]:
+                found.append(Token(part[1], len(text)))
+            elif text in "[]":
+                depth += 1 if text == "[" else -1
+                if depth < 0:
+                    raise ValueError(f"the pattern {self.text!r} has a ] without [")
+                found.append(Token(text, 1))
+            elif text in "{}#'":
+                raise ValueError(f"the pattern {self.text!r} has {text}, which is reserved")
+            else:
+                found.append(Token("", 0, text if len(text) < 2 else text[1:-1].replace("''", "'") or "'"))
+        found.extend([Token("]", 1)] * depth)
+        return tuple(found)
+
+    def print(self, fields: Fields) -> pa.StringArray:
+        """The text of each point in time."""
+        era = any(token.letter == "G" for token in self.tokens)
+        parts = [_printed(token, fields, era=era) for token in self.tokens if token.letter not in ("[", "]")]
+        texts = pc.binary_join_element_wise(*parts, "") if parts else pa.repeat("", len(fields.year))
+        return texts if isinstance(texts, pa.Array) else pa.repeat(texts, len(fields.year))
+
+    def parse(self, texts: pa.StringArray) -> tuple[Longs, Longs | None, Bools]:
+        """The times of texts.
+
+        Returns:
+            Wall-clock times in microseconds since the epoch; what they are ahead of UTC (None: the pattern does not
+            say; a text that leaves it out has the least number); and which texts have the form and name a time.
+        """
+        found = pc.extract_regex(pc.fill_null(texts, "\0"), self._regex)
+        valid = found.is_valid().to_numpy(zero_copy_only=False) & np.asarray(texts.is_valid())
+        matched = {field.name: pc.fill_null(found.field(field.name), "") for field in found.type}
+        values = {letter: _number(part) for letter, part in matched.items() if letter not in ("M", "L", "S", "a", "X")}
+        for token in self.tokens:
+            if token.letter == "S":
+                values["S"] = _number(pc.utf8_slice_codeunits(pc.utf8_rpad(matched["S"], 6, padding="0"), 0, 6))
+            if token.letter in ("M", "L"):
+                values["M"] = _number(matched["M"]) if token.count < 3 else _named_month(matched["M"])
+            if token.letter == "y" and token.count == 2:
+                values["y"] = values["y"] + 2000
+        if "a" in matched:
+            afternoon = pc.equal(pc.utf8_lower(matched["a"]), "pm")
+            values["a"] = np.asarray(afternoon.to_numpy(zero_copy_only=False), np.int64)
+        given = {letter: np.asarray(pc.not_equal(part, "")) for letter, part in matched.items()}
+        local, possible = _local(values, given, len(texts))
+        offsets = _offsets(matched["X"]) if "X" in matched else None
+        if offsets is not None:
+            possible &= (np.abs(offsets) <= 18 * HOUR) | ~given["X"]
+        return local, offsets, valid & possible
+
+    @cached_property
+    def _regex(self) -> str:
+        parts = [_regex(token, self.tokens[at + 1 :]) for at, token in enumerate(self.tokens)]
+        return f"(?is)^{''.join(parts)}$"
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """The parts of wall-clock times."""
+
+    year: Longs
+    month: Longs
+    day: Longs
+    day_of_year: Longs
+    weekday: Longs
+    """0 is Monday."""
+    in_day: Longs
+    """Microseconds."""
+    offset: Longs
+    """Microseconds that it is ahead of UTC."""
+
+    @classmethod
+    def of(cls, local: Longs, offset: Longs | None = None) -> Fields:
+        """Of microseconds since the epoch. NumPy's calendar has all their years, Arrow's ends before."""
+        number, in_day = np.divmod(local, DAY)
+        days = number.astype("datetime64[D]")
+        months, years = days.astype("datetime64[M]"), days.astype("datetime64[Y]")
+        return cls(
+            years.astype(np.int64) + 1970,
+            months.astype(np.int64) % 12 + 1,
+            (days - months.astype("datetime64[D]")).astype(np.int64) + 1,
+            (days - years.astype("datetime64[D]")).astype(np.int64) + 1,
+            (number + 3) % 7,
+            in_day,
+            np.zeros_like(local) if offset is None else offset,
+        )
+
+    @property
+    def hour(self) -> Longs:
+        return self.in_day // HOUR
+
+
+def _printed(token: Token, fields: Fields, *, era: bool) -> pa.Array | str:
+    letter, count = token.letter, token.count
+    if not letter:
+        return token.text
+    if letter == "y":
+        year = np.where(fields.year > 0, fields.year, 1 - fields.year) if era else fields.year
+        return _padded(year % 100, 2) if count == 2 else _year(year, count)
+    if letter in "ML" and count > 2:
+        return _chosen([name[: None if count > 3 else 3] for name in MONTHS], fields.month - 1)
+    if letter == "E":
+        return _chosen([name[: None if count > 3 else 3] for name in DAYS], fields.weekday)
+    if letter == "G":
+        return _chosen(["BC", "AD"] if count < 4 else ["Before Christ", "Anno Domini"], (fields.year > 0).astype(int))
+    if letter in "Qq":
+        quarter = (fields.month - 1) // 3
+        if count < 3:
+            return _padded(quarter + 1, count)
+        names = ("1st", "2nd", "3rd", "4th")
+        return _chosen(
+            [f"Q{number}" for number in range(1, 5)] if count == 3 else [f"{n} quarter" for n in names], quarter
+        )
+    if letter == "a":
+        return _chosen(["AM", "PM"], fields.hour // 12)
+    if letter == "S":
+        return pc.utf8_slice_codeunits(pc.utf8_rpad(_padded(fields.in_day % SECOND, 6), 9, padding="0"), 0, count)
+    if letter in "XxZ":
+        return _offset_texts(letter, count, fields.offset)
+    hour = fields.hour
+    numbers = {
+        "M": fields.month,
+        "L": fields.month,
+        "d": fields.day,
+        "D": fields.day_of_year,
+        "H": hour,
+        "k": (hour - 1) % 24 + 1,
+        "K": hour % 12,
+        "h": (hour - 1) % 12 + 1,
+        "m": fields.in_day // MINUTE % 60,
+        "s": fields.in_day // SECOND % 60,
+    }
+    return _padded(numbers[letter], count)
+
+
+def _padded(numbers: Longs, width: int) -> pa.StringArray:
+    return pc.utf8_lpad(pa.array(numbers).cast(pa.string()), width, padding="0")
+
+
+def _year(years: Longs, width: int) -> pa.StringArray:
+    """With a sign if negative, or of more than the four or more digits that the pattern has (`SignStyle`)."""
+    beyond = years >= 10**width if width >= 4 else np.zeros(len(years), np.bool_)
+    signs = _chosen(["", "-", "+"], np.where(years < 0, 1, np.where(beyond, 2, 0)))
+    return pc.binary_join_element_wise(signs, _padded(np.abs(years), width), "")
+
+
+def _chosen(names: Sequence[str], numbers: Longs) -> pa.StringArray:
+    return pa.array(names, pa.string()).take(pa.array(numbers))
+
+
+def _offset_texts(letter: str, count: int, offsets: Longs) -> pa.StringArray:
+    encoded = pa.array(offsets).dictionary_encode()
+    # a Python loop over distinct offsets of a zone
+    texts = [_offset_text(letter, count, offset // SECOND) for offset in encoded.dictionary.to_pylist()]
+    return pa.array(texts, pa.string()).take(encoded.indices)
+
+
+def _offset_text(letter: str, count: int, offset: int) -> str:
+    """`DateTimeFormatterBuilder.appendOffset`, for ZZZZ `appendLocalizedOffset`. `offset`: seconds."""
+    named = "GMT" if (letter, count) == ("Z", 4) else ""
+    if not offset and (named or letter == "X" or (letter, count) == ("Z", 5)):
+        return named or "Z"
+    minutes, seconds = divmod(abs(offset), 60)
+    hours, minutes = divmod(minutes, 60)
+    colon = ":" if (count > 3 if letter == "Z" else count in (3, 5)) else ""
+    text = f"{named}{'-' if offset < 0 else '+'}{hours:02d}"
+    if count == 1 and letter != "Z" and not minutes:
+        return text
+    text += f"{colon}{minutes:02d}"
+    return f"{text}{colon}{seconds:02d}" if count > 3 and seconds else text
+
+
+def _regex(token: Token, after: Sequence[Token]) -> str:
+    letter, count = token.letter, token.count
+    if letter == "[":
+        return "(?:"
+    if letter == "]":
+        return ")?"
+    if not letter:
+        return re.escape(token.text)
+    if letter in "XxZ":
+        return r"(?P<X>Z|[+-]\d\d(?::?[0-5]\d(?::?[0-5]\d)?)?)"
+    if letter == "a":
+        return "(?P<a>AM|PM)"
+    if letter in "ML":
+        if count > 2:
+            return f"(?P<M>{'|'.join(name[: None if count > 3 else 3] for name in MONTHS)})"
+        return rf"(?P<M>\d{{{count}}})" if count == 2 else r"(?P<M>\d{1,2})"
+    if letter == "S":
+        # Spark takes fewer digits than the pattern has
+        return rf"(?P<S>\d{{1,{count}}})"
+    if letter == "y" and count != 2:
+        adjacent = bool(after) and after[0].is_number
+        if count < 4:
+            return rf"(?P<y>-?\d{{{count},6}})"
+        longer = "" if adjacent else rf"|[+-]\d{{{count + 1},{max(count + 1, 6)}}}"
+        return rf"(?P<y>-?\d{{{count}}}{longer})"
+    most = 3 if letter == "D" else 2
+    return rf"(?P<{letter}>\d{{{count if count > 1 else '1,' + str(most)}}})"
+
+
+def _number(texts: pa.StringArray) -> Longs:
+    """Numbers; 0 for empty texts."""
+    plain = pc.utf8_ltrim(texts, characters="+")
+    numbers: Longs = pc.if_else(pc.equal(plain, ""), "0", plain).cast(pa.int64()).to_numpy(zero_copy_only=False)
+    return numbers
+
+
+def _named_month(texts: pa.StringArray) -> Longs:
+    short = pa.array([name[:3].lower() for name in MONTHS])
+    found = pc.index_in(pc.utf8_lower(pc.utf8_slice_codeunits(texts, 0, 3)), value_set=short)
+    return np.asarray(pc.fill_null(found, 0).to_numpy(), np.int64) + 1
+
+
+def _local(values: Mapping[str, Longs], given: Mapping[str, Bools], rows: int) -> tuple[Longs, Bools]:
+    """Wall-clock times of the numbers of letters, and which of them exist."""
+    exist = np.ones(rows, np.bool_)
+
+    def of(letter: str, low: int, high: int, default: int) -> Longs:
+        if letter not in values:
+            return np.full(rows, default, np.int64)
+        found = np.where(given[letter], values[letter], default)
+        np.logical_and(exist, (found >= low) & (found <= high), out=exist)
+        return np.clip(found, low, high)
+
+    year = of("y", -_LAST_YEAR, _LAST_YEAR, 1970)
+    month, day, in_year = of("M", 1, 12, 1), of("d", 1, 31, 1), of("D", 1, 366, 1)
+    first = ((year - 1970) * 12 + month - 1).astype("datetime64[M]")
+    days = first.astype("datetime64[D]") + (day - 1) + (in_year - 1)
+    whole = "Y" if "D" in values else "M"  # a day beyond the end is of the next year or month
+    exist &= days.astype(f"datetime64[{whole}]") == first.astype(f"datetime64[{whole}]")
+    if "H" in values or "k" in values:
+        hour = of("H", 0, 23, 0) + of("k", 1, 24, 24) % 24
+    else:
+        hour = of("h", 1, 12, 12) % 12 + of("K", 0, 11, 0) + of("a", 0, 1, 0) * 12
+    in_day = hour * HOUR + of("m", 0, 59, 0) * MINUTE + of("s", 0, 59, 0) * SECOND + of("S", 0, 999_999, 0)
+    return days.astype(np.int64) * DAY + in_day, exist
+
+
+def _offsets(texts: pa.StringArray) -> Longs:
+    """Offsets such as `Z`, `+01`, `+0130` and `+01:30:15` in microseconds; the least number for empty texts."""
+    digits = pc.utf8_rpad(pc.replace_substring_regex(texts, "[^0-9]", ""), 6, padding="0")
+    parts = [_number(pc.utf8_slice_codeunits(digits, at, at + 2)) for at in (0, 2, 4)]
+    size = parts[0] * HOUR + parts[1] * MINUTE + parts[2] * SECOND
+    signed = np.where(np.asarray(pc.starts_with(texts, "-")), -size, size)
+    return np.where(np.asarray(pc.equal(texts, "")), np.iinfo(np.int64).min, signed)

@@ -1,0 +1,150 @@
+"""Functions of texts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudi_py.formats.arrays import combined
+from hudi_py.metadata.expressions.regex import JavaRegex, replacement
+from hudi_py.schema.conform import conform_array
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether a column has texts."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def is_bytes(kind: pa.DataType) -> bool:
+    """Whether a column has bytes."""
+    types = pa.types
+    return bool(
+        types.is_binary(kind)
+        or types.is_large_binary(kind)
+        or types.is_fixed_size_binary(kind)
+        or types.is_binary_view(kind)
+    )
+
+
+def as_texts(values: pa.Array) -> pa.StringArray:
+    """Scalars of any type but timestamps as Spark casts them to texts."""
+    kind = values.type
+    if pa.types.is_string(kind):
+        return values
+    if pa.types.is_boolean(kind):
+        return values.cast(pa.string())
+    if is_bytes(kind):
+        return values.cast(pa.binary()).cast(pa.string())
+    return combined(conform_array(values, pa.string()))
+
+
+def by_distinct(values: pa.Array, function: Callable[[str], object], kind: pa.DataType) -> pa.Array:
+    """Applies a function to the distinct texts."""
+    encoded = values.dictionary_encode()
+    # a Python loop over distinct values: no kernel has Java's rules for them
+    changed = pa.array([None if text is None else function(text) for text in encoded.dictionary.to_pylist()], kind)
+    return changed.take(encoded.indices)
+
+
+def lower(texts: pa.Array) -> pa.Array:
+    """`toLowerCase`. Arrow maps single characters, Java and Python whole texts."""
+    return pc.ascii_lower(texts) if _is_ascii(texts) else by_distinct(texts, str.lower, pa.string())
+
+
+def upper(texts: pa.Array) -> pa.Array:
+    """`toUpperCase`."""
+    return pc.ascii_upper(texts) if _is_ascii(texts) else by_distinct(texts, str.upper, pa.string())
+
+
+def _is_ascii(texts: pa.Array) -> bool:
+    return bool(pc.all(pc.string_is_ascii(texts), min_count=0).as_py())
+
+
+def trim(texts: pa.Array, characters: str, left: bool, right: bool) -> pa.Array:
+    """Without any of some characters at its ends."""
+    if not characters:
+        return texts
+    kernel = pc.utf8_trim if left and right else pc.utf8_ltrim if left else pc.utf8_rtrim
+    return kernel(texts, characters=characters)
+
+
+def substring(values: pa.Array, position: int, length: int) -> pa.Array:
+    """A part of texts or bytes (`UTF8String.substringSQL`, `ByteArray.subStringSQL`).
+
+    Args:
+        position: the first is 1, like 0; a negative one counts from the end, and may lie before the start.
+    """
+    kind = pa.binary() if is_bytes(values.type) else pa.string()
+    if position < 0 or length <= 0:
+        return _sliced(values, position, length, kind)
+    start = max(position - 1, 0)
+    stop = min(start + length, 2**31 - 1)
+    if pa.types.is_binary(kind):
+        return pc.binary_slice(values.cast(kind), start, stop)
+    return pc.utf8_slice_codeunits(values, start, stop)
+
+
+def _sliced(values: pa.Array, position: int, length: int, kind: pa.DataType) -> pa.Array:
+    in_bytes = bool(pa.types.is_binary(kind))
+
+    def cut(value: str | bytes) -> str | bytes:
+        if length <= 0:
+            return value[:0]
+        start = len(value) + position
+        if in_bytes:
+            return value[max(start, 0) : min(start + length, len(value))] if start + length > 0 else value[:0]
+        return value[max(start, 0) : max(start + length, 0)]
+
+    encoded = values.cast(kind).dictionary_encode()
+    # a Python loop over distinct values: Arrow does not count from the end and stop before it
+    changed = pa.array([None if value is None else cut(value) for value in encoded.dictionary.to_pylist()], kind)
+    return changed.take(encoded.indices)
+
+
+def length(values: pa.Array) -> pa.Array:
+    """Characters of texts, bytes of binary values."""
+    kernel = pc.binary_length if is_bytes(values.type) else pc.utf8_length
+    return kernel(values).cast(pa.int32())
+
+
+def regexp_replace(texts: pa.Array, regex: JavaRegex, given: str) -> pa.Array:
+    """Every match replaced."""
+    replace = replacement(given, regex)
+    return by_distinct(texts, lambda text: regex.compiled.sub(replace, text), pa.string())
+
+
+def regexp_extract(texts: pa.Array, regex: JavaRegex, group: int) -> pa.Array:
+    """A group of the first match; an empty text without a match, or where the group took no part in it."""
+
+    def one(text: str) -> str:
+        found = regex.compiled.search(text)
+        return "" if found is None else found[group] or ""
+
+    return by_distinct(texts, one, pa.string())
+
+
+def split(texts: pa.Array, regex: JavaRegex) -> pa.Array:
+    """The texts between matches (`UTF8String.split` with the limit -1, `Pattern.split`)."""
+
+    def one(text: str) -> list[str]:
+        if not regex.text:
+            return list(text) or [""]
+        parts, at = [], 0
+        for found in regex.compiled.finditer(text):
+            if found.end() == 0:
+                continue  # a match of nothing at the start makes no part
+            parts.append(text[at : found.start()])
+            at = found.end()
+        return [*parts, text[at:]]
+
+    return by_distinct(texts, one, pa.list_(pa.string()))
+
+
+def decimal_texts(values: pa.Array) -> pa.Array:
+    """`BigDecimal.toString`, which writes small numbers with an exponent, as Python does."""
+    if values.type.scale <= 6:
+        return values.cast(pa.string())
+    # a Python loop over values: Arrow's notation differs for numbers below a millionth
+    return pa.array([None if value is None else str(value) for value in values.to_pylist()], pa.string())

@@ -1,0 +1,90 @@
+"""The functions of expression indexes in filters, under their names in Spark SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+
+import pyarrow as pa
+
+from hudi_py.formats.arrays import combined
+from hudi_py.metadata.expressions import IDENTITY, NAMES, Expression
+from hudi_py.read.predicate import Node, Value, Values
+
+_ALIASES: Final = {
+    "dayofmonth": "day",
+    "lcase": "lower",
+    "ucase": "upper",
+    "substr": "substring",
+    "char_length": "length",
+    "character_length": "length",
+    "len": "length",
+}
+_ARGUMENTS: Final = {
+    **dict.fromkeys(("from_unixtime", "unix_timestamp", "to_timestamp", "to_date", "date_format"), ("format",)),
+    **dict.fromkeys(("date_add", "date_sub"), ("days",)),
+    "substring": ("pos", "len"),
+    "regexp_extract": ("pattern", "idx"),
+    "regexp_replace": ("pattern", "replacement"),
+}
+"""The options that a function's arguments after the column are; others have none."""
+_DEFAULTS: Final = {"regexp_extract": {"idx": "1"}, "substring": {"len": str(2**31 - 1)}}
+_SIDES: Final = {"BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}
+FUNCTIONS: Final = frozenset({*NAMES, *_ALIASES}) - {IDENTITY, "split"}
+"""Their names in lower case."""
+
+
+@dataclass(frozen=True, slots=True)
+class Applied(Value):
+    """A function of an operand, in UTC."""
+
+    operand: Node
+    expression: Expression
+
+    def evaluate(self, batch: pa.RecordBatch | pa.Table) -> Values:
+        values = self.operand.evaluate(batch)
+        if isinstance(values, pa.Scalar):
+            return self.expression.apply(pa.array([values.as_py()], values.type))[0]
+        array = combined(values)
+        plain = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+        return self.expression.apply(plain)
+
+
+@cache
+def dialect() -> Any:
+    """Spark's dialect, in which these functions keep their names and arguments: sqlglot would translate patterns."""
+    from sqlglot.dialects.spark import Spark
+
+    kept = {name: build for name, build in Spark.Parser.FUNCTIONS.items() if name.lower() not in FUNCTIONS}
+    parser = type("Parser", (Spark.Parser,), {"FUNCTIONS": kept})
+    return type("Plain", (Spark,), {"Parser": parser})
+
+
+def call_of(tree: Any) -> tuple[str, Any, Sequence[Any]] | None:
+    """The name, first argument and other arguments, as trees, of a call of such a function; None: it is none."""
+    kind = type(tree).__name__
+    if kind == "Anonymous" and str(tree.this).lower() in FUNCTIONS and tree.expressions:
+        name = str(tree.this).lower()
+        first, *others = tree.expressions
+        if _ALIASES.get(name, name) in ("ltrim", "rtrim", "trim") and others:
+            first, others = others[0], [first, *others[1:]]  # the characters come first
+        return _ALIASES.get(name, name), first, others
+    if kind == "Trim":
+        return _SIDES.get(str(tree.args.get("position") or "BOTH").upper(), ""), tree.this, _given(tree, "expression")
+    if kind == "Substring":
+        return "substring", tree.this, _given(tree, "start", "length")
+    return None
+
+
+def expression_of(name: str, constants: Sequence[str]) -> Expression | None:
+    """The function with constants as its other arguments; None if it does not take so many."""
+    names = ("trimString",) if name in ("trim", "ltrim", "rtrim") else _ARGUMENTS.get(name, ())
+    if len(constants) > len(names):
+        return None
+    return Expression(name, {**_DEFAULTS.get(name, {}), **dict(zip(names, constants, strict=False))})
+
+
+def _given(tree: Any, *names: str) -> list[Any]:
+    return [tree.args[name] for name in names if tree.args.get(name) is not None]
