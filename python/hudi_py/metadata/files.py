@@ -167,6 +167,38 @@ def metadata_lister(
     return (fallback, None) if metadata is None else (MetadataLister(metadata, fallback), metadata)
 
 
+class WriteLister(Lister):
+    """What a write lists: the metadata table if there is one, opened when the first listing is needed."""
+
+    def __init__(
+        self, storage: Storage, config: TableConfig, timeline: Timeline, own_view: FileSystemView | None = None
+    ) -> None:
+        """For the arguments see `open_metadata`."""
+        self._open = lambda: metadata_lister(storage, config, timeline, own_view)[0]
+        self._found: Lister | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def is_storage(self) -> bool:
+        return self._lister.is_storage
+
+    def prefetch(self, partitions: Iterable[PartitionPath]) -> None:
+        self._lister.prefetch(partitions)
+
+    def partitions(self) -> list[PartitionPath]:
+        return self._lister.partitions()
+
+    def files(self, partition: PartitionPath) -> list[FileInfo]:
+        return self._lister.files(partition)
+
+    @property
+    def _lister(self) -> Lister:
+        with self._lock:
+            if self._found is None:
+                self._found = self._open()
+            return self._found
+
+
 def warn_unused(uri: str, error: Exception, instead: str = "files are listed instead") -> None:
     """Warns that the metadata table, or an index in it, is not used, and what happens `instead`."""
     reason = first_line(error)

@@ -76,6 +76,16 @@ def forget_checked(storage: Storage) -> None:
     _VIEWS.pop(storage.uri, None)
 
 
+def checked_view(storage: Storage, config: TableConfig) -> FileSystemView | None:
+    """The view of the metadata table that this process has checked while it has held the table lock; None if it has
+    checked none. To be called with the lock still held.
+
+    Args:
+        storage, config: of the table.
+    """
+    return _checked(storage) if FILES in config.metadata_partitions else None
+
+
 def _checked(storage: Storage) -> FileSystemView | None:
     root, view = _VIEWS.get(storage.uri, (None, None))
     return view if root is storage else None

@@ -108,6 +108,7 @@ class MetadataTableWriter:
     def prepare(self, session: TableSession, timeline: Timeline) -> TableConfig:
         """See `MetadataWriter.prepare`."""
         storage, config = session.storage, session.config
+        forget_checked(storage)
         if self._drops:
             drop_metadata_table(storage, drop_indexes=self.settings.drop_indexes)
             return load_table_config(storage)
@@ -261,7 +262,6 @@ class MetadataTableWriter:
 
     def _recovered(self, session: TableSession, timeline: Timeline) -> TableSession | None:
         """The metadata table with unfinished work cleared; None if it is unusable."""
-        forget_checked(session.storage)
         try:
             own = open_metadata_session(session)
             own_timeline = own.timeline()

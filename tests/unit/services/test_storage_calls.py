@@ -59,13 +59,15 @@ def test_a_commit_reads_little_twice(tmp_path: Path, kind: str, calls: Calls) ->
 
 
 @pytest.mark.parametrize("kind", ["cow", "mor"])
-def test_a_commit_lists_no_partition_that_it_does_not_touch(tmp_path: Path, kind: str, calls: Calls) -> None:
-    for data in (DATA, DATA.slice(0, 1)):
-        upsert(tmp_path / "t", kind, data)
-    calls.clear()
-    upsert(tmp_path / "t", kind, DATA.slice(0, 1))
-    listed = {path for name, path in calls if name == "list"}
-    assert listed & {"", "a", "b"} == {"a"}
+def test_a_commit_lists_no_partition(tmp_path: Path, kind: str, calls: Calls) -> None:
+    """Without a metadata table, those that it touches."""
+    for options, expected in ((OPTIONS, set()), ({**OPTIONS, "hoodie.metadata.enable": "false"}, {"a"})):
+        for data in (DATA, DATA.slice(0, 1)):
+            upsert(tmp_path / "t", kind, data, options)
+        calls.clear()
+        upsert(tmp_path / "t", kind, DATA.slice(0, 1), options)
+        listed = {path for name, path in calls if name == "list"}
+        assert listed & {"", "a", "b"} == expected
 
 
 def test_logs_of_version_6_do_not_list_their_partition_each(tmp_path: Path, calls: Calls) -> None:
