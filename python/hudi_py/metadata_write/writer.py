@@ -88,6 +88,11 @@ class MetadataTableWriter:
 
     settings: MetadataWriteSettings = field(default_factory=MetadataWriteSettings)
 
+    @property
+    def maintains(self) -> bool:
+        """See `MetadataWriter.maintains`."""
+        return not self._drops
+
     def check(self, session: TableSession, rolled_back: tuple[InstantTime, ...] = ()) -> None:
         """See `MetadataWriter.check`. Undoing a delta commit undoes every index, so rollbacks are refused only if a
         compaction has moved its records into base files."""

@@ -107,7 +107,7 @@ class TableSession:
             checked: a view of the metadata table as it was with this timeline; None: opened when it is needed.
         """
         view = self.view(timeline) if like is None else like
-        if self.metadata is None:
+        if self.metadata is None or not self.metadata.maintains:
             return view
         lister = WriteLister(self.storage, self.config, timeline, checked)
         return view.proven_by(StorageLister(self.storage, self.config), lister)

@@ -72,27 +72,26 @@ def test_a_compaction_planned_just_before_the_write_begins(
     assert snapshot(path) == expected
 
 
+COMPACTED = {"hoodie.metadata.compact.max.delta.commits": "1"}
+
+
 @pytest.mark.parametrize(
     ("version", "kind"),
-    [(6, "cow"), (9, "mor"), *(pytest.param(*c, marks=pytest.mark.slow) for c in [(8, "mor"), (9, "cow")])],
+    [(6, "cow"), (9, "mor"), *(pytest.param(*case, marks=pytest.mark.slow) for case in [(8, "mor"), (9, "cow")])],
 )
 def test_slices_cleaned_while_a_write_is_pending_are_not_taken_for_new_keys(
     tmp_path: Path, version: int, kind: str
 ) -> None:
     """A compacted metadata table has no record of files that were cleaned, even for a write that began before."""
-    path, given = (
-        tmp_path / "t",
-        {**options(version, kind, **SEVERAL), "hoodie.metadata.compact.max.delta.commits": "1"},
-    )
+    path, given = tmp_path / "t", options(version, kind, **SEVERAL, **COMPACTED)
     hudi_py.write(str(path), rows([1, 2], 1), "upsert", given)
     chosen = Options.resolve({**given, "hoodie.datasource.write.operation": "upsert"}, Scope.WRITE)
     data = rows([2], 9)
     pending = plan_write(str(path), chosen, data.schema, metadata=metadata_writer(chosen))
     run_task(pending, TaskId(9, 1), [])  # its instant is on the timeline
-    service = {**SEVERAL, "hoodie.metadata.compact.max.delta.commits": "1"}
     hudi_py.write(str(path), rows([1], 2), "insert_overwrite", given)
     cleaning = {"hoodie.clean.policy": "KEEP_LATEST_FILE_VERSIONS", "hoodie.clean.fileversions.retained": "1"}
-    cleaned = hudi_py.open_table(str(path)).clean(options={**service, **cleaning})
+    cleaned = hudi_py.open_table(str(path)).clean(options={**SEVERAL, **COMPACTED, **cleaning})
     hudi_py.write(str(path), rows([7], 3, "b"), "upsert", given)  # compacts the metadata table
     assert cleaned.num_files
     with pytest.raises((HistoryCleanedError, ConflictError)) as raised:
