@@ -158,7 +158,7 @@ class MetadataLister(Lister):
 
     def _load(self, keys: list[str]) -> None:
         if self._every is None and self._is_small:
-            self._every = read_files(self.metadata)
+            self._every = _read_every(self.metadata) if self._checked else read_files(self.metadata)
         # looking up many keys reads most blocks anyway
         found = read_files(self.metadata, keys if len(keys) < 64 else None) if self._every is None else self._every
         for key in keys:
