@@ -30,6 +30,7 @@ _SCHEMA: Final = pa.schema([(_FIELD, _MAP)])
 _EVERY: Final[dict[str, tuple[object, dict[str, dict[str, int]]]]] = {}
 """What `files` held when this process read it last, if it was small, and in which state, by URI."""
 _MOST_TABLES: Final = 16
+_FEW_PARTITIONS: Final = 4
 
 
 def read_files(metadata: MetadataTable, keys: Iterable[str] | None = None) -> dict[str, dict[str, int]]:
@@ -188,7 +189,11 @@ def metadata_lister(
 
 
 class WriteLister(Lister):
-    """What a write lists: the metadata table if there is one, opened when the first listing is needed."""
+    """What a write lists: the metadata table if there is one, opened when it is needed first.
+
+    A process that has not checked the metadata table, such as a task of a distributed write, lists a few partitions
+    from storage: to open the metadata table would take more requests.
+    """
 
     def __init__(
         self, storage: Storage, config: TableConfig, timeline: Timeline, own_view: FileSystemView | None = None
@@ -196,6 +201,9 @@ class WriteLister(Lister):
         """For the arguments see `open_metadata`."""
         self._open = lambda: metadata_lister(storage, config, timeline, own_view)[0]
         self._found: Lister | None = None
+        self._storage: Lister = StorageLister(storage, config)
+        self._most = 0 if own_view is not None else _FEW_PARTITIONS
+        self._asked: set[PartitionPath] = set()
         self._lock = threading.Lock()
 
     @property
@@ -203,13 +211,20 @@ class WriteLister(Lister):
         return self._lister.is_storage
 
     def prefetch(self, partitions: Iterable[PartitionPath]) -> None:
-        self._lister.prefetch(partitions)
+        wanted = list(partitions)
+        self._for(wanted).prefetch(wanted)
 
     def partitions(self) -> list[PartitionPath]:
         return self._lister.partitions()
 
     def files(self, partition: PartitionPath) -> list[FileInfo]:
-        return self._lister.files(partition)
+        return self._for([partition]).files(partition)
+
+    def _for(self, partitions: Iterable[PartitionPath]) -> Lister:
+        with self._lock:
+            self._asked.update(partitions)
+            few = len(self._asked) <= self._most
+        return self._storage if few else self._lister
 
     @property
     def _lister(self) -> Lister:

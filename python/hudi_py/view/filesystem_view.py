@@ -120,7 +120,7 @@ class FileSystemView:
         if self._partitions is None:
             found = self.lister.partitions()
             # not for metadata tables, whose partitions may be deleted
-            compared = self.lister.is_storage or self._proof is not None
+            compared = self._proof is not None or self.lister.is_storage
             if compared and self.config.base_file_format != "HFILE":
                 written = {
                     partition
@@ -245,7 +245,7 @@ class FileSystemView:
             found = self._groups.get(partition)
         if found is None:
             found = self._build(partition, self.lister.files(partition))
-            if self._proof is not None and not self.lister.is_storage and any(group.lost for group in found):
+            if self._proof is not None and self.lister is not self._proof and any(group.lost for group in found):
                 found = self._build(partition, self._proof.files(partition))
             with self._lock:
                 found = self._groups.setdefault(partition, found)
@@ -269,7 +269,7 @@ class FileSystemView:
                     source = self.sources.get((partition, base_name.file_id))
                 bases[base_name.file_id][base_name.instant] = BaseFile(partition, base_name, info.size, source)
         groups: list[_Group] = []
-        compared = self.lister.is_storage or self._proof is not None
+        compared = self._proof is not None or self.lister.is_storage
         recorded = self._read_recorded().get(partition, {}) if compared else {}
         for file_id in sorted(bases.keys() | logs.keys() | recorded.keys()):
             group_bases, group_logs = bases.get(file_id, {}), logs.get(file_id, [])
