@@ -30,7 +30,8 @@ _SCHEMA: Final = pa.schema([(_FIELD, _MAP)])
 _EVERY: Final[dict[str, tuple[object, dict[str, dict[str, int]]]]] = {}
 """What `files` held when this process read it last, if it was small, and in which state, by URI."""
 _MOST_TABLES: Final = 16
-_FEW_PARTITIONS: Final = 4
+FEW_PARTITIONS: Final = 4
+"""Partitions that are listed with fewer requests than it takes to open the metadata table."""
 
 
 def read_files(metadata: MetadataTable, keys: Iterable[str] | None = None) -> dict[str, dict[str, int]]:
@@ -202,7 +203,7 @@ class WriteLister(Lister):
         self._open = lambda: metadata_lister(storage, config, timeline, own_view)[0]
         self._found: Lister | None = None
         self._storage: Lister = StorageLister(storage, config)
-        self._most = 0 if own_view is not None else _FEW_PARTITIONS
+        self._most = 0 if own_view is not None else FEW_PARTITIONS
         self._asked: set[PartitionPath] = set()
         self._lock = threading.Lock()
 

@@ -10,7 +10,7 @@ from typing import ClassVar, Generic, TypeVar
 
 from hudi_py.errors import ConfigError
 from hudi_py.file_stats.sidecar import holds_sidecars, release_sidecars
-from hudi_py.metadata.files import metadata_lister
+from hudi_py.metadata.files import FEW_PARTITIONS, metadata_lister
 from hudi_py.model.commit import CommitMetadata, WriteStat
 from hudi_py.model.instant import Action, CompletionTime, InstantTime
 from hudi_py.model.names import PartitionPath, join_path
@@ -46,8 +46,6 @@ from hudi_py.view import Lister, StorageLister
 _log = logging.getLogger(__name__)
 _SMALL_BYTES = 8 << 20
 """Size of files up to which as many slices are rewritten at a time as there may be requests."""
-_FEW_PARTITIONS = 4
-"""Partitions that are listed with fewer requests than it takes to open the metadata table."""
 
 Settings = TypeVar("Settings")
 Report_co = TypeVar("Report_co", bound=ServiceReport, covariant=True)
@@ -263,7 +261,7 @@ def _sizes(
         if name is not None
     }
     lister: Lister = StorageLister(storage, config)
-    if context.session.metadata is not None and len(partitions) > _FEW_PARTITIONS:
+    if context.session.metadata is not None and len(partitions) > FEW_PARTITIONS:
         lister = metadata_lister(storage, config, timeline)[0]
     lister.prefetch(partitions)
     return {info.path: info.size for partition in partitions for info in lister.files(partition) if info.path in wanted}
