@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import numpy as np
@@ -200,7 +200,7 @@ class WriteLister(Lister):
         self, storage: Storage, config: TableConfig, timeline: Timeline, own_view: FileSystemView | None = None
     ) -> None:
         """For the arguments see `open_metadata`."""
-        self._open = lambda: metadata_lister(storage, config, timeline, own_view)[0]
+        self._open: Callable[[], Lister] = lambda: metadata_lister(storage, config, timeline, own_view)[0]
         self._found: Lister | None = None
         self._storage: Lister = StorageLister(storage, config)
         self._most = 0 if own_view is not None else FEW_PARTITIONS
