@@ -200,7 +200,7 @@ def merge_into(
     )
 
 
-def sql(spark: SparkSession, text: str) -> DataFrame:
+def sql(spark: SparkSession, text: str, args: Mapping[str, Any] | Sequence[Any] | None = None) -> DataFrame:
     """Run a statement of Spark SQL that may concern Hudi tables: see `pyspark_hudi.dialect.run.sql`.
 
     Raises:
@@ -209,7 +209,7 @@ def sql(spark: SparkSession, text: str) -> DataFrame:
     _check()
     from pyspark_hudi.dialect import run
 
-    return run.sql(spark, text)
+    return run.sql(spark, text, args)
 
 
 def run_service(

@@ -166,6 +166,15 @@ def test_keys_of_several_columns_are_hashed_by_their_values() -> None:
         assert ring.numbers(pa.array(keys), hashed, ("a", "b")).tolist() == wanted
 
 
+def test_a_bucket_ends_with_its_greatest_hash() -> None:
+    low, high = sorted(("a", "b"), key=lambda key: _xx_hash32(key.encode()) & 0x7FFFFFFF)
+    ends = tuple(_xx_hash32(key.encode()) & 0x7FFFFFFF for key in (low, high))
+    assert HashRing("p", ends, ("x", "y"), 2).numbers(pa.array([low, high]), ("id",), ("id",)).tolist() == [0, 1]
+    assert HashRing("p", (ends[0] - 1, ends[0]), ("x", "y"), 2).numbers(
+        pa.array([low, high]), ("id",), ("id",)
+    ).tolist() == [1, 0]
+
+
 def _xx_hash32(data: bytes) -> int:
     """The specification, step by step."""
     mask, one, two, three, four, five = 2**32 - 1, 2654435761, 2246822519, 3266489917, 668265263, 374761393
