@@ -5,7 +5,7 @@
 
 A merge-on-read table with a metadata table, in a server of S3 (moto) behind a proxy that counts and delays. With the
 jars of Hadoop's s3a connector and the oracle (`tests/oracle/setup.sh`), Apache Hudi does the same beside it, on a table
-of its own. The first round of each is not counted, nor is the time to start.
+of its own. The first round of each is not counted, nor is the time to start. `--kinds` shows what was asked for.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import os
 import statistics
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ OFF = {
     "hoodie.compact.inline": "false",
     "hoodie.parquet.compression.codec": "snappy",
 }
+RETAINED = {"hoodie.clean.commits.retained": "1"}
 DUE = "hoodie.compact.inline.max.delta.commits"
 HUDI = "Apache Hudi"
 
@@ -58,6 +60,8 @@ class Measured:
     def __init__(self, proxy: Proxy) -> None:
         self._proxy = proxy
         self.figures: Figures = {}
+        self.kinds: dict[str, Counter[str]] = {}
+        """Of the last time that each operation was counted: requests by verb and what they are for."""
         self.counts = False
 
     def __call__(self, name: str, work: Callable[[], object]) -> None:
@@ -66,6 +70,18 @@ class Measured:
         work()
         if self.counts:
             self.figures.setdefault(name, []).append((len(self._proxy.requests), time.perf_counter() - begun))
+            self.kinds[name] = Counter(f"{each.verb} {kind_of(each.key)}" for each in self._proxy.requests)
+
+
+def kind_of(key: str) -> str:
+    """What a request is for, by the key of its object."""
+    if "/.hoodie" not in f"/{key}":
+        return "data file" if "." in key.rpartition("/")[2] else "folder of data files"
+    within = f"/{key}".rpartition("/.hoodie")[2].strip("/").split("/")
+    place = "metadata table" if "/.hoodie/metadata" in f"/{key}" else "table"
+    if place == "metadata table" and f"/{key}".count("/.hoodie") == 1:
+        return "metadata table: file"
+    return f"{place}: {within[0] if len(within) > 1 or '.' in within[0] else within[0] or '.hoodie'}"
 
 
 def ours(measured: Measured, uri: str, options: Mapping[str, str], given: argparse.Namespace) -> None:
@@ -81,6 +97,7 @@ def ours(measured: Measured, uri: str, options: Mapping[str, str], given: argpar
         measured("upsert, 1 partition", lambda: table.upsert(some))
         measured("upsert, all partitions", lambda: table.upsert(every))
         measured("compaction", lambda: all_compacted(table.compact().num_file_groups, given))
+        measured("clean", lambda: all_cleaned(table.clean(options=RETAINED).num_files, given))
 
     rounds(measured, given, one_round)
 
@@ -91,6 +108,7 @@ def theirs(measured: Measured, uri: str, oracle: Oracle, given: argparse.Namespa
     oracle.write(uri, first, "insert", **more, table_version=9, options=OFF, mode="overwrite")
     given_options = ",".join(f"{key}={value}" for key, value in {**OFF, DUE: "1"}.items())
     call = f"call run_compaction(op => 'scheduleAndExecute', path => '{uri}', options => '{given_options}')"
+    clean = "run_clean(table => '{table}', retain_commits => 1)"
     view = f"CREATE OR REPLACE TEMPORARY VIEW counted USING hudi OPTIONS (path '{uri}')"
 
     def one_round(some: pa.Table, every: pa.Table) -> None:
@@ -100,8 +118,13 @@ def theirs(measured: Measured, uri: str, oracle: Oracle, given: argparse.Namespa
         measured("upsert, 1 partition", lambda: oracle.write(uri, some, **more, options=OFF))
         measured("upsert, all partitions", lambda: oracle.write(uri, every, **more, options=OFF))
         measured("compaction", lambda: all_compacted(sum(each["operation_size"] for each in oracle.sql(call)), given))
+        measured("clean", lambda: all_cleaned(_deleted(oracle.call(uri, clean)), given))
 
     rounds(measured, given, one_round)
+
+
+def _deleted(rows: Sequence[Mapping[str, Any]]) -> int:
+    return sum(int(row["total_files_deleted"]) for row in rows)
 
 
 def all_compacted(groups: int, given: argparse.Namespace) -> None:
@@ -110,10 +133,16 @@ def all_compacted(groups: int, given: argparse.Namespace) -> None:
         raise RuntimeError(f"a compaction rewrote {groups} of {given.partitions} file groups")
 
 
+def all_cleaned(files: int, given: argparse.Namespace) -> None:
+    """Both sides must clean: at least a file of each partition, from the second compaction on."""
+    if given.cleans and files < given.partitions:
+        raise RuntimeError(f"a clean deleted {files} files of {given.partitions} partitions")
+
+
 def rounds(measured: Measured, given: argparse.Namespace, work: Callable[[pa.Table, pa.Table], None]) -> None:
     """Calls `work` with rows of one partition and of all, first without counting."""
     for turn in range(given.rounds + 1):
-        measured.counts = turn > 0
+        measured.counts = given.cleans = turn > 0
         work(rows(range(1), 10, 2 * turn + 1), rows(range(given.partitions), given.rows, 2 * turn + 2))
 
 
@@ -159,6 +188,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--delay", type=float, default=0.02, help="seconds before each answer")
     parser.add_argument("--jars", default="", help="of hadoop-aws and the SDK of AWS, separated by commas")
+    parser.add_argument("--kinds", action="store_true", help="show requests by what they are for")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args(arguments)
     found: dict[str, Any] = {}
@@ -168,6 +198,7 @@ def main(arguments: Sequence[str]) -> None:
         measured = Measured(proxy)
         ours(measured, "s3://lake/ours", servers.options_for(proxy.url), given)
         found["hudi-py"] = middle(measured.figures)
+        kinds = {"hudi-py": measured.kinds}
         if given.jars:
             os.environ["HUDI_ORACLE_CONF"] = s3a(proxy.url, given.jars)
             oracle = Oracle()
@@ -177,7 +208,11 @@ def main(arguments: Sequence[str]) -> None:
             finally:
                 oracle.close()
             found[HUDI] = middle(measured.figures)
+            kinds[HUDI] = measured.kinds
     print(table_of(found))
+    for name, operations in kinds.items() if given.kinds else ():
+        for operation, counts in operations.items():
+            print(f"\n{name}, {operation}: " + ", ".join(f"{count} {kind}" for kind, count in counts.most_common()))
     if given.out:
         given.out.write_text(json.dumps(found, indent=1), "utf-8")
 

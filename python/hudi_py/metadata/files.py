@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import numpy as np
@@ -27,6 +27,11 @@ _MAP: Final = pa.map_(pa.string(), pa.struct([("size", pa.int64()), ("isDeleted"
 _SMALL: Final = 1 << 18
 """Size in bytes up to which the `files` partition is read whole."""
 _SCHEMA: Final = pa.schema([(_FIELD, _MAP)])
+_EVERY: Final[dict[str, tuple[object, dict[str, dict[str, int]]]]] = {}
+"""What `files` held when this process read it last, if it was small, and in which state, by URI."""
+_MOST_TABLES: Final = 16
+FEW_PARTITIONS: Final = 4
+"""Partitions that are listed with fewer requests than it takes to open the metadata table."""
 
 
 def read_files(metadata: MetadataTable, keys: Iterable[str] | None = None) -> dict[str, dict[str, int]]:
@@ -79,14 +84,29 @@ def _fold(versions: Versions) -> dict[str, dict[str, int]]:
     return found
 
 
+def _read_every(metadata: MetadataTable) -> dict[str, dict[str, int]]:
+    """`read_files` of all keys: an action reads them when it begins and when it completes, mostly in the same state."""
+    state = metadata.state
+    known = _EVERY.get(metadata.storage.uri)
+    if known is not None and known[0] == state:
+        return known[1]
+    found = read_files(metadata)
+    if len(_EVERY) >= _MOST_TABLES:
+        _EVERY.clear()
+    _EVERY[metadata.storage.uri] = state, found
+    return found
+
+
 class MetadataLister(Lister):
     """Lists partitions and files from the metadata table.
 
     If the metadata table is damaged, incomplete or has an unknown form, lists the storage instead, with a warning.
     """
 
-    def __init__(self, metadata: MetadataTable, fallback: Lister) -> None:
+    def __init__(self, metadata: MetadataTable, fallback: Lister, *, checked: bool = False) -> None:
+        """`checked`: this process has found the metadata table undamaged, so what it has read is read once."""
         self.metadata = metadata
+        self._checked = checked
         self._fallback = fallback
         self._lists_storage = False
         self._files: dict[str, dict[str, int]] = {}
@@ -147,7 +167,7 @@ class MetadataLister(Lister):
 
     def _load(self, keys: list[str]) -> None:
         if self._every is None and self._is_small:
-            self._every = read_files(self.metadata)
+            self._every = _read_every(self.metadata) if self._checked else read_files(self.metadata)
         found = read_files(self.metadata, keys) if self._every is None else self._every
         for key in keys:
             files = found.get(key)
@@ -170,7 +190,59 @@ def metadata_lister(
     except (HudiError, FileNotFoundError) as error:
         warn_unused(storage.uri, error)
         return fallback, None
-    return (fallback, None) if metadata is None else (MetadataLister(metadata, fallback), metadata)
+    if metadata is None:
+        return fallback, None
+    return MetadataLister(metadata, fallback, checked=own_view is not None), metadata
+
+
+class WriteLister(Lister):
+    """What a write lists: the metadata table if there is one, opened when it is needed first.
+
+    A process that has not checked the metadata table, such as a task of a distributed write, lists a few partitions
+    from storage: to open the metadata table would take more requests.
+    """
+
+    def __init__(
+        self, storage: Storage, config: TableConfig, timeline: Timeline, own_view: FileSystemView | None = None
+    ) -> None:
+        """For the arguments see `open_metadata`."""
+        self._open: Callable[[], Lister] = lambda: metadata_lister(storage, config, timeline, own_view)[0]
+        self._found: Lister | None = None
+        self._storage: Lister = StorageLister(storage, config)
+        self._most = 0 if own_view is not None else FEW_PARTITIONS
+        self._asked: set[PartitionPath] = set()
+        self._lock = threading.Lock()
+
+    @property
+    def is_storage(self) -> bool:
+        return self._lister.is_storage
+
+    def prefetch(self, partitions: Iterable[PartitionPath]) -> int:
+        wanted = list(partitions)
+        return self._for(wanted).prefetch(wanted)
+
+    def forget(self, partitions: Iterable[PartitionPath]) -> None:
+        if self._found is not None:
+            self._found.forget(partitions)
+
+    def partitions(self) -> list[PartitionPath]:
+        return self._lister.partitions()
+
+    def files(self, partition: PartitionPath) -> list[FileInfo]:
+        return self._for([partition]).files(partition)
+
+    def _for(self, partitions: Iterable[PartitionPath]) -> Lister:
+        with self._lock:
+            self._asked.update(partitions)
+            few = len(self._asked) <= self._most
+        return self._storage if few else self._lister
+
+    @property
+    def _lister(self) -> Lister:
+        with self._lock:
+            if self._found is None:
+                self._found = self._open()
+            return self._found
 
 
 def warn_unused(uri: str, error: Exception, instead: str = "files are listed instead") -> None:

@@ -76,6 +76,16 @@ def forget_checked(storage: Storage) -> None:
     _VIEWS.pop(storage.uri, None)
 
 
+def checked_view(storage: Storage, config: TableConfig) -> FileSystemView | None:
+    """The view of the metadata table that this process has checked while it has held the table lock; None if it has
+    checked none. To be called with the lock still held.
+
+    Args:
+        storage, config: of the table.
+    """
+    return _checked(storage) if FILES in config.metadata_partitions else None
+
+
 def _checked(storage: Storage) -> FileSystemView | None:
     root, view = _VIEWS.get(storage.uri, (None, None))
     return view if root is storage else None
@@ -117,6 +127,11 @@ class MetadataTable:
         """Whether all its records are of writes that are completed on the table's timeline. Only then do partition
         statistics and record locations, which describe the newest state, describe the state of the timeline."""
         self._slices: dict[str, Mapping[str, Sequence[FileSlice]]] = {}
+
+    @property
+    def state(self) -> object:
+        """Equal for equal records: the instants of the metadata table, and those whose log blocks count."""
+        return self.timeline.files, self._committed
 
     def has(self, partition: str) -> bool:
         """Whether readers may use a partition."""

@@ -94,6 +94,11 @@ class MetadataTableWriter:
 
     settings: MetadataWriteSettings = field(default_factory=MetadataWriteSettings)
 
+    @property
+    def maintains(self) -> bool:
+        """See `MetadataWriter.maintains`."""
+        return not self._drops
+
     def check(self, session: TableSession, rolled_back: tuple[InstantTime, ...] = ()) -> None:
         """See `MetadataWriter.check`. Undoing a delta commit undoes every index, so rollbacks are refused only if a
         compaction has moved its records into base files."""
@@ -114,6 +119,7 @@ class MetadataTableWriter:
     def prepare(self, session: TableSession, timeline: Timeline) -> TableConfig:
         """See `MetadataWriter.prepare`."""
         storage, config = session.storage, session.config
+        forget_checked(storage)
         if self._drops:
             drop_metadata_table(storage, drop_indexes=self.settings.drop_indexes)
             return load_table_config(storage)
@@ -272,7 +278,6 @@ class MetadataTableWriter:
 
     def _recovered(self, session: TableSession, timeline: Timeline) -> TableSession | None:
         """The metadata table with unfinished work cleared; None if it is unusable."""
-        forget_checked(session.storage)
         try:
             own = open_metadata_session(session)
             own_timeline = own.timeline()

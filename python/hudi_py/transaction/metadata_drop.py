@@ -42,6 +42,10 @@ class DropMetadata:
     drop_indexes: bool = False
     """Whether metadata-table indexes made on request (record, secondary, expression) may be dropped."""
 
+    @property
+    def maintains(self) -> bool:
+        return False
+
     def check(self, session: TableSession, rolled_back: tuple[InstantTime, ...] = ()) -> None:
         if not rolled_back or _holds(session.storage, rolled_back):
             check_droppable(session.config, drop_indexes=self.drop_indexes)

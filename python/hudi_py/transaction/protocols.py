@@ -60,6 +60,11 @@ class MetadataWriter(Protocol):
     session.
     """
 
+    @property
+    def maintains(self) -> bool:
+        """Whether a metadata table is kept, so that what it lists can be relied on, rather than dropped."""
+        ...
+
     def check(self, session: TableSession, rolled_back: tuple[InstantTime, ...] = ()) -> None:
         """Refuses, before anything is done, an action that would leave a metadata partition wrong.
 

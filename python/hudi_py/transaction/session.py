@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from typing import NoReturn
 
+from hudi_py.metadata.files import WriteLister
 from hudi_py.model.instant import CompletionTime
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage, with_durability
@@ -23,7 +24,7 @@ from hudi_py.transaction.conflicts import ConflictPolicy, SingleWriter
 from hudi_py.transaction.locks import LockProvider, TableLock, table_lock
 from hudi_py.transaction.protocols import MetadataWriter
 from hudi_py.transaction.settings import TransactionSettings
-from hudi_py.view import FileSystemView, load_view
+from hudi_py.view import FileSystemView, StorageLister, load_view
 
 _log = logging.getLogger(__name__)
 
@@ -94,6 +95,22 @@ class TableSession:
     def view(self, timeline: Timeline) -> FileSystemView:
         """The file slices of a timeline, as listed from storage."""
         return load_view(self.storage, self.config, timeline)
+
+    def view_for_write(
+        self, timeline: Timeline, *, like: FileSystemView | None = None, checked: FileSystemView | None = None
+    ) -> FileSystemView:
+        """The file slices of a timeline for a write: listed by the metadata table where it agrees with the timeline,
+        else from storage (`FileSystemView.proven_by`).
+
+        Args:
+            like: a view of the same timeline, whose plans and replaced file groups need not be read again.
+            checked: a view of the metadata table as it was with this timeline; None: opened when it is needed.
+        """
+        view = self.view(timeline) if like is None else like
+        if self.metadata is None or not self.metadata.maintains:
+            return view
+        lister = WriteLister(self.storage, self.config, timeline, checked)
+        return view.proven_by(StorageLister(self.storage, self.config), lister)
 
     def completion_shown(self, completion: CompletionTime | None) -> CompletionTime | None:
         """A completion time as reported in results: None on timeline layout 1, which does not store any."""

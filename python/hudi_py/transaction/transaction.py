@@ -24,6 +24,7 @@ from types import TracebackType
 
 from hudi_py.errors import ConflictError, HudiError, RolledBackError
 from hudi_py.file_stats.sidecar import release_sidecars
+from hudi_py.metadata.table import checked_view
 from hudi_py.model.commit import CommitMetadata, WriteStat
 from hudi_py.model.instant import Action, Instant, InstantTime
 from hudi_py.model.properties import TableConfig
@@ -96,6 +97,8 @@ class WriteTransaction:
         self._mutex = threading.RLock()
         self._timeline: Timeline | None = None
         self._view: FileSystemView | None = None
+        self._checked: FileSystemView | None = None
+        """The metadata table with the pinned timeline, if this process has begun the write."""
         self._done = False
 
     @classmethod
@@ -141,6 +144,7 @@ class WriteTransaction:
                 handle = new_handle(table, action, operation, writer, instant)
                 transaction = cls(table.session, handle, owns=True)
                 transaction._timeline = table.timeline  # equal to the pinned one
+                transaction._checked = checked_view(table.session.storage, table.config)
                 begin_work(writer.id)
                 transaction._make_pending(table, fresh=instant is None)
                 transaction._heartbeat.start(fresh=True)
@@ -193,13 +197,13 @@ class WriteTransaction:
         """File system view over the pinned timeline; loaded once."""
         with self._mutex:
             if self._view is None:
-                self._view = self.session.view(self.timeline)
+                self._view = self.session.view_for_write(self.timeline, checked=self._checked)
             return self._view
 
     def share(self, view: FileSystemView) -> None:
-        """Reuses a view that the caller has loaded over a timeline with the same pin."""
+        """Reuses a view that the caller has loaded over the same timeline, but for what it has listed."""
         with self._mutex:
-            self._view = view
+            self._view = self.session.view_for_write(self.timeline, like=view, checked=self._checked)
 
     @property
     def alone(self) -> bool:

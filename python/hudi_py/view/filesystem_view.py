@@ -10,11 +10,13 @@ from __future__ import annotations
 import threading
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
-from hudi_py.errors import first_line
+from hudi_py.errors import HudiError, first_line
 from hudi_py.model.files import BaseFile, FileSlice, LogFile
 from hudi_py.model.instant import Action, Instant, InstantTime
 from hudi_py.model.names import (
@@ -68,7 +70,8 @@ class FileSystemView:
     partition is listed once, when it is first needed. Thread-safe.
 
     If the storage is listed, `latest_slices` and `latest_base_slices` raise for a file group whose newest slice lacks a
-    committed file: `CorruptFileError`, or `HistoryCleanedError` if the table has changed since.
+    committed file: `CorruptFileError`, or `HistoryCleanedError` if the table has changed since. With `proven_by` they
+    do whatever is listed.
     """
 
     def __init__(
@@ -99,7 +102,20 @@ class FileSystemView:
         self._recorded: RecordedFiles | None = None
         self._groups: dict[PartitionPath, list[_Group]] = {}
         self._partitions: list[PartitionPath] | None = None
+        self._proof: Lister | None = None
         self._lock = threading.Lock()
+
+    def proven_by(self, storage: Lister, lister: Lister) -> FileSystemView:
+        """The same view for a write: of what `lister` lists, as long as it has all that the active commits recorded.
+
+        A partition in which it lacks a committed file of a newest slice, or has it shorter, is listed from `storage`
+        instead, whose losses are errors. A writer must not take a file that another process has cleaned since, or that
+        a metadata table lacks, for one that never was: it would add its keys once more.
+        """
+        other = copy(self)
+        other.lister, other._proof = lister, storage
+        other._groups, other._partitions, other._lock = {}, None, threading.Lock()
+        return other
 
     def __getstate__(self) -> dict[str, object]:
         return {name: value for name, value in self.__dict__.items() if name != "_lock"}
@@ -112,7 +128,8 @@ class FileSystemView:
         if self._partitions is None:
             found = self.lister.partitions()
             # not for metadata tables, whose partitions may be deleted
-            if self.lister.is_storage and self.config.base_file_format != "HFILE":
+            compared = self._proof is not None or self.lister.is_storage
+            if compared and self.config.base_file_format != "HFILE":
                 written = {
                     partition
                     for partition, groups in self._read_recorded().items()
@@ -170,6 +187,25 @@ class FileSystemView:
         """Files of the newest slices that completed commits wrote and the storage lacks or has only in part, with their
         present bytes (None: missing). Empty if a metadata table is listed, which does not show it."""
         return [each for group in self._visible(partition, None) for each in group.lost]
+
+    @contextmanager
+    def naming_lost_files(self) -> Iterator[None]:
+        """If a file is not found, lists from storage what has been listed so far.
+
+        Raises:
+            CorruptFileError, HistoryCleanedError: a committed file is lost, or was cleaned.
+        """
+        try:
+            yield
+        except FileNotFoundError as error:
+            if self._proof is not None:
+                listed = self.proven_by(self._proof, self._proof)
+                for partition in list(self._groups):
+                    try:
+                        listed.latest_slices(partition)
+                    except HudiError as lost:
+                        raise lost from error
+            raise
 
     def every_slice(self, partition: PartitionPath) -> list[FileSlice]:
         """All existing committed slices, including replaced file groups, by file id and then oldest first."""
@@ -249,6 +285,8 @@ class FileSystemView:
             found = self._groups.get(partition)
         if found is None:
             found = self._build(partition, self.lister.files(partition))
+            if self._proof is not None and self.lister is not self._proof and any(group.lost for group in found):
+                found = self._build(partition, self._proof.files(partition))
             with self._lock:
                 found = self._groups.setdefault(partition, found)
         return found
@@ -272,7 +310,8 @@ class FileSystemView:
                 bases[base_name.file_id][base_name.instant] = BaseFile(partition, base_name, info.size, source)
         groups: list[_Group] = []
         by_completion = self.config.version >= 8
-        recorded = self._read_recorded().get(partition, {}) if self.lister.is_storage else {}
+        compared = self._proof is not None or self.lister.is_storage
+        recorded = self._read_recorded().get(partition, {}) if compared else {}
         for file_id in sorted(bases.keys() | logs.keys() | recorded.keys()):
             group_bases, group_logs = bases.get(file_id, {}), logs.get(file_id, [])
             group_logs.sort(key=lambda log: log.name.sort_key)

@@ -14,7 +14,7 @@ from hudi_py.config.read import DAMAGED
 from hudi_py.errors import CorruptFileError, HistoryCleanedError, HudiError
 from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.files import LogFile
-from hudi_py.model.instant import Instant
+from hudi_py.model.instant import WRITE_ACTIONS, Instant
 from hudi_py.model.names import (
     BaseFileName,
     FileId,
@@ -195,14 +195,18 @@ def describe_loss(file: RecordedFile, size: int | None) -> str:
     return f"{file.path}, which the completed {file.action} {file.commit} wrote, {there}"
 
 
+def _may_delete(timeline: Timeline) -> set[str]:
+    """The state files after which committed files may be gone: all but those of pending writes, as the reader's own."""
+    return {each.file_name for each in timeline.files if each.completed or each.action.comparable not in WRITE_ACTIONS}
+
+
 def lost_error(
     storage: Storage, config: TableConfig, timeline: Timeline, file: RecordedFile, size: int | None
 ) -> HudiError:
     """The error for one of `lost_files`; a writer may have changed the table since its timeline was read."""
     what = f"the file {storage.uri}/{describe_loss(file, size)}"
     is_metadata_table = config.base_file_format == "HFILE"
-    now = {instant.file_name for instant in load_timeline(storage, config).files}
-    if not is_metadata_table and now != {instant.file_name for instant in timeline.files}:
+    if not is_metadata_table and _may_delete(load_timeline(storage, config)) != _may_delete(timeline):
         return HistoryCleanedError(
             f"Cannot read file group {file.name.file_id}: {what}; the table has changed since this read was planned: "
             "re-create the DataFrame, or scan again"

@@ -217,7 +217,7 @@ def _run(
     options: Options,
 ) -> tuple[WriteResult, Committed]:
     storage, config, seen = session.storage, session.config, session.timeline()
-    view = session.view(seen)
+    view = session.view_for_write(seen)
     # refuse what cannot be written before there is an instant
     settings = write_settings(storage, config, seen, view, source.schema, operation, options)
     if source.in_memory and settings.deleted_partitions is None:
@@ -228,7 +228,8 @@ def _run(
     try:
         action = operation.action(config)
         with WriteTransaction.begin(session, action=action, operation=operation.java_name) as transaction:
-            if transaction.timeline.pin() != seen.pin():  # another write came in between
+            # another write came in between, or a plan, which may have opened the slices that this write must add to
+            if transaction.timeline.instants != seen.instants:
                 settings = write_settings(
                     storage, config, transaction.timeline, transaction.view, source.schema, operation, options
                 )

@@ -122,7 +122,7 @@ def write_groups(
         groups.setdefault(PartitionPath(path), []).append((group, owner))
     context.transaction.view.lister.prefetch(list(groups))
     workers: Workers[list[WriteStat]] = Workers(context.settings.threads, at_most=context.settings.threads + 1)
-    with workers:
+    with context.transaction.view.naming_lost_files(), workers:
         for path, members in groups.items():
             writer = GroupWriter(context, workers, path, record_size)
             for group, owner in members:

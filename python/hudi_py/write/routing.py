@@ -175,16 +175,17 @@ def route_rows(
             originals.add(batch, pa.repeat("", batch.num_rows))
             keyed.append(_keyed(context, operation, normalised(batch, incoming), row, whole=index.is_global))
             row += batch.num_rows
-        if index.is_global:
-            router.everywhere(index, keyed, routes)
-        else:
-            with PartitionedRows(keyed[0].rows.schema, context.settings.memory_bytes) as held:
-                while keyed:
-                    some = keyed.pop(0)
-                    held.add(some.rows, some.partitions)
-                for path in held.partitions:
-                    slices = list(context.transaction.view.latest_slices(path))
-                    router.tagged(path, index.tag(held.table(path), path, slices), routes)
+        with context.transaction.view.naming_lost_files():
+            if index.is_global:
+                router.everywhere(index, keyed, routes)
+            else:
+                with PartitionedRows(keyed[0].rows.schema, context.settings.memory_bytes) as held:
+                    while keyed:
+                        some = keyed.pop(0)
+                        held.add(some.rows, some.partitions)
+                    for path in held.partitions:
+                        slices = list(context.transaction.view.latest_slices(path))
+                        router.tagged(path, index.tag(held.table(path), path, slices), routes)
         yield from routes.applied(originals.batches(PartitionPath("")))
 
 

@@ -363,6 +363,8 @@ def test_a_clean_without_files_notes_how_far_it_went() -> None:
 class Telling:
     """A `MetadataWriter` that remembers what it was told."""
 
+    maintains = True
+
     def __init__(self) -> None:
         self.changes: list[TableChange] = []
         self.completed_before: list[bool] = []

@@ -59,13 +59,21 @@ def test_a_commit_reads_little_twice(tmp_path: Path, kind: str, calls: Calls) ->
 
 
 @pytest.mark.parametrize("kind", ["cow", "mor"])
-def test_a_commit_lists_no_partition_that_it_does_not_touch(tmp_path: Path, kind: str, calls: Calls) -> None:
+def test_a_commit_lists_no_partition(tmp_path: Path, kind: str, calls: Calls) -> None:
     for data in (DATA, DATA.slice(0, 1)):
         upsert(tmp_path / "t", kind, data)
     calls.clear()
     upsert(tmp_path / "t", kind, DATA.slice(0, 1))
-    listed = {path for name, path in calls if name == "list"}
-    assert listed & {"", "a", "b"} == {"a"}
+    assert not {path for name, path in calls if name == "list"} & {"", "a", "b"}
+
+
+def test_without_a_metadata_table_it_lists_those_that_it_touches(tmp_path: Path, calls: Calls) -> None:
+    options = {**OPTIONS, "hoodie.metadata.enable": "false", "hoodie.clean.automatic": "false"}
+    for data in (DATA, DATA.slice(0, 1)):
+        upsert(tmp_path / "t", "cow", data, options)
+    calls.clear()
+    upsert(tmp_path / "t", "cow", DATA.slice(0, 1), options)
+    assert {path for name, path in calls if name == "list"} & {"", "a", "b"} == {"a"}
 
 
 def test_logs_of_version_6_do_not_list_their_partition_each(tmp_path: Path, calls: Calls) -> None:

@@ -91,10 +91,11 @@ class GroupBuffer:
                 continue
             yield key, _sorted(pa.Table.from_batches(batches, _SCHEMA))
 
-    def write(self, work: Callable[[int, GroupKey, pa.Table], T]) -> list[T]:
+    def write(self, work: Callable[[int, GroupKey, pa.Table], T], *, waits: bool = True) -> list[T]:
         """The results of `work` for each group, called with its number, key and records; in key order.
 
-        Groups are processed in parallel, but only a few large ones at a time.
+        Groups are processed in parallel, but only a few large ones at a time; few records one after the other, unless
+        `work` mostly `waits` for a storage.
         """
         results: list[T] = []
         waiting: list[tuple[int, GroupKey, pa.Table]] = []
@@ -106,7 +107,8 @@ class GroupBuffer:
             if len(waiting) == REQUESTS or (len(waiting) >= threads and held >= threads * _LARGE_ROWS):
                 results += in_threads(lambda task: work(*task), waiting)
                 waiting, held = [], 0
-        return results + in_threads(lambda task: work(*task), waiting)
+        few = not waits and held < _LARGE_ROWS
+        return results + in_threads(lambda task: work(*task), waiting, 1 if few else REQUESTS)
 
     def _split(self, records: MetadataRecords, prefix: str, count: int, keys: pa.Array, values: pa.Array) -> None:
         if not len(keys):

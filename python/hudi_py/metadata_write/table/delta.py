@@ -72,7 +72,7 @@ def write_delta(
     with GroupBuffer(groups.count) as buffer:
         for chunk in records:
             buffer.add(chunk)
-        stats = buffer.write(append)
+        stats = buffer.write(append, waits=not own.storage.is_local)
     return view.timeline.plus(complete_delta(own, view.timeline, instant, UPSERT, stats))
 
 

@@ -58,16 +58,23 @@ def files_of_task(files: Sequence[File], task: int, count: int) -> Sequence[File
     return files[task * len(files) // count : (task + 1) * len(files) // count]
 
 
-def delete_files(storage: Storage, files: Sequence[File], threads: int) -> tuple[dict[File, int], dict[File, str]]:
+def delete_files(
+    storage: Storage, files: Sequence[File], threads: int, known: Mapping[File, int] | None = None
+) -> tuple[dict[File, int], dict[File, str]]:
     """Deletes files, in parallel if the storage is remote. Missing files count as deleted by another attempt.
+
+    Args:
+        known: sizes of files that need not be looked at first, as the metadata table has them; one of these that is
+            missing counts as deleted by this attempt.
 
     Returns:
         The size of each file that was deleted, and the reason for each that was not.
     """
+    sizes = {file: known[file] for file in files if file in known} if known else {}
     by_partition: dict[str, list[File]] = defaultdict(list)
     for file in files:
-        by_partition[file[0]].append(file)
-    sizes: dict[File, int] = {}
+        if file not in sizes:
+            by_partition[file[0]].append(file)
     for found in when_remote(storage, lambda each: _sizes(storage, *each), by_partition.items()):
         sizes.update(found)
     existing = [file for file in files if file in sizes]

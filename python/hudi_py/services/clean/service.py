@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from hudi_py.errors import ConfigError, ConflictError, UnsupportedTableError
+from hudi_py.metadata.files import metadata_lister
+from hudi_py.metadata.table import FILES
 from hudi_py.model.instant import WRITE_ACTIONS, Action, CompletionTime, Instant, InstantTime, State
 from hudi_py.model.names import PartitionPath
 from hudi_py.model.words import counted, show_bytes
@@ -25,6 +27,7 @@ from hudi_py.services.clean.policy import COMPACTIONS, CleanSettings
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.planned.report import ServiceReport, listed
 from hudi_py.services.planned.service import Preview, Scheduled
+from hudi_py.storage.base import BulkStorage
 from hudi_py.timeline.clean_records import (
     CleanedPartition,
     CleanMetadata,
@@ -193,9 +196,10 @@ class Cleaning:
             for task in tasks
         }
         context.progress.phase("deleting", sum(map(len, chosen.values())))
+        known = _known_sizes(context, [file for mine in chosen.values() for file in mine])
         outcomes: list[CleanOutcome] = []
         for task, mine in chosen.items():
-            deleted, failed = delete_files(context.storage, mine, context.threads)
+            deleted, failed = delete_files(context.storage, mine, context.threads, known)
             for size in deleted.values():
                 context.progress.wrote(size)
             reasons = tuple((*file, reason) for file, reason in failed.items())
@@ -241,6 +245,10 @@ class Cleaning:
         """Does nothing: the next attempt continues where this one stopped."""
 
 
+_LOOKED_AT = 8
+"""With fewer files, asking for each size takes no more requests than opening the metadata table."""
+
+
 def _pending(timeline: Timeline) -> list[Instant]:
     return [instant for instant in timeline.pending if instant.action is Action.CLEAN]
 
@@ -274,6 +282,21 @@ def _work(
         spared |= set(files) & needed_files(context, state, guards, list(plan.files))
     count = num_tasks(len(files), CleanSettings.of(context.options).parallelism)
     return CleanWork(time_, timeline.layout, count, started_ms, frozenset(spared))
+
+
+def _known_sizes(context: ServiceContext, files: Sequence[File]) -> dict[File, int]:
+    """Sizes of files that are deleted many at a time: to ask for each would take more requests than to delete them."""
+    storage = context.storage
+    if len(files) < _LOOKED_AT or not isinstance(storage, BulkStorage) or context.session.metadata is None:
+        return {}
+    state = context.state()
+    if FILES not in state.config.metadata_partitions:
+        return {}
+    lister, wanted = metadata_lister(storage, state.config, state.timeline)[0], set(files)
+    partitions = sorted({PartitionPath(partition) for partition, _ in files})
+    lister.prefetch(partitions)
+    listed = ((partition, info) for partition in partitions for info in lister.files(partition))
+    return {(partition, info.name): info.size for partition, info in listed if (partition, info.name) in wanted}
 
 
 def _failed_of_tasks(outcomes: Sequence[CleanOutcome]) -> list[set[File]]:

@@ -10,6 +10,7 @@ from typing import ClassVar, Generic, TypeVar
 
 from hudi_py.errors import ConfigError
 from hudi_py.file_stats.sidecar import holds_sidecars, release_sidecars
+from hudi_py.metadata.files import FEW_PARTITIONS, metadata_lister
 from hudi_py.model.commit import CommitMetadata, WriteStat
 from hudi_py.model.instant import Action, CompletionTime, InstantTime
 from hudi_py.model.names import PartitionPath, join_path
@@ -40,7 +41,7 @@ from hudi_py.transaction.owner.claim import Attempt, check_open, superseded
 from hudi_py.transaction.owner.identity import end_work
 from hudi_py.transaction.paths import sidecar_folder
 from hudi_py.transaction.protocols import TableChange
-from hudi_py.view import StorageLister
+from hudi_py.view import Lister, StorageLister
 
 _log = logging.getLogger(__name__)
 _SMALL_BYTES = 8 << 20
@@ -185,8 +186,9 @@ class SliceService(ABC, Generic[Settings, Report_co]):
         """
         check_open(context.storage, work.attempt)
         threads = context.threads
-        plan = existing_plan(context.storage, context.timeline(), work.instant, self.action)
-        sizes = _sizes(context.storage, work.attempt.config, [plan.operations[task] for task in tasks])
+        timeline = context.timeline()
+        plan = existing_plan(context.storage, timeline, work.instant, self.action)
+        sizes = _sizes(context, work.attempt.config, timeline, [plan.operations[task] for task in tasks])
         if sizes and max(sizes.values()) <= _SMALL_BYTES:  # it would wait for answers most of the time
             threads = max(threads, REQUESTS)
         context.progress.phase("compacting", len(tasks))
@@ -243,9 +245,12 @@ class SliceService(ABC, Generic[Settings, Report_co]):
         give_up_attempt(context.session, work.attempt)
 
 
-def _sizes(storage: Storage, config: TableConfig, operations: Sequence[CompactionOperation]) -> Mapping[str, int]:
+def _sizes(
+    context: ServiceContext, config: TableConfig, timeline: Timeline, operations: Sequence[CompactionOperation]
+) -> Mapping[str, int]:
     """Path to size of the files of some operations, as far as they are listed; empty for a local table, where looking
     at each file costs little."""
+    storage = context.storage
     if storage.is_local:
         return {}
     partitions = sorted({PartitionPath(operation.partition_path) for operation in operations})
@@ -255,7 +260,9 @@ def _sizes(storage: Storage, config: TableConfig, operations: Sequence[Compactio
         for name in (each.base_file, *each.log_files)
         if name is not None
     }
-    lister = StorageLister(storage, config)
+    lister: Lister = StorageLister(storage, config)
+    if context.session.metadata is not None and len(partitions) > FEW_PARTITIONS:
+        lister = metadata_lister(storage, config, timeline)[0]
     lister.prefetch(partitions)
     return {info.path: info.size for partition in partitions for info in lister.files(partition) if info.path in wanted}
 

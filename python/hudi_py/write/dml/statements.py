@@ -65,7 +65,7 @@ def run_bound(bound: Bound, whole: WriteContext) -> Changed:
     """Reads and writes, once for each attempt."""
     context = bound.narrowed(whole)
     request = bound.request(context)
-    with located_rows(context) as held:
+    with context.transaction.view.naming_lost_files(), located_rows(context) as held:
         slices = () if request is None else read_slices(context, request)
         counts = bound.collect(context, slices, held)
         return Changed(write_located(context, held), counts)

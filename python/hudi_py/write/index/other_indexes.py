@@ -38,8 +38,12 @@ def check_table_index(
     check_folder(storage, buckets)
     commits = NewestCommits(storage, timeline)
     stats = next((commit.stats for commit in commits if commit.stats), ())
-    partitions = list(dict.fromkeys(PartitionPath(stat.partition_path) for stat in stats))
-    for partition in partitions[:_CHECKED_PARTITIONS]:
+    written: dict[PartitionPath, list[str]] = {}
+    for stat in stats:
+        written.setdefault(PartitionPath(stat.partition_path), []).append(stat.file_id)
+    for partition, file_ids in list(written.items())[:_CHECKED_PARTITIONS]:
+        if buckets is None and not all(map(_BUCKET_ID.match, file_ids)):
+            continue  # its other file groups need not be listed
         slices = view.latest_slices(partition)
         if buckets is None:
             check_index(slices, partition, looks_up_keys=False)

@@ -53,7 +53,8 @@ def run_operation(context: WriteContext, batches: Iterable[pa.RecordBatch], oper
     """
     run = _RUN if context.settings.index.buckets is None else _RUN_BY_BUCKET
     try:
-        return run[operation](context, batches)
+        with context.transaction.view.naming_lost_files():
+            return run[operation](context, batches)
     except (FileNotFoundError, CorruptFileError) as error:
         transaction = context.transaction
         now = load_table_config(transaction.storage)
