@@ -112,4 +112,5 @@ class ExpressionIndex(MetadataPartition):
             ranges = records.ranges(files)
             yield records.of_ranges(ranges)
             others = records.stored(source, path, files_beside(source, PartitionPath(path), files))
-            yield records.of_partition(path, [*(found for _, found in ranges), *others])
+            parts = [*(found for _, found in ranges), *others]
+            yield records.of_partition(path, parts, replacing=source.bounds_replace(change))

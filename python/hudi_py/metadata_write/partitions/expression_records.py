@@ -150,14 +150,19 @@ class RangeRecords:
         values = stats_values(COLUMN_STATS_RECORD, rows, names, index_version=self.version, of_rows=True)
         return MetadataRecords(self.files.index, pa.array(keys, pa.string()), values)
 
-    def of_partition(self, path: str, parts: Sequence[ColumnRanges]) -> MetadataRecords:
-        """The record of a partition, from the ranges of its files."""
+    def of_partition(self, path: str, parts: Sequence[ColumnRanges], *, replacing: bool = True) -> MetadataRecords:
+        """The record of a partition, from the ranges of its files; `replacing`: see `TableSource.bounds_replace`."""
         tables = [pa.Table.from_batches([part.rows], RANGES) for part in parts if len(part)]
         if not tables:
             return MetadataRecords(self.files.index)
         merged = merge_rows(pa.concat_tables(tables), [self.column])
         values = stats_values(
-            PARTITION_STATS_RECORD, merged.rows, pa.array([path]), index_version=self.version, tight=True, of_rows=True
+            PARTITION_STATS_RECORD,
+            merged.rows,
+            pa.array([path]),
+            index_version=self.version,
+            tight=replacing,
+            of_rows=True,
         )
         return MetadataRecords(self.files.index, pa.array([self._key(path)], pa.string()), values)
 

@@ -148,8 +148,9 @@ class PartitionStats(MetadataPartition):
             others = [path for path in some if path not in standing]
             source.view.lister.prefetch(others)
             yield gathered.look_up([file for path in others for file in files_beside(source, path, written[path])])
-            yield gathered.records()
-        if retyped:  # bounds of the former type do not apply to the present one
+            # bounds of the former type do not apply to the present one
+            yield gathered.records(replacing=retyped or source.bounds_replace(change))
+        if retyped:
             for some in _chunks([path for path in source.view.partitions() if path not in written]):
                 gathered = _Gathered(source, kept, some)
                 source.view.lister.prefetch(some)
@@ -246,8 +247,8 @@ class _Gathered:
         fresh = [(file, found) for file, found in self.ask(lacking, known=known) if len(found)]
         return stats_records(fresh, index_version=self._version)
 
-    def records(self) -> MetadataRecords:
-        """The records of the partitions with known ranges."""
+    def records(self, *, replacing: bool = True) -> MetadataRecords:
+        """The records of the partitions with known ranges; `replacing`: see `TableSource.bounds_replace`."""
         if not self._tables:
             return MetadataRecords(PARTITION_STATS)
         merged = merge_groups(pa.concat_tables(self._tables), pa.array(np.concatenate(self._groups)), self._columns)
@@ -260,7 +261,7 @@ class _Gathered:
         if not keys:
             return MetadataRecords(PARTITION_STATS)
         values = stats_values(
-            PARTITION_STATS_RECORD, rows, pa.array(paths, pa.string()), index_version=self._version, tight=True
+            PARTITION_STATS_RECORD, rows, pa.array(paths, pa.string()), index_version=self._version, tight=replacing
         )
         return MetadataRecords(PARTITION_STATS, pa.array(keys, pa.string()), values)
 
@@ -306,8 +307,8 @@ def _both(one: ColumnRanges, other: ColumnRanges) -> ColumnRanges:
 
 
 def _overtaken(timeline: Timeline) -> bool:
-    """Whether a commit completed after one that was requested later: the records of the later request are kept,
-    which lack the rows the other commit added and count those it removed."""
+    """Whether a commit completed after one that was requested later: the records of the later request count, which
+    in Apache Hudi lack the rows the other commit added, and count those it removed."""
     first: str | None = None
     for instant in reversed(timeline.write_completed):
         completed = instant.completion_time or instant.time

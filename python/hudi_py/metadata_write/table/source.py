@@ -14,9 +14,11 @@ from hudi_py.metadata.files import MetadataLister
 from hudi_py.metadata.table import MetadataTable, open_metadata
 from hudi_py.metadata_write.partitions.definitions import read_definitions
 from hudi_py.metadata_write.settings import MetadataWriteSettings
+from hudi_py.model.instant import WRITE_ACTIONS
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
 from hudi_py.timeline.timeline import Timeline
+from hudi_py.transaction.protocols import TableChange
 from hudi_py.view import FileSystemView
 
 _FEW_FILES: Final = 1024
@@ -41,6 +43,17 @@ class TableSource:
     settings: MetadataWriteSettings
 
     _written: dict[DataFile, ColumnRanges | None] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def bounds_replace(self, change: TableChange) -> bool:
+        """Whether bounds over several files that the change records may replace earlier ones (`isTightBound`).
+
+        The metadata table keeps records in the order of requests. A write that was requested before the change and
+        completes after it records the bounds of both, which the change's would replace; so they only widen them.
+        Apache Hudi's bounds always replace (`HoodieTableMetadataUtil`, 1.2.0).
+        """
+        return not any(
+            instant.action in WRITE_ACTIONS and instant.time < change.instant for instant in self.timeline.pending
+        )
 
     def ranges(
         self, files: Iterable[DataFile], columns: Sequence[IndexedColumn], sidecars: str
