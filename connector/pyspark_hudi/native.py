@@ -97,8 +97,11 @@ class NativePlan:
     def rest(self) -> Pinned:
         """What Python reads: the rows that logs add to the base files of Spark's reader, and the other splits."""
         _, merged, others = self._parts
-        added = [replace(split, without_base=True) for split in merged]
-        return Pinned.of(self.planned.spec, [*added, *others])
+        added = [replace(split, without_base=True) for split in self.planned.with_known_values(merged)]
+        parts = (added, self.planned.with_known_values(others))
+        # those of which nothing is known last, so that they share few tasks with others
+        ordered = [split for part in parts for split in sorted(part, key=lambda each: not each.known_values)]
+        return Pinned.of(self.planned.spec, ordered)
 
     def all_splits(self) -> Pinned:
         """The whole read."""

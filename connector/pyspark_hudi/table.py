@@ -27,8 +27,9 @@ from pyspark_hudi.counting import Counting, counted
 from pyspark_hudi.failure import raised_here
 from pyspark_hudi.native import NativePlan
 from pyspark_hudi.paths import checked_path
+from pyspark_hudi.pruning import known_columns, parts_of
 from pyspark_hudi.reader import HudiReader, ReplacedReader
-from pyspark_hudi.tasks import is_classic, rows_of
+from pyspark_hudi.tasks import is_classic
 from pyspark_hudi.types import quoted, spark_schema
 
 if TYPE_CHECKING:
@@ -122,7 +123,10 @@ def read_table(
             )
         _put(given, read_config.FILTER.key, filter, "filter")
     if not is_classic(spark):
-        return _union(list(_frames(spark, _by_source(spark, path, given))))
+        with _cleaned_since(path):
+            frame = _union(list(_frames(spark, _by_source(spark, path, given))))
+            frame.schema  # noqa: B018: the server looks for the files now, and remembers them
+        return frame
     resolved = Options.resolve(given, Scope.READ)
     plan = NativePlan.of(checked_path(path, "read"), resolved)
     with _cleaned_since(path):
@@ -158,15 +162,20 @@ class _Sources:
     """Which rows of its files the logs replace or delete."""
     rest: Callable[[], DataFrame]
     """The rows that Python reads."""
+    keys: Sequence[str] = ()
+    """Partition columns that `replaced` has too: those of the base file."""
 
 
 def _in_tasks(spark: SparkSession, plan: NativePlan, options: Options) -> _Sources:
     rest = plan.rest()
     schema = spark_schema(rest.schema)
+    keys = known_columns([split for split in rest.splits if split.without_base])
+    marked = StructType([*_REPLACED, *(schema[name] for name in keys)])
     return _Sources(
         plan.row(),
-        lambda: rows_of(spark, ReplacedReader(rest, options, _REPLACED), _REPLACED),
-        lambda: rows_of(spark, HudiReader(rest, options, schema), schema),
+        lambda: parts_of(spark, ReplacedReader(rest, options, marked, keys), marked),
+        lambda: parts_of(spark, HudiReader(rest, options, schema), schema),
+        keys,
     )
 
 
@@ -203,7 +212,7 @@ def _frames(spark: SparkSession, sources: _Sources) -> Iterator[DataFrame]:
     if plan["merged_files"]:
         merged = _parquet(spark, plan, "merged_files", *_ROW_ID)
         few = plan["merged_bytes"] <= _BROADCAST_BYTES
-        yield _rows(_without(merged, sources.replaced(), few=few), plan)
+        yield _rows(_without(merged, sources.replaced(), sources.keys, few=few), plan)
     if plan["merged_files"] or plan["other_splits"] or not plan["native_files"]:
         yield sources.rest()
 
@@ -247,10 +256,14 @@ def _listing_tasks(spark: SparkSession, number: int) -> Iterator[None]:
                 spark.conf.set(_LISTING_TASKS, before)
 
 
-def _without(frame: DataFrame, replaced: DataFrame, *, few: bool) -> DataFrame:
-    """The rows of base files without those that logs replace or delete."""
+def _without(frame: DataFrame, replaced: DataFrame, keys: Sequence[str], *, few: bool) -> DataFrame:
+    """The rows of base files without those that logs replace or delete.
+
+    Args:
+        keys: columns that are equal for equal files: what Catalyst knows of them on one side, it infers for the other.
+    """
     # not an anti-join, which Catalyst would repeat for each reader of the union
-    joined = frame.join(replaced.hint("broadcast") if few else replaced, [_FILE, _CHUNK], "left_outer")
+    joined = frame.join(replaced.hint("broadcast") if few else replaced, [_FILE, _CHUNK, *keys], "left_outer")
     return joined.where(_IS_KEPT)
 
 
