@@ -125,7 +125,8 @@ def read_table(
     if not is_classic(spark):
         with _cleaned_since(path):
             frame = _union(list(_frames(spark, _by_source(spark, path, given))))
-            frame.schema  # noqa: B018: the server looks for the files now, and remembers them
+            # the server looks for the files now, and remembers them
+            frame.schema  # noqa: B018
         return frame
     resolved = Options.resolve(given, Scope.READ)
     plan = NativePlan.of(checked_path(path, "read"), resolved)
@@ -208,11 +209,12 @@ def _by_source(spark: SparkSession, path: str, given: Mapping[str, str]) -> _Sou
 def _frames(spark: SparkSession, sources: _Sources) -> Iterator[DataFrame]:
     plan = sources.plan
     if plan["native_files"]:
-        yield _rows(_parquet(spark, plan, "native_files"), plan)
+        names = [field["name"] for field in json.loads(plan["native_schema"])["fields"]]
+        yield _rows(_parquet(spark, plan, "native_files"), plan, more_columns=names != plan["columns"])
     if plan["merged_files"]:
         merged = _parquet(spark, plan, "merged_files", *_ROW_ID)
         few = plan["merged_bytes"] <= _BROADCAST_BYTES
-        yield _rows(_without(merged, sources.replaced(), sources.keys, few=few), plan)
+        yield _rows(_without(merged, sources.replaced(), sources.keys, few=few), plan, more_columns=True)
     if plan["merged_files"] or plan["other_splits"] or not plan["native_files"]:
         yield sources.rest()
 
@@ -233,7 +235,8 @@ def _parquet(spark: SparkSession, plan: Mapping[str, Any], files: str, *more: st
 
     def read(step: int) -> DataFrame:
         parts = (paths[at : at + step] for at in range(0, len(paths), step))
-        return _union([reader.parquet(*part).selectExpr("*", *more) for part in parts])
+        frames = [reader.parquet(*part) for part in parts]
+        return _union([frame.selectExpr("*", *more) for frame in frames] if more else frames)
 
     if len(paths) <= _MOST_READERS * _LISTED_AT_ONCE:
         return read(_LISTED_AT_ONCE)
@@ -267,11 +270,15 @@ def _without(frame: DataFrame, replaced: DataFrame, keys: Sequence[str], *, few:
     return joined.where(_IS_KEPT)
 
 
-def _rows(frame: DataFrame, plan: Mapping[str, Any]) -> DataFrame:
-    """The rows that the plan's condition keeps, with the columns to return."""
+def _rows(frame: DataFrame, plan: Mapping[str, Any], *, more_columns: bool) -> DataFrame:
+    """The rows that the plan's condition keeps, with the columns to return.
+
+    Args:
+        more_columns: whether the frame has other columns, or another order: Spark analyses the plan for each step.
+    """
     if plan["native_condition"] is not None:
         frame = frame.where(plan["native_condition"])
-    return frame.select(*(quoted(name) for name in plan["columns"]))
+    return frame.select(*(quoted(name) for name in plan["columns"])) if more_columns else frame
 
 
 def _put(given: dict[str, str], key: str, value: str, name: str) -> None:
