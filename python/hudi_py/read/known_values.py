@@ -54,10 +54,12 @@ def known_values(snapshot: Snapshot, request: ScanRequest, splits: Sequence[Spli
         of_paths[path] = {name: values[name] for name in names if name in values}
 
     def known(split: Split) -> KnownValues:
+        shown = {name for name, _ in split.partition_values}  # which may be another text than that of the files
         return tuple(
             (name, value)
             for name, value in of_paths[split.partition].items()
-            if all(_is_only(found.get((name, split.partition, file)), value.as_py()) for file in _names(split))
+            if name not in shown
+            and all(_is_only(found.get((name, split.partition, file)), value.as_py()) for file in _names(split))
         )
 
     return [known(split) for split in splits]

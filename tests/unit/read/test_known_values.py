@@ -69,3 +69,15 @@ def test_without_statistics_nothing_is_known(path: str) -> None:
     for option in ("hoodie.metadata.enable", "hoodie.enable.data.skipping"):
         assert known(path, **{option: "false"}) == nothing
     assert known(path, **{"hoodie.datasource.merge.type": "skip_merge"}) == nothing
+
+
+def test_texts_of_paths_in_rows_of_a_range(path: str) -> None:
+    encoded = {"hoodie.datasource.write.partitionpath.urlencode": "true"}
+    data = [{"id": n, "p": text, "ts": 1} for n, text in enumerate(("50%", "x"))]
+    hudi_py.write(path, data, options=encoded, partition_by="p", **MOR)
+    hudi_py.write(path, [{**row, "ts": 2} for row in data])
+    assert known(path) == {"50%25": {"p": "50%"}, "x": {"p": "x"}}
+    ranged = {"hoodie.datasource.query.type": "incremental", "hoodie.datasource.read.begin.instanttime": "000"}
+    table = hudi_py.open_table(path).scan(query_type="incremental", begin="000").to_table()
+    assert sorted(table["p"].to_pylist()) == ["50%25", "x"]
+    assert known(path, **ranged) == {"50%25": {}, "x": {"p": "x"}}
