@@ -6,10 +6,12 @@ what the part says of its own columns: a constant in place of the column, or bou
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING
+
+from pyspark.sql.functions import expr
 
 from hudi_py.read import Split
 from pyspark_hudi.condition import spark_literal
@@ -27,22 +29,22 @@ _MOST_PARTS = 32
 
 @dataclass(frozen=True)
 class _Facts:
-    """What all rows of some tasks have in common."""
+    """What all rows of some tasks have in common, as SQL."""
 
     constants: dict[str, str]
-    """Columns with the only value they hold, as SQL."""
+    """Columns with the only value they hold."""
     bounds: tuple[str, ...]
     """Conditions that are true for all rows."""
 
     @classmethod
-    def of(cls, tasks: Sequence[HudiPartition]) -> _Facts:
+    def of(cls, tasks: Sequence[HudiPartition], columns: Collection[str]) -> _Facts:
         splits = [split for task in tasks for split in task.splits]
         constants: dict[str, str] = {}
         bounds: list[str] = []
         for name in known_columns(splits):
             values = [value for split in splits for column, value in split.known_values if column == name]
             low, high = (spark_literal(pick(values, key=lambda value: value.as_py())) for pick in (min, max))
-            if low is None or high is None:
+            if name not in columns or low is None or high is None:
                 continue
             if low == high:
                 constants[name] = low
@@ -55,14 +57,10 @@ class _Facts:
 
     def stated(self, frame: DataFrame) -> DataFrame:
         """The frame, so that Catalyst knows it too."""
-        # an IF, as a column of Spark's file sources may be null
-        selected = [
-            f"IF({constant} IS NULL, NULL, {constant}) AS {quoted(name)}"
-            if (constant := self.constants.get(name)) is not None
-            else quoted(name)
-            for name in frame.columns
-        ]
-        frame = frame.selectExpr(*selected) if self.constants else frame
+        # not conditions, of which Catalyst does not see that others contradict them, such as IN; and an IF, so that the
+        # column may be null, as any column of Spark's file sources
+        texts = {name: f"IF({value} IS NULL, NULL, {value})" for name, value in self.constants.items()}
+        frame = frame.withColumns({name: expr(text) for name, text in texts.items()}) if texts else frame
         return frame.where(" AND ".join(self.bounds)) if self.bounds else frame
 
 
@@ -77,11 +75,10 @@ def parts_of(spark: SparkSession, reader: HudiReader, schema: StructType) -> Dat
     tasks = reader.partitions()
     step = -(-len(tasks) // _MOST_PARTS)
     parts = [tasks[start : start + step] for start in range(0, len(tasks), step)]
-    facts = [_Facts.of(part) for part in parts]
-    unknown = [task for part, found in zip(parts, facts, strict=True) if not found for task in part]
-    frames = [
-        found.stated(rows_of(spark, reader, schema, part)) for part, found in zip(parts, facts, strict=True) if found
-    ]
+    facts = [_Facts.of(part, schema.names) for part in parts]
+    both = list(zip(parts, facts, strict=True))
+    frames = [found.stated(rows_of(spark, reader, schema, part)) for part, found in both if found]
+    unknown = [task for part, found in both if not found for task in part]
     if unknown:
         frames.append(rows_of(spark, reader, schema, unknown))
     return reduce(lambda first, second: first.union(second), frames)
