@@ -74,7 +74,8 @@ def test_rows_whose_value_is_not_that_of_their_path(
     monkeypatch.setattr("pyspark_hudi.native._PRUNED_BYTES", 0)
     data = [{"id": n, "ts": 1, "p": "abc"[n % 3]} for n in range(9)]
     hudi_py.write(path, data, partition_by="p", options=STAYS, **MOR)
-    hudi_py.write(path, [{"id": 0, "ts": 2, "p": "b"}, {"id": 1, "ts": 2, "p": "b"}, {"id": 2, "ts": 2, "p": "c"}])
+    newer = [{"id": n, "ts": 2, "p": text} for n, text in enumerate("bbc")]
+    hudi_py.write(path, newer, options=STAYS)
     frame = read_table(spark, path, options=EACH)
     found = frame.where("p = 'b'")
     assert rows(found, "id", "_hoodie_partition_path") == [(0, "a"), (1, "b"), (4, "b"), (7, "b")]
@@ -83,7 +84,7 @@ def test_rows_whose_value_is_not_that_of_their_path(
     if not CONNECT:
         assert parts_read(frame) == 4
         assert parts_read(found) == 3  # all that is replaced, as partition a has other values, and the rows of a and b
-    hudi_py.write(path, [{"id": 5, "p": "c"}, {"id": 0, "p": "b"}], "delete")  # such logs have no statistics
+    hudi_py.write(path, [{"id": 5, "p": "c"}, {"id": 0, "p": "b"}], "delete", STAYS)  # such logs have no statistics
     frame = read_table(spark, path, options=EACH)
     assert rows(frame.where("p = 'b'"), "id") == [(1,), (4,), (7,)]
     assert rows(frame.where("p >= 'c'"), "id") == [(2,), (8,)]
