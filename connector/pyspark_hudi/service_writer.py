@@ -12,7 +12,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from hudi_py.config import Options
 from hudi_py.errors import TableNotFoundError
 from hudi_py.services.distributed import ServiceCall, abort_call, commit_call, execute_tasks, plan_call
-from hudi_py.wiring import metadata_writer, published
+from hudi_py.wiring import announcing, metadata_writer
 
 TASK = "task"
 """The column with the numbers of the plan's tasks that a Spark task executes."""
@@ -48,7 +48,7 @@ class ServiceWriter(DataSourceArrowWriter):
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         outcomes = [each for message in messages if isinstance(message, ServiceMessage) for each in message.outcomes]
-        with published(self.call.path, self.call.options):
+        with announcing(self.call.path, self.call.options):
             commit_call(self.call, outcomes)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:

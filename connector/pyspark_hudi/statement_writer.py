@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 from hudi_py.config import Options
 from hudi_py.config import spark as spark_config
 from hudi_py.services.distributed import store_report
-from hudi_py.wiring import after_commit, metadata_writer, published
+from hudi_py.wiring import after_commit, announcing, metadata_writer
 from hudi_py.write.dml.distributed import (
     SpreadPlan,
     SpreadResult,
@@ -72,7 +72,7 @@ class StatementWriter(DataSourceArrowWriter):
         call = self.call
         # other statements have steps after the commit
         altered = (
-            published(call.path, call.options, dict(call.storage_options)) if call.kind == "alter" else nullcontext()
+            announcing(call.path, call.options, dict(call.storage_options)) if call.kind == "alter" else nullcontext()
         )
         with altered:
             result = commit_statement(call, staged, owner_pid=driver_pid())

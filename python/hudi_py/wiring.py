@@ -15,12 +15,13 @@ import pyarrow as pa
 from hudi_py.config import Options, Scope
 from hudi_py.config import iceberg as iceberg_config
 from hudi_py.config import service as service_config
+from hudi_py.interop.announce import announced
 from hudi_py.interop.callbacks import CommitCallback
 from hudi_py.interop.catalogs.run import CatalogSync
 from hudi_py.interop.catalogs.settings import SyncSettings
-from hudi_py.interop.iceberg.after import IcebergPublication, republished
+from hudi_py.interop.iceberg.after import IcebergPublication
 from hudi_py.interop.metrics.reporters import Reporter
-from hudi_py.interop.metrics.run import MetricsStep, measured
+from hudi_py.interop.metrics.run import MetricsStep
 from hudi_py.metadata_write.maintenance.indexes import (
     IndexRequest,
     create_index,
@@ -46,6 +47,8 @@ from hudi_py.storage import Storage, open_storage
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.transaction.locks.in_process import check_many_processes
 from hudi_py.transaction.protocols import AfterCommit, MetadataWriter
+from hudi_py.transaction.session import TableSession
+from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.write.api import write_options
 from hudi_py.write.result import WriteResult, requested_time
 from hudi_py.write.table.alter import Types, alter_table, column_changes
@@ -118,21 +121,26 @@ def serving(
     *,
     storage_options: Mapping[str, str] | None = None,
 ) -> Iterator[ServiceContext]:
-    """`service_context` for one call. Clears its progress from the terminal at the end, reports metrics, and publishes
-    what changed."""
+    """`service_context` for one call. Clears its progress from the terminal at the end, and announces what was done."""
     context = service_context(storage, options, title, storage_options=storage_options)
     try:
-        with measured(context.session, context.options), republished(context.storage, context.options):
+        with announced(context.session, context.options):
             yield context
     finally:
         context.progress.close()
 
 
-def published(
+def announcing(
     path: str, options: Options, storage_options: Mapping[str, str] | None = None
 ) -> AbstractContextManager[None]:
-    """Publishes the table at a path after what is done in the context, as `republished` says."""
-    return republished(open_storage(path, storage_options or options.storage or None), _bare(options))
+    """Announces what is done in the context to the table at a path. Raises as `announced`."""
+    given = storage_options or options.storage or None
+    return announced(_session(open_storage(path, given), options, given), options)
+
+
+def _session(storage: Storage, options: Options, storage_options: Mapping[str, str] | None) -> TableSession:
+    settings = TransactionSettings.of(options)
+    return TableSession.open(storage, None, settings=settings, storage_options=storage_options)
 
 
 class Alterable:
@@ -188,7 +196,7 @@ class Alterable:
         changes = column_changes(
             drop=drop, rename=rename, add=add, type=type, comment=comment, nullable=nullable, move=move
         )
-        with republished(self._storage, resolved):
+        with announced(_session(self._storage, resolved, self._storage_options), resolved):
             return alter_table(
                 self._storage,
                 changes,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 import uuid
@@ -172,6 +173,14 @@ enable(spark)
 query = "SELECT t.id, t.v, o.v AS old FROM {0}.t AS t JOIN {0}.t_ro o ON t.id = o.id ORDER BY 1"
 print("rows", [tuple(row) for row in spark.sql(query.format(sys.argv[2])).collect()])
 print("rows", sorted(row["v"] for row in spark.table(sys.argv[2] + ".t_rt").collect()))
+sync = {
+    "hoodie.datasource.hive_sync.enable": "true",
+    "hoodie.datasource.hive_sync.metastore.uris": sys.argv[1],
+    "hoodie.datasource.hive_sync.database": sys.argv[2],
+}
+new = spark.createDataFrame([(2, 1, "c", 2, "new")], "id long, ts long, p string, v long, note string")
+new.write.format("hudi-py").options(**sync).mode("append").save(sys.argv[3])
+print("rows", sorted(map(tuple, spark.table(sys.argv[2] + ".t").select("id", "p", "note").collect())))
 spark.stop()
 """
 
@@ -185,7 +194,7 @@ def test_spark_reads_by_name(hive: dict[str, str], tmp_path: Path) -> None:
     hudi_py.write(tmp_path / "t", [{"id": 1, "ts": 2, "p": "b", "v": 10}], options=options)
     address, database = hive[f"{HIVE}metastore.uris"].split(",")[1], hive[f"{HIVE}database"]
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", BY_NAME, address, database],
+        [sys.executable, "-W", "ignore", "-c", BY_NAME, address, database, str(tmp_path / "t")],
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -193,4 +202,10 @@ def test_spark_reads_by_name(hive: dict[str, str], tmp_path: Path) -> None:
         check=False,
     )
     lines = [line for line in done.stdout.splitlines() if line.startswith("rows")]
-    assert lines == ["rows [(0, 0, 0), (1, 10, 1)]", "rows [0, 10]"], done.stderr[-3000:]
+    assert lines == [
+        "rows [(0, 0, 0), (1, 10, 1)]",
+        "rows [0, 10]",
+        "rows [(0, 'a', None), (1, 'b', None), (2, 'c', 'new')]",
+    ], done.stderr[-3000:]
+    with contextlib.closing(HiveMetastore([address], database, batch=2)) as catalog:
+        assert set(catalog.partitions("t_ro")) == {("a",), ("b",), ("c",)}

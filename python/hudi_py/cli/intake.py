@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import sys
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from typing import IO, Any, Final
 
 import click
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import csv, json, parquet
 
 import hudi_py
@@ -23,6 +25,9 @@ from hudi_py.schema import META_FIELDS
 from hudi_py.table import Table
 from hudi_py.write.result import WriteResult
 
+_INEXACT: Final = r"^(\+|-?(0[0-9]|[0-9]{16,}$|[0.]*[1-9]\.?([0-9]\.?){17,}))"
+"""Numbers in text that floating-point numbers do not keep: a plus, leading zeros, long integers, over 17 digits."""
+_log = logging.getLogger(__name__)
 _ARROW_FILE: Final = b"ARROW1"
 """First bytes of an Arrow file; a stream has others."""
 
@@ -62,9 +67,42 @@ def read_rows(file: IO[bytes], form: str, known: pa.Schema | None, name: str) ->
 
 
 def _csv(file: IO[bytes], types: dict[str, pa.DataType]) -> pa.Table:
-    # empty texts are null: CSV writes both alike
-    options = csv.ConvertOptions(column_types=types, strings_can_be_null=True, null_values=[""])
-    return csv.read_csv(file, convert_options=options)
+    data = pa.py_buffer(file.read())
+
+    def read(types: dict[str, pa.DataType], only: list[str] | None = None) -> pa.Table:
+        return csv.read_csv(
+            pa.BufferReader(data),
+            parse_options=csv.ParseOptions(newlines_in_values=True),
+            # empty texts are null: CSV writes both alike
+            convert_options=csv.ConvertOptions(
+                column_types=types, strings_can_be_null=True, null_values=[""], include_columns=only
+            ),
+        )
+
+    rows = read(types)
+    guessed = [
+        field.name
+        for field in rows.schema
+        if field.name not in types and (pa.types.is_integer(field.type) or pa.types.is_floating(field.type))
+    ]
+    texts = read({**types, **dict.fromkeys(guessed, pa.string())}, guessed) if guessed else None
+    for name in guessed:
+        assert texts is not None
+        changed = _changed_as_numbers(texts.column(name), rows.column(name))
+        if len(changed):
+            _log.warning("column %s is read as text: as a number, %r would change", name, changed[0].as_py())
+            rows = rows.set_column(rows.schema.get_field_index(name), name, texts.column(name))
+    return rows
+
+
+def _changed_as_numbers(texts: pa.ChunkedArray, numbers: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Texts that were guessed to be numbers, and of which a number would lose digits."""
+    if pa.types.is_integer(numbers.type):
+        changed = pc.not_equal(texts, numbers.cast(pa.string()))
+    else:
+        too_large = pc.and_(pc.is_inf(numbers), pc.match_substring_regex(texts, "[0-9]"))
+        changed = pc.or_(pc.match_substring_regex(texts, _INEXACT), too_large)
+    return texts.filter(pc.fill_null(changed, False))
 
 
 def _json(file: IO[bytes], types: dict[str, pa.DataType]) -> pa.Table:

@@ -11,7 +11,7 @@ _PREFIX: Final = "hoodie.write.commit.callback."
 
 ENABLED = flag(
     f"{_PREFIX}on",
-    "Whether each commit of a write is told to an HTTP service. See [callbacks](metrics.md#commit-callbacks).",
+    "Whether each commit of a write is reported to an HTTP service. See [callbacks](metrics.md#commit-callbacks).",
     Scope.WRITE,
     False,
 )

@@ -79,9 +79,7 @@ def _of_metadata(
 ) -> tuple[list[Range], list[Range]]:
     """The ranges of the existing columns, and those among them that the footer does not determine."""
     places = {metadata.schema.column(at).path: at for at in range(len(metadata.schema))}
-    listed = (metadata.metadata or {}).get(NAN_COLUMNS.encode())
-    if nan is None and listed is not None:
-        nan = listed.decode("utf-8", "replace").split(",")
+    nan = _nan_columns(metadata) if nan is None else nan
     found: list[Range] = []
     unknown: list[Range] = []
     for column in columns:
@@ -95,6 +93,23 @@ def _of_metadata(
         if not complete:
             unknown.append(whole)
     return found, unknown
+
+
+def covers_nan(metadata: pq.FileMetaData, name: str) -> bool:
+    """Whether the statistics of a floating-point column, if it has some, say that it holds no NaN."""
+    nan = _nan_columns(metadata)
+    return _knows_nan(metadata) if nan is None else name not in nan
+
+
+def _nan_columns(metadata: pq.FileMetaData) -> list[str] | None:
+    """Columns with NaN, as far as their writer was hudi-py."""
+    listed = (metadata.metadata or {}).get(NAN_COLUMNS.encode())
+    return None if listed is None else listed.decode("utf-8", "replace").split(",")
+
+
+def _knows_nan(metadata: pq.FileMetaData) -> bool:
+    """Whether the writer leaves out the statistics of columns with NaN, as Java's does."""
+    return str(metadata.created_by or "").startswith("parquet-mr")
 
 
 def stored_column(schema: Any, name: str) -> IndexedColumn | None:
@@ -126,7 +141,7 @@ def _of_column(metadata: pq.FileMetaData, at: int, column: IndexedColumn, nan: b
     whole = Range(column)
     physical = metadata.schema.column(at).physical_type
     is_float = column.type in _FLOATS
-    trusted = not is_float or nan is not None or str(metadata.created_by or "").startswith("parquet-mr")
+    trusted = not is_float or nan is not None or _knows_nan(metadata)
     complete = True
     for group in range(metadata.num_row_groups):
         chunk = metadata.row_group(group).column(at)

@@ -107,7 +107,7 @@ class BaseFileWriter:
         self._rows = 0
         self._summary: BaseFileSummary | None = None
         self._footers: list[pq.FileMetaData] = []
-        self._floats = list(_float_columns(self._schema))
+        self._floats = list(float_columns(self._schema))
         self._nan: set[str] = set()
         self._codec = _CODECS[codec.lower()]
         self._pairs = {AVRO_SCHEMA: avro_schema_json, "writer.model.name": "avro"}
@@ -237,7 +237,7 @@ class BaseFileWriter:
         """
         if self._writer is None:
             self._bare = frozenset(self._nan)
-            leaves = [path for each in self._schema for path in _leaves(each)] if self._bare else []
+            leaves = [path for each in self._schema for path in leaf_paths(each)] if self._bare else []
             statistics = [path for path in leaves if path not in self._bare] if self._bare else True
             self._writer = _parquet_writer(self._output, self._schema, self._codec, statistics, self._footers)
         return self._writer
@@ -314,7 +314,7 @@ def _parquet_writer(
     )
 
 
-def _float_columns(
+def float_columns(
     schema: pa.Schema | pa.StructType, above: tuple[str, ...] = ()
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Dotted names and paths of the floating-point columns, including those in structs."""
@@ -323,20 +323,20 @@ def _float_columns(
         if pa.types.is_floating(each.type):
             yield ".".join(path), path
         elif pa.types.is_struct(each.type):
-            yield from _float_columns(each.type, path)
+            yield from float_columns(each.type, path)
 
 
-def _leaves(each: pa.Field, above: str = "") -> Iterator[str]:
+def leaf_paths(each: pa.Field, above: str = "") -> Iterator[str]:
     """Paths of the columns of a field in a Parquet file."""
     path, kind = above + each.name, each.type
     if pa.types.is_struct(kind):
         for child in kind:
-            yield from _leaves(child, f"{path}.")
+            yield from leaf_paths(child, f"{path}.")
     elif pa.types.is_map(kind):
-        yield from _leaves(kind.key_field.with_name("key"), f"{path}.key_value.")
-        yield from _leaves(kind.item_field.with_name("value"), f"{path}.key_value.")
+        yield from leaf_paths(kind.key_field.with_name("key"), f"{path}.key_value.")
+        yield from leaf_paths(kind.item_field.with_name("value"), f"{path}.key_value.")
     elif pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        yield from _leaves(kind.value_field.with_name("element"), f"{path}.list.")
+        yield from leaf_paths(kind.value_field.with_name("element"), f"{path}.list.")
     else:
         yield path
 

@@ -39,7 +39,7 @@ class CommitCallback:
         """
         if not options.get(config.ENABLED):
             return None
-        options.get(config.CLASS)
+        options.get(config.CLASS)  # refuses classes that are not there
         url = options.get(config.URL)
         if url is None:
             raise ConfigError(f"Cannot call back after commits: {config.ENABLED.key} = 'true' needs {config.URL.key}")

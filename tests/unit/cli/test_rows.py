@@ -15,6 +15,7 @@ import pytest
 
 import hudi_py
 from hudi_py.cli.export import json_rows
+from hudi_py.cli.intake import read_rows
 from tests.golden.tables import Extracted
 from tests.unit.cli.conftest import OPTIONS, Run
 
@@ -86,6 +87,34 @@ def test_text_is_read_in_the_types_of_the_table(cli: Run, tmp_path: Path) -> Non
     ]
     refused = cli("write", path, "-", "--from", "csv", input=b"id,n\n1,many\n", code=1)
     assert "Cannot read standard input as csv" in refused.err
+
+
+def test_what_a_number_would_change_stays_text(caplog: pytest.LogCaptureFixture) -> None:
+    columns = {
+        "zip": ["00123", "7"],
+        "plus": ["+7", "8"],
+        "long": ["9223372036854775808", "1"],
+        "sum": ["12345678901234567.89", "0.5"],
+        "huge": ["1e400", "2"],
+        "id": ["-9223372036854775808", "0"],
+        "x": ["0.30000000000000004", "-0.5"],
+        "whole": ["123456789012345", "1.5"],
+        "special": ["NaN", "-inf"],
+        "note": ["two\nlines", ""],
+    }
+    lines = [
+        ",".join(columns),
+        *(",".join(f'"{value}"' for value in row) for row in zip(*columns.values(), strict=True)),
+    ]
+    rows = read_rows(io.BytesIO("\n".join(lines).encode()), "csv", None, "a file")
+    kinds = {field.name: str(field.type) for field in rows.schema}
+    texts = dict.fromkeys(("zip", "plus", "long", "sum", "huge", "note"), "string")
+    assert kinds == {**dict.fromkeys(columns, "double"), **texts, "id": "int64"}
+    assert {name: rows.column(name).to_pylist() for name in list(columns)[:5]} == dict(list(columns.items())[:5])
+    assert rows.column("note").to_pylist() == ["two\nlines", None]
+    assert "column zip is read as text: as a number, '00123' would change" in caplog.text
+    known = pa.schema({"zip": pa.int64()})
+    assert read_rows(io.BytesIO(b"zip\n00123\n"), "csv", known, "a file").column("zip").to_pylist() == [123]
 
 
 def test_json_values() -> None:

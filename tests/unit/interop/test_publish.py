@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import hudi_py
@@ -376,3 +377,39 @@ def test_the_example_of_the_document_runs(tmp_path: Path) -> None:
     block = text.split("```python\n")[1].split("```")[0]
     exec(block.replace("/tmp/trips", str(tmp_path)), {"print": str})
     assert assert_published(tmp_path).column("fare").to_pylist() in ([13.0, 7.0], [7.0, 13.0])
+
+
+def test_columns_with_nan_have_no_bounds(tmp_path: Path) -> None:
+    """Engines in which NaN is the greatest number would leave out its rows by them; Arrow's statistics ignore NaN."""
+
+    def data(*values: float) -> pa.Table:
+        numbers = pa.array(values, pa.float64())
+        nested = pa.StructArray.from_arrays([numbers], ["y"])
+        return pa.table(
+            {
+                "id": list(range(len(values))),
+                "x": numbers,
+                "plain": pa.array(values).is_nan().cast("double"),
+                "s": nested,
+            }
+        )
+
+    hudi_py.write(tmp_path, data(1.0, float("nan"), 3.0), record_key="id", table_type="mor", options=QUICK)
+    table = hudi_py.open_table(tmp_path, QUICK)
+    publish(table)
+    bounded = [
+        {field for field, low in each["readable_metrics"].items() if low["lower_bound"] is not None}
+        for each in iceberg_table(newest(tmp_path)).inspect.data_files().to_pylist()
+    ]
+    assert [names & {"id", "x", "plain"} for names in bounded] == [{"id", "plain"}]
+    table.upsert(data(float("nan"), 2.0))
+    publish(table)
+    sides = sorted(tmp_path.rglob("*-rows.parquet"))
+    assert len(sides) == 1
+    footer = pq.read_metadata(sides[0])
+    columns = {
+        footer.row_group(0).column(at).path_in_schema: footer.row_group(0).column(at)
+        for at in range(footer.num_columns)
+    }
+    assert [name for name in ("id", "x", "plain", "s.y") if columns[name].is_stats_set] == ["id"]
+    assert_published(tmp_path)

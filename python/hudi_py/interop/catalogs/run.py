@@ -101,7 +101,15 @@ class CatalogSync:
             self.settings.names(config, catalog)
 
     def run(self, session: TableSession, committed: Committed) -> tuple[str, ...]:
-        """Raises HudiError if the registration failed, and `hoodie.datasource.hive_sync.ignore_exceptions` is false."""
+        """Registers. Raises as `register`."""
+        return self.register(session, f"write {committed.instant}")
+
+    def register(self, session: TableSession, done: str) -> tuple[str, ...]:
+        """Registers the table after an action; `done` names it in messages. Returns the names of the steps taken.
+
+        Raises:
+            HudiError: the registration failed, and `hoodie.datasource.hive_sync.ignore_exceptions` is false.
+        """
         where = " and ".join(self.settings.catalogs)
         try:
             report = register(session.storage, session.reread().config, self.settings)
@@ -111,10 +119,10 @@ class CatalogSync:
             )
             text = f"the registration of {session.storage.uri} with {where} failed: {first_line(error)}"
             if self.settings.ignores_failures:
-                _log.warning("%s; the write is committed, and %s", text, how)
+                _log.warning("%s; the %s is committed, and %s", text, done, how)
                 return ()
             raise HudiError(
-                f"The write {committed.instant} to {session.storage.uri} is committed, but {text}; do not repeat the "
-                f"write: fix the cause, and {how}"
+                f"The {done} to {session.storage.uri} is committed, but {text}; do not repeat it: fix the cause, and "
+                f"{how}"
             ) from error
         return tuple(dict.fromkeys(f"sync {each.catalog}" for each in report.entries if each.done != "unchanged"))

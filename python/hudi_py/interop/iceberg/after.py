@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hudi_py.config import Options
@@ -14,11 +13,9 @@ from hudi_py.interop.iceberg.api import target_of
 from hudi_py.interop.iceberg.metadata import current_snapshot
 from hudi_py.interop.iceberg.publication import VIEW, Settings, publish_table
 from hudi_py.interop.iceberg.target import HINT, BesideTable, CatalogName
-from hudi_py.model.instant import Action
+from hudi_py.model.instant import Action, Instant
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
-from hudi_py.timeline.properties import load_table_config
-from hudi_py.timeline.timeline import load_timeline
 from hudi_py.transaction.protocols import Committed
 from hudi_py.transaction.session import TableSession
 
@@ -81,33 +78,31 @@ class IcebergPublication:
         return None if name is None else CatalogName(name, {key.strip(): value.strip() for key, _, value in pairs})
 
 
-@contextmanager
-def republished(storage: Storage, options: Options) -> Iterator[None]:
-    """Publishes a table after services that run in the context, if they completed something and options ask for it.
+@dataclass(frozen=True, slots=True)
+class Republication:
+    """Publishes a table after services and other actions that are no writes.
 
     What was published beside a table is also brought up to date, whatever the options, after a rollback or restore:
     otherwise Iceberg would go on to show rows that were undone. If that fails, it is no longer found.
     """
-    step = IcebergPublication(options) if options.get(iceberg_config.ENABLED) else None
-    if step is None and storage.stat(HINT) is None:
-        yield
-        return
-    before = _completed(storage)
-    yield
-    try:
-        done = {key: action for key, action in _completed(storage).items() if key not in before}
-    except Exception as error:  # whatever failed, what was done stands
-        _warn(storage, "the newest actions", error)
-        return
-    if step is not None and done:
-        step.publish(storage, f"{next(iter(done.values())).value} {max(done)[0]}")
-    elif any(action in _UNDOING for action in done.values()):
-        _undone(storage, options, max(done)[0])
 
+    storage: Storage
+    options: Options
+    step: IcebergPublication | None
 
-def _completed(storage: Storage) -> Mapping[tuple[str, str], Action]:
-    timeline = load_timeline(storage, load_table_config(storage))
-    return {(instant.time, instant.action.value): instant.action for instant in timeline.completed}
+    @classmethod
+    def of(cls, storage: Storage, options: Options) -> Republication | None:
+        """None if options do not ask for it, and nothing was published beside the table."""
+        step = IcebergPublication(options) if options.get(iceberg_config.ENABLED) else None
+        return None if step is None and storage.stat(HINT) is None else cls(storage, options, step)
+
+    def run(self, done: Sequence[Instant]) -> None:
+        """Publishes after the completion of these instants. Failures are logged."""
+        newest = max(instant.time for instant in done)
+        if self.step is not None:
+            self.step.publish(self.storage, f"{done[0].action.value} {newest}")
+        elif any(instant.action in _UNDOING for instant in done):
+            _undone(self.storage, self.options, newest)
 
 
 def _undone(storage: Storage, options: Options, instant: str) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from hudi_py.file_stats.footers import covers_nan
 from hudi_py.interop.iceberg.columns import Json, promotes
 from hudi_py.interop.iceberg.manifests import value_bytes
 from hudi_py.schema.conform import Sources
@@ -85,6 +86,8 @@ def counts_and_bounds(metadata: pq.FileMetaData, reading: Reading) -> dict[str, 
         stats = [chunk.statistics for chunk in chunks]
         if all(each is not None and each.has_null_count for each in stats):
             nulls[field["id"]] = sum(each.null_count for each in stats)
+        if field["type"] in ("float", "double") and not covers_nan(metadata, name):
+            continue  # engines whose NaN is the greatest number would leave out its rows
         bounds = _bounds(chunks, arrow.field(name).type, field["type"])
         if bounds is not None:
             lower[field["id"]], upper[field["id"]] = bounds

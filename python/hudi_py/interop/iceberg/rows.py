@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from hudi_py.formats.parquet_writer import float_columns, leaf_paths
 from hudi_py.interop.iceberg.columns import Columns
 from hudi_py.read.parts import CHUNK_ROWS, added_rows, replaced_rows
 from hudi_py.read.split import Split
@@ -112,4 +113,14 @@ def _cast(batch: pa.RecordBatch, schema: pa.Schema) -> list[pa.Array]:
 
 
 def _writer(out: Any, schema: pa.Schema, footers: list[pq.FileMetaData]) -> pq.ParquetWriter:
-    return pq.ParquetWriter(out, schema, compression="zstd", store_schema=False, metadata_collector=footers)
+    # Arrow's statistics ignore NaN, and readers trust them
+    floats = {name for name, _ in float_columns(schema)}
+    with_statistics = [path for each in schema for path in leaf_paths(each) if path not in floats]
+    return pq.ParquetWriter(
+        out,
+        schema,
+        compression="zstd",
+        store_schema=False,
+        write_statistics=with_statistics,
+        metadata_collector=footers,
+    )

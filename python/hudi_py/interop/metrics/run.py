@@ -1,13 +1,13 @@
-"""Reporting metrics after commits, and after services that are called directly."""
+"""Reporting metrics after commits, and after other actions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+import logging
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from hudi_py.config import Options
 from hudi_py.config import metrics as config
+from hudi_py.errors import first_line
 from hudi_py.interop.metrics.measures import measures_of
 from hudi_py.interop.metrics.reporters import Reporter
 from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant
@@ -15,6 +15,8 @@ from hudi_py.model.properties import TableConfig
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.protocols import Committed
 from hudi_py.transaction.session import TableSession
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,24 +30,23 @@ class MetricsStep:
 
     def run(self, session: TableSession, committed: Committed) -> tuple[str, ...]:
         """Reports. A failure is a warning."""
-        timeline = session.timeline()
-        done = [each for each in timeline.completed if _belongs(each, session.config, committed)]
-        return ("metrics",) if _report(self.reporter, session, timeline, done) else ()
 
+        def done(timeline: Timeline) -> list[Instant]:
+            return [each for each in timeline.completed if _belongs(each, session.config, committed)]
 
-@contextmanager
-def measured(session: TableSession, options: Options) -> Iterator[None]:
-    """Reports what is completed in the context, if the options ask for it."""
-    reporter = Reporter.of(options)
-    if reporter is None:
-        yield
-        return
-    before = {(each.time, each.action.comparable) for each in session.timeline().completed}
-    yield
-    timeline = session.timeline()
-    done = [each for each in timeline.completed if (each.time, each.action.comparable) not in before]
-    if done:
-        _report(reporter, session, timeline, done)
+        return ("metrics",) if self.report(session, done) else ()
+
+    def report(self, session: TableSession, done: Callable[[Timeline], Iterable[Instant]]) -> bool:
+        """Reports what `done` finds in the present timeline; False with a warning if it failed."""
+        uri, blocks = session.storage.uri, self.reporter.options.get(config.LOG_BLOCKS)
+        try:
+            timeline = session.timeline()
+            found = measures_of(session.storage, timeline, done(timeline), session.zone, log_blocks=blocks)
+            measures = dict(found)
+        except Exception as error:  # whatever failed, the action that is reported is done
+            _log.warning("metrics of %s could not be read: %s", uri, first_line(error))
+            return False
+        return self.reporter.report(uri, session.config.name, measures)
 
 
 def _belongs(instant: Instant, table: TableConfig, committed: Committed) -> bool:
@@ -54,9 +55,3 @@ def _belongs(instant: Instant, table: TableConfig, committed: Committed) -> bool
         return instant.action.comparable in WRITE_ACTIONS
     is_service = instant.action is Action.CLEAN or (table.is_mor and instant.action is Action.COMMIT)
     return is_service and instant.time > committed.instant
-
-
-def _report(reporter: Reporter, session: TableSession, timeline: Timeline, done: Iterable[Instant]) -> bool:
-    blocks = reporter.options.get(config.LOG_BLOCKS)
-    measures = dict(measures_of(session.storage, timeline, done, session.zone, log_blocks=blocks))
-    return reporter.report(session.storage.uri, session.config.name, measures)
