@@ -58,8 +58,9 @@ oracle: oracle-quick oracle-slow oracle-long ## Run all tests against Apache Hud
 # What `make test` and CI choose from by HUDI_PY_SEED is run whole here: every case, every call to be killed at.
 long: export HUDI_PY_WHOLE := 1
 long: oracle-long ## Run everything that CI leaves out: all cases of all lists, a kill at every call; takes hours
-	@echo "== long tests without a JVM and through Spark"
+	@echo "== long tests without a JVM, through Spark and on object stores"
 	@$(PYTEST) -q -n $(JOBS) $(NO_JVM) $(SPARK) -m long $(ARGS)
+	@$(PYTEST) -q $(wildcard tests/stores) -m slow $(ARGS)
 	@$(PYTEST) -q -n $(JOBS) $(wildcard tests/faults) -m "not long" $(ARGS)
 
 oracle-quick: CHOSEN := not slow

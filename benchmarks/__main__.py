@@ -2,7 +2,7 @@
 
 import sys
 
-from benchmarks import clean_planning, commits, compaction, reading, stores, timeline, tpch
+from benchmarks import clean_planning, commits, compaction, many_files, reading, stores, timeline, tpch
 
 OTHERS = {
     "reading": reading,
@@ -10,6 +10,7 @@ OTHERS = {
     "clean": clean_planning,
     "timeline": timeline,
     "commits": commits,
+    "files": many_files,
     "stores": stores,
 }
 

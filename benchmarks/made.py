@@ -33,12 +33,14 @@ def instant_time(number: int, millis: int = 0) -> str:
     return moment.strftime("%Y%m%d%H%M%S") + f"{moment.microsecond // 1000:03}"
 
 
-def put_commit(storage: Storage, layout: Layout, number: int, stats: Sequence[WriteStat]) -> None:
+def put_commit(
+    storage: Storage, layout: Layout, number: int, stats: Sequence[WriteStat], action: Action = Action.COMMIT
+) -> None:
     """Writes the three files of a commit that took five seconds."""
     time = instant_time(number)
     content = encode_commit_metadata(
-        CommitMetadata("UPSERT", tuple(stats), {"schema": AVRO}), layout, action=Action.COMMIT, completed=True
+        CommitMetadata("UPSERT", tuple(stats), {"schema": AVRO}), layout, action=action, completed=True
     )
-    storage.put(layout.path(layout.requested_name(time, Action.COMMIT)), b"")
-    storage.put(layout.path(layout.inflight_name(time, Action.COMMIT)), content)
-    storage.put(layout.path(layout.completed_name(time, Action.COMMIT, instant_time(number, 5000))), content)
+    storage.put(layout.path(layout.requested_name(time, action)), b"")
+    storage.put(layout.path(layout.inflight_name(time, action)), content)
+    storage.put(layout.path(layout.completed_name(time, action, instant_time(number, 5000))), content)

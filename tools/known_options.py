@@ -220,7 +220,7 @@ remove them: their classes are in the JAR |
 | `spark.sql.hive.convertMetastoreParquet=false` | not needed, harmless |
 | `--jars`, `--packages` with Apache Hudi's bundle | remove them |
 | `connection_options` of a Glue DynamicFrame | `df.write.format("hudi-py").options(**connection_options).save(path)` |
-| `from_catalog`, `getSink` with a catalog's table | name the path: [Platforms](platforms.md#aws-glue) |
+| `from_catalog`, `getSink` with a catalog's table | name the path: [Platforms](platforms/glue.md) |
 """
 
 

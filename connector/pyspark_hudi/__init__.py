@@ -200,7 +200,7 @@ def merge_into(
     )
 
 
-def sql(spark: SparkSession, text: str) -> DataFrame:
+def sql(spark: SparkSession, text: str, args: Mapping[str, Any] | Sequence[Any] | None = None) -> DataFrame:
     """Run a statement of Spark SQL that may concern Hudi tables: see `pyspark_hudi.dialect.run.sql`.
 
     Raises:
@@ -209,7 +209,7 @@ def sql(spark: SparkSession, text: str) -> DataFrame:
     _check()
     from pyspark_hudi.dialect import run
 
-    return run.sql(spark, text)
+    return run.sql(spark, text, args)
 
 
 def run_service(
@@ -223,10 +223,11 @@ def run_service(
     user: str = "",
     comment: str = "",
     with_newer: bool = False,
+    **rescaling: Any,
 ) -> dict[str, Any]:
     """Run a table service on Spark's tasks and return its report: `compaction`, `log_compaction`, `clean`,
-    `archive`, `savepoint`, `delete_savepoint`, `rollback`, `restore` or `unschedule`. For arguments, report and errors
-    see `pyspark_hudi.services.run_service`.
+    `archive`, `savepoint`, `delete_savepoint`, `rollback`, `restore`, `unschedule`, `rescale_buckets` or
+    `resize_buckets`. For arguments, report and errors see `pyspark_hudi.services.run_service`.
 
     Raises:
         ImportError: as `register`.
@@ -244,6 +245,7 @@ def run_service(
         user=user,
         comment=comment,
         with_newer=with_newer,
+        **rescaling,
     )
 
 

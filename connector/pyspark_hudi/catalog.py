@@ -13,14 +13,21 @@ from pyspark.sql.udtf import UserDefinedTableFunction
 from hudi_py.config import STORAGE_PREFIX
 from hudi_py.config import spark as spark_config
 from hudi_py.errors import ConfigError
-from pyspark_hudi.enabled import SqlTable, forget_table, is_enabled, note_table, noted_tables
+from pyspark_hudi.enabled import (
+    SqlTable,
+    forget_table,
+    is_enabled,
+    note_table,
+    noted_tables,
+    statements_are_sparks,
+)
 from pyspark_hudi.functions import FUNCTIONS
 from pyspark_hudi.paths import checked_path
 from pyspark_hudi.table import FORMAT, read_if_native
 from pyspark_hudi.types import quoted
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 SUFFIX = "_table"
@@ -79,7 +86,7 @@ def register_sql(
             return
     if temporary:
         listed = ", ".join(f"{quoted(key)} {_text(value)}" for key, value in given.items())
-        spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW {_quoted(name)} USING `{FORMAT}` OPTIONS ({listed})")
+        _sql(spark, f"CREATE OR REPLACE TEMPORARY VIEW {_quoted(name)} USING `{FORMAT}` OPTIONS ({listed})")
         return
     secrets = [key for key in given if key.lower().startswith(STORAGE_PREFIX)]
     if secrets:
@@ -112,7 +119,7 @@ def path_of_view(spark: SparkSession, name: str) -> str | None:
 
 def is_managed(spark: SparkSession, name: str) -> bool:
     """Whether the files of a registered table are deleted with it."""
-    rows = spark.sql(f"SHOW TBLPROPERTIES {_quoted(name)}").collect()
+    rows = _sql(spark, f"SHOW TBLPROPERTIES {_quoted(name)}").collect()
     return any(row["key"] == MANAGED for row in rows)
 
 
@@ -125,13 +132,13 @@ def set_properties(spark: SparkSession, name: str, properties: Mapping[str, str]
     """Sets properties that the catalog keeps with a registered table."""
     if properties:
         listed = ", ".join(f"{_text(key)} = {_text(value)}" for key, value in properties.items())
-        spark.sql(f"ALTER VIEW {_quoted(name)} SET TBLPROPERTIES ({listed})")
+        _sql(spark, f"ALTER VIEW {_quoted(name)} SET TBLPROPERTIES ({listed})")
 
 
 def unset_properties(spark: SparkSession, name: str, keys: Iterable[str]) -> None:
     """Removes properties; those that a table does not have are ignored."""
     listed = ", ".join(map(_text, keys))
-    spark.sql(f"ALTER VIEW {_quoted(name)} UNSET TBLPROPERTIES IF EXISTS ({listed})")
+    _sql(spark, f"ALTER VIEW {_quoted(name)} UNSET TBLPROPERTIES IF EXISTS ({listed})")
 
 
 def refresh(spark: SparkSession, name: str, path: str) -> None:
@@ -157,7 +164,7 @@ def _register_with(spark: SparkSession, name: str, path: str, properties: Mappin
 
 
 def _properties(spark: SparkSession, name: str) -> dict[str, str]:
-    rows = spark.sql(f"SHOW TBLPROPERTIES {_quoted(name)}").collect()
+    rows = _sql(spark, f"SHOW TBLPROPERTIES {_quoted(name)}").collect()
     found = {row["key"]: row["value"] for row in rows}
     return {key: value for key, value in found.items() if not key.startswith("view.") and key not in _SPARKS_OWN}
 
@@ -169,8 +176,8 @@ def forget(spark: SparkSession, name: str) -> None:
 
 def unregister(spark: SparkSession, name: str) -> None:
     """Removes a table from the catalog. Its files stay."""
-    spark.sql(f"DROP VIEW IF EXISTS {_quoted(name)}")
-    spark.sql(f"DROP TABLE IF EXISTS {_quoted(name + SUFFIX)}")
+    _sql(spark, f"DROP VIEW IF EXISTS {_quoted(name)}")
+    _sql(spark, f"DROP TABLE IF EXISTS {_quoted(name + SUFFIX)}")
     forget(spark, name)
 
 
@@ -198,13 +205,13 @@ def _make_pair(spark: SparkSession, name: str, given: Mapping[str, str]) -> str:
     if has_table and text == query and spark.table(name + SUFFIX).schema == schema:
         return query
     if ours:
-        spark.sql(f"DROP VIEW {view}")
+        _sql(spark, f"DROP VIEW {view}")
     if has_table:
-        spark.sql(f"DROP TABLE {table}")
+        _sql(spark, f"DROP TABLE {table}")
     columns = ", ".join(f"{quoted(field.name)} {sql_type(field.dataType)}" for field in schema)
     # a table with a path is external, so dropping it deletes no files
-    spark.sql(f"CREATE TABLE {table} ({columns}) USING `{FORMAT}` LOCATION {_text(given['path'])}")
-    spark.sql(f"CREATE VIEW {view} AS {query}")
+    _sql(spark, f"CREATE TABLE {table} ({columns}) USING `{FORMAT}` LOCATION {_text(given['path'])}")
+    _sql(spark, f"CREATE VIEW {view} AS {query}")
     return query
 
 
@@ -212,8 +219,14 @@ def _text_of(spark: SparkSession, name: str) -> str | None:
     """The query of a persistent view, empty for anything else with this name; None if nothing has it."""
     if not spark.catalog.tableExists(name):
         return None
-    rows = spark.sql(f"DESCRIBE TABLE EXTENDED {_quoted(name)}").collect()
+    rows = _sql(spark, f"DESCRIBE TABLE EXTENDED {_quoted(name)}").collect()
     return next((str(row["data_type"]) for row in rows if row["col_name"] == "View Text"), "")
+
+
+def _sql(spark: SparkSession, text: str) -> DataFrame:
+    """Runs a statement about the parts of which registered tables are made."""
+    with statements_are_sparks():
+        return spark.sql(text)
 
 
 def _quoted(name: str) -> str:

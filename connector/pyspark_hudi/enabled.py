@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary, WeakSet
@@ -38,6 +40,24 @@ def set_enabled(spark: SparkSession, enabled: bool) -> int:
     with lock:
         (_sessions.add if enabled else _sessions.discard)(spark)
         return len(_sessions)
+
+
+_plain: ContextVar[bool] = ContextVar("_plain", default=False)
+
+
+@contextmanager
+def statements_are_sparks() -> Iterator[None]:
+    """Statements that this thread gives to `spark.sql` in the context are Spark's, also in an enabled session."""
+    token = _plain.set(True)
+    try:
+        yield
+    finally:
+        _plain.reset(token)
+
+
+def runs_statements(spark: SparkSession) -> bool:
+    """Whether hudi-py runs those statements of `spark.sql` that concern Hudi tables."""
+    return not _plain.get() and is_enabled(spark)
 
 
 def note_table(spark: SparkSession, name: str, table: SqlTable) -> None:

@@ -11,6 +11,7 @@ from pyspark.errors import PySparkException
 
 from hudi_py.config import read as read_config
 from pyspark_hudi.dialect.text import literal
+from pyspark_hudi.enabled import statements_are_sparks
 from pyspark_hudi.table import FORMAT
 from pyspark_hudi.types import quoted
 
@@ -52,7 +53,8 @@ def _facts(spark: SparkSession, schema: str | None, table: str) -> dict[str, str
     """
     where = "" if schema is None else f" IN {quoted(schema)}"
     try:
-        rows = spark.sql(f"SHOW TABLE EXTENDED{where} LIKE {literal(table)}").collect()
+        with statements_are_sparks():
+            rows = spark.sql(f"SHOW TABLE EXTENDED{where} LIKE {literal(table)}").collect()
     except PySparkException:  # there is no such schema
         return {}
     found = [row for row in rows if str(row["tableName"]).lower() == table.lower()]

@@ -24,8 +24,9 @@ from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, HudiError, first_line
 from pyspark_hudi.catalog import SUFFIX, is_from, qualified
 from pyspark_hudi.dialect.queries import Reference, references
+from pyspark_hudi.dialect.run import run_if_hudi
 from pyspark_hudi.dialect.text import Cursor, tokens_of
-from pyspark_hudi.enabled import SqlTable, is_enabled, lock, noted_tables, set_enabled
+from pyspark_hudi.enabled import SqlTable, is_enabled, lock, noted_tables, runs_statements, set_enabled
 from pyspark_hudi.entries import entry_of
 from pyspark_hudi.table import FORMAT, option_texts, read_if_native
 from pyspark_hudi.table_writer import write_table
@@ -57,7 +58,8 @@ def enable(spark: SparkSession) -> None:
     or WITH. And it holds for tables that the session's catalog has with the provider `hudi` or `hudi-py`, as those that
     were registered with a Hive metastore: Spark alone does not tell their path to the format.
 
-    `df.writeTo(name).append()` writes to such a table.
+    `df.writeTo(name).append()` writes to such a table. `spark.sql` runs what `pyspark_hudi.sql` runs: statements that
+    change Hudi tables, and queries that name them by path or with a time.
 
     Rows, columns, options and errors stay the same. The plain format reads what the native way cannot plan, loads with
     `.schema(...)`, views and streams; and writes with mode `overwrite`, streams and batches of streams. DataFrames show
@@ -280,6 +282,10 @@ def _tables(original: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
 def _queries(original: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
     @functools.wraps(original)
     def sql(self: SparkSession, sqlQuery: str, args: Any = None, **kwargs: Any) -> DataFrame:  # noqa: N803
+        if runs_statements(self) and isinstance(sqlQuery, str):
+            done = run_if_hudi(self, sqlQuery, args, kwargs)
+            if done is not None:
+                return done
         frames = _frames_in(self, sqlQuery) if is_enabled(self) else {}
         entries = _entries_in(self, sqlQuery, frames) if is_enabled(self) else []
         if frames or entries:

@@ -33,13 +33,15 @@ def run_service(
     user: str = "",
     comment: str = "",
     with_newer: bool = False,
+    **rescaling: Any,
 ) -> dict[str, Any]:
     """Run a table service, with its work spread over Spark's tasks.
 
     `compaction`, `log_compaction` and `clean` have plans. Like `Table.compact()`, a call runs pending plans, oldest
     first, then schedules and runs one for what is left. The work of a plan (file groups to compact, ranges of files to
-    delete) is divided among as many Spark tasks. `archive`, `savepoint`, `delete_savepoint`, `rollback`, `restore` and
-    `unschedule` run in one Spark process. Only Spark's processes access the table; the caller's does not.
+    delete) is divided among as many Spark tasks. `archive`, `savepoint`, `delete_savepoint`, `rollback`, `restore`,
+    `unschedule`, `rescale_buckets` and `resize_buckets` run in one Spark process. Only Spark's processes access the
+    table; the caller's does not.
 
     The session becomes the active one of the calling thread.
 
@@ -51,6 +53,8 @@ def run_service(
         options: write options, by Apache Hudi's keys.
         user, comment: notes stored with a savepoint.
         with_newer: for a rollback: undo newer commits as well, newest first. Without it they make the rollback fail.
+        rescaling: `expressions`, `buckets`, `add` and `dry_run` of `rescale_buckets`, as `Table.rescale_buckets` takes
+            them.
 
     Returns:
         The report of the last plan that ran, or of the service, as `to_dict()` of the report that `Table` returns:
@@ -62,7 +66,7 @@ def run_service(
         HudiError: the same errors as the call of `Table` raises.
         pyspark.errors.PySparkException: Spark failed.
     """
-    given_arguments = {"user": user, "comment": comment, "with_newer": with_newer}
+    given_arguments = {"user": user, "comment": comment, "with_newer": with_newer, **rescaling}
     arguments = {key: value for key, value in given_arguments.items() if value}
     chosen = None if instant is None else str(instant)
     check_call(name, phase, chosen, arguments)

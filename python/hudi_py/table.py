@@ -23,6 +23,8 @@ from hudi_py.read.request import ScanArguments, ScanRequest
 from hudi_py.read.snapshot import open_snapshot
 from hudi_py.report.methods import ReportMethods
 from hudi_py.services.archive import ArchiveReport, archive
+from hudi_py.services.bucket_resize import ResizeReport, resize_buckets
+from hudi_py.services.buckets import BucketReport, rescale_buckets
 from hudi_py.services.clean import Cleaning, CleanReport
 from hudi_py.services.compaction import Compaction, CompactionReport
 from hudi_py.services.context import ServiceContext
@@ -396,6 +398,44 @@ class Table(TableIndexes, HealthMethods, ServicePreviews, ReportMethods, Alterab
         until they are cleaned. Absent partitions are skipped with a warning."""
         given = {**(options or {}), **naming_partitions(paths)}
         return self._write(self.schema.empty_table(), "delete_partition", given)
+
+    def resize_buckets(self, *, options: Mapping[str, Any] | None = None) -> ResizeReport:
+        """Splits the large buckets of a table with consistent hashing, and merges its small ones, as one commit. How
+        large and how many is said by `hoodie.bucket.index.split.threshold` and the options beside it.
+
+        Raises:
+            UnsupportedTableError: the table has other buckets, or logs changes.
+            ConflictError: another write has completed meanwhile.
+        """
+        with self._serving("resize buckets of", options) as context:
+            return resize_buckets(context)
+
+    def rescale_buckets(
+        self,
+        expressions: str = "",
+        *,
+        buckets: int | None = None,
+        add: bool = False,
+        dry_run: bool = False,
+        options: Mapping[str, Any] | None = None,
+    ) -> BucketReport:
+        """Gives the table rules for the numbers of buckets of its partitions, and writes the partitions again whose
+        number changes, as one commit. The table must have a simple bucket index.
+
+        Args:
+            expressions: the rules, see `hoodie.bucket.index.partition.expressions`; empty: only reports those stored.
+            buckets: of partitions without a rule; None: as before. A table without stored rules needs the number that
+                it has now.
+            add: whether the rules come before the stored ones, rather than replacing them.
+            dry_run: only reports which partitions would change.
+
+        Raises:
+            ConfigError: the rules are not valid, or `buckets` is missing.
+            UnsupportedTableError: the table cannot have such rules.
+            ConflictError: another write has completed meanwhile, or a pending table service has files of a partition.
+        """
+        with self._serving("change buckets of", options) as context:
+            return rescale_buckets(context, expressions=expressions, buckets=buckets, add=add, dry_run=dry_run)
 
     # -- table services: `options` are write options, instants are requested times or results of writes
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import random
 import time
 from collections import Counter
 from dataclasses import replace
 from itertools import product
-from multiprocessing.process import BaseProcess
 from multiprocessing.synchronize import Event as EventType
-from pathlib import Path
 
 import pytest
 
@@ -22,66 +18,12 @@ from hudi_py.transaction.conflicts import conflict_policy
 from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.transaction.transaction import WriteTransaction
 from hudi_py.write.api import write_options
-from tests.support.choice import SEED, cases
+from tests.support.choice import cases
 from tests.support.hand_writes import write_update
 from tests.support.sessions import session_of
-from tests.support.writers import Outcome, Work, check, end, make, options, rows, stand_still, write_all
+from tests.support.writers import DISTURBED, SPAWN, begun, check, make, options, rows, run, write_together
 
-SPAWN = multiprocessing.get_context("spawn")
 CASES = list(product((6, 8, 9), ("cow", "mor"), (True, False)))
-
-
-DISTURBED = ("killed", "stopped", "clock steps")
-"""Writers are killed and replaced; stand still for longer than their heartbeat lasts; have clocks that are set."""
-
-
-def begun(tmp_path: Path, version: int, kind: str, overlapping: bool, commits: int, trouble: str = "") -> Work:
-    root, noted = tmp_path / "t", tmp_path / "reports"
-    noted.mkdir()
-    make(str(root), version, kind)
-    more = {
-        "stopped": (("hoodie.client.heartbeat.interval_in_ms", "1000"),),
-        # a clean after a commit may find that the clock has been set back
-        "clock steps": (("hoodie.fail.writes.on.inline.table.service.exception", "false"),),
-    }.get(trouble, ())
-    return Work(str(root), version, kind, overlapping, commits, str(noted), trouble == "clock steps", more)
-
-
-def run(work: Work, writers: int, trouble: str = "") -> Outcome:
-    """Lets so many writers do their commits, with one kind of trouble, and checks the history."""
-    write_together(work, writers, trouble)
-    outcome = check(work)
-    print(f"{work.version} {work.kind} overlapping={work.overlapping} {trouble or 'undisturbed'}: {outcome}")
-    assert outcome.commits >= writers * work.commits + 1
-    if trouble != "killed":
-        assert outcome.commits == writers * work.commits + 1
-    return outcome
-
-
-def write_together(work: Work, writers: int, trouble: str = "") -> None:
-    chance = random.Random(f"{SEED} {work.version} {work.kind} {work.overlapping} {trouble}")
-    lives = [0] * writers
-    processes = [_started(work, f"{number}-0") for number in range(writers)]
-    for _ in range(work.commits if trouble in ("killed", "stopped") else 0):
-        time.sleep(chance.uniform(0.5, 2))
-        victim = chance.randrange(writers)
-        if not processes[victim].is_alive():
-            continue
-        if trouble == "killed":
-            end(processes[victim])
-            lives[victim] += 1
-            processes[victim] = _started(work, f"{victim}-{lives[victim]}")
-        else:
-            stand_still(processes[victim], chance.uniform(0.5, 4))
-    for process in processes:
-        process.join()
-    assert [process.exitcode for process in processes] == [0] * writers
-
-
-def _started(work: Work, writer: str) -> BaseProcess:
-    process = SPAWN.Process(target=write_all, args=(work, writer))
-    process.start()
-    return process
 
 
 @pytest.mark.parametrize(("version", "kind", "overlapping"), cases(CASES, "optimistic", 2, quick=[(9, "mor", True)]))

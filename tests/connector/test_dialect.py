@@ -231,6 +231,40 @@ def test_procedures(spark: SparkSession, path: str) -> None:
     assert rows(spark, "CALL run_clean(table => 'trips', retain_commits => 9)") == []
 
 
+@pytest.mark.slow
+def test_bucket_rules(spark: SparkSession, path: str) -> None:
+    """`partition_bucket_index_manager`, with the texts of Apache Hudi 1.2.0."""
+    create(spark, path)
+    options = "hoodie.index.type=BUCKET,hoodie.bucket.index.num.buckets=2"
+    for each in options.split(","):
+        sql(spark, f"SET {each.replace('=', ' = ')}")
+    sql(spark, "INSERT INTO trips SELECT id, 1, 1, if(id % 2 = 0, 'a', 'b') FROM range(20)")
+    manager = "CALL partition_bucket_index_manager(table => 'trips'"
+    assert rows(spark, f"{manager})") == [("ERROR", "INVALID_OPERATION", "No valid operation specified")]
+    changing = f"{manager}, overwrite => 'city=a,3', bucket_number => 2"
+    assert rows(spark, f"{changing})") == [("SUCCESS", "DRY_RUN_OVERWRITE", "\ncity=a => 3\n")]
+    details = "Expression: city=a,3, Bucket Number: 2, Dry Run: false"
+    assert rows(spark, f"{changing}, dry_run => false)") == [("SUCCESS", "OVERWRITE", details)]
+    ((_, _, shown),) = rows(spark, f"{manager}, show_config => true)")
+    found = re.fullmatch(
+        r"PartitionBucketIndexHashingConfig\(expressions=city=a,3, defaultBucketNumber=2, rule=regex, version=1, "
+        r"instant=(\d+)\)",
+        shown,
+    )
+    assert found
+    assert rows(spark, "SELECT count(*) FROM trips") == [(20,)]
+    sql(spark, "UPDATE trips SET fare = 2 WHERE id < 5")
+    (answer,) = rows(spark, f"{manager}, add => 'city=b,4', dry_run => false)")
+    assert answer[2] == "Expression: city=b,4;city=a,3, Bucket Number: 2, Dry Run: false"
+    assert rows(spark, f"{manager}, rollback => '17')") == [("FAILED", "ROLLBACK", None)]
+    newest = hudi_py.open_table(path).rescale_buckets().rules[-1][0]
+    assert rows(spark, f"{manager}, rollback => '{newest}')") == [("SUCCESS", "ROLLBACK", f"true to rollback {newest}")]
+    assert len(hudi_py.open_table(path).rescale_buckets().rules) == 1
+    assert rows(spark, "SELECT count(*), sum(fare) FROM trips") == [(20, 25.0)]
+    for each in options.split(","):
+        sql(spark, f"RESET {each.partition('=')[0]}")
+
+
 def test_other_statements_are_sparks(spark: SparkSession) -> None:
     assert rows(spark, "SELECT '{x}' AS a, 1 -- FROM hudi.`/x`") == [("{x}", 1)]
     sql(spark, "CREATE OR REPLACE TEMPORARY VIEW plain AS SELECT 1 AS id")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from pyspark.errors import IllegalArgumentException, PySparkException
@@ -246,3 +247,57 @@ def test_statements_and_services_keep_their_own_way(enabled: SparkSession, table
         [*(row for row in before if row[0] != 1), (1, 101)], key=repr
     )
     assert run_service(enabled, table, "clean") is not None
+
+
+@pytest.mark.slow
+def test_statements_of_spark_sql(enabled: SparkSession, path: str) -> None:
+    """`spark.sql` runs what `pyspark_hudi.sql` runs, with parameters; other statements are Spark's."""
+
+    def answer(text: str, *args: Any, **given: Any) -> list[tuple[Any, ...]]:
+        return [tuple(row) for row in enabled.sql(text, *args, **given).collect()]
+
+    assert (
+        answer(
+            "CREATE TABLE spoken (id INT, ts BIGINT, fare DOUBLE, city STRING) USING hudi-py PARTITIONED BY (city) "
+            f"TBLPROPERTIES (type = 'mor', primaryKey = 'id', orderingFields = 'ts') LOCATION '{path}'"
+        )
+        == []
+    )
+    try:
+        answer("INSERT INTO spoken VALUES (1, 1, 10, 'oslo'), (2, 1, 20, 'lima'), (3, 1, 30, 'lima')")
+        first = hudi_py.open_table(path).timeline.completed[-1].completion_time
+        answer("UPDATE spoken SET fare = :fare, ts = 2 WHERE city = :city AND id = 2", {"fare": 2.5, "city": "lima"})
+        answer("DELETE FROM spoken WHERE id = ?", [3])
+        more = enabled.createDataFrame(
+            [(1, 5, 11.0, "oslo"), (4, 5, 44.0, "a'b")], "id int, ts long, fare double, city string"
+        )
+        answer(
+            "MERGE INTO spoken t USING {source} s ON t.id = s.id WHEN MATCHED THEN UPDATE SET * "
+            "WHEN NOT MATCHED AND s.fare > {least} THEN INSERT *",
+            source=more,
+            least=40,
+        )
+        expected = [(1, 11.0, "oslo"), (2, 2.5, "lima"), (4, 44.0, "a'b")]
+        assert answer("SELECT id, fare, city FROM spoken ORDER BY id") == expected
+        assert (
+            answer(f"SELECT id, fare, city FROM hudi.`{path}` WHERE id > :least ORDER BY id", {"least": 1})
+            == expected[1:]
+        )
+        assert answer(f"SELECT count(*), sum(fare) FROM spoken TIMESTAMP AS OF '{first}'") == [(3, 60.0)]
+        assert [row[0] for row in answer("SHOW PARTITIONS spoken")] == ["city=a'b", "city=lima", "city=oslo"]
+        answer("ALTER TABLE spoken ADD COLUMNS (note STRING)")
+        assert "note" in enabled.table("spoken").columns
+        assert len(answer("CALL show_commits(table => 'spoken', limit => 1)")) == 1
+        with pytest.raises(ConfigError, match="has the parameter :b without a value"):
+            answer("DELETE FROM spoken WHERE id = :b", {"a": 1})
+        with pytest.raises(ConfigError, match="value of type list"):
+            answer("DELETE FROM spoken WHERE id = :b", {"b": [1]})
+        assert not [view for view in enabled.catalog.listTables() if view.name.startswith("hudi_py_")]
+    finally:
+        answer("DROP TABLE spoken")
+    assert not enabled.catalog.tableExists("spoken")
+    answer("CREATE OR REPLACE TEMPORARY VIEW others AS SELECT 1 AS id")
+    with pytest.raises(Exception, match="UNSUPPORTED_FEATURE|TABLE_OR_VIEW_NOT_FOUND|UPDATE"):
+        answer("UPDATE others SET id = 1")
+    assert answer("SELECT :a + 1 FROM others", {"a": 1}) == [(2,)]
+    answer("DROP VIEW others")

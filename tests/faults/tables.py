@@ -92,9 +92,9 @@ def data_files(root: Path) -> set[str]:
     }
 
 
-def leftovers(root: Path) -> set[str]:
+def leftovers(root: Path | Storage) -> set[str]:
     """Files of the protocol that no finished or recovered write leaves behind."""
-    storage = LocalStorage(str(root))
+    storage = LocalStorage(str(root)) if isinstance(root, Path) else root
     folders = (".hoodie/.temp", ".hoodie/.heartbeat", ".hoodie/.hudi_py")
     found = {info.path for folder in folders for info in storage.walk(folder)}
     return found | {path for path in (".hoodie/lock", ".hoodie/hoodie.properties.backup") if storage.stat(path)}

@@ -15,6 +15,8 @@ import hudi_py
 from hudi_py.config.options import HONOURED
 from hudi_py.metadata_write.maintenance.verify import PartitionCheck, VerifyReport
 from hudi_py.services.archive import ArchiveReport
+from hudi_py.services.bucket_resize import ResizeReport
+from hudi_py.services.buckets import BucketReport
 from hudi_py.services.clean import CleanReport
 from hudi_py.services.compaction import CompactionReport
 from hudi_py.services.planned.report import ServiceReport
@@ -26,7 +28,16 @@ from tests.meta.sources import ROOT
 TEXT = (ROOT / "docs" / "services.md").read_text(encoding="utf-8")
 KNOWN = {key: option for option in HONOURED for key in option.keys}
 OF_ALL = {field.name for field in fields(ServiceReport)}
-REPORTS = (CompactionReport, CleanReport, ArchiveReport, SavepointReport, RollbackReport, RestoreReport)
+REPORTS = (
+    BucketReport,
+    ResizeReport,
+    CompactionReport,
+    CleanReport,
+    ArchiveReport,
+    SavepointReport,
+    RollbackReport,
+    RestoreReport,
+)
 
 
 def rows(section: str) -> Iterator[list[str]]:

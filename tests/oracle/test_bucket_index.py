@@ -128,7 +128,7 @@ KEYS = [(key, "") for key in ("s", "i", "l", "d", "t", "c", "i,n,e", "i,s", "d,t
 KEYS += [("n,i", "i"), ("s,i", "i"), ("i,n", "n"), ("i,e,t", "t,i"), ("e,n,i", "e,i"), ("i,b", "")]
 
 
-@in_turn("buckets", 1, 2)
+@in_turn("buckets", 1, 3)
 @pytest.mark.parametrize(
     ("key", "hashed", "version"), cases([(*key, version) for key in KEYS for version in (6, 9)], "hashed keys", 1)
 )
@@ -151,7 +151,7 @@ def test_keys_of_all_types(oracle: Oracle, tmp_path: Path, key: str, hashed: str
 NON_BLOCKING = {**BUCKETS, "hoodie.write.concurrency.mode": "NON_BLOCKING_CONCURRENCY_CONTROL"}
 
 
-@in_turn("buckets", 0, 2)
+@in_turn("buckets", 0, 3)
 @pytest.mark.parametrize("version", cases([8, 9], "non-blocking", 1))
 def test_writers_that_do_not_wait_for_each_other(oracle: Oracle, tmp_path: Path, version: int) -> None:
     """Both add logs to the same file groups at once, some without base files; each side compacts them once."""

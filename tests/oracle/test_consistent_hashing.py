@@ -1,4 +1,4 @@
-"""Consistent hashing by turns: either side finds the buckets of the other, also after Apache Hudi has split some."""
+"""Consistent hashing by turns: either side finds the buckets of the other, also after either has split some."""
 
 from __future__ import annotations
 
@@ -36,6 +36,15 @@ SPLITTING = {
 }
 
 
+RESIZING = {
+    **BUCKETS,
+    "hoodie.parquet.max.file.size": "1000",
+    "hoodie.bucket.index.split.threshold": "1.0",
+    "hoodie.bucket.index.merge.threshold": "900",
+    "hoodie.bucket.index.max.num.buckets": "12",
+}
+
+
 @in_turn("what writers keep up", 2, 4, chosen=None)
 @pytest.mark.parametrize(
     ("version", "ours_first"), cases([(v, ours) for v in (6, 8, 9) for ours in (True, False)], "hash buckets", 1)
@@ -50,10 +59,13 @@ def test_by_turns(oracle: Oracle, tmp_path: Path, version: int, ours_first: bool
         assert found.num_rows == len(rows), step
         assert dict(zip(*found.to_pydict().values(), strict=True)) == rows, step
 
-    steps = ["upsert", "upsert", "delete", "upsert", "upsert", "upsert"]
+    steps = ["upsert", "upsert", "delete", "upsert", "upsert", "upsert", "overwrite", "upsert", "upsert"]
     for turn, operation in enumerate(steps, 1):
         data = batch(chance, turn, rows, marks=operation == "upsert")
-        if (turn % 2 == 1) == ours_first:
+        if operation == "overwrite":  # only ours: Apache Hudi writes to the file groups that it replaces
+            operation = "insert_overwrite_table"
+            hudi_py.write(path, data, operation, {**BUCKETS, **QUICK})
+        elif (turn % 2 == 1) == ours_first:
             made = {"record_key": "k", "partition_by": "p", "ordering_by": "ts", "table_type": "mor"}
             first: dict[str, Any] = {**made, "table_version": version} if turn == 1 else {}
             hudi_py.write(path, data, operation, {**BUCKETS, **QUICK}, **first)
@@ -77,6 +89,9 @@ def test_by_turns(oracle: Oracle, tmp_path: Path, version: int, ours_first: bool
             oracle.call(path, "run_clustering(op => 'scheduleAndExecute', table => '{table}')", SPLITTING)
             assert list(Path(path, ".hoodie/.bucket_index").rglob("2*.hashing_meta")), "no bucket was split"
             check(turn, "services")
+        if turn == 5:
+            assert hudi_py.open_table(path, {**BUCKETS, **QUICK}).resize_buckets(options=RESIZING).instant is not None
+            check(turn, "resized by hudi-py")
     assert oracle.check(path, keys=1, deep=True)["problems"] == []
     theirs = oracle.read(path, columns=["k", "ts"])
     assert theirs.num_rows == len(rows)

@@ -10,6 +10,7 @@ import pytest
 from tests.stores import servers
 from tests.stores.proxy import Proxy, between
 from tests.stores.servers import Server
+from tests.support.object_store import Store, serving
 
 pytest.importorskip("obstore")
 pytest.importorskip("moto")
@@ -18,6 +19,12 @@ pytest.importorskip("moto")
 @pytest.fixture(scope="session")
 def moto() -> Iterator[Server]:
     with servers.moto() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def dynamodb() -> Iterator[Server]:
+    with servers.dynamodb() as running:
         yield running
 
 
@@ -49,6 +56,13 @@ def google() -> Iterator[Server]:
 def zookeeper() -> Iterator[str]:
     with servers.zookeeper() as hosts:
         yield hosts
+
+
+@pytest.fixture
+def strict_store() -> Iterator[Store]:
+    """A store in this process whose conditions hold under contention: moto's do not. It asks for no signatures."""
+    with serving() as store:
+        yield store
 
 
 @pytest.fixture

@@ -1,5 +1,5 @@
 """Servers that tests start on this machine: S3, STS and DynamoDB (moto), S3 with real locking (versitygw), Azure
-(Azurite), Google Cloud Storage (a double of ours), ZooKeeper."""
+(Azurite), Google Cloud Storage (a double of ours), ZooKeeper; and what of Apache Hudi talks to them."""
 
 from __future__ import annotations
 
@@ -143,6 +143,22 @@ def moto() -> Iterator[Server]:
         yield Server(f"http://127.0.0.1:{port}", "moto")
 
 
+_ONE_AT_A_TIME: Final = """
+import sys
+from moto.server import DomainDispatcherApplication, create_backend_app
+from werkzeug.serving import run_simple
+run_simple("127.0.0.1", int(sys.argv[1]), DomainDispatcherApplication(create_backend_app), threaded=False)
+"""
+
+
+@contextlib.contextmanager
+def dynamodb() -> Iterator[Server]:
+    """DynamoDB by moto, with one request after the other: its conditional writes exclude one another."""
+    port = free_port()
+    with _running([sys.executable, "-c", _ONE_AT_A_TIME, str(port)], port):
+        yield Server(f"http://127.0.0.1:{port}", "dynamodb")
+
+
 def versitygw_binary() -> str | None:
     """The program, where it has been installed: `go install github.com/versity/versitygw/cmd/versitygw@v1.8.0`."""
     named = os.environ.get("HUDI_PY_VERSITYGW")
@@ -187,6 +203,43 @@ def azurite_script() -> Path | str:
             with contextlib.suppress(OSError):  # another process may have come first
                 (Path(part) / "node_modules").rename(folder / "node_modules")
     return script
+
+
+def aws_jars() -> Path | str:
+    """The folder of Apache Hudi's jar for AWS and what it needs, fetched by mvn where they are not yet there; else why
+    they are missing. The release is 0.15.0: that of 1.x is not to be had everywhere."""
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hudi-py"
+    folder = Path(os.environ.get("HUDI_PY_AWS_JARS") or home / "hudi-aws-0.15.0")
+    if folder.is_dir():
+        return folder
+    if shutil.which("mvn") is None:
+        return "Apache Hudi's lock in DynamoDB needs mvn, which fetches it"
+    home.mkdir(parents=True, exist_ok=True)
+    # A folder of its own, and a rename at the end: a fetch that is cut off leaves nothing behind
+    with tempfile.TemporaryDirectory(dir=home) as part:
+        command = [
+            "mvn",
+            "-q",
+            "-B",
+            "-f",
+            str(Path(__file__).parent / "java" / "aws.xml"),
+            "dependency:copy-dependencies",
+        ]
+        try:
+            done = subprocess.run(
+                [*command, f"-DoutputDirectory={part}/jars"],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=300,
+            )
+        except subprocess.TimeoutExpired:
+            return "mvn did not fetch hudi-aws within 300 s"
+        if done.returncode:
+            return f"mvn cannot fetch hudi-aws: {done.stdout.strip()[-300:]}"
+        with contextlib.suppress(OSError):  # another process may have come first
+            (Path(part) / "jars").rename(folder)
+    return folder
 
 
 @contextlib.contextmanager

@@ -180,6 +180,7 @@ sync = {
 }
 new = spark.createDataFrame([(2, 1, "c", 2, "new")], "id long, ts long, p string, v long, note string")
 new.write.format("hudi-py").options(**sync).mode("append").save(sys.argv[3])
+spark.sql("UPDATE " + sys.argv[2] + ".t SET note = 'old', ts = 9 WHERE id = 0")
 print("rows", sorted(map(tuple, spark.table(sys.argv[2] + ".t").select("id", "p", "note").collect())))
 spark.stop()
 """
@@ -205,7 +206,7 @@ def test_spark_reads_by_name(hive: dict[str, str], tmp_path: Path) -> None:
     assert lines == [
         "rows [(0, 0, 0), (1, 10, 1)]",
         "rows [0, 10]",
-        "rows [(0, 'a', None), (1, 'b', None), (2, 'c', 'new')]",
+        "rows [(0, 'a', 'old'), (1, 'b', None), (2, 'c', 'new')]",
     ], done.stderr[-3000:]
     with contextlib.closing(HiveMetastore([address], database, batch=2)) as catalog:
         assert set(catalog.partitions("t_ro")) == {("a",), ("b",), ("c",)}

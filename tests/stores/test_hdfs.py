@@ -23,6 +23,7 @@ from hudi_py.errors import ConfigError, LockError
 from hudi_py.storage import HdfsStorage, Storage, open_storage
 from hudi_py.testing.storage import StorageBehaviour
 from hudi_py.transaction.locks import lock_holders, table_lock
+from hudi_py.transaction.settings import LockSettings
 from tests.oracle import environment
 from tests.oracle.client import Oracle
 from tests.stores.hdfs import cluster
@@ -39,12 +40,19 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="session")
-def hdfs() -> Iterator[str]:
+def hadoop() -> Iterator[tuple[str, str]]:
+    """Java's home and the class path of a cluster; Hadoop's client is set up for this process."""
     variables, classes = cluster.set_up()
-    with pytest.MonkeyPatch.context() as patched, cluster.running(variables["JAVA_HOME"], classes) as uri:
+    with pytest.MonkeyPatch.context() as patched:
         for name, value in variables.items():
             patched.setenv(name, value)
         patched.setenv("PYTHONPATH", str(ROOT), prepend=os.pathsep)
+        yield variables["JAVA_HOME"], classes
+
+
+@pytest.fixture(scope="session")
+def hdfs(hadoop: tuple[str, str]) -> Iterator[str]:
+    with cluster.running(*hadoop) as uri:
         yield uri
 
 
@@ -110,6 +118,28 @@ def test_a_mount_of_viewfs(folder: str) -> None:
     storage.rename("d/g", "e/g")
     assert sorted(info.path for info in storage.walk()) == ["d/f", "e/g"]
     assert open_storage(folder).read("t/d/f") == b"2"
+
+
+def test_another_name_node_takes_over(hadoop: tuple[str, str]) -> None:
+    """A name service by its name: its active name node ends while a writer holds the lock."""
+    with cluster.pair(*hadoop) as (options, change):
+        path = "hdfs://lake/lake/t"
+        more: dict[str, Any] = {
+            "record_key": "id",
+            "ordering_by": "ts",
+            "table_type": "mor",
+            "storage_options": options,
+        }
+        hudi_py.write(path, rows(range(6), 1), "insert", OFF, **more)
+        table = hudi_py.open_table(path, OFF, storage_options=options)
+        assert found(table) == {f"k{key}": 1 for key in range(6)}
+        with table_lock(open_storage(path, options), LockSettings(), purpose="test") as lock:
+            change()
+            lock.check()
+        table.upsert(rows(range(4, 8), 2))
+        assert found(table) == {f"k{key}": 2 if key > 3 else 1 for key in range(8)}
+        assert table.metadata.verify().ok
+        assert table.locks() == []
 
 
 @pytest.mark.parametrize(("kind", "version"), [("mor", 9), ("cow", 6)])

@@ -21,15 +21,20 @@ from hudi_py.errors import LockError
 from hudi_py.storage import Storage, open_storage
 from hudi_py.transaction.locks import break_lock, lock_holders, table_lock
 from hudi_py.transaction.locks.settings import LockSettings
-from hudi_py.transaction.locks.zookeeper import ZookeeperLock
+from hudi_py.transaction.locks.zookeeper import ZookeeperLock, path_hash
 from tests.oracle import environment
 from tests.stores import servers
 from tests.stores.servers import Server
-from tests.support.object_store import Store, serving
 
 ROOT = Path(__file__).parents[2]
 JAVA = Path(__file__).parent / "java"
 PATIENCE_S = 300
+AWS = {
+    "AWS_ACCESS_KEY_ID": servers.KEY,
+    "AWS_SECRET_ACCESS_KEY": servers.SECRET,
+    "AWS_REGION": servers.REGION,
+    "AWS_EC2_METADATA_DISABLED": "true",
+}
 SHORT_LEASE = {
     "hoodie.write.lock.storage.validity.timeout.secs": "10",
     "hoodie.write.lock.storage.renew.interval.secs": "1",
@@ -70,13 +75,20 @@ class Arena:
     """A lock that processes fight over."""
 
     def __init__(
-        self, folder: Path, uri: str, options: Mapping[str, str], storage_options: Mapping[str, str], java: list[str]
+        self,
+        folder: Path,
+        uri: str,
+        options: Mapping[str, str],
+        storage_options: Mapping[str, str],
+        java: list[str],
+        of_java: Mapping[str, str] | None = None,
     ) -> None:
         self.witness = folder / "witness"
         self.uri = uri
         self.options = dict(options)
         self.storage_options = dict(storage_options)
         self._java = java
+        self._of_java = {**options, **(of_java or {})}
         self._running: list[Contender] = []
 
     @property
@@ -92,8 +104,8 @@ class Arena:
         return self._start([*command, self.uri, json.dumps(self.options), json.dumps(self.storage_options)])
 
     def java(self, number: int, pause_ms: int, end: str = "release") -> Contender:
-        provider = self.options[config.LOCK_PROVIDER.key]
-        more = [f"{key}={value}" for key, value in self.options.items()]
+        provider = self._of_java[config.LOCK_PROVIDER.key]
+        more = [f"{key}={value}" for key, value in self._of_java.items()]
         more.append(f"hoodie.base.path={self.uri.removeprefix('file://')}")
         more.append("hoodie.table.name=t")
         return self._start(
@@ -112,39 +124,67 @@ class Arena:
             contender.process.wait(20)
 
 
-@pytest.fixture(scope="session")
-def java_classes(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], str]:
-    """How to start Java with Apache Hudi's classes and those of the folder `java`."""
-    found = environment.locate()
+def compiled(folder: Path, version: str, sources: list[str], more: str = "") -> list[str]:
+    """How to start Java with the classes of a release of Apache Hudi and these of the folder `java`."""
+    found = environment.locate(version)
     if found is None:
-        pytest.skip("the oracle is not set up: tests/oracle/setup.sh")
+        pytest.skip(f"the oracle is not set up: tests/oracle/setup.sh {version}")
     interpreter, bundle = found
     script = "import pyspark, os; print(os.path.dirname(pyspark.__file__))"
     spark = subprocess.run([interpreter, "-c", script], capture_output=True, text=True, check=True).stdout.strip()
-    folder = tmp_path_factory.mktemp("classes")
-    jars = f"{bundle}:{spark}/jars/*"
+    jars = f"{bundle}:{spark}/jars/*{more}"
     compiler = servers.java_binary("javac")
     if not Path(compiler).exists():
         pytest.skip(f"no Java compiler at {compiler}")
-    sources = [str(source) for source in sorted(JAVA.glob("*.java"))]
-    subprocess.run([compiler, "-nowarn", "-cp", jars, "-d", str(folder), *sources], check=True)
-    return [servers.java_binary(), "-Xmx128m", "-cp", f"{folder}:{jars}"], str(folder)
+    named = [str(JAVA / f"{source}.java") for source in sources]
+    subprocess.run([compiler, "-nowarn", "-cp", jars, "-d", str(folder), *named], check=True)
+    return [servers.java_binary(), "-Xmx128m", "-cp", f"{folder}:{jars}"]
+
+
+@pytest.fixture(scope="session")
+def java_classes(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], str]:
+    """How to start Java with Apache Hudi's classes and those of the folder `java`, and where the latter are."""
+    folder = tmp_path_factory.mktemp("classes")
+    return compiled(folder, environment.default_version(), ["Contender", "S3StorageLockClient"]), str(folder)
+
+
+@pytest.fixture(scope="session")
+def java_on_aws(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The same with those for AWS, which are of another release."""
+    jars = servers.aws_jars()
+    if isinstance(jars, str):
+        pytest.skip(jars)
+    return compiled(tmp_path_factory.mktemp("classes"), environment.OLDEST, ["Contender"], f":{jars}/*")
 
 
 @pytest.fixture
-def strict_store() -> Iterator[Store]:
-    """A store in this process whose conditions hold under contention: moto's do not. It asks for no signatures."""
-    with serving() as store:
-        yield store
-
-
-@pytest.fixture
-def arena(request: pytest.FixtureRequest, tmp_path: Path, java_classes: tuple[list[str], str]) -> Iterator[Arena]:
+def arena(
+    request: pytest.FixtureRequest, tmp_path: Path, java_classes: tuple[list[str], str], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Arena]:
     """The lock of the provider that the indirect parameter names."""
     name, _, server_name = request.param.partition(" on ")
     java = java_classes[0]
     options, credentials, uri = {"hoodie.write.lock.provider": getattr(config, name)}, {}, f"file://{tmp_path}/t"
-    if name == "STORAGE_LOCK":
+    of_java = {}
+    if name.startswith("DYNAMODB"):
+        java = request.getfixturevalue("java_on_aws")
+        for variable, value in AWS.items():
+            monkeypatch.setenv(variable, value)
+        options |= {
+            "hoodie.write.lock.dynamodb.endpoint_url": request.getfixturevalue("dynamodb").url,
+            "hoodie.write.lock.dynamodb.table": f"locks-{time.time_ns()}",
+            "hoodie.write.lock.dynamodb.region": servers.REGION,
+            "hoodie.write.lock.wait_time_ms": "3000",
+        }
+        if name == "DYNAMODB_LOCK":
+            options["hoodie.write.lock.dynamodb.partition_key"] = "t"
+        else:
+            # The release of its provider has none that takes the key from the path; the hash is ZooKeeper's, too
+            of_java = {
+                "hoodie.write.lock.provider": config.DYNAMODB_LOCK,
+                "hoodie.write.lock.dynamodb.partition_key": path_hash(uri),
+            }
+    elif name == "STORAGE_LOCK":
         if server_name:
             server = request.getfixturevalue(server_name)
             bucket = f"locks-{time.time_ns()}"
@@ -167,7 +207,7 @@ def arena(request: pytest.FixtureRequest, tmp_path: Path, java_classes: tuple[li
         if name == "ZOOKEEPER_LOCK":
             options["hoodie.write.lock.zookeeper.base_path"] = f"/locks/{tmp_path.name}"
             options["hoodie.write.lock.zookeeper.lock_key"] = "t"
-    running = Arena(tmp_path, uri, options, credentials, java)
+    running = Arena(tmp_path, uri, options, credentials, java, of_java)
     try:
         yield running
     finally:
@@ -176,14 +216,27 @@ def arena(request: pytest.FixtureRequest, tmp_path: Path, java_classes: tuple[li
 
 WITH_JAVA = pytest.mark.parametrize(
     "arena",
-    ["FILE_SYSTEM_LOCK", "STORAGE_LOCK", "STORAGE_LOCK on versitygw", "ZOOKEEPER_LOCK", "ZOOKEEPER_IMPLICIT_LOCK"],
+    [
+        "FILE_SYSTEM_LOCK",
+        "STORAGE_LOCK",
+        "STORAGE_LOCK on versitygw",
+        "ZOOKEEPER_LOCK",
+        "ZOOKEEPER_IMPLICIT_LOCK",
+        pytest.param("DYNAMODB_LOCK", marks=pytest.mark.long),  # whose waiting clients look once a second
+        pytest.param("DYNAMODB_IMPLICIT_LOCK", marks=pytest.mark.long),
+    ],
     indirect=True,
+)
+TAKEN_OVER = pytest.mark.parametrize(
+    "arena", ["STORAGE_LOCK", "ZOOKEEPER_LOCK", pytest.param("DYNAMODB_LOCK", marks=pytest.mark.long)], indirect=True
 )
 
 
 def fight(arena: Arena, number: int) -> None:
     # On a local file system Apache Hudi's file lock does not exclude another of its own: it creates over what is there
     javas = 1 if arena.options[config.LOCK_PROVIDER.key] == config.FILE_SYSTEM_LOCK else 2
+    # Of two processes of Apache Hudi that create a table in DynamoDB, one fails
+    arena.ours(1, 1).wait()
     contenders = [arena.java(number, 2) for _ in range(javas)] + [arena.ours(number, 2) for _ in range(2)]
     assert [contender.wait() for contender in contenders] == [f"done {number} overlaps 0"] * len(contenders)
 
@@ -202,7 +255,7 @@ def test_apache_hudi_and_we_exclude_each_other_for_long(arena: Arena) -> None:
 
 
 @pytest.mark.oracle
-@pytest.mark.parametrize("arena", ["STORAGE_LOCK", "ZOOKEEPER_LOCK"], indirect=True)
+@TAKEN_OVER
 def test_the_lock_of_a_process_of_apache_hudi_that_died_is_taken_over(arena: Arena) -> None:
     java = arena.java(1, 100, "halt")
     java.until("in")
@@ -217,7 +270,7 @@ def test_the_lock_of_a_process_of_apache_hudi_that_died_is_taken_over(arena: Are
 
 
 @pytest.mark.oracle
-@pytest.mark.parametrize("arena", ["STORAGE_LOCK", "ZOOKEEPER_LOCK"], indirect=True)
+@TAKEN_OVER
 def test_apache_hudi_takes_over_the_lock_of_a_process_of_ours_that_died(arena: Arena) -> None:
     ours = arena.ours(1, 1, "kill")
     ours.wait()

@@ -52,6 +52,9 @@ def alter(tables: Tables, cursor: Cursor) -> DataFrame | None:
     target = tables.find(cursor.names())
     if target is None:
         return None
+    of_entry = cursor.sees("RENAME", "TO") or any(cursor.sees(each, "TBLPROPERTIES") for each in ("SET", "UNSET"))
+    if target.of_catalog and of_entry:
+        return None
     if cursor.take("RENAME", "TO"):
         _rename(target, cursor)
     elif cursor.take("SET", "TBLPROPERTIES"):
@@ -80,7 +83,7 @@ def _alter_columns(target: Target, changes: _Changes) -> None:
     listed = ", ".join(f"`c{at}` {text}" for at, text in enumerate(changes.types))
     source = spark.createDataFrame([], listed) if listed else None
     run(spark, target.path, alter_text(changes.found), target.tables.options(), source)
-    if not target.is_path:
+    if not (target.is_path or target.of_catalog):
         catalog.refresh(spark, target.name, target.path)
 
 

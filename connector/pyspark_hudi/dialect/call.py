@@ -248,12 +248,50 @@ def _drop_partition(target: Target, given: _Given) -> _Rows:
     yield ("Success",)
 
 
+def _bucket_rules(target: Target, given: _Given) -> _Rows:
+    """`PartitionBucketIndexManager`, 1.2.0."""
+    options = _options(given)
+    if str(given["rule"]).lower() != _BUCKET_RULE:
+        raise ConfigError(f"Cannot use bucket rules of the kind {given['rule']!r}; supported: {_BUCKET_RULE}")
+    report = _service(target, "rescale_buckets", options)
+    if given["show_config"]:
+        shown = (
+            f"PartitionBucketIndexHashingConfig(expressions={expressions}, defaultBucketNumber={default}, "
+            f"rule={_BUCKET_RULE}, version=1, instant={instant})"
+            for instant, expressions, default in report["rules"]
+        )
+        yield "SUCCESS", "SHOW_CONFIG", ";".join(shown)
+    elif given["rollback"] is not None:
+        instant = str(given["rollback"])
+        if instant not in [each[0] for each in report["rules"]]:
+            yield "FAILED", "ROLLBACK", None
+            return
+        _service(target, "rollback", options, instant=instant)
+        yield "SUCCESS", "ROLLBACK", f"true to rollback {instant}"
+    elif given["overwrite"] is None and given["add"] is None:
+        yield "ERROR", "INVALID_OPERATION", "No valid operation specified"
+    else:
+        adds, dry_run = given["overwrite"] is None, bool(given["dry_run"])
+        # -1 stands for none, and one that is added keeps the number of buckets
+        buckets = None if adds or given["bucket_number"] == -1 else given["bucket_number"]
+        rules = {"expressions": given["add"] if adds else given["overwrite"], "buckets": buckets, "add": adds}
+        report = _service(target, "rescale_buckets", options, **rules, dry_run=dry_run)
+        if dry_run:
+            details = ";".join(f"\n{path} => {count}\n" for path, count in report["partitions"])
+            yield "SUCCESS", "DRY_RUN_OVERWRITE", details
+            return
+        _, expressions, default = _service(target, "rescale_buckets", options)["rules"][-1]
+        details = f"Expression: {expressions}, Bucket Number: {default}, Dry Run: false"
+        yield "SUCCESS", "OVERWRITE", details
+
+
 def _needed(given: _Given, name: str) -> str:
     if not given[name]:
         raise ConfigError(f"Cannot call the procedure without {name}; give {name} => '...'")
     return str(given[name])
 
 
+_BUCKET_RULE = "regex"
 _COMPACTION = "timestamp STRING, operation_size INT, state STRING"
 _SAVEPOINT: Final[Mapping[str, Any]] = {"table": None, "instant_time": "", "path": None}
 PROCEDURES: Final[Mapping[str, Procedure]] = {
@@ -304,6 +342,21 @@ PROCEDURES: Final[Mapping[str, Procedure]] = {
     ),
     "show_table_properties": Procedure(
         {"table": None, "path": None, "limit": 10, "filter": ""}, "key STRING, value STRING", _show_properties
+    ),
+    "partition_bucket_index_manager": Procedure(
+        {
+            "table": None,
+            "overwrite": None,
+            "bucket_number": -1,
+            "add": None,
+            "dry_run": True,
+            "rollback": None,
+            "show_config": False,
+            "rule": _BUCKET_RULE,
+            "options": None,
+        },
+        "result STRING, operation STRING, details STRING",
+        _bucket_rules,
     ),
     "drop_partition": Procedure({"table": None, "partition": None}, "result STRING", _drop_partition),
 }

@@ -228,7 +228,7 @@ def drop(tables: Tables, cursor: Cursor) -> DataFrame | None:
     cursor.need("DROP", "TABLE")
     cursor.take("IF", "EXISTS")
     target = tables.find(cursor.names())
-    if target is None:
+    if target is None or target.of_catalog:
         return None
     purge = cursor.take("PURGE")
     cursor.finish()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark_hudi.dialect import alter, call, change, ddl, indexes, insert
+from pyspark_hudi.dialect.parameters import Args, bound, filled
 from pyspark_hudi.dialect.queries import hudi_references, run_query
 from pyspark_hudi.dialect.tables import PREFIXES, Tables
 from pyspark_hudi.dialect.text import Cursor, first_word, tokens_of
+from pyspark_hudi.enabled import statements_are_sparks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -28,7 +31,12 @@ _QUERIES: Final = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "EXPLAIN", "")
 """The empty word: a parenthesis."""
 
 
-def sql(spark: SparkSession, text: str) -> DataFrame:
+_CHANGES: Final = frozenset({*_STATEMENTS, "DROP", "REFRESH", "SHOW"})
+_NAMED: Final = re.compile(r"\bhudi(-py)?\b|\bAS\s+OF\b|\bINSERT\b", re.IGNORECASE)
+"""What queries have that Spark itself cannot run: paths of tables, times, inserts after WITH."""
+
+
+def sql(spark: SparkSession, text: str, args: Args | None = None) -> DataFrame:
     """Run a statement of Spark SQL.
 
     Hudi tables have the names that `register_sql` or `CREATE TABLE ... USING hudi-py` gave them, or are named by their
@@ -43,17 +51,51 @@ def sql(spark: SparkSession, text: str) -> DataFrame:
 
     docs/sql.md has the statements.
 
+    Args:
+        args: values of the parameters `:name` (a mapping) or `?` (a sequence) in the statement.
+
     Raises:
         ConfigError: the statement is not supported; the error names what does the work.
         HudiError: as the functions that do the work.
         pyspark.errors.PySparkException: Spark failed.
     """
+    with statements_are_sparks():
+        found = _statement(spark, text, args)
+        if found is not None:
+            return found
+        if args is None:
+            return spark.sql(text)
+        return spark.sql(text, dict(args) if isinstance(args, Mapping) else list(args))
+
+
+def run_if_hudi(spark: SparkSession, text: str, args: Args | None, given: Mapping[str, Any]) -> DataFrame | None:
+    """The result of a statement that Spark itself cannot run, because it concerns Hudi tables; None for others.
+
+    Args:
+        given: values for `{name}` in the statement; those of queries are left to Spark.
+
+    Raises:
+        as `sql`.
+    """
+    word = first_word(text)
+    if word not in _CHANGES and (given or word not in _QUERIES or not _NAMED.search(text)):
+        return None
+    with statements_are_sparks():
+        if not given:
+            return _statement(spark, text, args)
+        with filled(spark, text, given) as whole:
+            return _statement(spark, whole, args)
+
+
+def _statement(spark: SparkSession, text: str, args: Args | None) -> DataFrame | None:
+    """None: the statement is Spark's."""
     tokens = tokens_of(text)
     if tokens is None:  # Spark knows what is wrong with it
-        return spark.sql(text)
-    tables, cursor = Tables(spark), Cursor(text, tokens)
-    found = _run(tables, cursor, first_word(text))
-    return spark.sql(text) if found is None else found
+        return None
+    if args:
+        text = bound(text, args)
+        tokens = tokens_of(text) or []
+    return _run(Tables(spark), Cursor(text, tokens), first_word(text))
 
 
 def _run(tables: Tables, cursor: Cursor, word: str) -> DataFrame | None:

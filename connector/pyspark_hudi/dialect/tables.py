@@ -14,6 +14,8 @@ from hudi_py.errors import ConfigError, TableNotFoundError
 from hudi_py.schema import META_FIELDS
 from hudi_py.write.dml.distributed import TableConfig
 from pyspark_hudi import catalog
+from pyspark_hudi.enabled import is_enabled
+from pyspark_hudi.entries import entry_of
 from pyspark_hudi.failure import raised_here
 from pyspark_hudi.paths import checked_path
 from pyspark_hudi.table import FORMAT
@@ -41,10 +43,15 @@ class Tables:
         return known.get(catalog.qualified(self.spark, _name(names))) if known else None
 
     def find(self, names: Sequence[str]) -> Target | None:
-        """The table of a statement that changes it, registered by any session; None: not a Hudi table."""
-        path = self.path_of(names)
+        """The table of a statement that changes it, registered by any session; after `enable` also one that the
+        session's catalog has as a Hudi table. None: not a Hudi table."""
+        path, name = self.path_of(names), _name(names)
+        if path is None and is_enabled(self.spark) and not name.lower().endswith(catalog.SUFFIX):
+            entry = entry_of(self.spark, name)
+            if entry is not None:
+                return Target(self, tuple(names), entry.path, of_catalog=True)
         if path is None:
-            path = catalog.path_of_view(self.spark, _name(names))
+            path = catalog.path_of_view(self.spark, name)
         return None if path is None else Target(self, tuple(names), path)
 
     @cached_property
@@ -69,6 +76,8 @@ class Target:
     tables: Tables
     names: tuple[str, ...]
     path: str
+    of_catalog: bool = False
+    """Whether others registered it: its entry is theirs."""
 
     @property
     def spark(self) -> SparkSession:

@@ -35,7 +35,7 @@ PREFIXES = (
     Prefix("hoodie.bootstrap.", "How a table is bootstrapped, which is off."),
     Prefix("hoodie.deltastreamer.", "Options of another program, Hudi Streamer."),
     Prefix("hoodie.streamer.", "Options of another program, Hudi Streamer."),
-    Prefix("hoodie.bucket.index.", "Parameters of the resizing of hash buckets, which Apache Hudi does by clustering."),
+    Prefix("hoodie.bucket.index.", "Parameters of the bucket index."),
     Prefix("hoodie.record.index.", "How the Java implementation looks up keys in the record index."),
     Prefix("hoodie.index.hbase.", "Parameters of the HBase index, which is refused by its own name."),
     Prefix("hoodie.hbase.", "Parameters of the HBase index, which is refused by its own name."),

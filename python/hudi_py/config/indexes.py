@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hudi_py.config.option import Scope, choice, declared, flag, integer, names
+from hudi_py.config.option import Scope, choice, declared, flag, integer, names, number, text
 
 METADATA_ENABLE = flag(
     "hoodie.metadata.enable",
@@ -36,14 +36,67 @@ BUCKET_FIELDS = names(
     example="id",
 )
 
+BUCKET_EXPRESSIONS = text(
+    "hoodie.bucket.index.partition.expressions",
+    "Rules for partitions that have another number of buckets than `hoodie.bucket.index.num.buckets`: "
+    "`pattern,buckets;pattern,buckets`. The first regular expression found in the path of a partition counts. A table "
+    "stores the rules that its first write has, and those of `Table.rescale_buckets`; they prevail over the options.",
+    Scope.BOTH,
+    "",
+    example=r"^region=(us|eu),64;^region=,8",
+)
+BUCKET_RULE = choice(
+    "hoodie.bucket.index.partition.rule.type",
+    "Kind of the rules of `hoodie.bucket.index.partition.expressions`.",
+    Scope.BOTH,
+    "REGEX",
+    ("REGEX",),
+)
 BUCKET_ENGINE = choice(
     "hoodie.index.bucket.engine",
     "Layout of the buckets of a bucket index. CONSISTENT_HASHING, for merge-on-read tables: the table stores the "
-    "buckets of each partition, which Apache Hudi splits and merges by clustering; a read by record keys opens all of "
-    "them, and overwrites are refused.",
+    "buckets of each partition, which `Table.resize_buckets` and clusterings of Apache Hudi split and merge; a read by "
+    "record keys opens all of them.",
     Scope.BOTH,
     "SIMPLE",
     ("SIMPLE", "CONSISTENT_HASHING"),
+)
+
+MOST_BUCKETS = integer(
+    "hoodie.bucket.index.max.num.buckets",
+    "Maximum number of buckets per partition with consistent hashing: none are split beyond it. -1: "
+    "`hoodie.bucket.index.num.buckets`.",
+    Scope.SERVICE,
+    -1,
+    minimum=-1,
+    example="128",
+)
+LEAST_BUCKETS = integer(
+    "hoodie.bucket.index.min.num.buckets",
+    "Minimum number of buckets per partition with consistent hashing: none are merged below it. -1: "
+    "`hoodie.bucket.index.num.buckets`.",
+    Scope.SERVICE,
+    -1,
+    minimum=-1,
+    example="8",
+)
+SPLIT_THRESHOLD = number(
+    "hoodie.bucket.index.split.threshold",
+    "With consistent hashing, `Table.resize_buckets` splits buckets whose files are larger than this times "
+    "`hoodie.parquet.max.file.size`.",
+    Scope.SERVICE,
+    2.0,
+    low=0,
+    high=1000,
+)
+MERGE_THRESHOLD = number(
+    "hoodie.bucket.index.merge.threshold",
+    "With consistent hashing, `Table.resize_buckets` merges buckets whose files are smaller than this times "
+    "`hoodie.parquet.max.file.size`.",
+    Scope.SERVICE,
+    0.2,
+    low=0,
+    high=1000,
 )
 
 OPTIONS = declared(globals())

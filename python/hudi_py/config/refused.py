@@ -146,12 +146,6 @@ OPTIONS = (
         _WRITE,
         accepts=("", "default", "bucket"),
     ),
-    refused(
-        "hoodie.bucket.index.partition.expressions",
-        "all partitions have the same number of buckets, hoodie.bucket.index.num.buckets",
-        _WRITE,
-        accepts=_EMPTY,
-    ),
     refused("hoodie.parquet.write.config.injector.class", _CLASS, _WRITE, accepts=_EMPTY),
     refused("hoodie.parquet.writelegacyformat.enabled", "base files are written in Parquet's current format", _WRITE),
     refused(

@@ -70,7 +70,7 @@ SERVICE_INSTANT = optional_text("hoodie.py.service.instant", "The instant that t
 SERVICE_ARGUMENTS = optional_text(
     "hoodie.py.service.arguments",
     "Further arguments of the service, as a JSON object: `user` and `comment` of a savepoint, `with_newer` of a "
-    "rollback.",
+    "rollback, those of `Table.rescale_buckets`.",
     Scope.WRITE,
 )
 SERVICE_TOKEN = optional_text(

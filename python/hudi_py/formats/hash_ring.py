@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import md5
 
@@ -20,6 +20,10 @@ from hudi_py.formats.buckets import hashed_texts
 from hudi_py.formats.hashing import xx_hash32
 from hudi_py.model.names import FileId
 
+HASHING_METADATA = ".hoodie/.bucket_index/consistent_hashing_metadata"
+"""The folder with the buckets of each partition, in a folder of its path: `<instant>.hashing_meta`, and an empty file
+`<instant>.commit` once that commit is known to have completed."""
+RING_SUFFIX, COMMITTED_SUFFIX = ".hashing_meta", ".commit"
 FIRST_INSTANT = "00000000000000"
 """Of the buckets that a partition begins with."""
 _MOST = 2**31 - 1
@@ -39,6 +43,8 @@ class HashRing:
     num_buckets: int
     """Buckets that the partition began with."""
     instant: str = FIRST_INSTANT
+    sequence: int = 0
+    """How often the buckets were changed."""
 
     @classmethod
     def first(cls, partition: str, count: int) -> HashRing:
@@ -63,19 +69,22 @@ class HashRing:
             prefixes = tuple(nodes[end] for end in ends)
             if not ends or ends[0] < 0 or not all(prefixes):
                 raise ValueError("it has no buckets, or one without a file group")
-            return cls(str(found["partitionPath"]), ends, prefixes, int(found["numBuckets"]), str(found["instant"]))
+            sequence = int(found.get("seqNo", 0))
+            return cls(
+                str(found["partitionPath"]), ends, prefixes, int(found["numBuckets"]), str(found["instant"]), sequence
+            )
         except (ValueError, KeyError, TypeError) as error:
             raise CorruptFileError(f"Cannot read {context}: no metadata of hash buckets ({error})") from error
 
     def encode(self) -> bytes:
-        """The content of the `.hashing_meta` file of a partition's first buckets, as Java writes it."""
+        """The content of the `.hashing_meta` file of these buckets, as Java writes it."""
         nodes = [
             {"value": end, "fileIdPrefix": prefix, "tag": "NORMAL"}
             for end, prefix in zip(self.ends, self.prefixes, strict=True)
         ]
         fields = {"version": 0, "partitionPath": self.partition, "instant": self.instant}
         text = json.dumps(
-            {**fields, "numBuckets": self.num_buckets, "seqNo": 0, "nodes": nodes},
+            {**fields, "numBuckets": self.num_buckets, "seqNo": self.sequence, "nodes": nodes},
             indent=2,
             separators=(",", " : "),
             ensure_ascii=False,
@@ -84,6 +93,50 @@ class HashRing:
         for indented, plain in (("[\n    {", "[ {"), ("},\n    {", "}, {"), ("}\n  ]", "} ]"), ("\n      ", "\n    ")):
             text = text.replace(indented, plain)
         return text.replace("\n    }", "\n  }").encode()
+
+    def renewed(self, instant: str, file_ids: Collection[str] | None = None) -> HashRing:
+        """The same ranges with other file groups, all or only those that take the place of some.
+
+        Args:
+            instant: of the write that replaces the file groups, from which the new ids follow.
+        """
+        prefixes = tuple(
+            _named(instant, self.partition, end) if file_ids is None or prefix + _SUFFIX in file_ids else prefix
+            for end, prefix in zip(self.ends, self.prefixes, strict=True)
+        )
+        return self._changed(instant, self.ends, prefixes)
+
+    def resized(self, instant: str, split: Collection[int], merged: Iterable[Sequence[int]]) -> HashRing:
+        """With some buckets in two halves each, and neighbours as one (`ConsistentBucketIdentifier.splitBucket`,
+        `mergeBucket`, 1.2.0).
+
+        Args:
+            instant: of the write that makes them, from which the file ids of new buckets follow.
+            split: numbers of buckets that `middle` can halve.
+            merged: numbers of neighbouring buckets in the order of the ring, whose first follows the last.
+        """
+        nodes = dict(zip(self.ends, self.prefixes, strict=True))
+        for number in split:
+            middle = self.middle(number)
+            if middle is None:
+                raise ValueError(f"bucket {number} has one hash")
+            for end in (middle, self.ends[number]):
+                nodes[end] = _named(instant, self.partition, end)
+        for numbers in merged:
+            for number in numbers[:-1]:
+                del nodes[self.ends[number]]
+            nodes[self.ends[numbers[-1]]] = _named(instant, self.partition, self.ends[numbers[-1]])
+        ends = tuple(sorted(nodes))
+        return self._changed(instant, ends, tuple(nodes[end] for end in ends))
+
+    def middle(self, number: int) -> int | None:
+        """The greatest hash of the first half of a bucket; None if it has none."""
+        former, end = self.ends[number - 1], self.ends[number]
+        middle = (former + end + (0 if former < end else _MOST + 1) >> 1) & _MOST
+        return None if middle in (former, end) else middle
+
+    def _changed(self, instant: str, ends: tuple[int, ...], prefixes: tuple[str, ...]) -> HashRing:
+        return HashRing(self.partition, ends, prefixes, self.num_buckets, instant, self.sequence + 1)
 
     def file_id(self, number: int) -> FileId:
         """Of a bucket's file group."""
@@ -103,5 +156,13 @@ class HashRing:
 
 def _prefix(partition: str, start: int, end: int) -> str:
     """Java's `UUID.nameUUIDFromBytes` of the range and the partition path."""
-    content = start.to_bytes(8, "big") + end.to_bytes(8, "big") + partition.encode()
+    return _uuid(start.to_bytes(8, "big") + end.to_bytes(8, "big") + partition.encode())
+
+
+def _named(instant: str, partition: str, end: int) -> str:
+    """The file id of a bucket that a write makes, which all of its processes know."""
+    return _uuid(f"{instant} {end} {partition}".encode())
+
+
+def _uuid(content: bytes) -> str:
     return str(uuid.UUID(bytes=md5(content, usedforsecurity=False).digest(), version=3))

@@ -109,8 +109,15 @@ class MetadataLister(Lister):
         # modification times are unknown, and not needed for data files
         return [FileInfo(join_path(partition, name), size, 0) for name, size in sorted(found[key].items())]
 
-    def prefetch(self, partitions: Iterable[PartitionPath]) -> None:
-        self._read([partition_key(partition) for partition in partitions])
+    def prefetch(self, partitions: Iterable[PartitionPath]) -> int:
+        keys = [partition_key(partition) for partition in partitions]
+        found = self._read(keys)
+        return 0 if found is None else sum(len(found[key]) for key in keys)
+
+    def forget(self, partitions: Iterable[PartitionPath]) -> None:
+        with self._lock:
+            for partition in partitions:
+                self._files.pop(partition_key(partition), None)
 
     @property
     def is_storage(self) -> bool:
@@ -141,8 +148,7 @@ class MetadataLister(Lister):
     def _load(self, keys: list[str]) -> None:
         if self._every is None and self._is_small:
             self._every = read_files(self.metadata)
-        # looking up many keys reads most blocks anyway
-        found = read_files(self.metadata, keys if len(keys) < 64 else None) if self._every is None else self._every
+        found = read_files(self.metadata, keys) if self._every is None else self._every
         for key in keys:
             files = found.get(key)
             if files is None and key == ALL_PARTITIONS:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import uuid
 from dataclasses import dataclass
+from sys import intern
 from typing import NewType
 
 FileId = NewType("FileId", str)
@@ -62,7 +63,8 @@ def parse_base_file_name(name: str) -> BaseFileName | None:
     found = _BASE.match(name)
     if not found:
         return None
-    return BaseFileName(FileId(found["file_id"]), found["token"], found["instant"], found["extension"])
+    # a table has many files, and few instants
+    return BaseFileName(FileId(found["file_id"]), found["token"], intern(found["instant"]), intern(found["extension"]))
 
 
 def parse_log_file_name(name: str) -> LogFileName | None:
@@ -70,9 +72,8 @@ def parse_log_file_name(name: str) -> LogFileName | None:
     found = _LOG.match(name)
     if not found:
         return None
-    return LogFileName(
-        FileId(found["file_id"]), found["instant"], int(found["version"]), found["token"] or "", bool(found["cdc"])
-    )
+    instant, version, token = intern(found["instant"]), int(found["version"]), found["token"] or ""
+    return LogFileName(FileId(found["file_id"]), instant, version, token, bool(found["cdc"]))
 
 
 def new_file_id() -> FileId:

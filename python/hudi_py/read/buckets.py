@@ -1,4 +1,5 @@
-"""Prunes by the simple bucket index. No table property records how a table was hashed, so read options must say it.
+"""Prunes by the simple bucket index. No table property records how a table was hashed, so read options must say it;
+rules by partition are stored with the table.
 
 Source: `BucketIdentifier`, `BucketIndexSupport`, 1.2.0 (format reference 9.2). The id of a bucket's file group begins
 with its number, in eight digits.
@@ -8,16 +9,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 
 import pyarrow as pa
 
+from hudi_py.formats.bucket_rules import BucketRules
 from hudi_py.formats.hashing import java_string_hash
 from hudi_py.model.files import FileSlice
 from hudi_py.model.properties import TableConfig
 from hudi_py.schema.paths import type_at
+from hudi_py.storage import Storage
+from hudi_py.timeline.bucket_rules import buckets_by_rule, stored_rules
+from hudi_py.timeline.timeline import Timeline
 
 _NUMBER = re.compile(r"[0-9]{8}")
 _MOST = 10_000
@@ -31,6 +36,23 @@ class Buckets:
     count: int
     fields: tuple[str, ...]
     """Hashed columns; empty: those of the record key."""
+    rules: BucketRules | None = None
+    """How many buckets each partition has; None: all have `count`."""
+
+    def of_table(self, storage: Storage, timeline: Timeline, as_of: str | None) -> Buckets | None:
+        """With the rules that the table had at an instant, if it had any; None if the number of buckets is unknown.
+
+        Raises:
+            CorruptFileError, ConfigError: see `stored_rules`.
+        """
+        stored = stored_rules(storage, timeline, as_of)
+        if stored is not None:
+            return replace(self, count=stored.rules.default, rules=stored.rules)
+        return self if self.count else None
+
+    def in_partition(self, path: str) -> Buckets:
+        """Those of one partition, without rules."""
+        return self if self.rules is None else Buckets(buckets_by_rule(self.rules, path), self.fields)
 
     def of(self, key: str, config: TableConfig) -> set[int] | None:
         """The buckets that may hold a record key; None if its parts cannot be determined."""
@@ -91,11 +113,16 @@ class Buckets:
         return [slice_ for slice_, number in zip(slices, own, strict=True) if int(number) in numbers]
 
 
-def buckets_of(options: Mapping[str, str], count: int | None, fields: tuple[str, ...]) -> Buckets | None:
-    """The buckets that options describe: index type BUCKET, engine SIMPLE, and a number of buckets."""
+def buckets_of(
+    options: Mapping[str, str], count: int, fields: tuple[str, ...], expressions: str = ""
+) -> Buckets | None:
+    """The buckets that options describe: index type BUCKET and engine SIMPLE. A `count` of 0 is known to the table, if
+    it has rules."""
     kind = options.get("hoodie.index.type", "").strip().upper()
     engine = options.get("hoodie.index.bucket.engine", "SIMPLE").strip().upper()
-    return Buckets(count, fields) if kind == "BUCKET" and engine == "SIMPLE" and count else None
+    if kind != "BUCKET" or engine != "SIMPLE":
+        return None
+    return Buckets(count, fields, BucketRules(expressions, count) if expressions and count else None)
 
 
 def _readings(key: str, fields: Sequence[str]) -> list[dict[str, str | None]] | None:

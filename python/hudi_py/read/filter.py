@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -76,17 +76,28 @@ class Filter:
             else:
                 yield node
 
-    def may_match(self, known: Mapping[str, pa.Scalar]) -> bool:
-        """Whether a row with these column values can satisfy the filter; False is certain, True is not."""
-        row = pa.RecordBatch.from_arrays([pa.repeat(value, 1) for value in known.values()], names=list(known))
-        for node in self.conjuncts():
-            columns = node.columns()
-            if columns and columns <= known.keys():
-                result = node.evaluate(row)
-                value = result.as_py() if isinstance(result, pa.Scalar) else result[0].as_py()
-                if value is not True:
-                    return False
-        return True
+    def may_match(self, known: Sequence[Mapping[str, pa.Scalar]]) -> list[bool]:
+        """For each set of column values that rows may share, whether such a row can satisfy the filter; False is
+        certain, True is not."""
+        result = [True] * len(known)
+        alike: dict[tuple[str, ...], list[int]] = {}
+        for at, values in enumerate(known):
+            alike.setdefault(tuple(values), []).append(at)
+        for names, places in alike.items():
+            columns = [pa.array([known[at][name] for at in places], known[places[0]][name].type) for name in names]
+            rows = pa.RecordBatch.from_arrays(columns, names=list(names))
+            for node in self.conjuncts():
+                needed = node.columns()
+                if needed and needed <= set(names):
+                    try:
+                        found = node.evaluate(rows)
+                    except pa.ArrowInvalid:  # arithmetic overflows for one of them: rows will tell
+                        continue
+                    if isinstance(found, pa.Scalar):
+                        found = pa.repeat(found, len(places))
+                    for at, value in zip(places, found.to_pylist(), strict=True):
+                        result[at] = result[at] and value is True
+        return result
 
 
 def parse_filter(given: str | pc.Expression | Filter | None, schema: pa.Schema) -> Filter | None:

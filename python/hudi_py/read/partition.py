@@ -6,6 +6,7 @@ import datetime
 import decimal
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -38,6 +39,66 @@ def paths_hold_values(config: TableConfig) -> bool:
     return bool(_VALUE_KEYGENS.search(config.keygen_class))
 
 
+@dataclass(frozen=True, slots=True)
+class PathFormat:
+    """How the partition paths of a table are made of values, resolved once for many paths."""
+
+    fields: tuple[str, ...]
+    by_value: bool
+    """See `paths_hold_values`."""
+    slashed: bool
+    """See `is_slashed_date`."""
+    hive_style: bool | None
+    """Whether parts begin with the column's name; None if the table does not say."""
+    url_encoded: bool | None
+    """Whether texts are encoded; None if the table does not say."""
+
+    @classmethod
+    def of(cls, config: TableConfig) -> PathFormat:
+        fields, properties = config.partition_fields, config.properties
+        return cls(
+            fields,
+            paths_hold_values(config),
+            is_slashed_date(config, fields),
+            config.hive_style if _HIVE_STYLE in properties else None,
+            config.url_encoded if _URL_ENCODED in properties else None,
+        )
+
+    def parts(self, path: str, *, escaped: bool = False) -> dict[str, str] | None:
+        """See `path_parts`."""
+        parts = path.split("/") if path else []
+        if self.slashed and path:
+            parts = ["-".join(parts)]
+        if len(parts) != len(self.fields):
+            return None
+        texts: dict[str, str] = {}
+        for name, part in zip(self.fields, parts, strict=True):
+            if self.hive_style:
+                prefix, separator, part = part.partition("=")
+                if not separator or prefix != name:
+                    return None
+            elif self.hive_style is None:
+                # Releases before 0.11 stored neither whether they write the name nor whether they encode the text
+                part = part.removeprefix(f"{name}=")
+            if "%" in part and self.url_encoded is None:
+                return None
+            texts[name] = unquote(part) if self.url_encoded and not escaped else part
+        return texts
+
+    def values(self, schema: pa.Schema, path: str, *, escaped: bool = False) -> dict[str, pa.Scalar]:
+        """See `partition_values`."""
+        known: dict[str, pa.Scalar] = {}
+        if PARTITION_PATH in schema.names:
+            known[PARTITION_PATH] = pa.scalar(path, pa.string())
+        parts = self.parts(path, escaped=escaped) if self.by_value else None
+        for name, text in (parts or {}).items():
+            if name in schema.names and text != NULL_PARTITION:
+                value = parse_value(text, schema.field(name).type)
+                if value is not None:
+                    known[name] = value
+        return known
+
+
 def partition_values(
     config: TableConfig, schema: pa.Schema, path: str, *, escaped: bool = False
 ) -> dict[str, pa.Scalar]:
@@ -49,20 +110,7 @@ def partition_values(
     Args:
         escaped: see `path_values`.
     """
-    known: dict[str, pa.Scalar] = {}
-    if PARTITION_PATH in schema.names:
-        known[PARTITION_PATH] = pa.scalar(path, pa.string())
-    if not paths_hold_values(config):
-        return known
-    parts = path_parts(config, path, escaped=escaped)
-    if parts is None:
-        return known
-    for name, text in parts.items():
-        if name in schema.names and text != NULL_PARTITION:
-            value = parse_value(text, schema.field(name).type)
-            if value is not None:
-                known[name] = value
-    return known
+    return PathFormat.of(config).values(schema, path, escaped=escaped)
 
 
 def path_parts(config: TableConfig, path: str, *, escaped: bool = False) -> dict[str, str] | None:
@@ -71,25 +119,7 @@ def path_parts(config: TableConfig, path: str, *, escaped: bool = False) -> dict
     Args:
         escaped: whether to leave url-encoded texts as they are.
     """
-    fields = config.partition_fields
-    parts = path.split("/") if path else []
-    if is_slashed_date(config, fields) and path:
-        parts = ["-".join(parts)]
-    if len(parts) != len(fields):
-        return None
-    texts: dict[str, str] = {}
-    for name, part in zip(fields, parts, strict=True):
-        if config.hive_style:
-            prefix, separator, part = part.partition("=")
-            if not separator or prefix != name:
-                return None
-        elif _HIVE_STYLE not in config.properties:
-            # Releases before 0.11 stored neither whether they write the name nor whether they encode the text
-            part = part.removeprefix(f"{name}=")
-        if "%" in part and _URL_ENCODED not in config.properties:
-            return None
-        texts[name] = unquote(part) if config.url_encoded and not escaped else part
-    return texts
+    return PathFormat.of(config).parts(path, escaped=escaped)
 
 
 def is_slashed_date(config: TableConfig, fields: Sequence[str]) -> bool:

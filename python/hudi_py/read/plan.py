@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 
 import pyarrow as pa
 
@@ -16,7 +17,7 @@ from hudi_py.read.arguments import check_partitions
 from hudi_py.read.base_file import row_group_sizes
 from hudi_py.read.filter import Filter, parse_filter
 from hudi_py.read.keys import virtual_key_fields
-from hudi_py.read.partition import partition_values, path_values
+from hudi_py.read.partition import PathFormat, path_values
 from hudi_py.read.prune_files import FilePruning, Pruned, metadata_of
 from hudi_py.read.request import ScanRequest
 from hudi_py.read.snapshot import Snapshot
@@ -73,14 +74,19 @@ def plan_scan(
     lister, metadata = metadata_of(
         snapshot, request, listing=uses_metadata, pruning=condition is not None or keys is not None
     )
-    listed_by = "commits"
+    listed_by, given_view = "commits", view is not None
     if view is None:
         view = load_view(snapshot.storage, config, snapshot.timeline, lister, read_damaged=request.read_damaged)
         listed_by = "storage" if lister is None else "metadata table"
+    buckets = request.buckets
+    if buckets is not None and (condition is not None or keys is not None):
+        buckets = buckets.of_table(snapshot.storage, snapshot.timeline, snapshot.as_of)
+        if given_view and buckets is not None and buckets.rules is not None:
+            buckets = None  # it may have file groups of several commits, and so of several rules
     before = view.partitions()
     check_known(before, snapshot, request)
     chosen = before if request.partitions is None else sorted(set(before) & set(request.partitions))
-    after = [path for path in chosen if _may_match(snapshot, condition, path, escaped)]
+    after = _matching(snapshot, condition, chosen, escaped)
     steps = [Pruned("partition path", "partitions", len(before), len(after))]
     pruning = FilePruning(
         snapshot,
@@ -90,11 +96,10 @@ def plan_scan(
         None if key_fields else keys,
         # indexes describe the newest state only
         newest=uses_metadata and snapshot.as_of is None and request.query_type != "read_optimized",
-        buckets=request.buckets,
+        buckets=buckets,
         steps=steps,
     )
     after = pruning.partitions(after)
-    view.lister.prefetch(after)
     slices = _slices(view, after, snapshot, request.query_type)
     if lister is not None and lister.is_storage:
         listed_by = "storage"
@@ -122,9 +127,11 @@ def plan_scan(
         memory=request.memory,
         read_damaged=request.read_damaged,
     )
-    splits = tuple(
-        split_of(spec, slice_, path_values(config, schema, slice_.partition, uri, escaped=escaped)) for slice_ in slices
-    )
+    values = {
+        path: path_values(config, schema, path, uri, escaped=escaped)
+        for path in dict.fromkeys(slice_.partition for slice_ in slices)
+    }
+    splits = tuple(split_of(spec, slice_, values[slice_.partition]) for slice_ in slices)
     return Plan(spec, splits, len(before), len(after), listed_by, tuple(steps))
 
 
@@ -173,11 +180,16 @@ def check_known(seen: Iterable[str], snapshot: Snapshot, request: ScanRequest) -
 def divide(storage: Storage, splits: Sequence[Split], target_bytes: int) -> list[Split]:
     """Divides splits without logs that are larger than `target_bytes` at row groups; keeps the others."""
     result: list[list[Split]] = [[split] for split in splits]
-    large = [at for at, split in enumerate(splits) if not split.merged and split.size > target_bytes]
+    large = [at for at, split in enumerate(splits) if is_divided(split, target_bytes)]
     divided = in_threads(lambda at: _divide(storage, splits[at], target_bytes), large)
     for at, parts in zip(large, divided, strict=True):
         result[at] = parts
     return [part for parts in result for part in parts]
+
+
+def is_divided(split: Split, target_bytes: int) -> bool:
+    """Whether `divide` reads the footer of the split's file, to divide it."""
+    return not split.merged and split.size > target_bytes
 
 
 def _divide(storage: Storage, split: Split, target_bytes: int) -> list[Split]:
@@ -200,15 +212,19 @@ def _divide(storage: Storage, split: Split, target_bytes: int) -> list[Split]:
 def _slices(
     view: FileSystemView, partitions: Sequence[PartitionPath], snapshot: Snapshot, query_type: str
 ) -> list[FileSlice]:
+    """The newest slices, in order of partition and file group."""
     read = view.latest_base_slices if query_type == "read_optimized" else view.latest_slices
-
-    def list_one(partition: PartitionPath) -> list[FileSlice]:
-        return read(partition, snapshot.as_of)
-
-    return [slice_ for found in in_threads(list_one, partitions) for slice_ in found]
+    return view.in_portions(
+        partitions, lambda some: [slice_ for partition in some for slice_ in read(partition, snapshot.as_of)]
+    )
 
 
-def _may_match(snapshot: Snapshot, condition: Filter | None, path: PartitionPath, escaped: bool) -> bool:
+def _matching(
+    snapshot: Snapshot, condition: Filter | None, paths: list[PartitionPath], escaped: bool
+) -> list[PartitionPath]:
+    """The partitions whose paths do not exclude that their rows satisfy the condition."""
     if condition is None:
-        return True
-    return condition.may_match(partition_values(snapshot.config, snapshot.schema, path, escaped=escaped))
+        return paths
+    format = PathFormat.of(snapshot.config)
+    keep = condition.may_match([format.values(snapshot.schema, path, escaped=escaped) for path in paths])
+    return list(compress(paths, keep))

@@ -16,7 +16,7 @@ from hudi_py.read.known_values import known_values
 from hudi_py.read.native import why_not_native
 from hudi_py.read.parts import replaced_rows
 from hudi_py.read.pin import PlanPin, load_pinned
-from hudi_py.read.plan import Plan, divide
+from hudi_py.read.plan import Plan, divide, is_divided
 from hudi_py.read.request import ScanArguments, ScanRequest
 from hudi_py.read.scan import Scan, make_scan
 from hudi_py.read.split import ReadSpec, Split
@@ -162,7 +162,9 @@ def tasks_of(spec: ReadSpec, splits: Sequence[Split], options: Options) -> list[
     tasks: list[tuple[Split, ...]] = []
     held: list[Split] = []
     volume = 0
-    for split in divide(storage, [replace(split, spec=spec) for split in splits], target):
+    # of the many, only those that are divided need their spec
+    given = [replace(split, spec=spec) if is_divided(split, target) else split for split in splits]
+    for split in divide(storage, given, target):
         if held and volume + split.size > target:
             tasks.append(tuple(held))
             held, volume = [], 0
@@ -209,4 +211,4 @@ def read_replaced(
 
 
 def _without_spec(split: Split) -> Split:
-    return replace(split, spec=None)  # type: ignore[arg-type]
+    return split if split.spec is None else replace(split, spec=None)  # type: ignore[arg-type]

@@ -117,21 +117,37 @@ class FilePruning:
         if statistics is not None:
             kept = self._looked_up(lambda: statistics.slices(slices, with_logs=merged))
             slices = self._noted("column stats", "slices", slices, kept, statistics.columns)
-        numbers = self._bucket_numbers()
-        if self._buckets is not None and numbers is not None:
-            kept = self._buckets.slices(slices, numbers)
-            slices = self._noted("buckets", "slices", slices, kept, f"of {self._buckets.count}")
+        if self._buckets is not None:
+            slices = self._by_bucket(self._buckets, slices)
         if self._newest and merged:
             slices = self._by_location(slices)
         return slices if self._keys is None else self._by_bloom_filter(slices, self._keys)
 
-    def _bucket_numbers(self) -> set[int] | None:
+    def _by_bucket(self, buckets: Buckets, slices: list[FileSlice]) -> list[FileSlice]:
+        """The slices that remain after the buckets of keys and values."""
+        parts: dict[PartitionPath, list[FileSlice]] = {}
+        if buckets.rules is None:
+            parts[PartitionPath("")] = slices
+        else:
+            for slice_ in slices:
+                parts.setdefault(slice_.partition, []).append(slice_)
+        kept: list[FileSlice] = []
+        of: set[int] = set()
+        for path, own in parts.items():
+            those = buckets.in_partition(path)
+            numbers = self._bucket_numbers(those)
+            found = None if numbers is None else those.slices(own, numbers)
+            kept += own if found is None else found
+            of |= set() if found is None else {those.count}
+        if not of:
+            return slices
+        return self._noted("buckets", "slices", slices, kept, "of " + " or ".join(map(str, sorted(of))))
+
+    def _bucket_numbers(self, buckets: Buckets) -> set[int] | None:
         """The buckets that may hold matching rows; None if any may."""
-        if self._buckets is None:
-            return None
         config = self._snapshot.config
-        by_key = None if self._keys is None else self._buckets.of_keys(self._keys, config)
-        by_value = self._buckets.of_values(self._equal, config, self._snapshot.schema)
+        by_key = None if self._keys is None else buckets.of_keys(self._keys, config)
+        by_value = buckets.of_values(self._equal, config, self._snapshot.schema)
         return by_value if by_key is None else by_key if by_value is None else by_key & by_value
 
     def _by_location(self, slices: list[FileSlice]) -> list[FileSlice]:

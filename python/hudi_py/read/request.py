@@ -112,7 +112,6 @@ class ScanRequest:
         keys = read_config.record_keys(options.get(read_config.KEYS)) if given.keys is None else key_texts(given.keys)
         partitions = texts("partitions", given.partitions)
         meta = _one_of("meta", given.meta, options, read_config.META_COLUMNS)
-        buckets = options.get(indexes.BUCKETS)
         return cls(
             options=options,
             query_type=kind,
@@ -131,7 +130,12 @@ class ScanRequest:
             path_glob=options.get(incremental.PATH_GLOB),
             use_metadata=options.get(indexes.METADATA_ENABLE),
             use_indexes=options.get(indexes.DATA_SKIPPING),
-            buckets=buckets_of(options.values, buckets, options.get(indexes.BUCKET_FIELDS)),
+            buckets=buckets_of(
+                options.values,
+                options.get(indexes.BUCKETS),
+                options.get(indexes.BUCKET_FIELDS),
+                options.get(indexes.BUCKET_EXPRESSIONS),
+            ),
             read_damaged=options.get(read_config.DAMAGED),
             memory=LogMemory.of(options.values),
         )

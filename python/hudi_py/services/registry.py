@@ -7,6 +7,8 @@ from typing import Final
 
 from hudi_py.errors import ConfigError
 from hudi_py.services.archive import archive
+from hudi_py.services.bucket_resize import resize_buckets
+from hudi_py.services.buckets import rescale_buckets
 from hudi_py.services.clean import Cleaning
 from hudi_py.services.compaction import Compaction
 from hudi_py.services.context import ServiceContext
@@ -36,11 +38,18 @@ SINGLE_STEP: Final[Mapping[str, Callable[..., ServiceReport]]] = {
     "rollback": rollback,
     "restore": restore,
     "unschedule": unschedule,
+    "rescale_buckets": rescale_buckets,
+    "resize_buckets": resize_buckets,
 }
 """Services without a plan, which one process runs: functions of a context, an instant or None, and keywords."""
 NAMES: Final = (*PLANNED, *SINGLE_STEP)
 _NEED_AN_INSTANT: Final = ("delete_savepoint", "rollback", "restore", "unschedule")
-_ARGUMENTS: Final = {"savepoint": ("user", "comment"), "rollback": ("with_newer",)}
+_NO_INSTANT: Final = ("archive", "rescale_buckets", "resize_buckets")
+_ARGUMENTS: Final = {
+    "savepoint": ("user", "comment"),
+    "rollback": ("with_newer",),
+    "rescale_buckets": ("expressions", "buckets", "add", "dry_run"),
+}
 
 
 def check_call(name: str, phase: str | None, instant: str | None, arguments: Collection[str] = ()) -> None:
@@ -49,7 +58,7 @@ def check_call(name: str, phase: str | None, instant: str | None, arguments: Col
         raise ConfigError(f"Cannot run the service {name!r}; services are {', '.join(NAMES)}")
     if instant is None and name in _NEED_AN_INSTANT:
         raise ConfigError(f"Cannot run the service {name} without an instant; give instant='...'")
-    if instant is not None and (phase == "schedule" or name == "archive"):
+    if instant is not None and (phase == "schedule" or name in _NO_INSTANT):
         raise ConfigError(
             f"Cannot run the service {name} with the instant {instant!r}: "
             + ("a new plan gets a new instant" if name in PLANNED else "it takes none")

@@ -10,8 +10,9 @@ from __future__ import annotations
 import threading
 import warnings
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final, TypeVar
 
 from hudi_py.errors import first_line
 from hudi_py.model.files import BaseFile, FileSlice, LogFile
@@ -33,6 +34,13 @@ from hudi_py.timeline.timeline import Timeline
 from hudi_py.view.bootstrap import METADATA_INSTANT, load_bootstrap_sources
 from hudi_py.view.lister import Lister, StorageLister
 from hudi_py.view.recorded import RecordedFile, RecordedFiles, as_recorded, lost_error, lost_files, read_recorded
+
+T = TypeVar("T")
+
+_FIRST_PORTION: Final = 256
+"""Partitions of a portion, until it is known how many files they have."""
+_PORTION_SIZE: Final = 100_000
+"""Files of a portion, or file groups where the number of files is not known; unless a single partition has more."""
 
 
 @dataclass(slots=True)
@@ -180,6 +188,38 @@ class FileSystemView:
         groups = (group for group in self._load(partition) if group.file_id == file_id)
         return [_slice_of(group, slice_) for group in groups for slice_ in group.slices]
 
+    def in_portions(
+        self, partitions: Sequence[PartitionPath], work: Callable[[Sequence[PartitionPath]], Sequence[T]]
+    ) -> list[T]:
+        """The results of `work` for some of the partitions at a time, in order. What the view holds of a large table
+        is that of one portion: their files are listed before, and released after."""
+        results: list[T] = []
+        at, step = 0, _FIRST_PORTION
+        by_storage = self.lister.is_storage
+        while at < len(partitions):
+            some = partitions[at : at + step]
+            size = self.lister.prefetch(some)
+            found = work(some)
+            turned, by_storage = self.lister.is_storage and not by_storage, self.lister.is_storage
+            if at and turned:
+                # the metadata table has turned out to be damaged: what it has listed before does not count
+                self._forget(partitions)
+                results, at, step = [], 0, _FIRST_PORTION
+                continue
+            size = max(size, len(some), sum(len(self._groups.get(path, ())) for path in some))
+            if len(partitions) > _FIRST_PORTION:
+                self._forget(some)
+            results += found
+            at += len(some)
+            step = max(_PORTION_SIZE * len(some) // size, 1)
+        return results
+
+    def _forget(self, partitions: Sequence[PartitionPath]) -> None:
+        with self._lock:
+            for path in partitions:
+                self._groups.pop(path, None)
+        self.lister.forget(partitions)
+
     def _visible(self, partition: PartitionPath, as_of: InstantTime | None) -> list[_Group]:
         groups: list[_Group] = []
         for group in self._load(partition):
@@ -217,13 +257,13 @@ class FileSystemView:
         bases: dict[FileId, dict[str, BaseFile]] = defaultdict(dict)
         logs: dict[FileId, list[LogFile]] = defaultdict(list)
         extensions = base_extensions(self.config)
-        for info in sorted(files, key=lambda info: info.name):
-            log_name = parse_log_file_name(info.name)
+        for name, info in sorted((info.name, info) for info in files):
+            log_name = parse_log_file_name(name)
             if log_name is not None:
                 if not log_name.cdc:
                     logs[log_name.file_id].append(LogFile(partition, log_name, info.size))
                 continue
-            base_name = parse_base_file_name(info.name)
+            base_name = parse_base_file_name(name)
             if base_name is not None and base_name.extension in extensions and self._counts(base_name.instant):
                 # Attempts of a task may leave several files of one instant: the last one counts
                 source = None
@@ -231,6 +271,7 @@ class FileSystemView:
                     source = self.sources.get((partition, base_name.file_id))
                 bases[base_name.file_id][base_name.instant] = BaseFile(partition, base_name, info.size, source)
         groups: list[_Group] = []
+        by_completion = self.config.version >= 8
         recorded = self._read_recorded().get(partition, {}) if self.lister.is_storage else {}
         for file_id in sorted(bases.keys() | logs.keys() | recorded.keys()):
             group_bases, group_logs = bases.get(file_id, {}), logs.get(file_id, [])
@@ -241,13 +282,13 @@ class FileSystemView:
                 files_here.update({base.name: base.size for base in group_bases.values()})
                 if (partition, file_id) not in self.replaced:  # the newest slice of a replaced group may be cleaned too
                     lost = lost_files(recorded[file_id], files_here, self.config, self.timeline)
-                if self.config.version >= 8:
+                if by_completion:
                     group_logs = as_recorded(group_logs, recorded[file_id])
             slices = {instant: _Slice(instant, base) for instant, base in group_bases.items()}
             scheduled = self.pending_compaction.get((partition, file_id))
             if scheduled is not None:
                 slices.setdefault(scheduled, _Slice(scheduled))
-            if self.config.version >= 8:
+            if by_completion:
                 self._assign_by_completion(slices, group_logs)
             else:
                 self._assign_by_name(slices, group_logs)

@@ -24,8 +24,13 @@ class Lister(Protocol):
         """Whether the storage itself is listed, which cannot reveal lost files."""
         ...
 
-    def prefetch(self, partitions: Iterable[PartitionPath]) -> None:
-        """Prepares for `files` of these partitions, if one pass over many costs less."""
+    def prefetch(self, partitions: Iterable[PartitionPath]) -> int:
+        """Prepares for `files` of these partitions, if one pass over many costs less. Returns their number of files as
+        far as it is known then."""
+        return 0
+
+    def forget(self, partitions: Iterable[PartitionPath]) -> None:
+        """Releases what it holds of partitions that are no longer needed."""
         return
 
     def partitions(self) -> list[PartitionPath]:
@@ -50,10 +55,13 @@ class StorageLister(Lister):
         self._config = config
         self._ahead: dict[PartitionPath, list[FileInfo]] = {}
 
-    def prefetch(self, partitions: Iterable[PartitionPath]) -> None:
-        if not self._storage.is_local:
-            wanted = list(partitions)
-            self._ahead.update(zip(wanted, in_threads(self._list, wanted), strict=True))
+    def prefetch(self, partitions: Iterable[PartitionPath]) -> int:
+        if self._storage.is_local:
+            return 0
+        wanted = list(partitions)
+        listings = in_threads(self._list, wanted)
+        self._ahead.update(zip(wanted, listings, strict=True))
+        return sum(map(len, listings))
 
     def partitions(self) -> list[PartitionPath]:
         found: list[PartitionPath] = []

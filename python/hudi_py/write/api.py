@@ -245,6 +245,7 @@ def _run(
                 relied_on=relied_on(context, operation),
                 ids=settings.schema.ids,
             )
+            context.after_commit()
     finally:
         progress.close()
     changes = settings.schema.changes

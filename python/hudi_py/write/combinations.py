@@ -8,7 +8,6 @@ import pyarrow as pa
 
 from hudi_py.config import Options
 from hudi_py.config import concurrency as concurrency_config
-from hudi_py.config import indexes as index_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, SchemaMismatchError, UnsupportedTableError
 from hudi_py.merge import MergeSettings
@@ -45,13 +44,7 @@ def check_combination(
             "bucket has the key; use upsert"
         )
     replaces = operation.action(config) is Action.REPLACE_COMMIT
-    if buckets.consistent and replaces:
-        raise ConfigError(
-            f"Cannot {operation.value} the table '{config.name}' with {index_config.BUCKET_ENGINE.key} = "
-            "'CONSISTENT_HASHING': a hash bucket keeps its file group, and what is added to a replaced one is not "
-            "seen; delete the rows, and upsert"
-        )
-    if buckets.fixed_ids and replaces:
+    if buckets.fixed_ids and not buckets.consistent and replaces:
         raise ConfigError(
             f"Cannot {operation.value} the table '{config.name}' with {concurrency_config.MODE.key} = "
             f"'{concurrency_config.NON_BLOCKING}': rows that others add meanwhile would be lost; use "

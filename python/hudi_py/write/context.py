@@ -54,7 +54,9 @@ class WriteContext:
         self.task = task or TaskId()
         index = settings.index.buckets
         self.buckets = (
-            None if index is None else open_buckets(index, transaction.storage, transaction.timeline, transaction.view)
+            None
+            if index is None
+            else open_buckets(index, transaction.storage, transaction.timeline, transaction.view, transaction.instant)
         )
         """Of a write with a bucket index."""
         self.progress = progress or Progress.silent()
@@ -118,6 +120,11 @@ class WriteContext:
         committed = CommittedInstants.of(transaction.config, transaction.timeline, transaction.instant)
         history = self.settings.schema.history
         return KeyReader(transaction.storage, self.file_schema, self.settings.merge, committed, history)
+
+    def after_commit(self) -> None:
+        """What is left to do when the write has completed."""
+        if self.buckets is not None:
+            self.buckets.after_commit()
 
     def save(self, sidecar: Sidecar, path: str) -> None:
         """Stores the sidecar of a data file. `path`: in the table."""

@@ -347,6 +347,7 @@ def _commit_rows(
         relied_on=relied_on(context, write.operation) if write.relied_on is None else write.relied_on,
         ids=settings.schema.ids,
     )
+    context.after_commit()
     changes, written = settings.schema.changes, [*stats, *result.stats]
     log_schema_changes(transaction.config.name, done.instant, changes)
     reported = result_of(write.operation.value, done.instant, done.completion_time, written, changes)

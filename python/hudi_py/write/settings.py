@@ -130,7 +130,7 @@ def write_settings(
     if keygen.generates_keys:
         check_generated_keys(config, options)
     check_ordering(merge, schema, is_mor=config.is_mor)
-    index = _index(options, config)
+    index = _index(options, config, storage, timeline)
     updated = None
     if sets_columns(operation, options) and any(name not in incoming.names for name in schema.arrow.names):
         updated = tuple(name for name in schema.arrow.names if name in incoming.names)
@@ -266,7 +266,10 @@ def _existing_form(storage: Storage, view: FileSystemView, keygen: KeyGenerator)
     return None
 
 
-def _index(options: Options, config: TableConfig) -> IndexSettings:
+def _index(
+    options: Options, config: TableConfig, storage: Storage | None = None, timeline: Timeline | None = None
+) -> IndexSettings:
+    """`storage`, `timeline`: of a table that exists already."""
     kind = options.get(write_config.INDEX_TYPE)
     non_blocking = options.get(concurrency_config.MODE) == concurrency_config.NON_BLOCKING
     if non_blocking and (kind != BUCKET or config.version < 8 or not config.is_mor):
@@ -277,11 +280,14 @@ def _index(options: Options, config: TableConfig) -> IndexSettings:
             f"index BUCKET; use {concurrency_config.OPTIMISTIC} with {concurrency_config.RETRIES.key}"
         )
     kind = GLOBAL_RECORD_INDEX if kind == "RECORD_INDEX" else kind
+    buckets = BucketIndex.of(options, config, non_blocking=non_blocking) if kind == BUCKET else None
+    if buckets is not None and storage is not None and timeline is not None:
+        buckets = buckets.of_table(storage, timeline)
     return IndexSettings(
         kind,
         options.get(write_config.BLOOM_PRUNE_BY_RANGES),
         kind in _MOVES and options.get(_MOVES[kind]),
-        BucketIndex.of(options, config, non_blocking=non_blocking) if kind == BUCKET else None,
+        buckets,
     )
 
 

@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -39,10 +39,41 @@ def set_up() -> tuple[dict[str, str], str]:
 def running(java: str, classes: str) -> Iterator[str]:
     """A cluster with one data node; `hdfs://host:port`."""
     port = free_port()
+    with _started(java, classes, port):
+        yield f"hdfs://127.0.0.1:{port}"
+
+
+@contextlib.contextmanager
+def pair(java: str, classes: str) -> Iterator[tuple[dict[str, str], Callable[[], None]]]:
+    """A cluster with two name nodes, as the service `lake`: its storage options, and what ends the active one."""
+    ports = free_port(), free_port()
+    options = {
+        "dfs.nameservices": "lake",
+        "dfs.ha.namenodes.lake": "nn1,nn2",
+        "dfs.namenode.rpc-address.lake.nn1": f"127.0.0.1:{ports[0]}",
+        "dfs.namenode.rpc-address.lake.nn2": f"127.0.0.1:{ports[1]}",
+        "dfs.client.failover.proxy.provider.lake": (
+            "org.apache.hadoop.hdfs.server.namenode.ha.ConfiguredFailoverProxyProvider"
+        ),
+    }
+    with _started(java, classes, *ports) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+
+        def change() -> None:
+            process.stdin.write(b".")
+            process.stdin.flush()
+            assert process.stdout.readline() == b"changed\n"
+
+        yield options, change
+
+
+@contextlib.contextmanager
+def _started(java: str, classes: str, *ports: int) -> Iterator[subprocess.Popen[bytes]]:
     command = [f"{java}/bin/java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", classes]
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as log:
         process = subprocess.Popen(
-            [*command, str(HERE / "Cluster.java"), folder, str(port)],
+            [*command, str(HERE / "Cluster.java"), folder, *map(str, ports)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,
@@ -54,7 +85,7 @@ def running(java: str, classes: str) -> Iterator[str]:
             if process.stdout.readline() != b"ready\n":
                 log.seek(0)
                 raise RuntimeError(f"HDFS does not start: {log.read()[-3000:]!r}")
-            yield f"hdfs://127.0.0.1:{port}"
+            yield process
         finally:
             process.stdin.close()
             try:

@@ -92,7 +92,6 @@ def test_unknown_key_names_the_nearest() -> None:
         ("hoodie.clustering.inline", "TRUE"),
         ("hoodie.datasource.clustering.inline.enable", "true"),
         ("hoodie.metadata.index.expression.enable", "true"),
-        ("hoodie.bucket.index.partition.expressions", "a,4"),
         ("hoodie.index.type", "INMEMORY"),
         ("hoodie.datasource.write.keygenerator.type", "GLOBAL_DELETE"),
         ("hoodie.datasource.write.payload.class", "org.apache.hudi.common.model.ExpressionPayload"),

@@ -171,3 +171,21 @@ def test_a_table_that_names_no_partitions_is_listed_without_a_warning(table: Mad
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert hudi_py.open_table(table.uri).scan().plan().listed_by == "storage"
+
+
+def test_many_partitions_are_looked_up_and_forgotten(table: MadeTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hudi_py.metadata.files._SMALL", 0)
+    paths = [PartitionPath(f"p{number:03}") for number in range(300)]
+    writer = MetadataTableWriter(table.storage)
+    listed: dict[str, bytes] = {path: files_record({f"{path}-{at}": at + 1 for at in range(2)}) for path in paths}
+    writer.base(GROUP, {"__all_partitions__": files_record(dict.fromkeys(paths, 0), 1), **listed})
+    writer.log(GROUP, instant(1), {paths[7]: files_record({"new": 5})})
+    writer.complete(instant(1))
+    found = lister(table)
+    assert found.partitions() == paths
+    for some in (paths[:200], paths[200:]):
+        assert found.prefetch(some) == 2 * len(some) + (paths[7] in some)
+        found.forget(some)
+    assert found._files.keys() == {"__all_partitions__"}
+    names = [[info.name for info in found.files(path)] for path in paths[6:8]]
+    assert names == [["p006-0", "p006-1"], ["new", "p007-0", "p007-1"]]

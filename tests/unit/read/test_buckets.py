@@ -78,7 +78,7 @@ def test_buckets_of_values(fields: tuple[str, ...], equal: dict[str, list[object
 
 def test_options() -> None:
     assert buckets_of({"hoodie.index.type": "bucket"}, 4, ()) == Buckets(4, ())
-    assert buckets_of({"hoodie.index.type": "BUCKET"}, 0, ()) is None
+    assert buckets_of({"hoodie.index.type": "BUCKET"}, 0, ()) == Buckets(0, ())
     assert (
         buckets_of({"hoodie.index.type": "BUCKET", "hoodie.index.bucket.engine": "CONSISTENT_HASHING"}, 4, ()) is None
     )

@@ -210,10 +210,22 @@ def test_columns_and_conjuncts() -> None:
 def test_partition_values_prune_only_where_certain() -> None:
     parsed = parse_filter("day >= '2024-02-01' AND (name = 'a' OR day = '2024-01-01')", ROWS.schema)
     assert parsed is not None
-    assert not parsed.may_match({"day": pa.scalar(datetime.date(2024, 1, 1))})
-    assert parsed.may_match({"day": pa.scalar(datetime.date(2024, 2, 2))})
-    assert not parsed.may_match({"day": pa.scalar(None, pa.date32())})
-    assert parsed.may_match({"id": pa.scalar(5)})
+    known = [
+        {"day": pa.scalar(datetime.date(2024, 1, 1))},
+        {"day": pa.scalar(datetime.date(2024, 2, 2))},
+        {"id": pa.scalar(5)},
+        {"day": pa.scalar(None, pa.date32())},
+        {},
+    ]
+    assert parsed.may_match(known) == [False, True, True, False, True]
+    assert parsed.may_match([]) == []
+
+
+def test_an_overflow_prunes_nothing() -> None:
+    parsed = parse_filter("id + 9223372036854775807 > 0 AND day = '2024-01-01'", ROWS.schema)
+    assert parsed is not None
+    days = [pa.scalar(datetime.date(2024, month, 1)) for month in (1, 2)]
+    assert parsed.may_match([{"id": pa.scalar(5), "day": day} for day in days]) == [True, False]
 
 
 def test_pyarrow_expressions() -> None:
@@ -222,7 +234,7 @@ def test_pyarrow_expressions() -> None:
     assert {"id", "name"} <= parsed.columns
     travelled = pickle.loads(pickle.dumps(parsed))
     assert travelled.evaluate(ROWS).to_pylist() == [False, True, True, False]
-    assert travelled.may_match({"id": pa.scalar(0)})
+    assert travelled.may_match([{"id": pa.scalar(0)}]) == [True]
     with pytest.raises(ConfigError):
         parse_filter(pc.field("nope") > 1, ROWS.schema)
     with pytest.raises(ConfigError, match="is a int64, not a condition"):

@@ -19,7 +19,9 @@ from hudi_py.errors import (
 )
 from hudi_py.formats.log import HeaderKey
 from hudi_py.model.instant import Action
+from hudi_py.read.counting import count_split
 from hudi_py.read.parallel import ordered
+from hudi_py.storage import open_storage
 from tests.unit.read.tables import FILE_ID, SCHEMA, MadeTable, completion, deletes, instant, plain, row
 
 
@@ -307,6 +309,14 @@ def test_splits_travel_divide_and_resume(tmp_path: Path) -> None:
             rest = pa.Table.from_batches(list(hudi_py.read_split(piece, skip_rows=skip)), scan.schema)
             assert rest.equals(rows.slice(skip))
     assert pa.Table.from_batches(read, scan.schema).equals(whole)
+
+
+def test_parts_of_a_file_are_counted_by_themselves(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    table.base(1, [row(f"{number:03}", number) for number in range(25)], row_group_rows=10)
+    table.commit(1)
+    parts = hudi_py.open_table(table.uri).scan().splits(target_bytes=1)
+    assert [count_split(open_storage(table.uri), part) for part in parts] == [10, 10, 5]
 
 
 def test_a_cleaned_file_is_told(tmp_path: Path) -> None:

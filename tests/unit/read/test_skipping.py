@@ -333,3 +333,16 @@ def test_dates_and_times_beyond_those_of_python(tmp_path: Path) -> None:
             parsed = parse_filter(condition, file.schema_arrow)
             assert parsed is not None
             assert row_groups_to_read(file, range(2), parsed) == groups
+
+
+def test_keys_of_an_earlier_time_are_not_looked_up_in_the_record_index(tmp_path: Path) -> None:
+    """It has forgotten those that were deleted since."""
+    path, off = str(tmp_path / "t"), {"hoodie.clean.automatic": "false"}
+    rows = [{"id": f"k{n}", "p": "ab"[n % 2]} for n in range(6)]
+    index = {"hoodie.metadata.global.record.level.index.enable": "true", **off}
+    first = hudi_py.write(path, rows, record_key="id", partition_by="p", options=index)
+    hudi_py.open_table(path, off).delete(rows[3:4])
+    table = hudi_py.open_table(path)
+    assert "record index" in table.scan(filter="id = 'k3'").explain()
+    assert table.scan(filter="id = 'k3'").count() == 0
+    assert table.scan(filter="id = 'k3'", as_of=first.instant).to_table()["id"].to_pylist() == ["k3"]

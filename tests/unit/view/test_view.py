@@ -3,7 +3,7 @@ from __future__ import annotations
 import io
 import itertools
 import pickle
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import fastavro
 import pytest
@@ -13,12 +13,12 @@ from hudi_py.model.files import FileSlice
 from hudi_py.model.instant import Action, InstantTime
 from hudi_py.model.names import PartitionPath
 from hudi_py.model.properties import TableConfig
-from hudi_py.storage import MemoryStorage
+from hudi_py.storage import FileInfo, MemoryStorage
 from hudi_py.timeline.layout import layout_for
 from hudi_py.timeline.metadata import encode_commit_metadata
 from hudi_py.timeline.records import encode_record
 from hudi_py.timeline.timeline import load_timeline
-from hudi_py.view import FileSystemView, StorageLister, load_view
+from hudi_py.view import FileSystemView, StorageLister, filesystem_view, load_view
 
 _NAMES = itertools.count()
 P = PartitionPath("p")
@@ -313,6 +313,51 @@ def test_a_partition_is_listed_once() -> None:
     table.files("p/b_0-0-0_10.parquet", "q/b_0-0-0_10.parquet")
     assert view.latest_slices(P) == before
     assert view.partitions() == ["p"]
+
+
+class _Turning(StorageLister):
+    """Lists as a metadata table does, and the storage from a partition on, in which it finds damage."""
+
+    is_storage = False
+
+    def __init__(self, table: Table, damaged: str) -> None:
+        super().__init__(table.storage, table.config)
+        self.damaged = damaged
+        self.prefetched: list[list[str]] = []
+        self.forgotten: list[str] = []
+
+    def prefetch(self, partitions: Iterable[PartitionPath]) -> int:
+        self.prefetched.append(list(partitions))
+        self.is_storage |= self.damaged in self.prefetched[-1]
+        return 2 * len(self.prefetched[-1])
+
+    def forget(self, partitions: Iterable[PartitionPath]) -> None:
+        self.forgotten += partitions
+
+    def files(self, partition: PartitionPath) -> list[FileInfo]:
+        found = super().files(partition)
+        return found if self.is_storage else found[:-1]  # the last one is not in the metadata table
+
+
+@pytest.mark.parametrize("damaged", ["", "p0", "p4"])
+def test_many_partitions_are_listed_in_portions(monkeypatch: pytest.MonkeyPatch, damaged: str) -> None:
+    monkeypatch.setattr(filesystem_view, "_FIRST_PORTION", 2)
+    monkeypatch.setattr(filesystem_view, "_PORTION_SIZE", 6)
+    names = [f"p{number}" for number in range(7)]
+    paths = [f"{name}/{file_id}_0-0-0_10.parquet" for name in names for file_id in "ab"]
+    table = Table(9).instants("10_11.commit").files(*paths)
+    lister = _Turning(table, damaged)
+    view = load_view(table.storage, table.config, load_timeline(table.storage, table.config), lister)
+    partitions = [PartitionPath(name) for name in names]
+    found = view.in_portions(partitions, lambda some: [s for path in some for s in view.latest_slices(path)])
+    groups = "ab" if damaged else "a"  # from one listing, not of each portion its own
+    assert [(slice_.partition, slice_.file_id) for slice_ in found] == [
+        (name, each) for name in names for each in groups
+    ]
+    first = [["p0", "p1"], ["p2", "p3", "p4"]] if damaged == "p4" else []
+    assert lister.prefetched == [*first, ["p0", "p1"], ["p2", "p3", "p4"], ["p5", "p6"]]
+    assert lister.forgotten[-7:] == names
+    assert view._groups == {}
 
 
 class TestStorageLister:

@@ -12,9 +12,9 @@ import pytest
 import hudi_py
 from hudi_py.errors import ConfigError, ConflictError, CorruptFileError
 from hudi_py.formats.buckets import hash_values
-from hudi_py.formats.hash_ring import HashRing
+from hudi_py.formats.hash_ring import HASHING_METADATA, HashRing
 from hudi_py.formats.hashing import xx_hash32
-from hudi_py.write.index.consistent import HASHING_METADATA
+from hudi_py.services.bucket_resize import Limits, Resizing, planned
 from tests.support.choice import cases
 from tests.support.record_index import indexed, stored
 from tests.unit.write.test_bucket_index import QUICK, TABLE, Model, rows, run, snapshot
@@ -37,7 +37,8 @@ def check_keys(path: str) -> None:
     read = hudi_py.open_table(path).scan(names).to_table()
     assert read.num_rows
     for partition in set(read["_hoodie_partition_path"].to_pylist()):
-        ring = HashRing.decode(metadata(path, partition).read_bytes(), partition)
+        newest = max(file for file in metadata(path, partition).parent.glob("*.hashing_meta") if file.name < "2999")
+        ring = HashRing.decode(newest.read_bytes(), partition)
         some = read.filter(pa.compute.equal(read["_hoodie_partition_path"], partition))
         numbers = ring.numbers(some["_hoodie_record_key"].combine_chunks(), ("k",), ("k",))
         wanted = [ring.file_id(number) for number in numbers.tolist()]
@@ -108,9 +109,6 @@ def test_what_hash_buckets_cannot_do(tmp_path: Path) -> None:
         hudi_py.write(path, rows([0], 1), "upsert", CONSISTENT, table_type="cow", **TABLE)
     assert not Path(path).exists()
     hudi_py.write(path, rows([0, 1], 1), "upsert", CONSISTENT, table_type="mor", **TABLE)
-    for operation in ("insert_overwrite", "insert_overwrite_table", "delete_partition"):
-        with pytest.raises(ConfigError, match="a hash bucket keeps its file group"):
-            hudi_py.write(path, rows([0], 2), operation, CONSISTENT)
     simple = {**CONSISTENT, "hoodie.index.bucket.engine": "SIMPLE"}
     with pytest.raises(ConfigError, match="set hoodie.index.bucket.engine=CONSISTENT_HASHING"):
         hudi_py.write(path, rows([0], 2), "upsert", simple)
@@ -125,6 +123,52 @@ def test_what_hash_buckets_cannot_do(tmp_path: Path) -> None:
     other.write_bytes(b"{}")
     with pytest.raises(CorruptFileError, match="no metadata of hash buckets"):
         hudi_py.write(path, rows([0], 2).set_column(1, "p", pa.array(["c"])), "upsert", CONSISTENT)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("version", "tasks", "index"),
+    cases([(v, t, i) for v in (6, 8, 9) for t in (0, 2) for i in (False, True)], "hash overwrites", 1),
+)
+def test_overwrites(tmp_path: Path, version: int, tasks: int, index: bool) -> None:
+    """They give the buckets new file groups, which writes go on to use; undoing one brings the old ones back."""
+    path, model = str(tmp_path / "t"), Model()
+    options = {**CONSISTENT, "hoodie.metadata.record.index.enable": "true"} if index else CONSISTENT
+    steps = [
+        "upsert",
+        "insert_overwrite_table",
+        "upsert",
+        "insert_overwrite",
+        "delete",
+        "insert_overwrite_table",
+        "upsert",
+    ]
+    for turn, operation in enumerate(steps, 1):
+        data = rows(list(range(turn, turn + 8)), turn)
+        table = {**TABLE, "table_type": "mor", "table_version": version} if turn == 1 else {}
+        run(path, data, operation, options, 0 if turn == 1 else tasks, **table)
+        model.apply("insert_overwrite_table" if operation == "insert_overwrite" else operation, data)
+        assert snapshot(path) == model.expected(), (turn, operation)
+        check_keys(path) if model.rows else None
+        assert hudi_py.open_table(path).metadata.verify().ok, (turn, operation)
+        if index:
+            assert indexed(path) == stored(path), (turn, operation)
+    before = snapshot(path)
+    deleted = hudi_py.open_table(path, options).delete_partition("a")
+    assert snapshot(path) == [(key, ts) for key, ts in before if int(key[1:]) % 2]
+    hudi_py.write(path, rows([2], 9), "upsert", options)
+    assert snapshot(path) == sorted([("k2", 9), *((key, ts) for key, ts in before if int(key[1:]) % 2)])
+    check_keys(path)
+    markers = {file.name for file in metadata(path, "a").parent.iterdir()}
+    assert {f"{deleted.instant}.hashing_meta", f"{deleted.instant}.commit"} <= markers
+    hudi_py.open_table(path, options).rollback(deleted, with_newer=True)
+    assert snapshot(path) == before
+    assert not any(
+        name.startswith(str(deleted.instant)) for name in {f.name for f in metadata(path, "a").parent.iterdir()}
+    )
+    hudi_py.write(path, rows([2], 9), "upsert", options)
+    assert snapshot(path) == sorted({**dict(before), "k2": 9}.items())
+    check_keys(path)
 
 
 def test_two_writers_make_the_buckets_of_a_partition(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,6 +210,15 @@ def test_keys_of_several_columns_are_hashed_by_their_values() -> None:
         assert ring.numbers(pa.array(keys), hashed, ("a", "b")).tolist() == wanted
 
 
+def test_a_bucket_ends_with_its_greatest_hash() -> None:
+    low, high = sorted(("a", "b"), key=lambda key: _xx_hash32(key.encode()) & 0x7FFFFFFF)
+    ends = tuple(_xx_hash32(key.encode()) & 0x7FFFFFFF for key in (low, high))
+    assert HashRing("p", ends, ("x", "y"), 2).numbers(pa.array([low, high]), ("id",), ("id",)).tolist() == [0, 1]
+    assert HashRing("p", (ends[0] - 1, ends[0]), ("x", "y"), 2).numbers(
+        pa.array([low, high]), ("id",), ("id",)
+    ).tolist() == [1, 0]
+
+
 def _xx_hash32(data: bytes) -> int:
     """The specification, step by step."""
     mask, one, two, three, four, five = 2**32 - 1, 2654435761, 2246822519, 3266489917, 668265263, 374761393
@@ -191,3 +244,107 @@ def _xx_hash32(data: bytes) -> int:
     for bits, prime in ((15, two), (13, three)):
         found = (found ^ (found >> bits)) * prime & mask
     return found ^ (found >> 16)
+
+
+def test_an_overwrite_gives_the_buckets_new_file_groups(tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    hudi_py.write(path, rows([0, 1, 2], 1), "upsert", CONSISTENT, table_type="mor", **TABLE)
+    hudi_py.write(path, rows([0, 4], 2), "insert_overwrite", CONSISTENT)
+    assert snapshot(path) == [("k0", 2), ("k1", 1), ("k4", 2)]
+    hudi_py.write(path, rows([0, 1, 2], 3), "upsert", CONSISTENT)
+    assert snapshot(path) == [("k0", 3), ("k1", 3), ("k2", 3), ("k4", 2)]
+    check_keys(path)
+
+
+def test_which_buckets_are_split_and_merged() -> None:
+    ring = HashRing.first("p", 6)
+    sizes = {0: 900, 1: 5, 2: 5, 3: 50, 4: 700, 5: 5}
+
+    def plan(most: int, least: int, **changed: int) -> Resizing | None:
+        return planned(
+            ring, {**sizes, **{int(key[1:]): size for key, size in changed.items()}}, Limits(most, least, 500, 20)
+        )
+
+    assert plan(8, 6) == Resizing((0, 4), ((1, 2),))
+    assert plan(7, 6) == Resizing((0,), ((1, 2),))
+    assert plan(6, 6) is None
+    assert plan(6, 5) == Resizing((), ((1, 2),))
+    assert plan(6, 1, b0=5) == Resizing((), ((5, 0, 1, 2),))
+    assert plan(6, 4, b0=5) == Resizing((), ((5, 0, 1),))
+    assert plan(6, 1, b0=5, b1=16) == Resizing((), ((5, 0, 1),)), "the whole is no larger than the limit when one joins"
+    after = ring.resized("1", (4,), ((5, 0, 1),))
+    assert after.ends == (ring.ends[1], ring.ends[2], ring.ends[3], (ring.ends[3] + ring.ends[4]) // 2, ring.ends[4])
+    assert (after.prefixes[1:3], after.sequence, after.instant) == (ring.prefixes[2:4], 1, "1")
+    keys = pa.array([f"k{key}" for key in range(300)])
+    old, new = ring.numbers(keys, ("k",), ("k",)), after.numbers(keys, ("k",), ("k",))
+    assert {(a, b) for a, b in zip(old.tolist(), new.tolist(), strict=True)} == {
+        *((0, 0), (1, 0), (5, 0), (2, 1), (3, 2), (4, 3), (4, 4))
+    }
+    assert HashRing.decode(after.encode(), "x") == after
+    with pytest.raises(ValueError, match="bucket 0 has one hash"):
+        HashRing("p", (0, 2**31 - 1), ("a", "b"), 2).resized("1", (0,), ())
+
+
+RESIZED = {
+    "hoodie.parquet.max.file.size": "100",
+    "hoodie.bucket.index.max.num.buckets": "9",
+    "hoodie.bucket.index.min.num.buckets": "2",
+    "hoodie.bucket.index.merge.threshold": "0",
+}
+MERGED = {**RESIZED, "hoodie.bucket.index.split.threshold": "900", "hoodie.bucket.index.merge.threshold": "900"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("version", "index"), cases([(v, i) for v in (6, 8, 9) for i in (False, True)], "resized hash buckets", 1)
+)
+def test_buckets_are_split_and_merged(tmp_path: Path, version: int, index: bool) -> None:
+    """Rows keep their meta columns but for the file; writes and undoing go on from either state."""
+    path, model = str(tmp_path / "t"), Model()
+    options = {**CONSISTENT, "hoodie.metadata.record.index.enable": "true"} if index else CONSISTENT
+    kept = ["_hoodie_commit_time", "_hoodie_commit_seqno", "_hoodie_record_key", "k", "ts"]
+
+    def rings() -> dict[str, int]:
+        newest = {each: max(metadata(path, each).parent.glob("*.hashing_meta")) for each in "ab"}
+        return {each: len(HashRing.decode(file.read_bytes(), each).ends) for each, file in newest.items()}
+
+    def same() -> None:
+        assert snapshot(path) == model.expected()
+        check_keys(path)
+        assert hudi_py.open_table(path).metadata.verify().ok
+        if index:
+            assert indexed(path) == stored(path)
+
+    def run_on(keys: list[int], turn: int) -> None:
+        data = rows(keys, turn, keys[:1])
+        hudi_py.write(path, data, "upsert", options)
+        model.apply("upsert", data)
+        same()
+
+    first = rows(list(range(40)), 1)
+    hudi_py.write(path, first, "upsert", options, table_type="mor", table_version=version, **TABLE)
+    model.apply("upsert", first)
+    run_on(list(range(0, 60, 3)), 2)
+    table = hudi_py.open_table(path, options)
+    assert table.resize_buckets(options=RESIZED).num_split == 8
+    assert rings() == {"a": 8, "b": 8}
+    same()
+    run_on(list(range(0, 70, 5)), 3)
+    before = sorted(map(str, table.scan(kept).to_table().to_pylist()))
+    report = table.resize_buckets(options=RESIZED)
+    assert (report.num_split, rings()) == (2, {"a": 9, "b": 9})
+    assert sorted(map(str, table.scan(kept).to_table().to_pylist())) == before
+    run_on(list(range(0, 70, 7)), 4)
+    table.compact()
+    report = table.resize_buckets(options=MERGED)
+    assert report.num_merged >= 2
+    assert max(rings().values()) < 9
+    same()
+    run_on(list(range(30)), 5)
+    state = snapshot(path)
+    after = table.resize_buckets(options=RESIZED)
+    if after.instant is not None:
+        table.rollback(str(after.instant))
+    assert snapshot(path) == state
+    run_on(list(range(20, 40)), 6)
+    assert table.resize_buckets(options={**RESIZED, "hoodie.bucket.index.max.num.buckets": "1"}).instant is None

@@ -13,6 +13,8 @@ import pytest
 
 import hudi_py
 from hudi_py.errors import ConfigError, ConflictError, DuplicateKeyError
+from hudi_py.storage import open_storage
+from hudi_py.transaction.metadata_drop import drop_metadata_table
 from hudi_py.write.dml import spread as spread_module
 from hudi_py.write.dml.distributed import delete_text, update_text
 from tests.faults.tables import leftovers
@@ -193,6 +195,37 @@ def test_what_others_commit_meanwhile_is_a_conflict(tmp_path: Path) -> None:
     with pytest.raises(ConflictError):
         merge.when_matched_update_all().execute()
     assert table.scan(["v"], "id = 5").to_table().to_pylist() == [{"v": "other"}]
+
+
+def test_an_index_that_another_writer_drops_is_a_conflict(tmp_path: Path) -> None:
+    options = {
+        **OPTIONS,
+        "hoodie.metadata.enable": "true",
+        "hoodie.metadata.global.record.level.index.enable": "true",
+        "hoodie.index.type": "SIMPLE",  # the plan of a merge looks keys up in the record index all the same
+        "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
+        "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider",
+    }
+    path = tmp_path / "t"
+    make(path, options)
+
+    def drop() -> None:
+        drop_metadata_table(open_storage(str(path)), drop_indexes=True)
+
+    merge = merging(source((900, "new")), "id", path, options, before_commit=drop)
+    with pytest.raises(ConflictError, match="has dropped the metadata partition record_index"):
+        merge.when_not_matched_insert_all().execute()
+
+
+@pytest.mark.usefixtures("divided")
+def test_of_equal_new_rows_the_same_one_counts_as_in_one_process(tmp_path: Path) -> None:
+    rows = source(*((900 + number % 4, f"{number}") for number in range(24)))
+    one = make(tmp_path / "one", OPTIONS)
+    one.merge(rows, "id").when_not_matched_insert_all().execute()
+    path = tmp_path / "tasks"
+    make(path, OPTIONS)
+    merging(rows, "id", path, OPTIONS, tasks=5).when_not_matched_insert_all().execute()
+    assert rows_of(hudi_py.open_table(path)) == rows_of(one)
 
 
 def test_one_process_runs_what_is_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -242,7 +242,9 @@ def replace_groups(
             raise ConflictError(f"Cannot repair {session.storage.uri}: another write came in between; plan again")
         context = WriteContext(transaction, settings, progress=progress)
         batches = list(_checked(context, rows, columns.names))
-        if settings.index.buckets is not None:
+        if context.buckets is not None:
+            for partition, ids in replaced.items():
+                context.buckets.replace(partition, ids)
             stats = list(insert_new(context, batches).stats)
         else:
             stats = write_new_file_groups(context, batches)
@@ -253,6 +255,7 @@ def replace_groups(
             replaced={partition: tuple(ids) for partition, ids in replaced.items()},
             ids=settings.schema.ids,
         )
+        context.after_commit()
     return commit.instant
 
 

@@ -141,8 +141,8 @@ class _Planner:
 
     def plan(self, partitions: list[str]) -> list[tuple[str, list[str], bool]]:
         """Partition path, sorted names of files to delete, whether to delete the partition."""
-        self._view.lister.prefetch(PartitionPath(partition) for partition in partitions)
-        return when_remote(self._context.storage, self._one, partitions)
+        paths = [PartitionPath(partition) for partition in partitions]
+        return self._view.in_portions(paths, lambda some: when_remote(self._context.storage, self._one, some))
 
     def _one(self, partition: str) -> tuple[str, list[str], bool]:
         listed = [info.name for info in self._view.lister.files(PartitionPath(partition))]

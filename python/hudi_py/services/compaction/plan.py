@@ -13,7 +13,6 @@ from hudi_py.model.instant import Action
 from hudi_py.model.names import FileId, PartitionPath
 from hudi_py.services.compaction.strategy import StrategySettings, choose_operations, choose_partitions, slice_metrics
 from hudi_py.storage import Storage
-from hudi_py.storage.threads import in_threads
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.pending_plans import PendingPlans, compaction_plan
 from hudi_py.timeline.plans import CompactionOperation, CompactionPlan, FileGroup
@@ -64,7 +63,6 @@ def operations_of(
     """An operation for each newest slice with logs, ordered by partition and file id. For the arguments see
     `plan_compaction`; slices for which `wanted` is false are left out."""
     paths = [PartitionPath(path) for path in partitions]
-    view.lister.prefetch(paths)
 
     def one(partition: PartitionPath) -> list[CompactionOperation]:
         result = []
@@ -76,7 +74,7 @@ def operations_of(
                 result.append(_operation(before, max_file_size))
         return result
 
-    return [operation for operations in in_threads(one, paths) for operation in operations]
+    return view.in_portions(paths, lambda some: [operation for path in some for operation in one(path)])
 
 
 def compaction_rows(plan: CompactionPlan) -> tuple[dict[str, Any], ...]:
@@ -103,7 +101,7 @@ def without_obsolete(
     view.lister.prefetch(partitions)
     newest = {
         (slice_.partition, slice_.file_id): {str(log.name) for log in slice_.log_files}
-        for slices in in_threads(view.latest_slices_for_write, partitions)
+        for slices in map(view.latest_slices_for_write, partitions)
         for slice_ in slices
     }
     return tuple(

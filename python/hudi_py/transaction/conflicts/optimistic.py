@@ -21,7 +21,7 @@ from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.plans import FileGroup
 from hudi_py.timeline.table_schema import SCHEMA_OF_PLAN
 from hudi_py.timeline.timeline import Timeline
-from hudi_py.transaction.conflicts.policy import ALTER_SCHEMA, WriteScope
+from hudi_py.transaction.conflicts.policy import ALTER_SCHEMA, BUCKET_RESCALE, WriteScope
 from hudi_py.transaction.conflicts.schemas import schema_to_commit
 from hudi_py.transaction.settings import ConflictStrategy, OptimisticSettings
 
@@ -70,6 +70,7 @@ class OptimisticWriters:
 
         `version`: the table version.
         """
+        _check_replaced(self.settings.strategy, scope, instant, metadata)
         if not self._may_follow(version, scope, instant, metadata):
             shared = self._shared(version, scope, instant, metadata)
             self._refuse_overlap(scope, instant, metadata.operation, _changed(metadata), shared)
@@ -158,13 +159,30 @@ def _check_restores(table: LockedTable, scope: WriteScope) -> None:
 
 
 def _check_altered(scope: WriteScope, completed: Sequence[tuple[Instant, CommitMetadata]]) -> None:
-    """Refuses a write whose files may have other columns than those that their instant stands for. Apache Hudi does not
-    check that."""
+    """Refuses a write whose files may have other columns, or be other buckets, than those that their instant stands
+    for. Apache Hudi does not check that."""
     for instant, metadata in completed:
         if metadata.operation == ALTER_SCHEMA:
             raise _conflict(scope.instant, instant, "has altered the columns of the table")
+        if metadata.operation == BUCKET_RESCALE:
+            raise _conflict(scope.instant, instant, "has changed the numbers of buckets")
         if scope.alters and metadata.operation not in SCHEMA_OF_PLAN:
             raise _conflict(scope.instant, instant, f"({metadata.operation}) has been completed since it began")
+
+
+def _check_replaced(strategy: ConflictStrategy, scope: WriteScope, instant: Instant, metadata: CommitMetadata) -> None:
+    """Refuses writes by bucket to a partition of which one replaces file groups: with consistent hashing it may have
+    replaced buckets that had no files yet, to which the other has written. Apache Hudi does not check that."""
+    if strategy is not ConflictStrategy.BUCKET:
+        return
+    own, others = {partition for partition, _ in scope.touched}, {partition for partition, _ in _changed(metadata)}
+    both = (own & set(metadata.replaced)) | (others & scope.replaced)
+    if both:
+        raise _conflict(
+            scope.instant,
+            instant,
+            f"({metadata.operation}) has changed the partition {min(both)!r}, and one of them replaces its file groups",
+        )
 
 
 def _check_archived(table: LockedTable, scope: WriteScope) -> None:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 ALTER_SCHEMA: Final = "ALTER_SCHEMA"
 """The operation of commits that change columns, and no rows."""
+BUCKET_RESCALE: Final = "BUCKET_RESCALE"
+"""The operation of commits that change the numbers of buckets of partitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,10 @@ class WriteScope:
     schema_json: str = ""
     """Avro schema of the table after the write; empty before its commit."""
     alters: bool = False
-    """Whether it only changes columns."""
+    """Whether it changes the columns of the table or its numbers of buckets, for which other writes must not have
+    written anything meanwhile."""
+    replaced: frozenset[str] = frozenset()
+    """Paths of the partitions with file groups that it replaces."""
 
     @classmethod
     def of(
@@ -49,8 +54,9 @@ class WriteScope:
         bases = {(stat.partition_path, stat.file_id) for stat in metadata.stats if stat.log_version is None}
         logged = logs - bases - replaced if table_version >= 8 else set()
         touched = frozenset(logs | bases | replaced)
-        alters = metadata.operation == ALTER_SCHEMA
-        return cls(instant, pin, touched, frozenset(logged), pending, metadata.extra.get("schema", ""), alters)
+        alters = metadata.operation in (ALTER_SCHEMA, BUCKET_RESCALE)
+        schema = metadata.extra.get("schema", "")
+        return cls(instant, pin, touched, frozenset(logged), pending, schema, alters, frozenset(metadata.replaced))
 
 
 class ConflictPolicy(Protocol):

@@ -12,12 +12,14 @@ import logging
 import time
 from collections.abc import Iterable
 
+from hudi_py.formats.hash_ring import HASHING_METADATA
 from hudi_py.formats.log import encode_rollback_block, read_blocks
 from hudi_py.formats.log.blocks import HeaderKey
 from hudi_py.model.instant import Action, Instant, InstantTime, State
 from hudi_py.model.names import FileId, LogFileName, join_path
 from hudi_py.storage import FileInfo, Storage
 from hudi_py.storage.threads import REQUESTS, in_threads
+from hudi_py.timeline.bucket_rules import remove_rules
 from hudi_py.timeline.metadata import (
     RollbackMetadata,
     RollbackPartition,
@@ -174,6 +176,12 @@ def undo_files(session: TableSession, rollback: InstantTime, plan: RollbackPlan)
     if action not in PLANNED:
         _unpublish(session, failed, action)
         storage.sync()  # otherwise readers could find the instant completed but its files gone
+    if action is Action.REPLACE_COMMIT:
+        # Apache Hudi takes those of an instant that is gone for committed
+        remove_rules(storage, failed)
+        for info in storage.walk(HASHING_METADATA):
+            if _name(info.path).partition(".")[0] == failed:
+                storage.delete(info.path)
     partitions = in_threads(
         lambda request: _carry_out(storage, rollback, failed, request),
         plan.requests,

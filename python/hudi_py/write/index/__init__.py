@@ -47,9 +47,13 @@ _ENABLE = {
 }
 
 
-def open_buckets(index: BucketIndex, storage: Storage, timeline: Timeline, view: FileSystemView) -> Buckets:
-    """The buckets of a table, which are read where they are asked for."""
-    return ConsistentBuckets(index, storage, timeline, view) if index.consistent else SimpleBuckets(index, storage)
+def open_buckets(
+    index: BucketIndex, storage: Storage, timeline: Timeline, view: FileSystemView, instant: str = ""
+) -> Buckets:
+    """The buckets of a table, which are read where they are asked for. `instant`: of the write, if it has begun."""
+    if not index.consistent:
+        return SimpleBuckets(index, storage)
+    return ConsistentBuckets(index, storage, timeline, view, instant)
 
 
 def open_index(

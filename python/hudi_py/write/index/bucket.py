@@ -6,8 +6,9 @@ buckets and the hashed columns are not stored with a table; they are checked aga
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+import logging
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -20,6 +21,7 @@ from hudi_py.config import concurrency as concurrency_config
 from hudi_py.config import indexes as index_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError
+from hudi_py.formats.bucket_rules import BucketRules
 from hudi_py.formats.buckets import BUCKET_DIGITS, FIXED_FILE_ID, bucket_number, bucket_numbers
 from hudi_py.formats.parquet import iter_base_batches, read_footer
 from hudi_py.model.files import FileSlice
@@ -27,8 +29,11 @@ from hudi_py.model.names import FileId, PartitionPath, new_file_id
 from hudi_py.model.properties import TableConfig
 from hudi_py.schema import RECORD_KEY
 from hudi_py.storage import Storage
+from hudi_py.timeline.bucket_rules import buckets_by_rule, checked_rules, store_rules, stored_rules
+from hudi_py.timeline.timeline import Timeline
 from hudi_py.write.rows import KeyedRows
 
+_log = logging.getLogger(__name__)
 DEFAULT_BUCKETS = 256
 """Of a table whose options do not say, as in Apache Hudi."""
 _SEPARATOR = "\0"
@@ -50,7 +55,11 @@ class BucketIndex:
     """Whether the file id of a bucket follows from its number alone, so that writers that do not wait for each other
     write to the same file group. With consistent hashing they do."""
     consistent: bool = False
-    """Whether the table stores the buckets of each partition, which clustering splits and merges."""
+    """Whether the table stores the buckets of each partition, which are split and merged."""
+    rules: BucketRules | None = None
+    """How many buckets each partition has; None: all have `count`."""
+    rules_to_store: bool = False
+    """Whether the write is a table's first, which stores the rules."""
 
     @classmethod
     def of(cls, options: Options, config: TableConfig, *, non_blocking: bool = False) -> BucketIndex:
@@ -81,7 +90,35 @@ class BucketIndex:
                 )
         hashed = tuple(name for name in fields if name in wanted) or fields
         count = options.get(index_config.BUCKETS) or DEFAULT_BUCKETS
-        return cls(count, hashed, fields, non_blocking or consistent, consistent)
+        expressions = options.get(index_config.BUCKET_EXPRESSIONS)
+        rules = BucketRules(expressions, count) if expressions and not consistent else None
+        if rules is not None:
+            checked_rules(rules)
+        return cls(count, hashed, fields, non_blocking or consistent, consistent, rules)
+
+    def of_table(self, storage: Storage, timeline: Timeline) -> BucketIndex:
+        """With the rules that the table has: they prevail over those of the options (`HoodieSparkSqlWriter`, 1.2.0).
+
+        Raises:
+            CorruptFileError, ConfigError: see `stored_rules`.
+        """
+        if self.consistent:
+            return self
+        stored = stored_rules(storage, timeline)
+        if stored is not None:
+            if self.rules is not None and self.rules != stored.rules:
+                _log.warning(
+                    "the bucket rules '%s' have no effect: the table at %s has '%s'; see Table.rescale_buckets",
+                    self.rules.expressions,
+                    storage.uri,
+                    stored.rules.expressions,
+                )
+            return replace(self, count=stored.rules.default, rules=stored.rules)
+        return replace(self, rules_to_store=self.rules is not None and timeline.last_completed is None)
+
+    def buckets_in(self, partition: str) -> int:
+        """The number of buckets of a partition."""
+        return self.count if self.rules is None else buckets_by_rule(self.rules, partition)
 
 
 class Buckets(Protocol):
@@ -104,6 +141,17 @@ class Buckets(Protocol):
     def new_file_id(self, number: int, partition: str, *, fixed: bool = True) -> FileId:
         """The file id of a bucket that has no file group yet. `fixed`: if this index has such ids."""
 
+    def replacing_file_id(self, number: int, partition: str) -> FileId:
+        """The file id of the file group that a write puts in the place of a bucket's."""
+
+    def replace(self, partition: str, file_ids: Collection[str] | None = None) -> None:
+        """Notes that the write replaces the file groups of all buckets of a partition, or only these. To be called
+        before rows are written if it is only some.
+        """
+
+    def after_commit(self) -> None:
+        """What is left to do when the write has completed."""
+
     def by_number(self, slices: Iterable[FileSlice], partition: str) -> dict[int, FileSlice]:
         """The slices of a partition by bucket.
 
@@ -122,7 +170,7 @@ class Buckets(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SimpleBuckets:
-    """As many buckets in all partitions; see `Buckets`."""
+    """Buckets by a number for all partitions, or by rules; see `Buckets`."""
 
     index: BucketIndex
     storage: Storage
@@ -131,18 +179,32 @@ class SimpleBuckets:
     def fixed_ids(self) -> bool:
         return self.index.fixed_ids
 
-    def numbers(self, keys: pa.StringArray, partition: str = "") -> npt.NDArray[np.int32]:
-        return bucket_numbers(keys, self.index.hashed, self.index.key_fields, self.index.count)
+    def numbers(self, keys: pa.StringArray, partition: str) -> npt.NDArray[np.int32]:
+        return bucket_numbers(keys, self.index.hashed, self.index.key_fields, self.index.buckets_in(partition))
 
     def spread(self, keyed: KeyedRows) -> KeyedRows:
-        return joined(keyed, self.numbers(keyed.rows.column(0)))
+        if self.index.rules is not None:
+            return spread_by_partition(self, keyed)
+        return joined(keyed, self.numbers(keyed.rows.column(0), ""))
 
     def new_file_id(self, number: int, partition: str, *, fixed: bool = True) -> FileId:
+        if self.index.rules_to_store and self.index.rules is not None:
+            store_rules(self.storage, self.index.rules)
         rest = FIXED_FILE_ID if self.fixed_ids and fixed else new_file_id()[BUCKET_DIGITS:]
         return FileId(f"{number:0{BUCKET_DIGITS}d}{rest}")
 
+    def replacing_file_id(self, number: int, partition: str) -> FileId:
+        return self.new_file_id(number, partition, fixed=False)
+
+    def replace(self, partition: str, file_ids: Collection[str] | None = None) -> None:
+        pass
+
+    def after_commit(self) -> None:
+        pass
+
     def by_number(self, slices: Iterable[FileSlice], partition: str) -> dict[int, FileSlice]:
         found: dict[int, FileSlice] = {}
+        count = self.index.buckets_in(partition)
         for slice_ in slices:
             number = bucket_number(slice_.file_id)
             if number is None:
@@ -151,10 +213,11 @@ class SimpleBuckets:
                     f"{write_config.INDEX_TYPE.key} out",
                     partition,
                 )
-            if number >= self.index.count:
+            if number >= count:
                 raise mismatch(
-                    f"its file group {slice_.file_id} is bucket {number}, so there are more than {self.index.count}; "
-                    f"set {index_config.BUCKETS.key} to the number that the table was created with",
+                    f"its file group {slice_.file_id} is bucket {number}, so there are more than {count}; set "
+                    f"{index_config.BUCKETS.key} to the number that the table was created with, and "
+                    f"{index_config.BUCKET_EXPRESSIONS.key} to its rules if it had any",
                     partition,
                 )
             if number in found:
@@ -192,6 +255,16 @@ def _some_keys(storage: Storage, path: str) -> pa.StringArray:
         return pa.array([footer.min_key, footer.max_key], pa.string())
     batch = next(iter_base_batches(storage, path, [RECORD_KEY], batch_rows=_CHECKED_KEYS), None)
     return pa.array([], pa.string()) if batch is None or not batch.num_columns else batch.column(0).cast(pa.string())
+
+
+def spread_by_partition(buckets: Buckets, keyed: KeyedRows) -> KeyedRows:
+    """`Buckets.spread` where partitions have buckets of their own."""
+    keys, paths = keyed.rows.column(0), keyed.partitions.dictionary_encode()
+    codes, numbers = paths.indices.to_numpy(), np.empty(len(keys), np.int32)
+    for code, path in enumerate(paths.dictionary.to_pylist()):
+        rows = np.flatnonzero(codes == code)
+        numbers[rows] = buckets.numbers(keys.take(pa.array(rows)), path)
+    return joined(keyed, numbers)
 
 
 def joined(keyed: KeyedRows, numbers: npt.NDArray[np.int32]) -> KeyedRows:

@@ -1,30 +1,29 @@
-"""Consistent hashing: the bucket index whose buckets Apache Hudi splits and merges by clustering.
+"""Consistent hashing: the bucket index whose buckets are split and merged.
 
 Sources: `HoodieSparkConsistentBucketIndex`, `ConsistentBucketIndexUtils`, Apache Hudi 1.2.0. Unlike those of the simple
 bucket index, the buckets of each partition are stored with the table, in the order of the commits that changed them.
+A bucket keeps its file group, to which nothing can be added once it is replaced. So an overwrite changes the buckets
+as a clustering does: they keep their ranges, and get other file groups. Apache Hudi 1.2.0 writes to the replaced ones.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from hudi_py.errors import ConflictError
-from hudi_py.formats.hash_ring import FIRST_INSTANT, HashRing
+from hudi_py.formats.hash_ring import COMMITTED_SUFFIX, FIRST_INSTANT, HASHING_METADATA, RING_SUFFIX, HashRing
 from hudi_py.model.files import FileSlice
 from hudi_py.model.names import FileId, PartitionPath
 from hudi_py.storage import Storage
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.view import FileSystemView
-from hudi_py.write.index.bucket import BucketIndex, check_file_keys, joined, mismatch
+from hudi_py.write.index.bucket import BucketIndex, check_file_keys, mismatch, spread_by_partition
 from hudi_py.write.rows import KeyedRows
-
-HASHING_METADATA = ".hoodie/.bucket_index/consistent_hashing_metadata"
-_METADATA, _COMMITTED = ".hashing_meta", ".commit"
 
 
 class ConsistentBuckets:
@@ -32,26 +31,27 @@ class ConsistentBuckets:
 
     fixed_ids = True
 
-    def __init__(self, index: BucketIndex, storage: Storage, timeline: Timeline, view: FileSystemView) -> None:
+    def __init__(
+        self, index: BucketIndex, storage: Storage, timeline: Timeline, view: FileSystemView, instant: str = ""
+    ) -> None:
+        """`instant`: of the write, if it has begun."""
         self._index = index
+        self._instant = instant
         self._storage = storage
         self._timeline = timeline
         self._view = view
         self._rings: dict[str, HashRing] = {}
         self._stored: set[str] = set()
         """Partitions whose buckets the table has."""
+        self._renewed: dict[str, HashRing] = {}
+        """The buckets that partitions get from this write."""
         self._lock = threading.Lock()
 
     def numbers(self, keys: pa.StringArray, partition: str) -> npt.NDArray[np.int32]:
-        return self._ring(partition).numbers(keys, self._index.hashed, self._index.key_fields)
+        return self.ring(partition).numbers(keys, self._index.hashed, self._index.key_fields)
 
     def spread(self, keyed: KeyedRows) -> KeyedRows:
-        keys, paths = keyed.rows.column(0), keyed.partitions.dictionary_encode()
-        codes, numbers = paths.indices.to_numpy(), np.empty(len(keys), np.int32)
-        for code, path in enumerate(paths.dictionary.to_pylist()):
-            rows = np.flatnonzero(codes == code)
-            numbers[rows] = self.numbers(keys.take(pa.array(rows)), path)
-        return joined(keyed, numbers)
+        return spread_by_partition(self, keyed)
 
     def new_file_id(self, number: int, partition: str, *, fixed: bool = True) -> FileId:
         """
@@ -59,7 +59,7 @@ class ConsistentBuckets:
             ConfigError: not `fixed`: the file group of the bucket was replaced, and what is added to it is not seen.
             ConflictError: another write has made other buckets for the partition meanwhile.
         """
-        ring = self._ring(partition)
+        ring = self.ring(partition)
         if not fixed:
             raise mismatch(
                 f"the file group {ring.file_id(number)} of one of its hash buckets was replaced by an overwrite or "
@@ -70,8 +70,39 @@ class ConsistentBuckets:
         self._store(ring)
         return ring.file_id(number)
 
+    def replacing_file_id(self, number: int, partition: str) -> FileId:
+        return self._renew(partition, None).file_id(number)
+
+    def replace(self, partition: str, file_ids: Collection[str] | None = None) -> None:
+        self._renew(partition, file_ids)
+
+    def after_commit(self) -> None:
+        for partition in self._renewed:
+            self._storage.touch(f"{_folder(partition)}/{self._instant}{COMMITTED_SUFFIX}")
+
+    def store(self, ring: HashRing) -> None:
+        """Stores the buckets that a partition gets from this write, and that count once it has completed.
+
+        Raises:
+            ConflictError: it has stored others.
+        """
+        path, content = f"{_folder(ring.partition)}/{ring.instant}{RING_SUFFIX}", ring.encode()
+        if not self._storage.put_if_absent(path, content) and self._storage.read(path) != content:
+            raise ConflictError(
+                f"Cannot write to partition '{ring.partition}' of {self._storage.uri}: {path} has other hash buckets "
+                "than this write has found; write again"
+            )
+        self._renewed[ring.partition] = ring
+
+    def _renew(self, partition: str, file_ids: Collection[str] | None) -> HashRing:
+        ring = self.ring(partition)
+        with self._lock:
+            if partition not in self._renewed:
+                self.store(ring.renewed(self._instant, file_ids))
+            return self._renewed[partition]
+
     def by_number(self, slices: Iterable[FileSlice], partition: str) -> dict[int, FileSlice]:
-        numbers, found = self._ring(partition).by_file_id(), {}
+        numbers, found = self.ring(partition).by_file_id(), {}
         for slice_ in slices:
             if slice_.file_id not in numbers:
                 raise mismatch(
@@ -85,7 +116,12 @@ class ConsistentBuckets:
     def check_keys(self, slices: Mapping[int, FileSlice]) -> None:
         check_file_keys(self, self._index, self._storage, slices)
 
-    def _ring(self, partition: str) -> HashRing:
+    def ring(self, partition: str) -> HashRing:
+        """The buckets of a partition before this write.
+
+        Raises:
+            CorruptFileError: they cannot be read.
+        """
         with self._lock:
             found = self._rings.get(partition)
             if found is None:
@@ -99,8 +135,8 @@ class ConsistentBuckets:
         """The buckets by the newest metadata that counts; None: the partition has none."""
         folder = _folder(partition)
         names = self._storage.names(folder)
-        committed = {name.partition(".")[0] for name in names if name.endswith(_COMMITTED)}
-        for name in sorted((name for name in names if name.endswith(_METADATA)), reverse=True):
+        committed = {name.partition(".")[0] for name in names if name.endswith(COMMITTED_SUFFIX)}
+        for name in sorted((name for name in names if name.endswith(RING_SUFFIX)), reverse=True):
             path, instant = f"{folder}/{name}", name.partition(".")[0]
             ring = HashRing.decode(self._storage.read(path), f"{self._storage.uri}/{path}")
             if instant == FIRST_INSTANT or instant in committed or self._counts(instant, ring):
@@ -119,7 +155,7 @@ class ConsistentBuckets:
         with self._lock:
             if ring.partition in self._stored:
                 return
-            path = f"{_folder(ring.partition)}/{FIRST_INSTANT}{_METADATA}"
+            path = f"{_folder(ring.partition)}/{FIRST_INSTANT}{RING_SUFFIX}"
             if not self._storage.put_if_absent(path, ring.encode()):
                 there = HashRing.decode(self._storage.read(path), f"{self._storage.uri}/{path}")
                 if there != ring:

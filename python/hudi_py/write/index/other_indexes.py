@@ -6,14 +6,16 @@ import re
 from collections.abc import Iterable
 
 from hudi_py.errors import ConfigError
+from hudi_py.formats.hash_ring import HASHING_METADATA
 from hudi_py.model.files import FileSlice
 from hudi_py.model.names import PartitionPath
 from hudi_py.storage import Storage
+from hudi_py.timeline.bucket_rules import RULES_FOLDER
 from hudi_py.timeline.table_schema import NewestCommits
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.view import FileSystemView
 from hudi_py.write.index.bucket import Buckets
-from hudi_py.write.index.consistent import HASHING_METADATA, ConsistentBuckets
+from hudi_py.write.index.consistent import ConsistentBuckets
 
 _BUCKET_ID = re.compile(r"000\d{5}-")
 """A file id of the bucket index begins with the bucket's number in eight digits. Random ids of eight digits occur (one
@@ -46,8 +48,7 @@ def check_table_index(
 
 
 def check_folder(storage: Storage, buckets: Buckets | None) -> None:
-    """Refuses a table whose numbers of buckets differ by partition, and one with hash buckets unless `buckets`
-    are such.
+    """Refuses a table with the folder of a bucket index unless `buckets` are such.
 
     Raises:
         ConfigError: names the folder.
@@ -58,18 +59,27 @@ def check_folder(storage: Storage, buckets: Buckets | None) -> None:
     sign = f"it has a folder {_BUCKET_FOLDER}"
     if buckets is None:
         raise _other_index("the table", sign)
-    if folders != [HASHING_METADATA.rpartition("/")[2]]:
+    unknown = set(folders) - {_name(HASHING_METADATA), _name(RULES_FOLDER)}
+    if unknown:
         raise ConfigError(
-            f"Cannot write to the table with hoodie.index.type=BUCKET: {sign} with {', '.join(sorted(folders))}, so "
-            "its numbers of buckets differ by partition (hoodie.bucket.index.partition.expressions); supported are one "
-            "number for all partitions, and consistent hashing: write it with Apache Hudi"
+            f"Cannot write to the table with hoodie.index.type=BUCKET: {sign} with {', '.join(sorted(unknown))}, which "
+            "is of an unknown kind of buckets: write it with Apache Hudi"
         )
-    if not isinstance(buckets, ConsistentBuckets):
+    if _name(RULES_FOLDER) in folders and isinstance(buckets, ConsistentBuckets):
+        raise ConfigError(
+            "Cannot write to the table with hoodie.index.bucket.engine=CONSISTENT_HASHING: it has a folder "
+            f"{RULES_FOLDER}, so its buckets are those of the simple bucket index; leave the option out"
+        )
+    if _name(HASHING_METADATA) in folders and not isinstance(buckets, ConsistentBuckets):
         raise ConfigError(
             "Cannot write to the table with hoodie.index.type=BUCKET and hoodie.index.bucket.engine=SIMPLE: it has a "
             f"folder {HASHING_METADATA}, so its buckets are those of consistent hashing; set "
             "hoodie.index.bucket.engine=CONSISTENT_HASHING"
         )
+
+
+def _name(folder: str) -> str:
+    return folder.rpartition("/")[2]
 
 
 def check_index(slices: Iterable[FileSlice], partition: str, *, looks_up_keys: bool = True) -> None:

@@ -120,11 +120,15 @@ def _write_buckets(
         def write(partition: PartitionWriter) -> None:
             slices = {} if replaces else index.by_number(partition.slices.values(), partition.path)
             for number, path in sorted(paths[partition.path].items()):
-                slice_, file_id = slices.get(number), index.new_file_id(number, partition.path)
+                slice_ = slices.get(number)
+                if replaces:
+                    file_id = index.replacing_file_id(number, partition.path)
+                else:
+                    file_id = index.new_file_id(number, partition.path)
                 if (partition.path, file_id) in context.transaction.view.replaced:
                     # what is added to a replaced group is not seen
                     file_id = index.new_file_id(number, partition.path, fixed=False)
-                if slice_ is None and index.fixed_ids:
+                if slice_ is None and index.fixed_ids and not replaces:
                     slice_ = FileSlice(partition.path, file_id, context.transaction.instant, None)
                 placed = place(_Bucket(held, path, slice_, file_id))
                 if placed is not None:

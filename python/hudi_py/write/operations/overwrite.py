@@ -62,7 +62,7 @@ def delete_partitions(context: WriteContext, batches: Iterable[pa.RecordBatch]) 
     """
     named = context.settings.deleted_partitions
     partitions = _partitions_of(context, batches) if named is None else _named(context, named)
-    _check_no_pending_compaction(context, partitions)
+    check_no_pending_compaction(context, partitions)
     return OperationResult([], replaced_groups(context, partitions, "delete"))
 
 
@@ -83,11 +83,14 @@ def replaced_groups(
         if partition in chosen:
             raise pending_clustering_conflict(view, verb, partition, file_id)
     view.lister.prefetch(chosen)
-    return {
-        str(partition): groups
-        for partition in chosen
-        if (groups := tuple(str(slice_.file_id) for slice_ in view.latest_slices_for_write(partition)))
-    }
+    found: dict[str, tuple[str, ...]] = {}
+    for partition in chosen:
+        if context.buckets is not None:
+            context.buckets.replace(partition)
+        groups = tuple(str(slice_.file_id) for slice_ in view.latest_slices_for_write(partition))
+        if groups:
+            found[str(partition)] = groups
+    return found
 
 
 def _partitions_of(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> list[PartitionPath]:
@@ -119,7 +122,7 @@ def _quoted(text: str) -> str:
     return "".join(char if char.isalnum() or char in "_ " else f"\\x{{{ord(char):x}}}" for char in text)
 
 
-def _check_no_pending_compaction(context: WriteContext, partitions: Sequence[PartitionPath]) -> None:
+def check_no_pending_compaction(context: WriteContext, partitions: Sequence[PartitionPath]) -> None:
     transaction = context.transaction
     plans = PendingPlans(transaction.storage, transaction.timeline)
     for instant in plans.of(*COMPACTIONS):

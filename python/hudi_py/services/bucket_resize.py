@@ -1,0 +1,277 @@
+"""Splits large buckets of consistent hashing and merges small ones.
+
+Sources: `BaseConsistentHashingBucketClusteringPlanStrategy`, `SparkConsistentBucketClusteringExecutionStrategy`, Apache
+Hudi 1.2.0. There it is a clustering with a plan, which also writes the other buckets of a partition again. Here one
+process plans and writes at once, and leaves what a completed clustering leaves: a replacecommit whose rows keep their
+meta columns, and new metadata of the buckets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from hudi_py.config import Option, Options, Scope
+from hudi_py.config import indexes as index_config
+from hudi_py.config import write as write_config
+from hudi_py.errors import ConfigError, ConflictError, UnsupportedTableError
+from hudi_py.formats.arrays import combined
+from hudi_py.formats.hash_ring import HashRing
+from hudi_py.model.commit import WriteStat
+from hudi_py.model.instant import Action
+from hudi_py.model.names import FileId, PartitionPath
+from hudi_py.model.words import counted
+from hudi_py.read import make_scan
+from hudi_py.read.request import ScanArguments, ScanRequest
+from hudi_py.read.split import Split
+from hudi_py.read.support import text_partition_columns
+from hudi_py.read.task import read_split_on
+from hudi_py.schema import FILE_NAME, META_FIELDS, RECORD_KEY
+from hudi_py.services.context import ServiceContext
+from hudi_py.services.planned.report import ServiceReport
+from hudi_py.timeline.pending_plans import COMPACTIONS, PendingPlans
+from hudi_py.timeline.plans import FileGroup
+from hudi_py.timeline.table_schema import resolve_table_schema
+from hudi_py.transaction.conflicts import conflict_policy
+from hudi_py.transaction.transaction import WriteTransaction
+from hudi_py.view import FileSystemView
+from hudi_py.write.context import WriteContext
+from hudi_py.write.handles.base import BaseFileHandle
+from hudi_py.write.index.bucket import DEFAULT_BUCKETS
+from hudi_py.write.index.consistent import ConsistentBuckets
+from hudi_py.write.operation import Operation
+from hudi_py.write.settings import WriteSettings, write_settings
+
+_SERVICE = "resize_buckets"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ResizeReport(ServiceReport):
+    """The result of `resize_buckets`."""
+
+    num_split: int = 0
+    """Buckets that became two."""
+    num_merged: int = 0
+    """Buckets that were merged with neighbours."""
+    num_partitions: int = 0
+    """Partitions whose buckets changed."""
+    num_files: int = 0
+    """Files written."""
+    num_bytes: int = 0
+
+    def _summary(self) -> Iterator[str]:
+        if self.instant is not None:
+            yield f"{counted(self.num_split, 'bucket')} split"
+            yield f"{counted(self.num_merged, 'bucket')} merged"
+            yield f"in {counted(self.num_partitions, 'partition')}"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When buckets are split and merged. Sizes are bytes of base file and logs."""
+
+    most: int
+    least: int
+    split_above: int
+    merge_below: int
+
+    @classmethod
+    def of(cls, options: Options) -> Limits:
+        size, first = options.get(write_config.MAX_FILE_SIZE), options.get(index_config.BUCKETS) or DEFAULT_BUCKETS
+        most, least = options.get(index_config.MOST_BUCKETS), options.get(index_config.LEAST_BUCKETS)
+        return cls(
+            most if most > 0 else first,
+            least if least > 0 else first,
+            int(size * options.get(index_config.SPLIT_THRESHOLD)),
+            int(size * options.get(index_config.MERGE_THRESHOLD)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Resizing:
+    """What becomes of the buckets of a partition, by their numbers."""
+
+    split: tuple[int, ...]
+    merged: tuple[tuple[int, ...], ...]
+    """Neighbours that become one, in the order of the ring, whose first bucket follows the last."""
+
+    @property
+    def numbers(self) -> frozenset[int]:
+        """Buckets whose file groups are replaced."""
+        return frozenset(self.split).union(*self.merged)
+
+
+def resize_buckets(context: ServiceContext, instant: str | None = None) -> ResizeReport:
+    """Splits buckets that are larger than `hoodie.bucket.index.split.threshold` says, and merges neighbours that are
+    smaller than `hoodie.bucket.index.merge.threshold` says, within `hoodie.bucket.index.min.num.buckets` and `max`.
+
+    Args:
+        instant: must be None.
+
+    Raises:
+        UnsupportedTableError: the table does not have consistent hashing.
+        ConflictError: another write has completed meanwhile.
+    """
+    storage, config, seen = context.storage, context.config(), context.timeline()
+    options = context.options
+    if options.get(index_config.BUCKET_ENGINE) != "CONSISTENT_HASHING":
+        raise UnsupportedTableError(
+            f"Cannot resize the buckets of the table '{config.name}' with {index_config.BUCKET_ENGINE.key} = "
+            f"'{options.get(index_config.BUCKET_ENGINE)}'; supported: CONSISTENT_HASHING. Table.rescale_buckets "
+            "changes those of a simple bucket index"
+        )
+    if text_partition_columns(config) or config.cdc_enabled:
+        raise UnsupportedTableError(
+            f"Cannot resize the buckets of the table '{config.name}', which logs changes or has a key generator that "
+            "makes partition paths of times; cluster it with Apache Hudi"
+        )
+    view = context.session.view(seen)
+    settings = _settings(context, view)
+    session = replace(context.session, conflicts=conflict_policy(context.session.settings))
+    assert settings.index.buckets is not None
+    before = ConsistentBuckets(settings.index.buckets, storage, seen, view)
+    plans = PendingPlans(storage, seen)
+    busy = {group for pending in plans.of(*COMPACTIONS) for group in plans.file_groups(pending)}
+    chosen = _chosen(before, view, Limits.of(options), busy)
+    if not chosen:
+        return ResizeReport(_SERVICE, None, reason="no bucket is large or small enough")
+    with WriteTransaction.begin(session, action=Action.REPLACE_COMMIT, operation="CLUSTER") as transaction:
+        if transaction.timeline.pin() != seen.pin():
+            raise ConflictError(
+                f"Cannot resize the buckets of {storage.uri}: another write has completed in between; try again"
+            )
+        write = WriteContext(transaction, settings, progress=context.progress)
+        assert isinstance(write.buckets, ConsistentBuckets)
+        splits = _splits(context, write, chosen)
+        stats: list[WriteStat] = []
+        replaced: dict[str, tuple[str, ...]] = {}
+        for path, resizing in chosen.items():
+            ring = before.ring(path)
+            after = ring.resized(str(transaction.instant), resizing.split, resizing.merged)
+            gone = [ring.file_id(number) for number in sorted(resizing.numbers)]
+            write.buckets.store(after)
+            replaced[str(path)] = tuple(map(str, gone))
+            for number in resizing.split:
+                stats += _rewritten(write, after, path, [splits[path, ring.file_id(number)]])
+            for numbers in resizing.merged:
+                stats += _rewritten(write, after, path, [splits[path, ring.file_id(number)] for number in numbers])
+        context.progress.phase("committing")
+        commit = transaction.commit(
+            stats, schema_json=settings.schema.avro_json, replaced=replaced, ids=settings.schema.ids
+        )
+        write.after_commit()
+    return ResizeReport(
+        _SERVICE,
+        commit.instant,
+        commit.completion_time,
+        num_split=sum(len(each.split) for each in chosen.values()),
+        num_merged=sum(len(numbers) for each in chosen.values() for numbers in each.merged),
+        num_partitions=len(chosen),
+        num_files=len(stats),
+        num_bytes=sum(stat.file_size for stat in stats),
+    )
+
+
+def planned(ring: HashRing, sizes: Mapping[int, int], limits: Limits) -> Resizing | None:
+    """Which buckets of a partition to split and merge; None: none.
+
+    Args:
+        sizes: bytes of the buckets that have files and may be changed, by their numbers.
+    """
+    room = limits.most - len(ring.ends)
+    split = [
+        number for number in sorted(sizes) if sizes[number] > limits.split_above and ring.middle(number) is not None
+    ]
+    split = split[: max(room, 0)]
+    surplus = len(ring.ends) - limits.least + len(split)
+    merged: list[tuple[int, ...]] = []
+    left = [number for number in sorted(sizes) if number not in split]
+    taken: set[int] = set()
+    for number in left:
+        if number in taken or sizes[number] > limits.merge_below:
+            continue
+        chain, total = [number], sizes[number]
+        for step in (-1, 1):
+            while surplus > 0 and total <= limits.merge_below:
+                near = ((chain[0] if step < 0 else chain[-1]) + step) % len(ring.ends)
+                if near in taken or near in chain or near not in left or sizes[near] > limits.merge_below:
+                    break
+                chain = [near, *chain] if step < 0 else [*chain, near]
+                total += sizes[near]
+                surplus -= 1
+        if len(chain) > 1:
+            taken.update(chain)
+            merged.append(tuple(chain))
+    return Resizing(tuple(split), tuple(merged)) if split or merged else None
+
+
+def _chosen(
+    buckets: ConsistentBuckets, view: FileSystemView, limits: Limits, busy: Collection[FileGroup]
+) -> dict[PartitionPath, Resizing]:
+    """What to do with each partition. `busy`: file groups of pending compactions and log compactions, which stay."""
+    clustering = {partition for partition, _ in view.pending_clustering}
+    found: dict[PartitionPath, Resizing] = {}
+    for path in sorted(view.partitions()):
+        if path in clustering:
+            continue
+        slices = buckets.by_number(view.latest_slices(path), path)
+        sizes = {
+            number: slice_.size
+            for number, slice_ in slices.items()
+            if (path, slice_.file_id) not in busy and slice_.size
+        }
+        resizing = planned(buckets.ring(path), sizes, limits)
+        if resizing is not None:
+            found[path] = resizing
+    return found
+
+
+def _settings(context: ServiceContext, view: FileSystemView) -> WriteSettings:
+    storage, config, seen = context.storage, context.config(), context.timeline()
+    schema = resolve_table_schema(storage, config, seen)
+    if schema is None:
+        raise ConfigError(f"Cannot resize the buckets of the table '{config.name}': no commit has a schema yet")
+    columns = pa.schema([field for field in schema.arrow if field.name not in META_FIELDS])
+    indexed: dict[Option[Any], str] = {write_config.INDEX_TYPE: "BUCKET"}
+    options = context.options.replace(indexed)
+    return write_settings(storage, config, seen, view, columns, Operation.INSERT_OVERWRITE, options)
+
+
+def _splits(
+    context: ServiceContext, write: WriteContext, chosen: Iterable[PartitionPath]
+) -> dict[tuple[PartitionPath, FileId], Split]:
+    """The slices of partitions, to be read with all meta columns."""
+    request = ScanRequest.of(Options.resolve({}, Scope.READ), ScanArguments(partitions=[str(path) for path in chosen]))
+    scan = make_scan(context.storage, write.transaction.config, write.transaction.timeline, request)
+    return {(PartitionPath(str(split.partition)), FileId(str(split.file_id))): split for split in scan.splits()}
+
+
+def _rewritten(
+    write: WriteContext, ring: HashRing, path: PartitionPath, splits: Sequence[Split]
+) -> Iterator[WriteStat]:
+    """Writes the rows of slices to the file groups of their new buckets."""
+    index = write.settings.index.buckets
+    assert index is not None
+    handles: dict[int, BaseFileHandle] = {}
+    at = write.file_schema.get_field_index(FILE_NAME)
+    with ExitStack() as opened:
+        for batch in (batch for split in splits for batch in read_split_on(write.transaction.storage, split)):
+            keys = combined(batch[RECORD_KEY])
+            numbers = ring.numbers(keys, index.hashed, index.key_fields)
+            for number in np.unique(numbers).tolist():
+                if number not in handles:
+                    handle = BaseFileHandle(write, path, ring.file_id(number))
+                    handles[number] = opened.enter_context(handle)
+                handle = handles[number]
+                some = batch.select(write.file_schema.names).take(pa.array(np.flatnonzero(numbers == number)))
+                name = pa.repeat(pa.scalar(handle.name, pa.string()), some.num_rows)
+                handle.write(some.set_column(at, write.file_schema.field(at), name))
+                if handle.sidecar is not None:
+                    handle.sidecar.add_keys(combined(some[RECORD_KEY]))
+        stats = [handle.finish() for handle in handles.values()]
+    yield from stats

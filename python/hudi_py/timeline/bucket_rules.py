@@ -1,0 +1,129 @@
+"""Where a table keeps its rules for numbers of buckets: a file for each commit that changed them.
+
+Source: `PartitionBucketIndexHashingConfig`, Apache Hudi 1.2.0, which moves files of archived commits to another folder.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from hudi_py.errors import ConfigError, ConflictError
+from hudi_py.formats.bucket_rules import BucketRules
+from hudi_py.schema.patterns import check_regex, matching
+from hudi_py.storage import Storage
+from hudi_py.timeline.timeline import Timeline
+
+RULES_FOLDER = ".hoodie/.bucket_index/partition_bucket_index_meta"
+_CONFIGS, _ARCHIVE = f"{RULES_FOLDER}/configs", f"{RULES_FOLDER}/archive"
+_SUFFIX = ".hashing_config"
+EXPRESSIONS = "hoodie.bucket.index.partition.expressions"
+FIRST_INSTANT = "00000000000000"
+"""Of the rules that a table begins with."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRules:
+    """Rules that count, and the commit that made them."""
+
+    instant: str
+    rules: BucketRules
+
+
+def stored_rules(storage: Storage, timeline: Timeline, until: str | None = None) -> StoredRules | None:
+    """The newest rules of a table; None: it has none.
+
+    Args:
+        until: leaves out rules of later commits.
+
+    Raises:
+        CorruptFileError: they cannot be read.
+        ConfigError: they are of an unknown kind.
+    """
+    for folder in (_CONFIGS, _ARCHIVE):
+        counting = _counting(storage, timeline, folder, until)
+        if counting:
+            return _read(storage, counting[-1], folder)
+    return None
+
+
+def all_rules(storage: Storage, timeline: Timeline) -> list[StoredRules]:
+    """All rules of a table, those that count first, in the order of their commits; then those that were moved away.
+    Raises what `stored_rules` does."""
+    return [
+        _read(storage, instant, folder)
+        for folder in (_CONFIGS, _ARCHIVE)
+        for instant in _counting(storage, timeline, folder)
+    ]
+
+
+def _counting(storage: Storage, timeline: Timeline, folder: str, until: str | None = None) -> list[str]:
+    """The commits whose rules are in a folder."""
+    instants = (name.removesuffix(_SUFFIX) for name in storage.names(folder) if name.endswith(_SUFFIX))
+    return [
+        instant
+        for instant in sorted(instants)
+        if (until is None or instant <= until) and (instant == FIRST_INSTANT or timeline.is_committed(instant))
+    ]
+
+
+def _read(storage: Storage, instant: str, folder: str) -> StoredRules:
+    path = f"{folder}/{instant}{_SUFFIX}"
+    return StoredRules(instant, BucketRules.decode(storage.read(path), f"{storage.uri}/{path}"))
+
+
+@lru_cache(4096)
+def buckets_by_rule(rules: BucketRules, partition: str) -> int:
+    """How many buckets the rules give a partition.
+
+    Raises:
+        ConfigError: a rule is not valid.
+    """
+    if rules.default < 1:
+        raise ConfigError(
+            f"Cannot use the stored bucket rules '{rules.expressions}': they give partitions without a rule "
+            f"{rules.default} buckets, as Apache Hudi stores where bucket_number is left out; give it there"
+        )
+    for pattern, count in checked_rules(rules):
+        if matching(pattern, [partition], EXPRESSIONS):
+            return count
+    return rules.default
+
+
+@lru_cache(64)
+def checked_rules(rules: BucketRules) -> tuple[tuple[str, int], ...]:
+    """The patterns of rules and their numbers of buckets.
+
+    Raises:
+        ConfigError: a rule is not valid.
+    """
+    parsed = tuple(rules.parsed())
+    for pattern, _ in parsed:
+        check_regex(pattern, EXPRESSIONS)
+    return parsed
+
+
+def store_rules(storage: Storage, rules: BucketRules, instant: str = FIRST_INSTANT) -> None:
+    """Stores the rules that a table begins with, or those of a commit before it completes.
+
+    Raises:
+        ConflictError: another write has stored others meanwhile.
+    """
+    path, content = f"{_CONFIGS}/{instant}{_SUFFIX}", rules.encode(instant)
+    if storage.put_if_absent(path, content):
+        return
+    there = BucketRules.decode(storage.read(path), f"{storage.uri}/{path}")
+    if there != rules:
+        raise ConflictError(
+            f"Cannot write to {storage.uri}: another write has stored the bucket rules '{there.expressions}' "
+            f"meanwhile, this one has '{rules.expressions}'; write again"
+        )
+
+
+def remove_rules(storage: Storage, instant: str) -> None:
+    """Removes the rules of a commit that is rolled back, and an empty folder, with which Apache Hudi fails."""
+    names = storage.names(_CONFIGS)
+    if f"{instant}{_SUFFIX}" in names:
+        storage.delete(f"{_CONFIGS}/{instant}{_SUFFIX}")
+        if len(names) == 1:
+            storage.delete_tree(_CONFIGS)

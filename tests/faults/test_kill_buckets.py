@@ -1,0 +1,86 @@
+"""Changes of buckets killed at calls that change the storage: rows stay, and the next write finds its buckets."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import hudi_py
+from hudi_py.config import Options
+from hudi_py.services.bucket_resize import resize_buckets
+from hudi_py.services.buckets import rescale_buckets
+from hudi_py.services.context import ServiceContext
+from hudi_py.wiring import metadata_writer
+from hudi_py.write.api import write_options, write_rows
+from tests.faults.killing import Killed, KillingStorage
+from tests.support.choice import every
+from tests.unit.write.test_bucket_index import QUICK, TABLE, rows, snapshot
+from tests.unit.write.test_consistent_hashing import CONSISTENT, RESIZED
+from tests.unit.write.test_consistent_hashing import check_keys as check_hash_buckets
+
+pytestmark = pytest.mark.slow
+
+SIMPLE = {**QUICK, "hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "3"}
+HASHED = {**CONSISTENT, **RESIZED}
+
+
+def context(storage: KillingStorage, options: dict[str, str]) -> ServiceContext:
+    resolved = Options.resolve({**options, "hoodie.py.write.threads": "1"})
+    return ServiceContext.of(storage, resolved, metadata_writer(resolved))
+
+
+def rescale(storage: KillingStorage) -> None:
+    rescale_buckets(context(storage, SIMPLE), expressions="^a$,5", buckets=3)
+
+
+def resize(storage: KillingStorage) -> None:
+    assert resize_buckets(context(storage, HASHED)).instant is not None
+
+
+def overwrite(storage: KillingStorage) -> None:
+    resolved = write_options({**HASHED, "hoodie.py.write.threads": "1"})
+    write_rows(storage, rows([1, 2, 3], 5), "insert_overwrite_table", resolved, metadata=metadata_writer(resolved))
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize(
+    ("change", "options", "version", "torn"),
+    [(rescale, SIMPLE, 9, True), (resize, HASHED, 9, False), (overwrite, HASHED, 6, True)],
+    ids=["rescale", "resize", "overwrite"],
+)
+def test_killed(
+    tmp_path: Path, change: Callable[[KillingStorage], None], options: dict[str, str], version: int, torn: bool
+) -> None:
+    table = str(tmp_path / "table")
+    hudi_py.write(table, rows(list(range(12)), 1), "upsert", options, **TABLE, table_type="mor", table_version=version)
+    hudi_py.write(table, rows(list(range(0, 12, 3)), 2), "upsert", options)
+    before = snapshot(table)
+    whole = str(tmp_path / "whole")
+    shutil.copytree(table, whole)
+    counting = KillingStorage(whole)
+    change(counting)
+    after = snapshot(whole)
+    assert len(counting.calls) > 20
+    for call in every(9, len(counting.calls)):
+        root = str(tmp_path / f"{call}")
+        shutil.copytree(table, root)
+        killing = KillingStorage(root, call, torn=torn)
+        with pytest.raises(Killed):
+            change(killing)
+        where = killing.calls[-1]
+        found = snapshot(root)
+        assert found in (before, after), where
+        hudi_py.write(root, rows([4, 5, 20, 21], 9), "upsert", options)
+        assert snapshot(root) == sorted((dict(found) | dict.fromkeys(("k4", "k5", "k20", "k21"), 9)).items()), where
+        if options is HASHED:
+            check_hash_buckets(root)
+        names = hudi_py.open_table(root).scan(["_hoodie_partition_path", "_hoodie_file_name"]).to_table().to_pylist()
+        groups = {(row["_hoodie_partition_path"], row["_hoodie_file_name"].partition("_")[0]) for row in names}
+        if options is SIMPLE:
+            assert len({(partition, file_id[:8]) for partition, file_id in groups}) == len(groups), where
+        assert hudi_py.open_table(root).metadata.verify().ok, where
+        change(KillingStorage(root))
+        shutil.rmtree(root)
