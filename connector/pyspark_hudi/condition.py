@@ -49,6 +49,14 @@ def spark_condition(condition: Filter) -> str | None:
         return None
 
 
+def spark_literal(value: pa.Scalar) -> str | None:
+    """A value as a constant of Spark SQL with the same meaning in every session; None if there is none."""
+    try:
+        return _literal(value.as_py(), value.type)
+    except _UntranslatableError:
+        return None
+
+
 def _condition(node: Node) -> str:
     if isinstance(node, Logical):
         return "(" + f" {node.operator} ".join(_condition(part) for part in node.parts) + ")"

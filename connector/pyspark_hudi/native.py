@@ -26,6 +26,9 @@ _SPARK_READS = frozenset(
 _GLOB = frozenset("{}[]*?\\")
 _SMALL_BYTES = 8 << 20
 """Slices with logs of up to this size in all: a merge in Python costs less than a second Python job and a join."""
+_PRUNED_BYTES = 32 << 20
+"""Size of what Python reads from which on conditions on partition columns leave parts of it out: for each query,
+planning the parts takes as long as reading several megabytes of logs."""
 _MOST_LOGS = 4
 """Bytes of logs for a byte of the base file from which on logs are likely to replace most of its rows: a row takes
 several times as much in Avro as in Parquet."""
@@ -97,8 +100,13 @@ class NativePlan:
     def rest(self) -> Pinned:
         """What Python reads: the rows that logs add to the base files of Spark's reader, and the other splits."""
         _, merged, others = self._parts
-        added = [replace(split, without_base=True) for split in merged]
-        return Pinned.of(self.planned.spec, [*added, *others])
+        merged = [replace(split, without_base=True) for split in merged]
+        if sum(split.size for split in (*merged, *others)) >= _PRUNED_BYTES:
+            merged, others = (self.planned.with_known_values(part) for part in (merged, others))
+            # those of which nothing is known last, so that they share few tasks with others
+            merged.sort(key=lambda split: not split.known_values)
+            others.sort(key=lambda split: not split.known_values)
+        return Pinned.of(self.planned.spec, [*merged, *others])
 
     def all_splits(self) -> Pinned:
         """The whole read."""

@@ -66,12 +66,14 @@ class HudiReader(DataSourceReader):
 class ReplacedReader(HudiReader):
     """Reads which rows of base files the logs replace or delete, of the splits whose base files Spark reads."""
 
-    def __init__(self, pinned: Pinned, options: Options, schema: StructType) -> None:
+    def __init__(self, pinned: Pinned, options: Options, schema: StructType, columns: Sequence[str] = ()) -> None:
+        """`columns`: columns of the table with known values, which the schema has at the end."""
+        self._columns = tuple(columns)
         splits = tuple(split for split in pinned.splits if split.without_base)
         super().__init__(replace(pinned, splits=splits), options, schema)
 
     def _batches(self, splits: Sequence[Split]) -> Iterator[pa.RecordBatch]:
-        return read_replaced(self._spec, splits, self._storage_options)
+        return read_replaced(self._spec, splits, self._storage_options, columns=self._columns)
 
     def _check_types(self, pinned: Pinned) -> None:
         pass  # the columns are not the table's

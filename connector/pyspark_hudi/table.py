@@ -27,8 +27,9 @@ from pyspark_hudi.counting import Counting, counted
 from pyspark_hudi.failure import raised_here
 from pyspark_hudi.native import NativePlan
 from pyspark_hudi.paths import checked_path
+from pyspark_hudi.pruning import known_columns, parts_of
 from pyspark_hudi.reader import HudiReader, ReplacedReader
-from pyspark_hudi.tasks import is_classic, rows_of
+from pyspark_hudi.tasks import is_classic
 from pyspark_hudi.types import quoted, spark_schema
 
 if TYPE_CHECKING:
@@ -122,7 +123,11 @@ def read_table(
             )
         _put(given, read_config.FILTER.key, filter, "filter")
     if not is_classic(spark):
-        return _union(list(_frames(spark, _by_source(spark, path, given))))
+        with _cleaned_since(path):
+            frame = _union(list(_frames(spark, _by_source(spark, path, given))))
+            # the server looks for the files now, and remembers them
+            frame.schema  # noqa: B018
+        return frame
     resolved = Options.resolve(given, Scope.READ)
     plan = NativePlan.of(checked_path(path, "read"), resolved)
     with _cleaned_since(path):
@@ -158,15 +163,20 @@ class _Sources:
     """Which rows of its files the logs replace or delete."""
     rest: Callable[[], DataFrame]
     """The rows that Python reads."""
+    keys: Sequence[str] = ()
+    """Partition columns that `replaced` has too: those of the base file."""
 
 
 def _in_tasks(spark: SparkSession, plan: NativePlan, options: Options) -> _Sources:
     rest = plan.rest()
     schema = spark_schema(rest.schema)
+    keys = known_columns([split for split in rest.splits if split.without_base])
+    marked = StructType([*_REPLACED, *(schema[name] for name in keys)])
     return _Sources(
         plan.row(),
-        lambda: rows_of(spark, ReplacedReader(rest, options, _REPLACED), _REPLACED),
-        lambda: rows_of(spark, HudiReader(rest, options, schema), schema),
+        lambda: parts_of(spark, ReplacedReader(rest, options, marked, keys), marked),
+        lambda: parts_of(spark, HudiReader(rest, options, schema), schema),
+        keys,
     )
 
 
@@ -199,11 +209,12 @@ def _by_source(spark: SparkSession, path: str, given: Mapping[str, str]) -> _Sou
 def _frames(spark: SparkSession, sources: _Sources) -> Iterator[DataFrame]:
     plan = sources.plan
     if plan["native_files"]:
-        yield _rows(_parquet(spark, plan, "native_files"), plan)
+        names = [field["name"] for field in json.loads(plan["native_schema"])["fields"]]
+        yield _rows(_parquet(spark, plan, "native_files"), plan, more_columns=names != plan["columns"])
     if plan["merged_files"]:
         merged = _parquet(spark, plan, "merged_files", *_ROW_ID)
         few = plan["merged_bytes"] <= _BROADCAST_BYTES
-        yield _rows(_without(merged, sources.replaced(), few=few), plan)
+        yield _rows(_without(merged, sources.replaced(), sources.keys, few=few), plan, more_columns=True)
     if plan["merged_files"] or plan["other_splits"] or not plan["native_files"]:
         yield sources.rest()
 
@@ -224,7 +235,8 @@ def _parquet(spark: SparkSession, plan: Mapping[str, Any], files: str, *more: st
 
     def read(step: int) -> DataFrame:
         parts = (paths[at : at + step] for at in range(0, len(paths), step))
-        return _union([reader.parquet(*part).selectExpr("*", *more) for part in parts])
+        frames = [reader.parquet(*part) for part in parts]
+        return _union([frame.selectExpr("*", *more) for frame in frames] if more else frames)
 
     if len(paths) <= _MOST_READERS * _LISTED_AT_ONCE:
         return read(_LISTED_AT_ONCE)
@@ -247,18 +259,26 @@ def _listing_tasks(spark: SparkSession, number: int) -> Iterator[None]:
                 spark.conf.set(_LISTING_TASKS, before)
 
 
-def _without(frame: DataFrame, replaced: DataFrame, *, few: bool) -> DataFrame:
-    """The rows of base files without those that logs replace or delete."""
+def _without(frame: DataFrame, replaced: DataFrame, keys: Sequence[str], *, few: bool) -> DataFrame:
+    """The rows of base files without those that logs replace or delete.
+
+    Args:
+        keys: columns that are equal for equal files: what Catalyst knows of them on one side, it infers for the other.
+    """
     # not an anti-join, which Catalyst would repeat for each reader of the union
-    joined = frame.join(replaced.hint("broadcast") if few else replaced, [_FILE, _CHUNK], "left_outer")
+    joined = frame.join(replaced.hint("broadcast") if few else replaced, [_FILE, _CHUNK, *keys], "left_outer")
     return joined.where(_IS_KEPT)
 
 
-def _rows(frame: DataFrame, plan: Mapping[str, Any]) -> DataFrame:
-    """The rows that the plan's condition keeps, with the columns to return."""
+def _rows(frame: DataFrame, plan: Mapping[str, Any], *, more_columns: bool) -> DataFrame:
+    """The rows that the plan's condition keeps, with the columns to return.
+
+    Args:
+        more_columns: whether the frame has other columns, or another order: Spark analyses the plan for each step.
+    """
     if plan["native_condition"] is not None:
         frame = frame.where(plan["native_condition"])
-    return frame.select(*(quoted(name) for name in plan["columns"]))
+    return frame.select(*(quoted(name) for name in plan["columns"])) if more_columns else frame
 
 
 def _put(given: dict[str, str], key: str, value: str, name: str) -> None:

@@ -30,9 +30,12 @@ def is_classic(spark: SparkSession) -> bool:
     return not type(spark).__module__.startswith("pyspark.sql.connect")
 
 
-def rows_of(spark: SparkSession, reader: HudiReader, schema: StructType) -> DataFrame:
-    """The rows that the reader reads: a task for each of its partitions, in the workers that Spark keeps."""
-    partitions = reader.partitions()
+def rows_of(
+    spark: SparkSession, reader: HudiReader, schema: StructType, partitions: Sequence[HudiPartition] | None = None
+) -> DataFrame:
+    """The rows that the reader reads: a task for each of its partitions (or of those given), in the workers that Spark
+    keeps."""
+    partitions = reader.partitions() if partitions is None else partitions
     tasks = [pickle.dumps(partition) for partition in partitions]
     volume = sum(split.size for partition in partitions for split in partition.splits)
     # Catalyst estimates sizes from the number of ids, and broadcasts what seems small

@@ -86,7 +86,10 @@ def condition(chance: random.Random, rows: pa.Table) -> str:
 
 @pytest.mark.filterwarnings("ignore:Rows are missing or old")  # the driver counts
 @pytest.mark.parametrize("query", parameters())
-def test_rows_of_queries(spark: SparkSession, golden: Extracted, query: Expected) -> None:
+def test_rows_of_queries(
+    spark: SparkSession, golden: Extracted, query: Expected, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pyspark_hudi.native._PRUNED_BYTES", 0)
     path = str(golden(query.table))
     chance = random.Random(f"{SEED} {query.id}")
     plain = read(spark, path, **options(query))

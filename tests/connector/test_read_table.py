@@ -176,15 +176,14 @@ def test_a_count_reads_no_rows(spark: SparkSession, table: str, monkeypatch: pyt
         cached.count()
 
 
-@pytest.mark.skipif(CONNECT, reason="its reader looks for files at the first use")
 def test_a_file_cleaned_between_plan_and_load(spark: SparkSession, table: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def planned(*arguments: Any) -> NativePlan:
+    def planned(*arguments: Any) -> Any:
         found = plan(*arguments)
         next(Path(table, "p=1").glob("*.parquet")).unlink()
         return found
 
-    plan = NativePlan.of
-    monkeypatch.setattr(NativePlan, "of", planned)
+    plan: Any = pyspark_hudi.table._by_source if CONNECT else NativePlan.of
+    monkeypatch.setattr("pyspark_hudi.table._by_source" if CONNECT else "pyspark_hudi.native.NativePlan.of", planned)
     with pytest.raises(HistoryCleanedError, match=r"^A base file of .* was cleaned since this read was planned"):
         read_table(spark, table)
 

@@ -108,7 +108,7 @@ def load_pinned(path: str, options: Options) -> tuple[Storage, TableConfig, Time
 
 def _digest(split: Split) -> str:
     # row groups depend on the filter, which may differ from the pinned plan's
-    text = json.dumps(_as_json(split, ("spec", "row_groups", "without_base")))
+    text = json.dumps(_as_json(split, ("spec", "row_groups", "without_base", "known_values")))
     return hashlib.blake2b(text.encode(), digest_size=_DIGEST_BYTES).hexdigest()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -12,6 +12,7 @@ from hudi_py.config import Options
 from hudi_py.config import read as read_config
 from hudi_py.model.instant import Action
 from hudi_py.read.filter import all_of, parse_filter
+from hudi_py.read.known_values import known_values
 from hudi_py.read.native import why_not_native
 from hudi_py.read.parts import replaced_rows
 from hudi_py.read.pin import PlanPin, load_pinned
@@ -85,6 +86,11 @@ class PlannedScan:
         # the others are archived, or may be clustering
         uniform = {each.time for each in completed if each.action in (Action.COMMIT, Action.DELTA_COMMIT)}
         return why_not_native(self.storage, self.splits, uniform)
+
+    def with_known_values(self, splits: Sequence[Split]) -> list[Split]:
+        """Some of the splits, with `known_values`."""
+        found = known_values(self.scan.snapshot, self.scan.request, splits)
+        return [replace(split, known_values=values) for split, values in zip(splits, found, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,16 +185,27 @@ def read_splits(
 
 
 def read_replaced(
-    spec: ReadSpec, splits: Sequence[Split], storage_options: Mapping[str, str] | None = None
+    spec: ReadSpec,
+    splits: Sequence[Split],
+    storage_options: Mapping[str, str] | None = None,
+    *,
+    columns: Collection[str] = (),
 ) -> Iterator[pa.RecordBatch]:
     """Which rows of base files the logs of a task's splits replace or delete: batches of `REPLACED_SCHEMA`.
 
     Raises what `read_split` raises.
+
+    Args:
+        columns: columns of the table to add, which must be among the `known_values` of all splits.
     """
     storage = open_storage(spec.uri, storage_options)
     for split in (replace(split, spec=spec) for split in splits):
         try:
-            yield from replaced_rows(storage, split)
+            for batch in replaced_rows(storage, split):
+                for name in columns:
+                    value = dict(split.known_values)[name]
+                    batch = batch.append_column(name, pa.repeat(value, batch.num_rows))
+                yield batch
         except FileNotFoundError as error:
             raise missing_file(storage, split, error) from error
 

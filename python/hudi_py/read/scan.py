@@ -27,7 +27,7 @@ from hudi_py.read.snapshot import Snapshot, open_snapshot
 from hudi_py.read.split import Split
 from hudi_py.read.task import read_split_on
 from hudi_py.storage import Storage
-from hudi_py.storage.threads import in_threads
+from hudi_py.storage.threads import REQUESTS, in_threads
 from hudi_py.timeline.timeline import Timeline
 
 if TYPE_CHECKING:
@@ -66,6 +66,11 @@ class Scan:
     def snapshot(self) -> Snapshot:
         """The state of the table that the scan reads."""
         return self._snapshot
+
+    @property
+    def request(self) -> ScanRequest:
+        """What was asked for."""
+        return self._request
 
     @property
     def state(self) -> str:
@@ -132,12 +137,19 @@ class Scan:
 
     def count(self) -> int:
         """Number of rows; slices without logs are counted from their footers if there is no filter."""
-        storage, splits = self._snapshot.storage, self.plan().splits
+        storage, splits, limit = self._snapshot.storage, self.plan().splits, self._limit
         footers = [split for split in splits if is_counted_by_footer(split)]
         others = [split for split in splits if not is_counted_by_footer(split)]
-        total = sum(in_threads(lambda split: count_split(storage, split), footers))
-        total += sum(in_threads(lambda split: count_split(storage, split), others, default_threads()))
-        return total if self._limit is None else min(total, self._limit)
+        total = 0
+        for group, threads in ((footers, REQUESTS), (others, default_threads())):
+            # a few slices at a time, so that those beyond the limit are not read
+            step = max(len(group), 1) if limit is None else threads
+            for start in range(0, len(group), step):
+                if limit is not None and total >= limit:
+                    return limit
+                some = group[start : start + step]
+                total += sum(in_threads(lambda split: count_split(storage, split), some, threads))
+        return total if limit is None else min(total, limit)
 
     def explain(self) -> str:
         """What will be read and what was pruned, as text."""

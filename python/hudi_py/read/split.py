@@ -18,6 +18,9 @@ SliceMode = Literal["merge", "skip", "unmerged", "base", "log", "log_unmerged"]
 `unmerged`: as `skip`, with deletes as rows. `base`: the base file only. `log`: the logs only, merged with each other.
 `log_unmerged`: every log row in order."""
 
+KnownValues = tuple[tuple[str, pa.Scalar], ...]
+"""Columns with their value, never null."""
+
 
 @dataclass(frozen=True, slots=True)
 class ReadSpec:
@@ -88,6 +91,8 @@ class Split:
     """Columns that take their value from the partition path."""
     without_base: bool = False
     """Whether another reader reads the base file: only rows that it does not hold are returned, see `parts`."""
+    known_values: KnownValues = ()
+    """Columns of which all rows are known to hold that value, so that the split can be left out; see `known_values`."""
 
     @property
     def merged(self) -> bool:

@@ -15,8 +15,10 @@ from hudi_py.merge import LogMemory
 from hudi_py.read import Split
 from hudi_py.read.base_file import read_base
 from hudi_py.read.counting import count_split
+from hudi_py.read.parallel import default_threads
 from hudi_py.read.parts import added_rows
 from hudi_py.storage import open_storage
+from hudi_py.storage.threads import REQUESTS
 
 COUNT = 20
 INT, LONG, DAY, TIME, TEXT = pa.int32(), pa.int64(), pa.date32(), pa.timestamp("us", "UTC"), pa.string()
@@ -102,3 +104,24 @@ def test_counts_of_merges(tmp_path: Path) -> None:
     assert table.scan(query_type="incremental", begin=first).count() == 9
     optimized = table.scan(query_type="read_optimized")
     assert optimized.count() == optimized.to_table().num_rows
+
+
+def test_a_limited_count_stops_at_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def counting(*arguments: Any) -> int:
+        counted.append(arguments)
+        return count_split(*arguments)
+
+    counted: list[Any] = []
+    path = str(tmp_path / "t")
+    rows = [{"id": n, "p": n // 2, "v": n} for n in range(80)]
+    hudi_py.write(path, rows, record_key="id", partition_by="p", table_type="mor")
+    monkeypatch.setattr("hudi_py.read.scan.count_split", counting)
+    table = hudi_py.open_table(path)
+    assert [table.scan(limit=limit).count() for limit in (0, 1, 40, 79, 1000)] == [0, 1, 40, 79, 80]
+    counted.clear()
+    assert table.scan(limit=3).count() == 3
+    assert len(counted) == REQUESTS
+    hudi_py.write(path, [{"id": n, "p": n // 2, "v": -n} for n in range(0, 80, 2)])
+    counted.clear()
+    assert table.scan(limit=3).count() == 3
+    assert len(counted) == default_threads()

@@ -1,0 +1,90 @@
+"""Conditions on partition columns leave out what Python reads, and no row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import hudi_py
+from hudi_py.testing.rows import assert_rows_equal
+from pyspark_hudi import read_table
+from tests.connector.conftest import CONNECT
+from tests.connector.tables import read, rows
+
+pytestmark = pytest.mark.spark
+
+MOR: dict[str, Any] = {"record_key": "id", "ordering_by": "ts", "table_type": "mor"}
+STAYS = {"hoodie.index.type": "GLOBAL_SIMPLE", "hoodie.simple.index.update.partition.path": "false"}
+EACH = {"hoodie.py.read.native": "always", "hoodie.py.read.open.cost.bytes": "1", "hoodie.py.read.min.tasks": "6"}
+"""A task for each slice."""
+CONDITIONS = {
+    "y = 1 AND m = 'a'": (2, 2),
+    "y = 1": (6, 2),
+    "m IN ('a', 'z')": (4, 4),
+    "y > 1 OR m = 'c'": (10, 4),
+    "y <=> 2 AND NOT m = 'b'": (4, 2),
+    "y = 3 OR y IS NULL OR m IS NULL": (6, 4),
+    "y = 2 AND v < 0": (6, 2),
+    "y = 1 OR v = 1": (12, 4),
+    "m LIKE 'a%'": (4, 4),
+    "CAST(y AS STRING) = '1'": (6, 2),
+}
+"""Condition to the most parts that Python reads, of 12 of one task each, and of 4 of three tasks each."""
+
+
+def parts_read(frame: DataFrame) -> int:
+    """How often the plan of a classic session calls Python."""
+    plan: Any = frame
+    return int(plan._jdf.queryExecution().optimizedPlan().toString().count("MapInArrow"))
+
+
+@pytest.fixture
+def table(path: str) -> str:
+    """Six partitions, each with updates in a log."""
+    data = [{"id": n, "ts": 1, "v": n, "y": 1 + n % 2, "m": "abc"[n % 3]} for n in range(24)]
+    hudi_py.write(path, data, partition_by=["y", "m"], **MOR)
+    hudi_py.write(path, [{**row, "ts": 2, "v": -1} for row in data[:12]])
+    return path
+
+
+@pytest.mark.parametrize("at_most", [32, pytest.param(2, marks=pytest.mark.slow)])
+def test_conditions_on_partition_columns(
+    spark: SparkSession, table: str, at_most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pyspark_hudi.native._PRUNED_BYTES", 0)
+    monkeypatch.setattr("pyspark_hudi.pruning._MOST_PARTS", at_most)
+    plain, frame = read(spark, table).cache(), read_table(spark, table, options=EACH)
+    assert frame.schema == plain.schema
+    assert_rows_equal(frame.toArrow(), plain.toArrow())
+    assert CONNECT or parts_read(frame) == (4 if at_most == 2 else 12)
+    frame.createOrReplaceTempView("parts")
+    for condition, (each, few) in CONDITIONS.items():
+        asked = spark.sql(f"SELECT v, id FROM parts WHERE {condition}")
+        assert rows(asked) == rows(plain.where(condition).select("v", "id")), condition
+        if not CONNECT:
+            assert parts_read(asked) <= (few if at_most == 2 else each), condition
+    plain.unpersist()
+
+
+def test_rows_whose_value_is_not_that_of_their_path(
+    spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pyspark_hudi.native._PRUNED_BYTES", 0)
+    data = [{"id": n, "ts": 1, "p": "abc"[n % 3]} for n in range(9)]
+    hudi_py.write(path, data, partition_by="p", options=STAYS, **MOR)
+    newer = [{"id": n, "ts": 2, "p": text} for n, text in enumerate("bbc")]
+    hudi_py.write(path, newer, options=STAYS)
+    frame = read_table(spark, path, options=EACH)
+    found = frame.where("p = 'b'")
+    assert rows(found, "id", "_hoodie_partition_path") == [(0, "a"), (1, "b"), (4, "b"), (7, "b")]
+    assert rows(frame.where("p = 'a'"), "id") == [(3,), (6,)]
+    assert rows(frame.where("p = 'c'"), "id", "ts") == [(2, 2), (5, 1), (8, 1)]
+    if not CONNECT:
+        assert parts_read(frame) == 4
+        assert parts_read(found) == 3  # all that is replaced, as partition a has other values, and the rows of a and b
+    hudi_py.write(path, [{"id": 5, "p": "c"}, {"id": 0, "p": "b"}], "delete", STAYS)  # such logs have no statistics
+    frame = read_table(spark, path, options=EACH)
+    assert rows(frame.where("p = 'b'"), "id") == [(1,), (4,), (7,)]
+    assert rows(frame.where("p >= 'c'"), "id") == [(2,), (8,)]
