@@ -6,10 +6,13 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import cast
 
+import pyarrow as pa
 import pytest
 
+import hudi_py
 from hudi_py.config import Options
 from hudi_py.errors import ConflictError
 from hudi_py.metadata_write.maintenance.rebuild import rebuild
@@ -201,3 +204,35 @@ def test_rebuilding_beside_a_pending_write(storage: MemoryStorage, version: int)
         else:
             assert "files" in rebuild(several)
     check(storage, {0: 2, 1: 1, 2: 2})
+
+
+@pytest.mark.parametrize("version", [8, 9])
+def test_bounds_of_a_partition_where_the_earlier_request_completes_last(tmp_path: Path, version: int) -> None:
+    """The metadata table keeps records in the order of requests, so those of the later one must not hide its rows."""
+    path = tmp_path / "t"
+    options = {
+        "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
+        "hoodie.cleaner.policy.failed.writes": "LAZY",
+        "hoodie.write.lock.provider": "FileSystemBasedLockProvider",
+        "hoodie.metadata.index.column.stats.enable": "true",
+        "hoodie.time.generator.max_expected_clock_skew_ms": "1",
+    }
+
+    def data(first: int) -> pa.Table:
+        return pa.table({"id": [f"{first}-{n}" for n in range(3)], "p": ["a"] * 3, "x": [first, first + 1, first + 2]})
+
+    hudi_py.write(path, data(0), "bulk_insert", options, record_key="id", partition_by="p", table_version=version)
+    late = data(1000)
+
+    def slow() -> Iterator[pa.RecordBatch]:
+        assert hudi_py.write(path, data(500), "bulk_insert", options).instant
+        yield from late.to_batches()
+
+    done = hudi_py.write(path, pa.RecordBatchReader.from_batches(late.schema, slow()), "bulk_insert", options)
+    table = hudi_py.open_table(path, {"hoodie.metadata.enable": "true"})
+    assert done.instant < table.timeline.completed[-1].time
+    assert [table.scan(filter=f"x = {value}").count() for value in (1, 501, 1001)] == [1, 1, 1]
+    assert "partition stats" in table.scan(filter="x = 5000").explain()
+    assert table.metadata.verify().ok
+    hudi_py.write(path, data(2000), "bulk_insert", options)
+    assert table.metadata.verify().ok
