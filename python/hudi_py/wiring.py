@@ -47,8 +47,6 @@ from hudi_py.storage import Storage, open_storage
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.transaction.locks.in_process import check_many_processes
 from hudi_py.transaction.protocols import AfterCommit, MetadataWriter
-from hudi_py.transaction.session import TableSession
-from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.write.api import write_options
 from hudi_py.write.result import WriteResult, requested_time
 from hudi_py.write.table.alter import Types, alter_table, column_changes
@@ -124,7 +122,7 @@ def serving(
     """`service_context` for one call. Clears its progress from the terminal at the end, and announces what was done."""
     context = service_context(storage, options, title, storage_options=storage_options)
     try:
-        with announced(context.session, context.options):
+        with announced(context.storage, context.options, storage_options):
             yield context
     finally:
         context.progress.close()
@@ -135,12 +133,7 @@ def announcing(
 ) -> AbstractContextManager[None]:
     """Announces what is done in the context to the table at a path. Raises as `announced`."""
     given = storage_options or options.storage or None
-    return announced(_session(open_storage(path, given), options, given), options)
-
-
-def _session(storage: Storage, options: Options, storage_options: Mapping[str, str] | None) -> TableSession:
-    settings = TransactionSettings.of(options)
-    return TableSession.open(storage, None, settings=settings, storage_options=storage_options)
+    return announced(open_storage(path, given), options, given)
 
 
 class Alterable:
@@ -196,7 +189,7 @@ class Alterable:
         changes = column_changes(
             drop=drop, rename=rename, add=add, type=type, comment=comment, nullable=nullable, move=move
         )
-        with announced(_session(self._storage, resolved, self._storage_options), resolved):
+        with announced(self._storage, resolved, self._storage_options):
             return alter_table(
                 self._storage,
                 changes,

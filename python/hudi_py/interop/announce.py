@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from hudi_py.config import Options
@@ -14,8 +14,10 @@ from hudi_py.interop.iceberg.after import Republication
 from hudi_py.interop.metrics.reporters import Reporter
 from hudi_py.interop.metrics.run import MetricsStep
 from hudi_py.model.instant import Action, Instant
+from hudi_py.storage import Storage
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.session import TableSession
+from hudi_py.transaction.settings import TransactionSettings
 
 _log = logging.getLogger(__name__)
 _UNREGISTERED = frozenset({Action.CLEAN, Action.SAVEPOINT})
@@ -23,7 +25,7 @@ _UNREGISTERED = frozenset({Action.CLEAN, Action.SAVEPOINT})
 
 
 @contextmanager
-def announced(session: TableSession, options: Options) -> Iterator[None]:
+def announced(storage: Storage, options: Options, storage_options: Mapping[str, str] | None = None) -> Iterator[None]:
     """Publishes the table to Iceberg, registers it with catalogs and reports metrics, as options ask for, if an action
     is completed in the context. Failures are warnings, unless options say otherwise.
 
@@ -31,12 +33,15 @@ def announced(session: TableSession, options: Options) -> Iterator[None]:
         ConfigError: the options contradict each other; nothing was done.
         HudiError: see `CatalogSync.register`; what was done in the context stands.
     """
-    iceberg = Republication.of(session.storage, options.without_credentials())
+    iceberg = Republication.of(storage, options.without_credentials())
     settings = SyncSettings.of(options)
     reporter = Reporter.of(options)
     if iceberg is None and settings is None and reporter is None:
         yield
         return
+    session = TableSession.open(
+        storage, None, settings=TransactionSettings.of(options), storage_options=storage_options
+    )
     before = {_key(instant) for instant in session.timeline().completed}
 
     def new(timeline: Timeline) -> list[Instant]:
@@ -46,9 +51,7 @@ def announced(session: TableSession, options: Options) -> Iterator[None]:
     try:
         done = new(session.timeline())
     except Exception as error:  # whatever failed, what was done stands
-        _log.warning(
-            "other systems are not told of the newest actions on %s: %s", session.storage.uri, first_line(error)
-        )
+        _log.warning("other systems are not told of the newest actions on %s: %s", storage.uri, first_line(error))
         return
     if not done:
         return
