@@ -97,7 +97,7 @@ def test_after_a_commit(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Non
     assert "with unity failed" in warning
     assert re.search(r"the write \d+ is committed, and hudi_py.interop.catalogs.sync", warning)
     failing = {**options, "hoodie.datasource.hive_sync.ignore_exceptions": "false"}
-    with pytest.raises(HudiError, match="is committed, but the registration .* do not repeat the write"):
+    with pytest.raises(HudiError, match="is committed, but the registration .* do not repeat it: fix"):
         hudi_py.write(tmp_path / "t", [{"id": 3}], options=failing)
     assert hudi_py.open_table(tmp_path / "t").scan().count() == 3
 
