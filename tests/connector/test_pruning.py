@@ -49,7 +49,8 @@ def table(path: str) -> str:
     return path
 
 
-@pytest.mark.parametrize("at_most", [32, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("at_most", [32, 2])
 def test_conditions_on_partition_columns(
     spark: SparkSession, table: str, at_most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -95,6 +95,7 @@ def test_what_fits_stays_in_memory(tmp_path: Path) -> None:
     assert load_log(table.storage, [], schema, settings, LogMemory()) is None
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="the peak of one program is told there")
 def test_ten_times_the_limit_within_it(tmp_path: Path) -> None:
     """Peak memory of a process that reads 200 MB of log with a limit of 20 MB, against one that reads nothing.

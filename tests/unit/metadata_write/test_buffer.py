@@ -20,7 +20,7 @@ def chunk(partition: str, keys: list[str], deleted: list[str], **more: object) -
     return MetadataRecords(partition, pa.array(keys, pa.string()), values, pa.array(deleted, pa.string()), **more)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("held_bytes", [0, 1 << 20])
+@pytest.mark.parametrize("held_bytes", [0, pytest.param(1 << 20, marks=pytest.mark.slow)])
 @given(chunks=CHUNKS, count=st.integers(1, 5))
 def test_every_record_is_in_its_group_once(held_bytes, chunks, count):
     expected: dict[tuple[str, str, int], list[tuple[bytes, bytes | None]]] = {}

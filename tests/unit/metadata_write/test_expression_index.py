@@ -56,6 +56,7 @@ def ranges(path: Path, name: str) -> dict[str, tuple[Any, Any]]:
     return {row["file"]: tuple(next(filter(None, row[b].values()), None) for b in ("low", "high")) for row in rows}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("version", "kind", "seed"),
     cases([(v, k, s) for v in (8, 9) for k in ("cow", "mor") for s in range(3)], "expression index histories", 1),
@@ -110,6 +111,7 @@ def test_a_partition_has_the_range_of_all_its_files(tmp_path: Path) -> None:
     assert ranges(path, "low")["a"] == ("a", "z")
 
 
+@pytest.mark.slow
 def test_it_is_listed_and_dropped(tmp_path: Path) -> None:
     path = tmp_path / "t"
     data = pa.Table.from_pylist(batch(random.Random(1), 5), SCHEMA)
@@ -197,6 +199,7 @@ def test_ranges_are_those_of_apache_hudi(tmp_path: Path, monkeypatch: pytest.Mon
     assert (check.records, check.missing, check.wrong, check.superfluous) == (6, 0, 0, 0)
 
 
+@pytest.mark.slow
 def test_another_type_of_the_column_rebuilds_it(tmp_path: Path) -> None:
     """The text of 1 is 1.0 once the column is DOUBLE."""
     path = str(tmp_path / "t")

@@ -88,6 +88,7 @@ def test_writes_and_new_rules(tmp_path: Path, version: int, kind: str, tasks: in
     check_all(path, before, {"a": 5, "b": 2, "c": 2, "d": 3})
 
 
+@pytest.mark.slow
 def test_rules_for_a_table_without(tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     options = {**RULES, EXPRESSIONS: ""}
@@ -160,6 +161,7 @@ def test_what_rules_cannot_be(tmp_path: Path) -> None:
         BucketRules.decode(BucketRules("a,1", 2).encode("0").replace(b"regex", b"glob"), "x")
 
 
+@pytest.mark.slow
 def test_writes_beside_new_rules(tmp_path: Path) -> None:
     """A write that found its buckets by the old rules fails, whatever buckets it wrote to."""
     path = str(tmp_path / "t")
@@ -179,6 +181,7 @@ def test_writes_beside_new_rules(tmp_path: Path) -> None:
     check_all(path, {"k0": 1}, {"a": 9})
 
 
+@pytest.mark.slow
 def test_writers_that_do_not_wait_for_each_other(tmp_path: Path) -> None:
     """Both find the buckets by the rules, and add logs to the same file groups."""
     path = str(tmp_path / "t")

@@ -43,7 +43,8 @@ def finish(writing: tuple[DistributedWrite, pa.Table]) -> None:
     commit_write(write, [run_task(write, TaskId(0, 1), data.to_batches())])
 
 
-@pytest.mark.parametrize("version", [pytest.param(8, marks=pytest.mark.slow), 9])
+@pytest.mark.slow
+@pytest.mark.parametrize("version", [8, 9])
 def test_writers_at_once(tmp_path: Path, version: int) -> None:
     path = str(tmp_path / "t")
     table = {"hoodie.write.table.version": str(version)}
