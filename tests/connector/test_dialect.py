@@ -19,9 +19,13 @@ PAGE = Path(__file__).parents[2] / "docs" / "sql.md"
 
 @pytest.fixture(autouse=True)
 def dropped(spark: SparkSession) -> Iterator[None]:
+    def drop() -> None:
+        for name in ("trips", "copy", "kept"):
+            sql(spark, f"DROP TABLE IF EXISTS {name}")
+
+    drop()  # what other modules left, which share the session
     yield
-    for name in ("trips", "copy", "kept"):
-        sql(spark, f"DROP TABLE IF EXISTS {name}")
+    drop()
 
 
 def rows(spark: SparkSession, text: str) -> list[tuple[Any, ...]]:
