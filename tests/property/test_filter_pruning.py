@@ -146,7 +146,7 @@ def parsed(text: str, schema: pa.Schema) -> Filter | None:
 
 
 QUICK = settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
-THOROUGH = settings(QUICK, max_examples=8_000)
+THOROUGH = settings(QUICK, max_examples=3_000)
 
 
 def check_row_groups(draw: Callable[[st.SearchStrategy[Any]], Any], count: dict[str, int]) -> None:
@@ -280,7 +280,7 @@ def table(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return found, found.scan().to_table()
 
 
-@pytest.mark.parametrize("examples", [12, pytest.param(400, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("examples", [12, pytest.param(200, marks=pytest.mark.slow)])
 def test_tables(table: tuple[hudi_py.Table, pa.Table], examples: int) -> None:
     found, rows = table
     count = {"answered": 0, "left out": 0}
