@@ -19,6 +19,7 @@ from tests.meta.sources import ROOT
 from tests.support.iceberg import assert_published, iceberg_table, metadata, newest, read
 
 pytest.importorskip("pyiceberg")
+pytestmark = pytest.mark.slow  # tests/unit/cli/test_iceberg.py has a quick one
 
 QUICK = {
     "hoodie.time.generator.max_expected_clock_skew_ms": "1",

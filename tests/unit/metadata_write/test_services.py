@@ -41,6 +41,7 @@ def compactions(storage: MemoryStorage) -> list[str]:
     return [i.time for i in own_instants(storage) if i.action is Action.COMMIT and i.completed]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("version", "kind"), [(6, "cow"), (8, "cow"), (9, "mor")])
 @pytest.mark.sampled(2)
 def test_a_table_that_is_written_to_keeps_its_metadata_table_small(
@@ -203,6 +204,7 @@ def test_other_options_follow_from_the_table_too() -> None:
     assert found.get(clean.INCREMENTAL)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("version", "kind"), [(8, "mor"), (9, "cow")])
 def test_logs_are_compacted_among_themselves_where_the_options_ask_for_it(
     version: int, kind: str, storage: MemoryStorage

@@ -257,6 +257,7 @@ def test_an_index_that_is_not_kept_up_is_not_lost_by_rebuilding(storage: MemoryS
     assert rebuild(context(storage), names=["files"])[0] == "files"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", [6, 9])
 def test_a_partition_made_after_archiving_leaves_the_others_as_they_are(version: int, storage: MemoryStorage) -> None:
     tidy = {**EVERYTHING, "hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3",
