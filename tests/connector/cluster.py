@@ -1,4 +1,4 @@
-"""A standalone Spark cluster on this machine, each process real, and a driver that does what it is told.
+"""A standalone Spark cluster on this machine, in real processes, and a driver that runs the calls it is given.
 
 `python -m tests.connector.cluster` is the driver: it takes calls as lines of JSON, and answers each with a line.
 """

@@ -1,4 +1,4 @@
-"""Spark's writes, services and statements tell HTTP services and gateways of metrics what they did."""
+"""Spark's writes, services and statements report to HTTP services and metrics gateways."""
 
 from __future__ import annotations
 

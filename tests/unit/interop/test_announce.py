@@ -1,4 +1,4 @@
-"""What other systems are told of actions that are no writes."""
+"""What other systems learn of services, restores and changes of columns."""
 
 from __future__ import annotations
 
