@@ -45,16 +45,12 @@ class Module:
 
     @property
     def tree(self) -> ast.Module:
-        return _parsed(self.path)
+        """Parsed anew each time: trees that are kept are gone over by each collection of garbage."""
+        return ast.parse(self.text)
 
     def imports(self) -> tuple[Import, ...]:
         """Every import statement, those inside functions and `if TYPE_CHECKING` included."""
         return _imports(self)
-
-
-@functools.cache
-def _parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 @functools.cache
@@ -65,7 +61,7 @@ def _imports(module: Module) -> tuple[Import, ...]:
 
 
 def _visit(node: ast.AST, module: Module, in_function: bool, for_types: bool, found: list[Import]) -> None:
-    for child in ast.iter_child_nodes(node):
+    for child in _statements(node):
         inside = in_function or isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
         if isinstance(child, ast.Import):
             found += [Import(alias.name, None, child.lineno, inside, for_types) for alias in child.names]
@@ -77,6 +73,12 @@ def _visit(node: ast.AST, module: Module, in_function: bool, for_types: bool, fo
             _visit(ast.Module(child.orelse, []), module, inside, for_types, found)
         else:
             _visit(child, module, inside, for_types, found)
+
+
+def _statements(node: ast.AST) -> Iterator[ast.AST]:
+    """The statements right below a node, and what else holds some: no expression has an import inside."""
+    for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+        yield from getattr(node, name, ())
 
 
 def _absolute(node: ast.ImportFrom, module: Module) -> str:
