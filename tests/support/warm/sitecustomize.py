@@ -5,6 +5,7 @@ Spark forks each worker from a daemon that has imported nothing of ours, and eac
 its own. A daemon that has the modules already saves the tests a second for each of hundreds of calls.
 """
 
+import gc
 import sys
 
 if "pyspark.daemon" in sys.orig_argv:
@@ -15,3 +16,5 @@ if "pyspark.daemon" in sys.orig_argv:
     import pyspark_hudi.reader
     import pyspark_hudi.source
     import pyspark_hudi.writer
+
+    gc.freeze()  # the collector of garbage in workers need not look at what they share

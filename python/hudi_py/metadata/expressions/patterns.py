@@ -6,28 +6,21 @@ Names are English (`Locale.US`), and parsing is strict, as in Spark.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-Longs = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
+from hudi_py.formats.calendar import DAYS, MONTHS, OFFSET, Bools, Fields, Longs, local_times, named_months, offsets_of
 
 SECOND: Final = 1_000_000
 MINUTE: Final = 60 * SECOND
 HOUR: Final = 60 * MINUTE
 DAY: Final = 24 * HOUR
-MONTHS: Final = (
-    *("January", "February", "March", "April", "May", "June"),
-    *("July", "August", "September", "October", "November", "December"),
-)
-DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _TOKEN: Final = re.compile(r"([A-Za-z])\1*|'(?:[^']|'')*'|.", re.DOTALL)
 _TWO: Final = dict.fromkeys("dHhKkms", 2)
 _MOST: Final = {**_TWO, "y": 10, "M": 4, "L": 4, "D": 3, "S": 9, "a": 1, "X": 5, "x": 5, "Z": 5}
@@ -35,8 +28,8 @@ _MOST: Final = {**_TWO, "y": 10, "M": 4, "L": 4, "D": 3, "S": 9, "a": 1, "X": 5,
 _MOST_PRINTED: Final = {**_MOST, "G": 4, "E": 4, "Q": 4, "q": 4}
 _CLASHES: Final = ("ML", "HhKk", "XxZ")
 """Letters of which a pattern for parsing may have one."""
-_LAST_YEAR: Final = 294_246
-"""The last whole one that microseconds since the epoch reach."""
+_YEARS: Final = (-290_307, 294_246, 1970)
+"""The whole ones that microseconds since the epoch reach, and that of patterns without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +97,18 @@ class DatePattern:
         found.extend([Token("]", 1)] * depth)
         return tuple(found)
 
-    def print(self, fields: Fields) -> pa.StringArray:
-        """The text of each point in time."""
+    def print(self, local: Longs, offsets: Longs) -> pa.StringArray:
+        """The text of each point in time.
+
+        Args:
+            local: wall-clock times in microseconds since the epoch.
+            offsets: what they are ahead of UTC, in microseconds.
+        """
+        fields = Fields.of(local, SECOND)
         era = any(token.letter == "G" for token in self.tokens)
-        parts = [_printed(token, fields, era=era) for token in self.tokens if token.letter not in ("[", "]")]
-        texts = pc.binary_join_element_wise(*parts, "") if parts else pa.repeat("", len(fields.year))
-        return texts if isinstance(texts, pa.Array) else pa.repeat(texts, len(fields.year))
+        parts = [_printed(token, fields, offsets, era=era) for token in self.tokens if token.letter not in ("[", "]")]
+        texts = pc.binary_join_element_wise(*parts, "") if parts else pa.repeat("", len(local))
+        return texts if isinstance(texts, pa.Array) else pa.repeat(texts, len(local))
 
     def parse(self, texts: pa.StringArray) -> tuple[Longs, Longs | None, Bools]:
         """The times of texts.
@@ -126,17 +125,19 @@ class DatePattern:
             if token.letter == "S":
                 values["S"] = _number(pc.utf8_slice_codeunits(pc.utf8_rpad(matched["S"], 6, padding="0"), 0, 6))
             if token.letter in ("M", "L"):
-                values["M"] = _number(matched["M"]) if token.count < 3 else _named_month(matched["M"])
+                values["M"] = _number(matched["M"]) if token.count < 3 else named_months(matched["M"])
             if token.letter == "y" and token.count == 2:
                 values["y"] = values["y"] + 2000
         if "a" in matched:
             afternoon = pc.equal(pc.utf8_lower(matched["a"]), "pm")
             values["a"] = np.asarray(afternoon.to_numpy(zero_copy_only=False), np.int64)
         given = {letter: np.asarray(pc.not_equal(part, "")) for letter, part in matched.items()}
-        local, possible = _local(values, given, len(texts))
-        offsets = _offsets(matched["X"]) if "X" in matched else None
-        if offsets is not None:
-            possible &= (np.abs(offsets) <= 18 * HOUR) | ~given["X"]
+        local, possible = local_times(values, given, len(texts), second=SECOND, years=_YEARS)
+        offsets = None
+        if "X" in matched:
+            found_offsets = offsets_of(matched["X"], SECOND)
+            possible &= np.abs(found_offsets) <= 18 * HOUR
+            offsets = np.where(given["X"], found_offsets, np.iinfo(np.int64).min)
         return local, offsets, valid & possible
 
     @cached_property
@@ -145,43 +146,7 @@ class DatePattern:
         return f"(?is)^{''.join(parts)}$"
 
 
-@dataclass(frozen=True, slots=True)
-class Fields:
-    """The parts of wall-clock times."""
-
-    year: Longs
-    month: Longs
-    day: Longs
-    day_of_year: Longs
-    weekday: Longs
-    """0 is Monday."""
-    in_day: Longs
-    """Microseconds."""
-    offset: Longs
-    """Microseconds that it is ahead of UTC."""
-
-    @classmethod
-    def of(cls, local: Longs, offset: Longs | None = None) -> Fields:
-        """Of microseconds since the epoch. NumPy's calendar has all their years, Arrow's ends before."""
-        number, in_day = np.divmod(local, DAY)
-        days = number.astype("datetime64[D]")
-        months, years = days.astype("datetime64[M]"), days.astype("datetime64[Y]")
-        return cls(
-            years.astype(np.int64) + 1970,
-            months.astype(np.int64) % 12 + 1,
-            (days - months.astype("datetime64[D]")).astype(np.int64) + 1,
-            (days - years.astype("datetime64[D]")).astype(np.int64) + 1,
-            (number + 3) % 7,
-            in_day,
-            np.zeros_like(local) if offset is None else offset,
-        )
-
-    @property
-    def hour(self) -> Longs:
-        return self.in_day // HOUR
-
-
-def _printed(token: Token, fields: Fields, *, era: bool) -> pa.Array | str:
+def _printed(token: Token, fields: Fields, offsets: Longs, *, era: bool) -> pa.Array | str:
     letter, count = token.letter, token.count
     if not letter:
         return token.text
@@ -205,23 +170,10 @@ def _printed(token: Token, fields: Fields, *, era: bool) -> pa.Array | str:
     if letter == "a":
         return _chosen(["AM", "PM"], fields.hour // 12)
     if letter == "S":
-        return pc.utf8_slice_codeunits(pc.utf8_rpad(_padded(fields.in_day % SECOND, 6), 9, padding="0"), 0, count)
+        return pc.utf8_slice_codeunits(pc.utf8_rpad(_padded(fields.fraction, 6), 9, padding="0"), 0, count)
     if letter in "XxZ":
-        return _offset_texts(letter, count, fields.offset)
-    hour = fields.hour
-    numbers = {
-        "M": fields.month,
-        "L": fields.month,
-        "d": fields.day,
-        "D": fields.day_of_year,
-        "H": hour,
-        "k": (hour - 1) % 24 + 1,
-        "K": hour % 12,
-        "h": (hour - 1) % 12 + 1,
-        "m": fields.in_day // MINUTE % 60,
-        "s": fields.in_day // SECOND % 60,
-    }
-    return _padded(numbers[letter], count)
+        return _offset_texts(letter, count, offsets)
+    return _padded(fields.by_letter["M" if letter == "L" else letter], count)
 
 
 def _padded(numbers: Longs, width: int) -> pa.StringArray:
@@ -270,7 +222,7 @@ def _regex(token: Token, after: Sequence[Token]) -> str:
     if not letter:
         return re.escape(token.text)
     if letter in "XxZ":
-        return r"(?P<X>Z|[+-]\d\d(?::?[0-5]\d(?::?[0-5]\d)?)?)"
+        return f"(?P<X>{OFFSET})"
     if letter == "a":
         return "(?P<a>AM|PM)"
     if letter in "ML":
@@ -295,43 +247,3 @@ def _number(texts: pa.StringArray) -> Longs:
     plain = pc.utf8_ltrim(texts, characters="+")
     numbers: Longs = pc.if_else(pc.equal(plain, ""), "0", plain).cast(pa.int64()).to_numpy(zero_copy_only=False)
     return numbers
-
-
-def _named_month(texts: pa.StringArray) -> Longs:
-    short = pa.array([name[:3].lower() for name in MONTHS])
-    found = pc.index_in(pc.utf8_lower(pc.utf8_slice_codeunits(texts, 0, 3)), value_set=short)
-    return np.asarray(pc.fill_null(found, 0).to_numpy(), np.int64) + 1
-
-
-def _local(values: Mapping[str, Longs], given: Mapping[str, Bools], rows: int) -> tuple[Longs, Bools]:
-    """Wall-clock times of the numbers of letters, and which of them exist."""
-    exist = np.ones(rows, np.bool_)
-
-    def of(letter: str, low: int, high: int, default: int) -> Longs:
-        if letter not in values:
-            return np.full(rows, default, np.int64)
-        found = np.where(given[letter], values[letter], default)
-        np.logical_and(exist, (found >= low) & (found <= high), out=exist)
-        return np.clip(found, low, high)
-
-    year = of("y", -_LAST_YEAR, _LAST_YEAR, 1970)
-    month, day, in_year = of("M", 1, 12, 1), of("d", 1, 31, 1), of("D", 1, 366, 1)
-    first = ((year - 1970) * 12 + month - 1).astype("datetime64[M]")
-    days = first.astype("datetime64[D]") + (day - 1) + (in_year - 1)
-    whole = "Y" if "D" in values else "M"  # a day beyond the end is of the next year or month
-    exist &= days.astype(f"datetime64[{whole}]") == first.astype(f"datetime64[{whole}]")
-    if "H" in values or "k" in values:
-        hour = of("H", 0, 23, 0) + of("k", 1, 24, 24) % 24
-    else:
-        hour = of("h", 1, 12, 12) % 12 + of("K", 0, 11, 0) + of("a", 0, 1, 0) * 12
-    in_day = hour * HOUR + of("m", 0, 59, 0) * MINUTE + of("s", 0, 59, 0) * SECOND + of("S", 0, 999_999, 0)
-    return days.astype(np.int64) * DAY + in_day, exist
-
-
-def _offsets(texts: pa.StringArray) -> Longs:
-    """Offsets such as `Z`, `+01`, `+0130` and `+01:30:15` in microseconds; the least number for empty texts."""
-    digits = pc.utf8_rpad(pc.replace_substring_regex(texts, "[^0-9]", ""), 6, padding="0")
-    parts = [_number(pc.utf8_slice_codeunits(digits, at, at + 2)) for at in (0, 2, 4)]
-    size = parts[0] * HOUR + parts[1] * MINUTE + parts[2] * SECOND
-    signed = np.where(np.asarray(pc.starts_with(texts, "-")), -size, size)
-    return np.where(np.asarray(pc.equal(texts, "")), np.iinfo(np.int64).min, signed)

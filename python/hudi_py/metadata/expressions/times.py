@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudi_py.metadata.expressions.patterns import DAY, HOUR, MINUTE, SECOND, Bools, DatePattern, Fields, Longs
+from hudi_py.formats.calendar import Bools, Fields, Longs
+from hudi_py.metadata.expressions.patterns import DAY, HOUR, MINUTE, SECOND, DatePattern
 from hudi_py.metadata.expressions.texts import as_texts
 
 UTC: Final = "UTC"
@@ -104,10 +105,10 @@ def part(name: str, values: pa.Array, zone: str) -> pa.Array:
     """`year`, `month`, `day` or `hour`."""
     if name == "hour":
         times = values if pa.types.is_timestamp(values.type) else to_instants(values, zone)
-        numbers = Fields.of(local_micros(times, zone)[0]).hour
+        numbers = Fields.of(local_micros(times, zone)[0], SECOND).hour
     else:
         times = to_days(values, zone)
-        fields = Fields.of(_numbers(times.cast(pa.int32()).cast(pa.int64())) * DAY)
+        fields = Fields.of(_numbers(times.cast(pa.int32()).cast(pa.int64())) * DAY, SECOND)
         numbers = {"year": fields.year, "month": fields.month, "day": fields.day}[name]
     return pa.array(numbers.astype(np.int32), mask=_nulls(times))
 
@@ -121,7 +122,7 @@ def shifted(values: pa.Array, days: int, zone: str) -> pa.Array:
 def printed(values: pa.Array, pattern: DatePattern, zone: str) -> pa.Array:
     """`date_format`."""
     times = to_instants(values, zone)
-    return _with_nulls(pattern.print(Fields.of(*local_micros(times, zone))), times)
+    return _with_nulls(pattern.print(*local_micros(times, zone)), times)
 
 
 def from_seconds(values: pa.Array, pattern: DatePattern, zone: str) -> pa.Array:
@@ -163,8 +164,8 @@ def seconds_of(times: pa.Array) -> pa.Array:
 
 def timestamp_texts(values: pa.Array, zone: str, *, least: int = 0) -> pa.Array:
     """Timestamps as texts, without zeros at the end of the fraction. `least`: digits that it has at least."""
-    fields = Fields.of(local_micros(values, zone)[0])
-    whole, fraction = DatePattern(DEFAULT_PATTERN).print(fields), DatePattern("SSSSSS").print(fields)
+    times = local_micros(values, zone)
+    whole, fraction = DatePattern(DEFAULT_PATTERN).print(*times), DatePattern("SSSSSS").print(*times)
     digits = pc.utf8_rpad(pc.utf8_rtrim(fraction, characters="0"), least, padding="0")
     dotted = pc.if_else(pc.equal(digits, ""), "", pc.binary_join_element_wise(".", digits, ""))
     return _with_nulls(pc.binary_join_element_wise(whole, dotted, ""), values)
@@ -173,10 +174,10 @@ def timestamp_texts(values: pa.Array, zone: str, *, least: int = 0) -> pa.Array:
 def local_texts(values: pa.Array) -> pa.Array:
     """Timestamps without a zone as `LocalDateTime.toString` writes them: seconds and fraction only if not zero, and the
     fraction in thousandths or millionths."""
-    fields = Fields.of(local_micros(values, UTC)[0])
-    minutes, seconds = DatePattern("yyyy-MM-dd'T'HH:mm").print(fields), DatePattern(":ss").print(fields)
-    thousandths, millionths = DatePattern(".SSS").print(fields), DatePattern(".SSSSSS").print(fields)
-    rest = fields.in_day % MINUTE
+    times = local_micros(values, UTC)
+    minutes, seconds = DatePattern("yyyy-MM-dd'T'HH:mm").print(*times), DatePattern(":ss").print(*times)
+    thousandths, millionths = DatePattern(".SSS").print(*times), DatePattern(".SSSSSS").print(*times)
+    rest = times[0] % MINUTE
     none, whole, short = (pa.array(rest % unit == 0) for unit in (MINUTE, SECOND, 1000))
     fraction = pc.if_else(whole, "", pc.if_else(short, thousandths, millionths))
     tail = pc.if_else(none, "", pc.binary_join_element_wise(seconds, fraction, ""))

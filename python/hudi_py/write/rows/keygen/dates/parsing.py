@@ -8,21 +8,19 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.errors import ConfigError
-from hudi_py.write.rows.keygen.dates.patterns import DAY, HOUR, MINUTE, MONTHS, SECOND, Token, tokens
+from hudi_py.formats.calendar import MONTHS, OFFSET, Bools, Longs, local_times, named_months, offsets_of
+from hudi_py.write.rows.keygen.dates.patterns import DAY, SECOND, Token, tokens
 
 _LETTERS = "YyMdDaHhKkmsSZ"
 _CLASHES = ("Yy", "DM", "Dd", "HhKk")
 """Letters of which a pattern may have one."""
 _LONGEST_YEAR = 9
 """Digits of a year that no other number follows."""
-
-Longs = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
+_YEARS = (1, 9999, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +80,7 @@ class DateParser:
             if token.letter == "S":
                 values["S"] = _thousandths(matched["S"])
             if token.letter == "M" and token.is_name:
-                names = pc.utf8_lower(pc.utf8_slice_codeunits(matched["M"], 0, 3))
-                short = pa.array([name[:3].lower() for name in MONTHS])
-                values["M"] = pc.fill_null(pc.index_in(names, value_set=short), 0).to_numpy().astype(np.int64) + 1
+                values["M"] = named_months(matched["M"])
             if token.letter in ("y", "Y") and token.count == 2:
                 values[token.letter] = _with_century(values[token.letter], lengths[token.letter])
         for token, after in self._pairs():
@@ -93,8 +89,10 @@ class DateParser:
                 valid &= (lengths[token.letter] == _most_digits(token, after)) | (lengths[after.letter] == 0)
         if "a" in matched:
             values["a"] = pc.equal(pc.utf8_lower(matched["a"]), "pm").to_numpy(zero_copy_only=False).astype(np.int64)
-        local, possible = _local(values, len(texts))
-        offsets = _offsets(matched["Z"]) if "Z" in matched else None
+        if "Y" in values:
+            values["y"] = values.pop("Y")
+        local, possible = local_times(values, {}, len(texts), second=SECOND, years=_YEARS)
+        offsets = offsets_of(matched["Z"], SECOND) if "Z" in matched else None
         if offsets is not None:
             possible &= np.abs(offsets) < DAY
         return ParsedTimes(local, offsets, valid & possible)
@@ -113,7 +111,7 @@ def _regex(token: Token, after: Token) -> str:
     if not letter:
         return re.escape(token.text)
     if letter == "Z":
-        return r"(?P<Z>Z|[+-]\d\d(?::?[0-5]\d(?::?[0-5]\d)?)?)"
+        return f"(?P<Z>{OFFSET})"
     if letter == "a":
         return "(?P<a>AM|PM)"
     if token.is_name:
@@ -143,36 +141,3 @@ def _with_century(years: Longs, lengths: Longs) -> Longs:
     """Years, of which those of two digits are within 50 years of the year 30 years ago."""
     first = datetime.datetime.now().year - 80
     return np.where(lengths == 2, first + (years - first) % 100, years)
-
-
-def _local(values: dict[str, Longs], rows: int) -> tuple[Longs, Bools]:
-    """Wall-clock times of the numbers of letters, and which of them exist."""
-
-    def of(letter: str, low: int, high: int, default: int) -> Longs:
-        given = values.get(letter)
-        if given is None:
-            return np.full(rows, default, np.int64)
-        np.logical_and(exist, (given >= low) & (given <= high), out=exist)
-        return np.clip(given, low, high)
-
-    exist = np.ones(rows, np.bool_)
-    year = of("Y" if "Y" in values else "y", 1, 9999, 1)
-    month, day, in_year = of("M", 1, 12, 1), of("d", 1, 31, 1), of("D", 1, 366, 1)
-    first = ((year - 1970) * 12 + month - 1).astype("datetime64[M]")
-    days = first.astype("datetime64[D]") + (day - 1) + (in_year - 1)
-    whole = "Y" if "D" in values else "M"  # a day beyond the end is of the next year or month
-    exist &= days.astype(f"datetime64[{whole}]") == first.astype(f"datetime64[{whole}]")
-    if "H" in values or "k" in values:
-        hour = of("H", 0, 23, 0) + of("k", 1, 24, 24) % 24
-    else:
-        hour = of("h", 1, 12, 12) % 12 + of("K", 0, 11, 0) + of("a", 0, 1, 0) * 12
-    in_day = hour * HOUR + of("m", 0, 59, 0) * MINUTE + of("s", 0, 59, 0) * SECOND + of("S", 0, 999, 0)
-    return days.astype(np.int64) * DAY + in_day, exist
-
-
-def _offsets(texts: pa.StringArray) -> Longs:
-    """Offsets such as `Z`, `+01`, `+0130` and `+01:30:15` in milliseconds."""
-    digits = pc.utf8_rpad(pc.replace_substring_regex(texts, "[^0-9]", ""), 6, padding="0")
-    parts = [pc.utf8_slice_codeunits(digits, at, at + 2).cast(pa.int64()).to_numpy() for at in (0, 2, 4)]
-    size: Longs = parts[0] * HOUR + parts[1] * MINUTE + parts[2] * SECOND
-    return np.where(pc.starts_with(texts, "-").to_numpy(zero_copy_only=False), -size, size)

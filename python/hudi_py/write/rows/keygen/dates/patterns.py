@@ -7,11 +7,6 @@ from dataclasses import dataclass
 
 from hudi_py.errors import ConfigError
 
-MONTHS = (
-    *("January", "February", "March", "April", "May", "June"),
-    *("July", "August", "September", "October", "November", "December"),
-)
-DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 SECOND = 1_000
 MINUTE = 60 * SECOND
 HOUR = 60 * MINUTE

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from hudi_py.write.rows.keygen.dates.patterns import DAY, DAYS, HOUR, MINUTE, MONTHS, SECOND, Token, tokens
+from hudi_py.formats.calendar import DAYS, MONTHS, Fields, Longs
+from hudi_py.write.rows.keygen.dates.patterns import DAY, HOUR, MINUTE, SECOND, Token, tokens
 
 _LETTERS = "CYyxwMdDeEaHhKkmsSZ"
 _MOST_MINUTES = 2_048
@@ -36,7 +36,7 @@ class DatePrinter:
         letters = {token.letter for token in self.tokens}
         return next((unit for some, unit in _UNITS if not letters.isdisjoint(some)), DAY)
 
-    def print(self, local: npt.NDArray[np.int64], offsets: npt.NDArray[np.int64]) -> pa.StringArray:
+    def print(self, local: Longs, offsets: Longs) -> pa.StringArray:
         """The text of each point in time.
 
         Args:
@@ -58,31 +58,18 @@ class DatePrinter:
         return pa.array(texts, pa.string()).take(encoded.indices)
 
 
-def _numbers(local: npt.NDArray[np.int64]) -> list[dict[str, int]]:
+def _numbers(local: Longs) -> list[dict[str, int]]:
     """What the letters stand for at each wall-clock time."""
-    days = local.astype("datetime64[ms]").astype("datetime64[D]")
-    months, years = days.astype("datetime64[M]"), days.astype("datetime64[Y]")
-    day = days.astype(np.int64)
-    weekday = (day + 3) % 7  # 0 is Monday
-    thursday = days + (3 - weekday)
+    fields = Fields.of(local, SECOND)
+    thursday = (local // DAY).astype("datetime64[D]") + (3 - fields.weekday)
     week_year = thursday.astype("datetime64[Y]")
-    in_day = local - day * DAY
-    hour = in_day // HOUR
     columns = {
-        "y": years.astype(np.int64) + 1970,
+        **fields.by_letter,
+        "y": fields.year,
         "x": week_year.astype(np.int64) + 1970,
         "w": (thursday - week_year.astype("datetime64[D]")).astype(np.int64) // 7 + 1,
-        "M": months.astype(np.int64) % 12 + 1,
-        "d": (days - months.astype("datetime64[D]")).astype(np.int64) + 1,
-        "D": (days - years.astype("datetime64[D]")).astype(np.int64) + 1,
-        "e": weekday + 1,
-        "H": hour,
-        "k": (hour - 1) % 24 + 1,
-        "K": hour % 12,
-        "h": (hour - 1) % 12 + 1,
-        "m": in_day // MINUTE % 60,
-        "s": in_day // SECOND % 60,
-        "S": in_day % SECOND,
+        "e": fields.weekday + 1,
+        "S": fields.fraction,
     }
     rows = zip(*(column.tolist() for column in columns.values()), strict=True)
     return [dict(zip(columns, row, strict=True)) for row in rows]

@@ -13,11 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.errors import ConfigError, SchemaMismatchError
+from hudi_py.formats.calendar import Longs
 from hudi_py.timeline.times import local_zone
 from hudi_py.write.rows.keygen.dates.parsing import DateParser
 from hudi_py.write.rows.keygen.dates.patterns import DAY, HOUR, MINUTE, SECOND
 from hudi_py.write.rows.keygen.dates.printing import DatePrinter
-from hudi_py.write.rows.keygen.dates.zones import EARLIEST, END, Longs, offsets_at, offsets_at_local, zone
+from hudi_py.write.rows.keygen.dates.zones import EARLIEST, END, offsets_at, offsets_at_local, zone
 
 PREFIX = "hoodie.keygen.timebased."
 OLD_PREFIX = "hoodie.deltastreamer.keygen.timebased."

@@ -8,12 +8,10 @@ from collections.abc import Callable
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
-import numpy.typing as npt
 
 from hudi_py.errors import ConfigError
+from hudi_py.formats.calendar import Bools, Longs
 from hudi_py.write.rows.keygen.dates.patterns import DAY, MINUTE
-
-Longs = npt.NDArray[np.int64]
 
 EARLIEST, END = -62_135_596_800_000, 253_402_300_800_000
 """The first millisecond of year 1 and that of year 10000."""
@@ -59,7 +57,7 @@ def offsets_at(times: Longs, where: datetime.tzinfo) -> Longs:
     return _by_quarter(times, where, offset)
 
 
-def offsets_at_local(local: Longs, where: datetime.tzinfo) -> tuple[Longs, npt.NDArray[np.bool_]]:
+def offsets_at_local(local: Longs, where: datetime.tzinfo) -> tuple[Longs, Bools]:
     """What the zone is ahead of UTC at each wall-clock time, the first of two that are alike, and which of the times
     exist."""
 
