@@ -26,7 +26,8 @@ from tests.support.writers import DISTURBED, SPAWN, begun, check, make, options,
 CASES = list(product((6, 8, 9), ("cow", "mor"), (True, False)))
 
 
-@pytest.mark.parametrize(("version", "kind", "overlapping"), cases(CASES, "optimistic", 2, quick=[(9, "mor", True)]))
+@pytest.mark.slow
+@pytest.mark.parametrize(("version", "kind", "overlapping"), cases(CASES, "optimistic", 2))
 def test_writers_at_once(tmp_path, version, kind, overlapping):
     outcome = run(begun(tmp_path, version, kind, overlapping, 4), 2)
     if not overlapping:

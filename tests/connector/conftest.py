@@ -18,6 +18,13 @@ from pyspark.sql import SparkSession
 
 WARM = Path(__file__).parents[1] / "support" / "warm"
 CONNECT = os.environ.get("HUDI_PY_SPARK") == "connect"
+# The quick tests ask for a few rows each: to compile code for them takes longer than all else. The slower ones run as
+# Spark does by default.
+INTERPRETED = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.adaptive.enabled": "false",
+}
 
 
 def spark_home(folder: Path) -> str:
@@ -39,7 +46,7 @@ def connect_port() -> int:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[SparkSession]:
     # Spark looks for data sources, and runs workers, with this Python
     os.environ["PYSPARK_PYTHON"] = sys.executable
     folder = tmp_path_factory.mktemp("spark")
@@ -57,6 +64,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         # before 4.3 Spark binds columns by position, and tells only with this
         "spark.sql.execution.arrow.pyspark.validateSchema.enabled": "true",
     }
+    if pytestconfig.option.markexpr == "not slow":
+        settings |= INTERPRETED
     if CONNECT:
         from pyspark.sql.connect.client.core import DefaultChannelBuilder
 

@@ -10,16 +10,22 @@ import hudi_py
 from hudi_py.testing.rows import assert_rows_equal
 from tests.golden.expectations import DAMAGED, asked, corrected, options_of, refusal
 from tests.golden.tables import Expected, Extracted
+from tests.support.choice import every
 
 
 def parameters() -> list[Any]:
-    """One parameter set per query; refused ones are strict expected failures, and only by the error for it."""
+    """One parameter set per query, of which every third is quick; refused ones are strict expected failures, and only
+    by the error for it."""
+    queries = asked()
+    quick = {queries[at].id for at in every(3, len(queries))}
     found = []
-    for query in asked():
+    for query in queries:
         reason = refusal(query)
         marks = [pytest.mark.xfail(strict=True, raises=hudi_py.UnsupportedTableError, reason=reason)] if reason else []
         if query.table in DAMAGED:
             marks.append(pytest.mark.filterwarnings("ignore:Rows are missing or old"))
+        if query.id not in quick:
+            marks.append(pytest.mark.slow)
         found.append(pytest.param(query, id=query.id, marks=marks))
     return found
 

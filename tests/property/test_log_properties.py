@@ -80,7 +80,7 @@ def test_truncated_files_keep_their_whole_blocks(
     assert all(block.type is BlockType.CORRUPT for block in read[whole:])
 
 
-@settings(max_examples=120)
+@settings(max_examples=70)
 @given(BLOCKS.filter(bool), st.data())
 def test_damaged_files_give_blocks_or_one_error(
     blocks: list[tuple[BlockType, dict[HeaderKey, str], bytes]], data: st.DataObject
@@ -131,7 +131,7 @@ def _plain(value: object) -> object:
     return None if value == 0 and isinstance(value, int) and not isinstance(value, bool) else value
 
 
-@settings(max_examples=120)
+@settings(max_examples=70)
 @given(deletes(), st.data())
 def test_damaged_deletes_give_deletes_or_an_error(
     case: tuple[list[str], list[str | None], pa.Array | None], data: st.DataObject
