@@ -25,7 +25,6 @@ MONTHS: Final = (
 DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 OFFSET: Final = r"Z|[+-]\d\d(?::?[0-5]\d(?::?[0-5]\d)?)?"
 """Pattern of the texts that `offsets_of` takes."""
-_SHORT: Final = pa.array([name[:3].lower() for name in MONTHS])
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +115,8 @@ def local_times(
 
 def named_months(texts: pa.StringArray) -> Longs:
     """The months of English names or their first three letters, in any case; 1 for other texts."""
-    found = pc.index_in(pc.utf8_lower(pc.utf8_slice_codeunits(texts, 0, 3)), value_set=_SHORT)
+    short = pa.array([name[:3].lower() for name in MONTHS])
+    found = pc.index_in(pc.utf8_lower(pc.utf8_slice_codeunits(texts, 0, 3)), value_set=short)
     return np.asarray(pc.fill_null(found, 0).to_numpy(), np.int64) + 1
 
 
