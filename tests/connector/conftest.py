@@ -23,7 +23,6 @@ CONNECT = os.environ.get("HUDI_PY_SPARK") == "connect"
 INTERPRETED = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.adaptive.enabled": "false",
 }
 
 
