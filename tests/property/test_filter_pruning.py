@@ -241,6 +241,7 @@ INDEXES = {
 KEYLESS_INDEXES = {name: value for name, value in INDEXES.items() if "record" not in name}
 URL_ENCODED = {"hoodie.datasource.write.partitionpath.urlencode": "true"}
 HIVE_STYLE = {"hoodie.datasource.write.hive_style_partitioning": "true"}
+BUCKETS = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "5"}
 TABLES: dict[str, dict[str, Any]] = {
     "mor": {"record_key": "id", "partition_by": "p", "table_type": "mor", "options": INDEXES},
     "typed partitions": {
@@ -250,7 +251,10 @@ TABLES: dict[str, dict[str, Any]] = {
     },
     "text partitions": {"record_key": "l", "partition_by": "t", "options": {**KEYLESS_INDEXES, **URL_ENCODED}},
     "text keys": {"record_key": ["t", "i"], "partition_by": "b", "options": INDEXES},
+    "buckets": {"record_key": "l", "table_type": "mor", "options": {**KEYLESS_INDEXES, **BUCKETS}},
 }
+
+QUICK_TABLES = ("mor", "typed partitions")
 
 
 def rows_of(first: int, count: int, step: int) -> pa.Table:
@@ -266,7 +270,8 @@ def rows_of(first: int, count: int, step: int) -> pa.Table:
 
 
 @pytest.fixture(
-    scope="module", params=[pytest.param(name, marks=[pytest.mark.slow] * name.startswith("text")) for name in TABLES]
+    scope="module",
+    params=[pytest.param(name, marks=[pytest.mark.slow] * name.startswith(("text", "bucket"))) for name in TABLES],
 )
 def table(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[hudi_py.Table, pa.Table]:
     """A table of several partitions and file groups, and all its rows."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import re
 import sys
+from base64 import b64decode
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from json import JSONDecoder
 from typing import IO, Any, Final
 
 import click
@@ -27,6 +29,9 @@ from hudi_py.write.result import WriteResult
 
 _INEXACT: Final = r"^(\+|-?(0[0-9]|[0-9]{16,}$|[0.]*[1-9]\.?([0-9]\.?){17,}))"
 """Numbers in text that floating-point numbers do not keep: a plus, leading zeros, long integers, over 17 digits."""
+_JSON: Final = JSONDecoder()
+_LONG_NUMBER: Final = re.compile(rb"[0-9]{16}")
+_ZONED: Final = r"[T ][0-9:.]+(Z|[+-][0-9]{2}(:?[0-9]{2})?)$"
 _log = logging.getLogger(__name__)
 _ARROW_FILE: Final = b"ARROW1"
 """First bytes of an Arrow file; a stream has others."""
@@ -80,24 +85,30 @@ def _csv(file: IO[bytes], types: dict[str, pa.DataType]) -> pa.Table:
         )
 
     rows = read(types)
-    guessed = [
-        field.name
-        for field in rows.schema
-        if field.name not in types and (pa.types.is_integer(field.type) or pa.types.is_floating(field.type))
-    ]
+    twice = sorted({name for name in rows.schema.names if rows.schema.names.count(name) > 1})
+    if twice:
+        raise SchemaMismatchError(f"The header has the column '{twice[0]}' more than once: rename it")
+    guessed = [field.name for field in rows.schema if field.name not in types and _is_guess(field.type)]
     texts = read({**types, **dict.fromkeys(guessed, pa.string())}, guessed) if guessed else None
     for name in guessed:
         assert texts is not None
         changed = _changed_as_numbers(texts.column(name), rows.column(name))
         if len(changed):
-            _log.warning("column %s is read as text: as a number, %r would change", name, changed[0].as_py())
+            kind = "truth value" if pa.types.is_boolean(rows.column(name).type) else "number"
+            _log.warning("column %s is read as text: as a %s, %r would change", name, kind, changed[0].as_py())
             rows = rows.set_column(rows.schema.get_field_index(name), name, texts.column(name))
     return rows
 
 
+def _is_guess(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
+
+
 def _changed_as_numbers(texts: pa.ChunkedArray, numbers: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Texts that were guessed to be numbers, and of which a number would lose digits."""
-    if pa.types.is_integer(numbers.type):
+    """Texts that were guessed to be numbers, of which a number would lose digits; or 0 and 1 beside true and false."""
+    if pa.types.is_boolean(numbers.type):
+        changed = pc.is_in(texts, value_set=pa.array(["0", "1"]))
+    elif pa.types.is_integer(numbers.type):
         changed = pc.not_equal(texts, numbers.cast(pa.string()))
     else:
         too_large = pc.and_(pc.is_inf(numbers), pc.match_substring_regex(texts, "[0-9]"))
@@ -106,9 +117,106 @@ def _changed_as_numbers(texts: pa.ChunkedArray, numbers: pa.ChunkedArray) -> pa.
 
 
 def _json(file: IO[bytes], types: dict[str, pa.DataType]) -> pa.Table:
-    # a field that no object has is null, like one that some objects lack
-    options = json.ParseOptions(explicit_schema=pa.schema(types) if types else None)
-    return json.read_json(file, parse_options=options)
+    data = pa.py_buffer(file.read())
+
+    def read(types: dict[str, pa.DataType]) -> pa.Table:
+        # a field that no object has is null, like one that some objects lack
+        options = json.ParseOptions(explicit_schema=pa.schema(types) if types else None)
+        return json.read_json(pa.BufferReader(data), parse_options=options)
+
+    wanted = dict(types)
+    rows = read({name: _as_text(kind) for name, kind in types.items()})
+    guessed = {field.name: field.type for field in rows.schema if field.name not in types}
+    texts = {name: _as_text(kind) for name, kind in guessed.items() if _as_text(kind) != kind}
+    if texts:
+        rows = read({**{name: _as_text(kind) for name, kind in types.items()}, **texts})
+        wanted.update({name: guessed[name] for name in texts})
+    _check_numbers(data.to_pybytes(), {name: kind for name, kind in guessed.items() if _has_double(kind)})
+    for at, name in enumerate(rows.schema.names):
+        kind = wanted.get(name)
+        if kind is not None and rows.schema.field(at).type != kind:
+            column = rows.column(at).combine_chunks()
+            rows = rows.set_column(at, name, _of_text(column, kind, name))
+    return rows
+
+
+def _as_text(kind: pa.DataType) -> pa.DataType:
+    """A type whose dates, times and bytes are text, as JSON has them."""
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind) or pa.types.is_binary(kind):
+        return pa.string()
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(field.name, _as_text(field.type)) for field in kind])
+    return pa.list_(_as_text(kind.value_type)) if pa.types.is_list(kind) else kind
+
+
+def _of_text(values: pa.Array, kind: pa.DataType, name: str) -> pa.Array:
+    """Values read as `_as_text` in the type that is wanted. Bytes are base64, as `read` writes them.
+
+    Raises:
+        SchemaMismatchError: a text is no value of the type.
+    """
+    if pa.types.is_struct(kind) and pa.types.is_struct(values.type):
+        parts = [_of_text(values.field(field.name), field.type, f"{name}.{field.name}") for field in kind]
+        return pa.StructArray.from_arrays(parts, fields=list(kind), mask=values.is_null())
+    if pa.types.is_list(kind) and pa.types.is_list(values.type):
+        item = _of_text(values.values, kind.value_type, name)
+        return pa.ListArray.from_arrays(values.offsets, item, type=kind, mask=values.is_null())
+    if not pa.types.is_string(values.type) or pa.types.is_string(kind):
+        return values.cast(kind)
+    if pa.types.is_binary(kind):
+        try:
+            found = [None if each is None else b64decode(each, validate=True) for each in values.to_pylist()]
+        except ValueError as error:
+            raise SchemaMismatchError(f"Column '{name}' is binary, and a text of it is no base64: {error}") from None
+        return pa.array(found, kind)
+    if not pa.types.is_timestamp(kind):
+        return values.cast(kind)
+    zoned = pc.match_substring_regex(values, _ZONED)
+    if kind.unit == "s":  # guessed
+        if pc.any(zoned).as_py() and not pc.all(zoned).as_py():
+            return values
+        kind = pa.timestamp("us", "UTC" if pc.any(zoned).as_py() else None)
+    elif kind.tz is not None:
+        values = pc.if_else(zoned, values, pc.binary_join_element_wise(values, "Z", ""))
+    return values.cast(kind)
+
+
+def _has_double(kind: pa.DataType) -> bool:
+    if pa.types.is_struct(kind):
+        return any(_has_double(field.type) for field in kind)
+    return _has_double(kind.value_type) if pa.types.is_list(kind) else bool(pa.types.is_float64(kind))
+
+
+def _check_numbers(data: bytes, guessed: dict[str, pa.DataType]) -> None:
+    """Refuses whole numbers that doubles would change, as which they are guessed beside fractions and beyond 64 bits.
+
+    Raises:
+        SchemaMismatchError: there is one.
+    """
+    # a Python loop over the few lines that have a number as long
+    for line in data.splitlines() if guessed and _LONG_NUMBER.search(data) else ():
+        text = line.decode().strip().removeprefix("\ufeff") if _LONG_NUMBER.search(line) else ""
+        while text:
+            row, end = _JSON.raw_decode(text)
+            text = text[end:].lstrip()
+            for name, kind in guessed.items():
+                changed = _changed(row.get(name), kind)
+                if changed is not None:
+                    raise SchemaMismatchError(
+                        f"Column '{name}' has {changed}, which would change as a double: write it as text, in quotes, "
+                        "or make the table first, with a type that holds it"
+                    )
+
+
+def _changed(value: Any, kind: pa.DataType) -> int | None:
+    if isinstance(value, dict) and pa.types.is_struct(kind):
+        found = (_changed(value.get(field.name), field.type) for field in kind)
+    elif isinstance(value, list) and pa.types.is_list(kind):
+        found = (_changed(each, kind.value_type) for each in value)
+    else:
+        is_whole = isinstance(value, int) and pa.types.is_float64(kind)
+        return value if is_whole and (abs(value) >= 10**308 or int(float(value)) != value) else None
+    return next((each for each in found if each is not None), None)
 
 
 def _parquet(file: IO[bytes], types: dict[str, pa.DataType]) -> pa.RecordBatchReader:
