@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pytest
 
 from hudi_py.errors import ConfigError
 from pyspark_hudi.dialect.change import _bare
+from pyspark_hudi.dialect.parameters import bound
 from pyspark_hudi.dialect.queries import hudi_references
 from pyspark_hudi.dialect.text import Cursor, first_word, tokens_of
 
@@ -77,3 +81,23 @@ def test_parts_of_a_statement() -> None:
 
 def test_an_alias_is_left_out_of_columns() -> None:
     assert _bare("T.a + b.t.c * `t`.`x y` || 't.a' || t", "t") == "a + b.t.c * `x y` || 't.a' || t"
+
+
+class _Level(enum.IntEnum):
+    HIGH = 5
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "expected"),
+    [
+        ("SET a = a -:d WHERE id = 1", -5, "SET a = a - -5 WHERE id = 1"),
+        ("SET a = a -? WHERE id = 1", Decimal("-1.5"), "SET a = a - -1.5BD WHERE id = 1"),
+        ("WHERE id=:d", 5, "WHERE id=5"),
+        ("WHERE id IN(:d,:d)", _Level.HIGH, "WHERE id IN(5,5)"),
+        ("WHERE v:d = :d", np.float64(1.5), "WHERE v:d = CAST('1.5' AS DOUBLE)"),
+        ("WHERE v[0]:d = ':d' -- :d", 1, "WHERE v[0]:d = ':d' -- :d"),
+    ],
+)
+def test_parameters_in_the_text(text: str, value: object, expected: str) -> None:
+    """A minus before a negative number would make a comment of what follows."""
+    assert bound(text, [value] if "?" in text else {"d": value}) == expected

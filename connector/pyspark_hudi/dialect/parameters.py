@@ -33,15 +33,18 @@ def bound(text: str, args: Args) -> str:
         if token.is_word("?") and not isinstance(args, Mapping):
             value, end = next(values, _missing), token.end
         elif token.is_word(":") and isinstance(args, Mapping) and at + 1 < len(tokens):
-            name = tokens[at + 1]
-            if not name.is_name or name.start != token.end or (at and tokens[at - 1].end == token.start):
+            name, before = tokens[at + 1], tokens[at - 1] if at else None
+            is_field = (
+                before is not None and before.end == token.start and (before.is_name or before.text in ("]", ")"))
+            )
+            if not name.is_name or name.start != token.end or is_field:
                 continue  # such as a field of a VARIANT: `v:a`
             value, end = names.get(name.text, _missing), name.end
         else:
             continue
         if value is _missing:
             raise ConfigError(f"Statement {text[:200]!r} has the parameter {text[token.start : end]} without a value")
-        pieces += [text[done : token.start], constant(value)]
+        pieces += [text[done : token.start], _placed(value)]
         done = end
     return "".join([*pieces, text[done:]])
 
@@ -67,11 +70,17 @@ class _Views(string.Formatter):
 
     def format_field(self, value: Any, format_spec: str) -> str:
         if not hasattr(value, "createOrReplaceTempView"):
-            return constant(value)
+            return _placed(value)
         name = f"hudi_py_{uuid.uuid4().hex}"
         value.createOrReplaceTempView(name)
         self.names.append(name)
         return name
+
+
+def _placed(value: Any) -> str:
+    """A constant within a statement: its minus after another one would begin a comment, up to the end of the line."""
+    found = constant(value)
+    return f" {found}" if found.startswith("-") else found
 
 
 def constant(value: Any) -> str:
@@ -82,10 +91,12 @@ def constant(value: Any) -> str:
     """
     if value is None:
         return "NULL"
-    if isinstance(value, (bool, int)):
+    if isinstance(value, bool):
         return str(value).upper()
+    if isinstance(value, int):
+        return str(int(value))  # those of enumerations show themselves in other ways, as do NumPy's numbers
     if isinstance(value, float):
-        return f"CAST('{value!r}' AS DOUBLE)"
+        return f"CAST('{float(value)!r}' AS DOUBLE)"
     if isinstance(value, str):
         return literal(value)
     if isinstance(value, Decimal) and value.is_finite():
