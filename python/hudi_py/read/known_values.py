@@ -1,6 +1,6 @@
 """Finds the partition columns that have one value in all rows of a file slice.
 
-The path of a partition does not tell: a global index keeps rows in their file group, whatever their new values. But
+The path of a partition is not enough: a global index keeps rows in their file group, whatever their new values. But
 statistics of the slice's base file and of every log show whether the stored values are those of the path.
 """
 

@@ -80,7 +80,7 @@ class IcebergPublication:
 
 @dataclass(frozen=True, slots=True)
 class Republication:
-    """Publishes a table after services and other actions that are no writes.
+    """Publishes a table after a service, or another action that writes no rows.
 
     What was published beside a table is also brought up to date, whatever the options, after a rollback or restore:
     otherwise Iceberg would go on to show rows that were undone. If that fails, it is no longer found.
