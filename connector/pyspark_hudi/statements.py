@@ -35,6 +35,7 @@ from pyspark_hudi.session import activate
 from pyspark_hudi.table import FORMAT
 from pyspark_hudi.table_writer import shuffle_partitions
 from pyspark_hudi.types import spark_schema
+from pyspark_hudi.writer import task_id
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -185,7 +186,7 @@ class _Attempt:
         storage = Options.resolve(of_storage(self._options), Scope.WRITE, defaults={}).storage
 
         def apply(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            return step(SpreadSteps(decode_spread(plan, storage)), batches)
+            return step(SpreadSteps(decode_spread(plan, storage), task_id()), batches)
 
         return frame.mapInArrow(apply, spark_schema(schema))
 
