@@ -52,13 +52,13 @@ def insert(tables: Tables, cursor: Cursor) -> DataFrame | None:
     if overwrite:
         _overwrite(target, rows, spec)
     else:
-        target.write(rows, insert_operation(tables))
+        target.write(rows, insert_operation(target))
     return tables.nothing()
 
 
-def insert_operation(tables: Tables) -> str:
+def insert_operation(target: Target) -> str:
     """What INSERT INTO does (`hoodie.spark.sql.insert.into.operation`)."""
-    given = tables.configured
+    given = target.configured
     operation = given.get(write_config.OPERATION.key, given.get(INSERT_OPERATION, "insert")).lower()
     if operation not in _OPERATIONS:
         raise ConfigError(
@@ -176,7 +176,7 @@ def delete_partition_at(target: Target, path: str) -> None:
 
 def _overwrite(target: Target, rows: DataFrame, spec: Mapping[str, str | None]) -> None:
     """Replaces the table, or partitions of it (`deduceOverwriteConfig`, 1.2.0)."""
-    configured = target.tables.configured
+    configured = target.configured
     mode = configured.get(write_config.OVERWRITE_MODE.key)
     if mode is None:
         mode = str(target.spark.conf.get("spark.sql.sources.partitionOverwriteMode", "STATIC"))
