@@ -1,4 +1,4 @@
-"""CREATE TABLE, DROP TABLE, TRUNCATE TABLE and SHOW PARTITIONS."""
+"""CREATE TABLE, DROP TABLE, TRUNCATE TABLE, SHOW PARTITIONS and SHOW CREATE TABLE."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from hudi_py.errors import ConfigError, TableExistsError, TableNotFoundError
 from hudi_py.schema import META_FIELDS
 from hudi_py.write.dml.distributed import table_text
 from pyspark_hudi import catalog
-from pyspark_hudi.dialect.insert import delete_partition, partition_spec
+from pyspark_hudi.catalog import sql_type
+from pyspark_hudi.dialect.insert import delete_partition, partition_spec, query_operation
 from pyspark_hudi.dialect.queries import run_query
 from pyspark_hudi.dialect.tables import PREFIXES, Tables, Target
-from pyspark_hudi.dialect.text import Cursor
+from pyspark_hudi.dialect.text import Cursor, literal
 from pyspark_hudi.failure import raised_here
 from pyspark_hudi.paths import checked_path
 from pyspark_hudi.statements import issue
@@ -125,7 +126,11 @@ def _create(tables: Tables, definition: _Definition) -> None:
         first = [each for each in rows.columns if each.lower() not in others]
         rows = rows.select(*(quoted(each) for each in [*first, *last]))
         with raised_here():
-            writer = rows.write.format(FORMAT).option(write_config.OPERATION.key, "bulk_insert").options(**options)
+            writer = (
+                rows.write.format(FORMAT)
+                .option(write_config.OPERATION.key, query_operation(tables.configured))
+                .options(**options)
+            )
             writer.mode("append").save(path)
     elif not target.exists():
         if definition.columns is None:
@@ -281,6 +286,45 @@ def show_partitions(tables: Tables, cursor: Cursor) -> DataFrame | None:
         found = [each for each in found if _has(target, each, prefix_of)]
     schema = StructType([StructField("partition", StringType(), nullable=False)])
     return tables.spark.createDataFrame([(each,) for each in found], schema)
+
+
+def show_create_table(tables: Tables, cursor: Cursor) -> DataFrame | None:
+    """Runs SHOW CREATE TABLE t: the statement that registers the table, or makes one like it. None: not a Hudi table,
+    or one of the session's catalog, of which Spark knows it."""
+    cursor.need("SHOW", "CREATE", "TABLE")
+    target = tables.find(cursor.names())
+    if target is None or target.of_catalog:
+        return None
+    cursor.take("AS", "SERDE")
+    cursor.finish()
+    config = target.config
+    columns = [
+        f"  {quoted(each.name)} {sql_type(each.dataType)}{'' if each.nullable else ' NOT NULL'}"
+        for each in target.schema
+    ]
+    given = {
+        "type": {long: short for short, long in _TYPES.items()}[config.table_type],
+        "primaryKey": ",".join(config.record_key_fields),
+        "orderingFields": ",".join(config.ordering_fields),
+        **({} if target.is_path else catalog.properties_of(tables.spark, target.name)),
+    }
+    listed = [
+        f"  {literal(key)} = {literal(value)}" for key, value in given.items() if value and key != catalog.MANAGED
+    ]
+    name = config.name if target.is_path else target.name
+    partitions = ", ".join(map(quoted, config.partition_fields))
+    text = "\n".join(
+        [
+            f"CREATE TABLE {'.'.join(map(quoted, name.split('.')))} (",
+            ",\n".join(columns) + ")",
+            f"USING {quoted(FORMAT)}",
+            *([f"PARTITIONED BY ({partitions})"] if partitions else []),
+            f"LOCATION {literal(target.path)}",
+            "TBLPROPERTIES (",
+            ",\n".join(listed) + ")",
+        ]
+    )
+    return tables.spark.createDataFrame([(text,)], StructType([StructField("createtab_stmt", StringType(), False)]))
 
 
 def _has(target: Target, path: str, values: Mapping[str, str | None]) -> bool:

@@ -112,6 +112,8 @@ def _run(tables: Tables, cursor: Cursor, word: str) -> DataFrame | None:
             ddl.drop_view(tables, cursor)
         return None
     if word == "SHOW":
+        if cursor.sees("SHOW", "CREATE", "TABLE"):
+            return ddl.show_create_table(tables, cursor)
         return ddl.show_partitions(tables, cursor) if cursor.sees("SHOW", "PARTITIONS") else None
     if word == "WITH":
         start = cursor.at
