@@ -14,7 +14,9 @@ import pytest
 import hudi_py
 from hudi_py.errors import ConfigError, DuplicateKeyError
 from hudi_py.write.dml import merge as merge_module
+from hudi_py.write.dml import spread as spread_module
 from tests.support.choice import SEED
+from tests.support.spread import merging
 
 SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("fare", pa.float64()), ("city", pa.string())])
 SOURCE = pa.schema([("id", pa.int32()), ("name", pa.string()), ("least", pa.float64()), ("city", pa.string())])
@@ -102,6 +104,32 @@ def test_a_merge_on_any_condition(tmp_path: Path, on: str, monkeypatch: pytest.M
     assert len(set(after) & before) == len(expected)  # rows keep their keys
 
 
+@pytest.mark.parametrize("on", ["t.id = s.id", "t.fare < s.least - 8.0", "t.city = s.city AND t.name <=> s.name"])
+def test_a_merge_in_tasks(tmp_path: Path, on: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spread_module, "_TASK_BYTES", 300)
+    monkeypatch.setattr(spread_module, "_EXACT_KEYS", 0)
+    rows = [{"id": at, "name": f"n{at}", "fare": at / 2, "city": ["oslo", "lima"][at % 2]} for at in range(20)]
+    source = [{"id": at, "name": f"n{at}", "least": 9.0, "city": ["oslo", "lima"][at % 2]} for at in range(18, 60)]
+    table = pa.Table.from_pylist(source[: 1 if "fare" in on else None], SOURCE)
+    found = []
+    for name in ("one", "spread"):
+        made = make(tmp_path / name, rows, "cow")
+        merge = made.merge(table, on)
+        if name == "spread":
+            merge = merging(table, (on,), tmp_path / name, {"hoodie.metadata.enable": "false"}, seed=f"{SEED} {on}")
+        values = {"id": "s.id", "name": "'new'", "fare": "s.least", "city": "s.city"}
+        done = (
+            merge.when_matched_update({"fare": "t.fare + s.least"}, "t.id < 19")
+            .when_matched_delete()
+            .when_not_matched_insert(values)
+            .when_not_matched_by_source_delete("t.id = 5")
+            .execute()
+        )
+        assert len(set(keys(made))) == len(keys(made))
+        found.append((plain(made), done.num_inserted, done.num_updated, done.num_deleted))
+    assert found[0] == found[1]
+
+
 def test_rows_that_are_alike_have_keys_of_their_own(tmp_path: Path) -> None:
     row = {"id": 1, "name": "a", "fare": 1.0, "city": "oslo"}
     table = make(tmp_path / "t", [row, row], "mor")
@@ -110,6 +138,23 @@ def test_rows_that_are_alike_have_keys_of_their_own(tmp_path: Path) -> None:
     assert len(set(keys(table))) == 5
     table.merge(source.slice(0, 1), on=["id"]).when_matched_update({"fare": "9.0"}).execute()
     assert table.scan(columns=["fare"]).to_table()[0].to_pylist().count(9.0) == 3
+
+
+def test_null_is_equal_to_nothing(tmp_path: Path) -> None:
+    row = {"id": None, "name": None, "fare": 1.0, "city": "oslo"}
+    table = make(tmp_path / "t", [row], "cow")
+    source = pa.Table.from_pylist([row], SCHEMA)
+    assert table.merge(source, "t.id = s.id").when_matched_delete().execute().num_deleted == 0
+    merge = table.merge(source, "t.city = s.city AND t.name = s.name")
+    assert merge.when_matched_delete().when_not_matched_insert_all().execute().num_inserted == 1
+    assert table.merge(source, "t.id <=> s.id").when_matched_delete().execute().num_deleted == 2
+
+
+def test_several_values_are_equal_one_by_one(tmp_path: Path) -> None:
+    table = make(tmp_path / "t", [{"id": 1, "name": "2x", "fare": 1.0, "city": "c"}], "cow")
+    source = pa.Table.from_pylist([{"id": 12, "name": "x"}], SOURCE)
+    merge = table.merge(source, "t.id = s.id AND t.name = s.name").when_matched_delete()
+    assert merge.execute().num_deleted == 0
 
 
 def test_several_rows_for_one_are_refused(tmp_path: Path) -> None:
