@@ -102,7 +102,7 @@ def merge_into(
     Args:
         source: its columns, other than Hudi's meta columns, have types that a table can have.
         on: a condition such as `t.id = s.id`, or columns that both have. It compares every record key column with an
-            expression of the source.
+            expression of the source; where keys are generated, it is any condition.
         source_alias, target_alias: the names of source and table in expressions.
 
     Raises:
