@@ -10,7 +10,6 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from hudi_py.config import table as table_config
 from hudi_py.config import write as write_config
-from hudi_py.config.option import Option
 from hudi_py.errors import ConfigError, TableExistsError, TableNotFoundError
 from hudi_py.schema import META_FIELDS
 from hudi_py.write.dml.distributed import table_text
@@ -40,9 +39,7 @@ _KEYS = {
 }
 """Table properties of Apache Hudi's SQL (`HoodieOptionConfig`, 1.2.0)."""
 _TYPES = {"cow": "COPY_ON_WRITE", "mor": "MERGE_ON_READ"}
-OF_CREATION = frozenset(
-    name for each in vars(table_config).values() if isinstance(each, Option) for name in (each.key, *each.aliases)
-)
+OF_CREATION = frozenset(name for option in table_config.OPTIONS for name in (option.key, *option.aliases))
 """Options of `CREATE TABLE` that say what a table is."""
 _DEFAULTS = {table_config.HIVE_STYLE.key: "true", table_config.URL_ENCODE.key: "false"}
 """Of tables that SQL creates (`HoodieCatalogTable`, 1.2.0)."""
