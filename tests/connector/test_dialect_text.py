@@ -77,3 +77,9 @@ def test_parts_of_a_statement() -> None:
 
 def test_an_alias_is_left_out_of_columns() -> None:
     assert _bare("T.a + b.t.c * `t`.`x y` || 't.a' || t", "t") == "a + b.t.c * `x y` || 't.a' || t"
+
+
+@pytest.mark.parametrize("name", ["hudi_table", "my_db.trips", "t1", "`a b`.c_d"])
+def test_names_alone(name: str) -> None:
+    names = Cursor(name, tokens_of(name) or []).names()
+    assert ".".join(names) == name.replace("`", "")
