@@ -143,18 +143,18 @@ def unset_properties(spark: SparkSession, name: str, keys: Iterable[str]) -> Non
 
 def refresh(spark: SparkSession, name: str, path: str) -> None:
     """Registers a table again after its columns have changed; its properties stay."""
-    _register_with(spark, name, path, _properties(spark, name))
+    _register_with(spark, name, path, properties_of(spark, name))
+
+
+def check_new(spark: SparkSession, name: str, new: str) -> None:
+    """Raises ConfigError if the name `new` for a registered table is in use."""
+    if any(spark.catalog.tableExists(each) for each in (new, new + SUFFIX)):
+        raise ConfigError(f"Cannot rename the table {name} to {new}: there is a table or view with this name")
 
 
 def rename(spark: SparkSession, name: str, new: str, path: str) -> None:
-    """Gives a registered table another name.
-
-    Raises:
-        ConfigError: the new name is in use.
-    """
-    if any(spark.catalog.tableExists(each) for each in (new, new + SUFFIX)):
-        raise ConfigError(f"Cannot rename the table {name} to {new}: there is a table or view with this name")
-    _register_with(spark, new, path, _properties(spark, name))
+    """Gives a registered table another name, which `check_new` has checked. `path`: where its files are now."""
+    _register_with(spark, new, path, properties_of(spark, name))
     unregister(spark, name)
 
 
@@ -163,7 +163,8 @@ def _register_with(spark: SparkSession, name: str, path: str, properties: Mappin
     set_properties(spark, name, properties)
 
 
-def _properties(spark: SparkSession, name: str) -> dict[str, str]:
+def properties_of(spark: SparkSession, name: str) -> dict[str, str]:
+    """What the catalog keeps with a registered table."""
     rows = _sql(spark, f"SHOW TBLPROPERTIES {_quoted(name)}").collect()
     found = {row["key"]: row["value"] for row in rows}
     return {key: value for key, value in found.items() if not key.startswith("view.") and key not in _SPARKS_OWN}

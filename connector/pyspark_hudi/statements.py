@@ -35,6 +35,7 @@ from pyspark_hudi.session import activate
 from pyspark_hudi.table import FORMAT
 from pyspark_hudi.table_writer import shuffle_partitions
 from pyspark_hudi.types import spark_schema
+from pyspark_hudi.writer import task_id
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -101,7 +102,7 @@ def merge_into(
     Args:
         source: its columns, other than Hudi's meta columns, have types that a table can have.
         on: a condition such as `t.id = s.id`, or columns that both have. It compares every record key column with an
-            expression of the source.
+            expression of the source; where keys are generated, it is any condition.
         source_alias, target_alias: the names of source and table in expressions.
 
     Raises:
@@ -185,7 +186,7 @@ class _Attempt:
         storage = Options.resolve(of_storage(self._options), Scope.WRITE, defaults={}).storage
 
         def apply(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            return step(SpreadSteps(decode_spread(plan, storage)), batches)
+            return step(SpreadSteps(decode_spread(plan, storage), task_id()), batches)
 
         return frame.mapInArrow(apply, spark_schema(schema))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from pyspark.sql import SparkSession
 
 import hudi_py
 from hudi_py.errors import ConfigError, SchemaMismatchError, TableExistsError
-from pyspark_hudi import sql
+from pyspark_hudi import disable, enable, sql
 
 PAGE = Path(__file__).parents[2] / "docs" / "sql.md"
 
@@ -147,13 +148,14 @@ def test_values_are_stored_as_in_spark(spark: SparkSession, path: str) -> None:
 def test_what_is_refused_names_what_to_do(spark: SparkSession, path: str) -> None:
     create(spark, path)
     for text, message in {
-        "CREATE TABLE copy (id INT) USING hudi": "without a record key; give TBLPROPERTIES",
         "CREATE TABLE copy (id INT) USING hudi TBLPROPERTIES (x = '1')": "property 'x'; supported are primaryKey",
         "ALTER TABLE trips REPLACE COLUMNS (x INT)": "supported are ADD COLUMNS, RENAME COLUMN",
         "ALTER TABLE trips ADD COLUMN x INT NOT NULL": "a new column has a type, COMMENT, FIRST or AFTER",
         "ALTER TABLE trips RENAME COLUMN fare TO price": "schema.on.read.enable=true allows for it",
         "ALTER TABLE trips SET TBLPROPERTIES (type = 'mor')": "a table has it from its creation",
-        "ALTER TABLE trips SET TBLPROPERTIES ('hoodie.x' = '1')": "options of writes and reads are given by SET",
+        "ALTER TABLE trips SET TBLPROPERTIES ('hoodie.x' = '1')": "Unknown option hoodie.x",
+        "ALTER TABLE trips SET TBLPROPERTIES (hoodie.table.name = 'x')": "a table has it from its creation",
+        "UPDATE trips SET city.a = 'x'": "Cannot set 'city.a', a member of a struct",
         f"ALTER TABLE hudi.`{path}` RENAME TO kept": "a table named by its path has no name",
         "TRUNCATE TABLE trips PARTITION (id = 1)": "all partition columns need a value; they are city",
         "CALL run_clustering(table => 'trips')": "'run_clustering'; supported are run_compaction",
@@ -210,8 +212,73 @@ def test_tables_are_altered(spark: SparkSession, path: str) -> None:
     ]
     assert ("kept", "1") in rows(spark, "SHOW TBLPROPERTIES kept")
     assert not spark.catalog.tableExists("trips")
+    assert hudi_py.open_table(path).properties["hoodie.table.name"] == "kept"
     schema = hudi_py.open_table(path).schema
     assert str(schema.field("more").type) == "map<string, struct<b: date32[day], a: int32>>"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("enabled", [False, True])
+def test_tables_without_keys(spark: SparkSession, path: str, enabled: bool) -> None:
+    if enabled:
+        enable(spark)
+    run = spark.sql if enabled else partial(sql, spark)
+
+    def found() -> list[tuple[Any, ...]]:
+        return [tuple(row) for row in run("SELECT id, fare, city FROM trips").sort("id", "fare").collect()]
+
+    try:
+        run(
+            "CREATE TABLE trips (id INT, fare DOUBLE, city STRING) USING hudi-py "
+            f"PARTITIONED BY (city) LOCATION '{path}'"
+        )
+        run("INSERT INTO trips VALUES (1, 1, 'oslo'), (1, 1, 'oslo'), (2, 2, 'lima')")
+        run("UPDATE trips SET fare = fare + 1 WHERE id = 1")
+        run("UPDATE trips SET fare = fare * length(reverse(city)) WHERE id IN (SELECT 2)")
+        assert found() == [(1, 2.0, "oslo"), (1, 2.0, "oslo"), (2, 8.0, "lima")]
+        run(
+            "MERGE INTO trips t USING (SELECT * FROM VALUES (1.5D, 'oslo'), (9D, 'rome') AS v(least, city)) s "
+            "ON t.city = s.city AND t.fare > s.least WHEN MATCHED THEN UPDATE SET fare = t.fare + s.least "
+            "WHEN NOT MATCHED THEN INSERT (id, fare, city) VALUES (7, s.least, s.city)"
+        )
+        run("DELETE FROM trips WHERE EXISTS (SELECT 1 FROM VALUES ('lima') AS v(city) WHERE v.city = trips.city)")
+        assert found() == [(1, 3.5, "oslo"), (1, 3.5, "oslo"), (7, 9.0, "rome")]
+        run("INSERT OVERWRITE trips PARTITION (city = 'rome') SELECT 8, 1")
+        run("DELETE FROM trips WHERE id = 1")
+        assert found() == [(8, 1.0, "rome")]
+        assert rows(spark, "SELECT DISTINCT id, fare FROM hudi_table_changes('trips', 'latest_state', 'earliest')") == [
+            (8, 1.0)
+        ]
+        ((text,),) = rows(spark, "SHOW CREATE TABLE trips")
+        run("DROP TABLE trips")
+        run(text)
+        run("CREATE TABLE kept USING hudi-py AS SELECT id, fare FROM trips")
+        run("INSERT INTO kept SELECT * FROM kept")
+        assert run("SELECT count(*) FROM kept").collect()[0][0] == 2
+    finally:
+        disable(spark)
+
+
+@pytest.mark.slow
+def test_managed_tables_move(spark: SparkSession) -> None:
+    sql(spark, "CREATE TABLE trips (id INT) USING hudi TBLPROPERTIES (hoodie.cleaner.commits.retained = '3')")
+    sql(spark, "INSERT INTO trips VALUES (1)")
+    sql(spark, "ALTER TABLE trips RENAME TO kept")
+    where = Path(spark.conf.get("spark.sql.warehouse.dir").removeprefix("file:"))
+    assert not (where / "trips").exists()
+    assert hudi_py.open_table(where / "kept").properties["hoodie.table.name"] == "kept"
+    sql(spark, "CREATE TABLE trips (id INT) USING hudi")
+    sql(spark, "INSERT INTO kept VALUES (2)")
+    sql(spark, "ALTER TABLE kept SET TBLPROPERTIES (hoodie.datasource.write.operation = 'bulk_insert', note = 'x')")
+    sql(spark, "INSERT INTO kept VALUES (3)")
+    operations = hudi_py.open_table(where / "kept").history().to_pylist()
+    assert [row["operation"] for row in operations] == ["INSERT", "INSERT", "BULK_INSERT"]
+    assert rows(spark, "SELECT id FROM kept ORDER BY id") == [(1,), (2,), (3,)]
+    assert rows(spark, "SELECT id FROM trips") == []
+    with pytest.raises(ConfigError, match="there is a table or view with this name"):
+        sql(spark, "ALTER TABLE kept RENAME TO trips")
+    sql(spark, "DROP TABLE kept")
+    assert not (where / "kept").exists()
 
 
 @pytest.mark.slow

@@ -101,3 +101,9 @@ class _Level(enum.IntEnum):
 def test_parameters_in_the_text(text: str, value: object, expected: str) -> None:
     """A minus before a negative number would make a comment of what follows."""
     assert bound(text, [value] if "?" in text else {"d": value}) == expected
+
+
+@pytest.mark.parametrize("name", ["hudi_table", "my_db.trips", "t1", "`a b`.c_d"])
+def test_names_alone(name: str) -> None:
+    names = Cursor(name, tokens_of(name) or []).names()
+    assert ".".join(names) == name.replace("`", "")

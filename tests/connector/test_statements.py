@@ -71,6 +71,25 @@ def test_merge(spark: SparkSession, path: str, options: dict[str, str]) -> None:
     assert inserted == [{"d": Decimal("20.00")}]
 
 
+@pytest.mark.slow
+def test_merges_where_keys_are_generated(spark: SparkSession, path: str) -> None:
+    rows = [{"id": at % 50, "p": "ab"[at % 2], "v": float(at)} for at in range(100)]
+    hudi_py.write(path, rows, "insert", QUIET, partition_by="p", table_type="cow")
+    source = spark.range(20, 120, 1, 4).selectExpr("id", "'a' AS p", "1000D AS v")
+    merge = merge_into(spark, path, source, "t.id = s.id", options=TASKS)
+    merge = merge.when_matched_update({"v": "t.v + s.v"}).when_not_matched_insert_all()
+    done = merge.when_not_matched_by_source_delete("t.id < 5").execute()
+    assert (done.num_inserted, done.num_updated, done.num_deleted) == (70, 60, 10)
+    found = hudi_py.open_table(path).scan().to_table()
+    assert len(found["_hoodie_record_key"].unique()) == found.num_rows == 160
+    kept = [row["v"] + 1000 * (row["id"] >= 20) for row in rows if row["id"] >= 5]
+    assert sorted(found["v"].to_pylist()) == sorted([*kept, *[1000.0] * 70])
+    merge = merge_into(spark, path, spark.sql("SELECT 1099D AS least"), "t.v > s.least", options=TASKS)
+    assert merge.when_matched_delete().execute().num_deleted == 0
+    merge = merge_into(spark, path, spark.sql("SELECT 1098.5D AS least"), "t.v > s.least", options=TASKS)
+    assert merge.when_matched_delete().execute().num_deleted == 1
+
+
 def test_refusals_are_those_of_the_core(spark: SparkSession, path: str) -> None:
     with pytest.raises(TableNotFoundError, match="Cannot delete the table at .*: there is none"):
         delete_from(spark, path, "id = 1")

@@ -79,6 +79,27 @@ MUTATIONS: Final = (
         "make quick-slow",
     ),
     Mutation(
+        "statement in tasks: generated keys name no task",
+        CORE + "write/dml/spread.py",
+        "_task_context(plan, plan.write.attach(), task)",
+        "_task_context(plan, plan.write.attach(), TaskId())",
+        "tests/unit/write/test_generated_keys_merge.py",
+    ),
+    Mutation(
+        "merge where keys are generated: null is equal to null",
+        CORE + "write/dml/matching.py",
+        "        text = each.cast(pa.string())\n",
+        '        text = each.cast(pa.string()).fill_null("")\n',
+        "tests/unit/write/test_generated_keys_merge.py",
+    ),
+    Mutation(
+        "merge where keys are generated: parts of a text run together",
+        CORE + "write/dml/matching.py",
+        'pc.binary_length(text).cast(pa.string()), ":", text]',
+        "text]",
+        "tests/unit/write/test_generated_keys_merge.py",
+    ),
+    Mutation(
         "statement in tasks: an index that the plan relied on may go",
         CORE + "write/dml/spread.py",
         "        relied_on=tuple({RECORD_INDEX} & {*handle.config.metadata_partitions}),\n",

@@ -6,15 +6,17 @@ Sources: "SQL DDL", "SQL DML" and "SQL Procedures" of the documentation of 1.x, 
 from __future__ import annotations
 
 import os
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
-from pyspark_hudi import sql
+from pyspark_hudi import disable, enable, sql
 from tests.oracle.client import Oracle
 
 # Statements of a page, in order; `USING hudi` is the one word that differs. Rows of queries are compared.
@@ -83,7 +85,86 @@ CALL show_savepoints(table => 'hudi_table');
 TRUNCATE TABLE hudi_table;
 SELECT * FROM hudi_table
 """
-PAGES = {"quick start": QUICK_START, "dml": DML, "ctas and procedures": CTAS}
+KEYLESS = """
+CREATE TABLE hudi_table (ts BIGINT, uuid STRING, rider STRING, driver STRING, fare DOUBLE, city STRING) USING HUDI
+TBLPROPERTIES (type = '{kind}') PARTITIONED BY (city) LOCATION '{path}';
+INSERT INTO hudi_table VALUES (1, 'u1', 'rider-A', 'driver-K', 19.10, 'san_francisco'),
+(2, 'u2', 'rider-C', 'driver-M', 27.70 , 'san_francisco'), (3, 'u3', 'rider-D', 'driver-L', 33.90, 'sao_paulo'),
+(3, 'u3', 'rider-D', 'driver-L', 33.90, 'sao_paulo'), (4, 'u4', 'rider-J', 'driver-T', 17.85, 'chennai');
+SELECT ts, fare, rider, driver, city FROM hudi_table WHERE fare > 20.0;
+UPDATE hudi_table SET fare = 25.0 WHERE rider = 'rider-D';
+SELECT fare, rider FROM hudi_table;
+CREATE TABLE fare_adjustment (ts BIGINT, uuid STRING, rider STRING, driver STRING, fare DOUBLE, city STRING) USING HUDI;
+INSERT INTO fare_adjustment VALUES (5, 'u2', 'rider-C', 'driver-M', -2.70, 'san_francisco'),
+(6, 'u4', 'rider-J', 'driver-T', 2.15, 'chennai'), (7, 'u7', 'rider-S', 'driver-W', 3, 'chennai'),
+(8, 'u7', 'rider-S', 'driver-W', 3, 'chennai');
+MERGE INTO hudi_table AS target USING fare_adjustment AS source ON target.uuid = source.uuid
+WHEN MATCHED THEN UPDATE SET target.fare = {sum} WHEN NOT MATCHED THEN INSERT *;
+SELECT * FROM hudi_table;
+MERGE INTO hudi_table t USING (SELECT 20D AS fare, 99 AS ts) s ON t.fare > s.fare
+WHEN MATCHED THEN UPDATE SET ts = s.ts;
+SELECT * FROM hudi_table;
+DELETE FROM hudi_table WHERE uuid = 'u1';
+INSERT OVERWRITE hudi_table PARTITION (city = 'chennai') SELECT 9, 'u9', 'r', 'd', 1.0;
+SELECT * FROM hudi_table;
+SELECT uuid, fare FROM hudi_table TIMESTAMP AS OF '2030-01-01' WHERE city = 'chennai';
+SHOW PARTITIONS hudi_table;
+SELECT uuid, fare FROM hudi_table_changes('hudi_table', 'latest_state', 'earliest');
+INSERT OVERWRITE hudi_table SELECT 5, 'last', 'r', 'd', 5.0, 'rome';
+SELECT * FROM hudi_table;
+TRUNCATE TABLE hudi_table;
+SELECT * FROM hudi_table
+"""
+DDL = """
+CREATE TABLE IF NOT EXISTS hudi_table (id INT, name STRING, price DOUBLE) USING hudi;
+INSERT INTO hudi_table VALUES (1, 'a', 2.5), (1, 'a', 2.5);
+ALTER TABLE hudi_table RENAME TO hudi_table_renamed;
+ALTER TABLE hudi_table_renamed ADD COLUMNS(remark STRING);
+INSERT INTO hudi_table_renamed VALUES (2, "b", 3, "don't");
+SELECT * FROM hudi_table_renamed;
+SELECT value FROM (SELECT 1 AS value) WHERE 'x' = 'y';
+CREATE TABLE IF NOT EXISTS hudi_table_partitioned (id BIGINT, name STRING, dt STRING, hh STRING) USING hudi
+TBLPROPERTIES (
+  type = 'cow' -- the default
+)
+PARTITIONED BY (dt);
+INSERT INTO hudi_table_partitioned (id, name, dt, hh) VALUES (1, 'a', '2021-12-09', '10');
+SELECT * FROM hudi_table_partitioned;
+CREATE TABLE IF NOT EXISTS hudi_table_keyed (id INT, name STRING, price DOUBLE, ts BIGINT) USING hudi
+OPTIONS (type = '{kind}', primaryKey = 'id', preCombineField = 'ts', hoodie.parquet.max.file.size = "100000000")
+LOCATION '{path}';
+INSERT INTO hudi_table_keyed VALUES (1, 'a', 1, 10), (1, 'b', 2, 9), (2, 'c', 3, 10);
+CREATE TABLE hudi_table_external USING hudi LOCATION '{path}';
+SELECT * FROM hudi_table_external;
+CREATE TABLE hudi_table_ctas USING hudi TBLPROPERTIES (type = '{kind}', preCombineField = 'ts') PARTITIONED BY (name)
+AS SELECT id, price, ts, name FROM hudi_table_keyed;
+SELECT * FROM hudi_table_ctas;
+CREATE TABLE hudi_table_copy USING hudi LOCATION '{path}-copy' TBLPROPERTIES (type = 'cow')
+AS SELECT id, ts, name FROM hudi_table_ctas;
+SELECT * FROM hudi_table_copy;
+ALTER TABLE hudi_table_keyed SET TBLPROPERTIES (hoodie.keep.max.commits = '30');
+ALTER TABLE hudi_table_keyed SET TBLPROPERTIES ("note" = "don't drop this table");
+ALTER TABLE hudi_table_keyed SET SERDEPROPERTIES ('key1' = 'value1');
+UPDATE hudi_table_keyed SET price = price * 2, ts = 1111 WHERE id = 1;
+DELETE FROM hudi_table_keyed WHERE id % 2 = 0;
+ALTER TABLE hudi_table_keyed UNSET TBLPROPERTIES IF EXISTS (hoodie.keep.max.commits);
+ALTER TABLE hudi_table_keyed UNSET TBLPROPERTIES IF EXISTS ('note');
+SELECT * FROM hudi_table_keyed;
+ALTER TABLE hudi_table_partitioned DROP PARTITION (dt = '2021-12-09');
+SHOW PARTITIONS hudi_table_partitioned
+"""
+PAGES = {
+    "quick start": QUICK_START,
+    "dml": DML,
+    "ctas and procedures": CTAS,
+    "without keys": KEYLESS,
+    "ddl": DDL,
+}
+TABLES = [
+    *("hudi_table", "fare_adjustment", "hudi_table_renamed", "hudi_table_partitioned", "hudi_table_keyed"),
+    *("hudi_table_external", "hudi_table_ctas", "hudi_table_copy"),
+]
+WORD = re.compile(r"\bUSING hudi\b", re.IGNORECASE)
 
 
 @pytest.fixture(scope="module")
@@ -108,11 +189,22 @@ def shown(rows: list[dict[str, Any]]) -> list[str]:
     return sorted(texts)
 
 
+def way(spark: SparkSession, *, enabled: bool) -> Callable[[str], DataFrame]:
+    """How statements are run."""
+    if enabled:
+        enable(spark)
+        return spark.sql
+    disable(spark)
+    return partial(sql, spark)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("page", "kind"),
     [
         pytest.param("quick start", "cow"),
+        pytest.param("without keys", "cow"),
+        pytest.param("ddl", "cow", marks=pytest.mark.long),
         pytest.param("dml", "mor", marks=pytest.mark.long),
         pytest.param("dml", "cow", marks=pytest.mark.long),
         pytest.param("ctas and procedures", "cow", marks=pytest.mark.long),
@@ -121,14 +213,19 @@ def shown(rows: list[dict[str, Any]]) -> list[str]:
 )
 def test_the_statements_of_a_page(spark: SparkSession, oracle: Oracle, tmp_path: Path, page: str, kind: str) -> None:
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    run = way(spark, enabled=kind == "cow")
+    # merge on read, Apache Hudi refuses columns of the table in values
+    given = {"kind": kind, "sum": "source.fare" if kind == "mor" else "target.fare + source.fare"}
     try:
         for text in PAGES[page].split(";\n"):
-            expected = oracle.sql(text.format(path=theirs, kind=kind))
-            found = sql(spark, text.format(path=ours, kind=kind))
+            expected = oracle.sql(text.format(path=theirs, **given))
+            found = run(WORD.sub("USING hudi-py", text.format(path=ours, **given)))
             assert shown([row.asDict() for row in found.collect()]) == shown(expected), text
         assert oracle.check(ours)["problems"] == []
         read = oracle.read(ours, drop_meta=True).to_pylist()
         assert shown(read) == shown(oracle.read(theirs, drop_meta=True).to_pylist())
     finally:
-        oracle.sql("DROP TABLE IF EXISTS hudi_table")
-        sql(spark, "DROP TABLE IF EXISTS hudi_table")
+        for name in TABLES:
+            oracle.sql(f"DROP TABLE IF EXISTS {name}")
+            sql(spark, f"DROP TABLE IF EXISTS {name}")
+        disable(spark)

@@ -114,9 +114,9 @@ def _starts(count: int, tasks: int) -> Sequence[int]:
 
 def _step(plan: bytes, step: Callable[..., Iterator[pa.RecordBatch]], inputs: list[Batches], rnd: Any) -> Batches:
     found: Batches = []
-    for batches in inputs:
-        for _ in range(rnd.randint(1, 2)):  # a task that was repeated
-            out = list(step(SpreadSteps(decode_spread(plan, {})), batches))
+    for number, batches in enumerate(inputs):
+        for attempt in range(rnd.randint(1, 2)):  # a task that was repeated
+            out = list(step(SpreadSteps(decode_spread(plan, {}), TaskId(number, 1, attempt)), batches))
         found += out
     return found
 

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
+from hudi_py.config import Options, Scope
 from hudi_py.errors import ConfigError
-from hudi_py.write.dml.distributed import alter_text
+from hudi_py.write.dml.distributed import alter_text, rename_text
 from pyspark_hudi import catalog
+from pyspark_hudi.dialect.ddl import OF_CREATION, default_path
 from pyspark_hudi.dialect.insert import delete_partition, partition_spec
 from pyspark_hudi.dialect.tables import Tables, Target
 from pyspark_hudi.dialect.text import Cursor
-from pyspark_hudi.statements import run
+from pyspark_hudi.statements import issue, run
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -52,12 +54,13 @@ def alter(tables: Tables, cursor: Cursor) -> DataFrame | None:
     target = tables.find(cursor.names())
     if target is None:
         return None
-    of_entry = cursor.sees("RENAME", "TO") or any(cursor.sees(each, "TBLPROPERTIES") for each in ("SET", "UNSET"))
+    kinds = [(verb, what) for verb in ("SET", "UNSET") for what in ("TBLPROPERTIES", "SERDEPROPERTIES")]
+    of_entry = cursor.sees("RENAME", "TO") or any(cursor.sees(*each) for each in kinds)
     if target.of_catalog and of_entry:
         return None
     if cursor.take("RENAME", "TO"):
         _rename(target, cursor)
-    elif cursor.take("SET", "TBLPROPERTIES"):
+    elif cursor.take("SET", "TBLPROPERTIES") or cursor.take("SET", "SERDEPROPERTIES"):
         _set(target, cursor)
     elif cursor.take("UNSET", "TBLPROPERTIES"):
         _unset(target, cursor)
@@ -82,7 +85,7 @@ def _alter_columns(target: Target, changes: _Changes) -> None:
         return
     listed = ", ".join(f"`c{at}` {text}" for at, text in enumerate(changes.types))
     source = spark.createDataFrame([], listed) if listed else None
-    run(spark, target.path, alter_text(changes.found), target.tables.options(), source)
+    run(spark, target.path, alter_text(changes.found), target.options, source)
     if not (target.is_path or target.of_catalog):
         catalog.refresh(spark, target.name, target.path)
 
@@ -210,16 +213,22 @@ def _exists(schema: StructType, names: tuple[str, ...]) -> bool:
 
 
 def _rename(target: Target, cursor: Cursor) -> None:
-    """Gives the table another name in the catalog. Its files, and their place, stay."""
-    new = ".".join(cursor.names())
+    """Gives the table another name, in the catalog and in its properties; the files of a table without LOCATION move
+    to the place of the new name (`AlterHoodieTableRenameCommand`, 1.2.0)."""
+    new = cursor.names()
     cursor.finish()
     if target.is_path:
         raise ConfigError(
             f"Cannot rename {target.shown}: a table named by its path has no name; register_sql gives it one"
         )
-    if "." not in new and "." in target.name:
-        new = f"{target.name.rpartition('.')[0]}.{new}"
-    catalog.rename(target.spark, target.name, new, target.path)
+    if len(new) == 1 and "." in target.name:
+        new = (target.name.rpartition(".")[0], *new)
+    name, path = ".".join(new), target.path
+    catalog.check_new(target.spark, target.name, name)
+    if catalog.is_managed(target.spark, target.name):
+        path = default_path(target.tables, new)
+    issue(target.spark, target.path, rename_text(new[-1], path), target.options)
+    catalog.rename(target.spark, target.name, name, path)
 
 
 def _set(target: Target, cursor: Cursor) -> None:
@@ -259,10 +268,6 @@ def _check_keys(target: Target, given: Mapping[str, str]) -> None:
             f"Cannot set properties of {target.shown}: the catalog keeps them, and it has no table named by a path"
         )
     for key in given:
-        if key.lower() in _OF_TABLES or key == catalog.MANAGED:
+        if key.lower() in _OF_TABLES or key in OF_CREATION or key == catalog.MANAGED:
             raise ConfigError(f"Cannot change the property '{key}' of {target.shown}: a table has it from its creation")
-        if key.startswith("hoodie."):
-            raise ConfigError(
-                f"Cannot set the property '{key}' of {target.shown}: the catalog keeps properties that statements do "
-                f"not heed; options of writes and reads are given by SET {key} = ..., or to the function that writes"
-            )
+    Options.resolve({key: value for key, value in given.items() if key.startswith("hoodie.") and value}, Scope.WRITE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -112,7 +113,7 @@ def _target(tables: Tables, name: str, given: _Given) -> Target:
 
 
 def _service(target: Target, name: str, options: Mapping[str, Any] | None = None, **arguments: Any) -> dict[str, Any]:
-    given = {**target.tables.options(), **(options or {})}
+    given = {**target.options, **(options or {})}
     return run_service(target.spark, target.path, name, options=given, **arguments)
 
 
@@ -180,9 +181,11 @@ def _run_clean(target: Target, given: _Given) -> _Rows:
         "trigger_max_commits": clean_config.TRIGGER_MAX_COMMITS.key,
     }
     options = {key: str(given[name]) for name, key in keys.items() if given[name] is not None}
+    begun = time.monotonic()
     report = _service(target, "clean", {**options, **_options(given)})
+    taken = round((time.monotonic() - begun) * 1000)
     if report["instant"] is not None:
-        yield report["instant"], None, report["num_files"], report["earliest_retained"], "{}", 2
+        yield report["instant"], taken, report["num_files"], report["earliest_retained"], "{}", 2
 
 
 def _rollback(target: Target, given: _Given) -> _Rows:

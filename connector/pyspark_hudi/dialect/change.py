@@ -16,12 +16,13 @@ from pyspark.sql.types import DataType, StructType
 
 from hudi_py.errors import ConfigError, SchemaMismatchError
 from hudi_py.read import parse_condition, parse_expression, parse_filter
+from hudi_py.schema import PARTITION_PATH, RECORD_KEY
 from pyspark_hudi import statements
 from pyspark_hudi.catalog import sql_type
 from pyspark_hudi.dialect.queries import run_query
 from pyspark_hudi.dialect.store import is_atomic
 from pyspark_hudi.dialect.tables import Tables, Target
-from pyspark_hudi.dialect.text import Cursor, literal, tokens_of
+from pyspark_hudi.dialect.text import Cursor, tokens_of
 from pyspark_hudi.types import arrow_schema, quoted
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 _TARGET, _SOURCE = "_hudi_target", "_hudi_source"
 _COMPUTED = "_hudi_value_"
+_PLACE = {RECORD_KEY: "_hudi_key", PARTITION_PATH: "_hudi_path"}
+"""Meta columns that identify a row, and their names in rows of a source."""
 
 
 def update(tables: Tables, cursor: Cursor) -> DataFrame | None:
@@ -53,7 +56,7 @@ def update(tables: Tables, cursor: Cursor) -> DataFrame | None:
     if known and _is_filter(condition, alias, inputs):
         assigned = {name: text for name, (_, text) in given.items()}
         where = None if condition is None else _bare(condition, alias)
-        statements.update(tables.spark, target.path, assigned, where, options=tables.options())
+        statements.update(tables.spark, target.path, assigned, where, options=target.options)
         return tables.nothing()
     casts = {name: _cast(text, target.field(name).dataType) for name, (text, _) in given.items()}
     merge = _merging_by_key(target, _evaluated(target, alias, casts, condition))
@@ -73,7 +76,7 @@ def delete(tables: Tables, cursor: Cursor) -> DataFrame | None:
     cursor.finish()
     if _is_filter(condition, alias, arrow_schema(target.schema)):
         where = _bare(condition, alias)
-        statements.delete_from(tables.spark, target.path, where, options=tables.options())
+        statements.delete_from(tables.spark, target.path, where, options=target.options)
     else:
         _merging_by_key(target, _evaluated(target, alias, {}, condition)).when_matched_delete().execute()
     return tables.nothing()
@@ -233,7 +236,7 @@ class _Merging:
             (on,),
             source_alias=self.aliases[1],
             target_alias=self.aliases[0],
-            options=self.target.tables.options(),
+            options=self.target.options,
         )
         for clause in self.clauses:
             merge = _with_clause(merge, clause)
@@ -254,14 +257,8 @@ def _with_clause(merge: MergeBuilder, clause: _Clause) -> MergeBuilder:
 
 
 def _evaluated(target: Target, alias: str, values: Mapping[str, str], condition: str | None) -> DataFrame:
-    """The rows that a statement changes, by key and partition columns, with new values as Spark evaluates them."""
-    columns = []
-    for name in _identifying(target):
-        column = f"{quoted(alias)}.{quoted(name)}"
-        if len(target.config.record_key_fields) > 1 and name in target.config.record_key_fields:
-            why = literal(f"Cannot change rows of {target.shown} whose key column '{name}' is NULL by this statement")
-            column = f"CASE WHEN {column} IS NULL THEN raise_error({why}) ELSE {column} END"
-        columns.append(f"{column} AS {quoted(name)}")
+    """The rows that a statement changes, by record key and partition, with new values as Spark evaluates them."""
+    columns = [f"{quoted(alias)}.{meta} AS {name}" for meta, name in _PLACE.items()]
     columns += [f"{text} AS {_COMPUTED}{at}" for at, text in enumerate(values.values())]
     where = "" if condition is None else f" WHERE {condition}"
     table = f"`hudi-py`.{quoted(target.path)} AS {quoted(alias)}"
@@ -270,14 +267,8 @@ def _evaluated(target: Target, alias: str, values: Mapping[str, str], condition:
 
 
 def _merging_by_key(target: Target, rows: DataFrame) -> MergeBuilder:
-    keys = target.config.record_key_fields
-    on = [f"t.{quoted(name)} {'=' if name in keys else '<=>'} s.{quoted(name)}" for name in _identifying(target)]
-    options = target.tables.options()
-    return statements.merge_into(target.spark, target.path, rows, " AND ".join(on), options=options)
-
-
-def _identifying(target: Target) -> list[str]:
-    return [*dict.fromkeys([*target.config.record_key_fields, *target.config.partition_fields])]
+    on = " AND ".join(f"t.{meta} = s.{name}" for meta, name in _PLACE.items())
+    return statements.merge_into(target.spark, target.path, rows, on, options=target.options)
 
 
 def _structs(tables: Sequence[tuple[str, StructType]]) -> pa.Schema:

@@ -91,5 +91,5 @@ def _target(tables: Tables, cursor: Cursor) -> Target | None:
 
 
 def _issued(target: Target, change: IndexChange) -> DataFrame:
-    issue(target.spark, target.path, change.to_text(), target.tables.options())
+    issue(target.spark, target.path, change.to_text(), target.options)
     return target.tables.nothing()

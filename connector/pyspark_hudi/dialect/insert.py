@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 INSERT_OPERATION = "hoodie.spark.sql.insert.into.operation"
 _OPERATIONS = ("insert", "upsert", "bulk_insert")
+_MODE, _BULK = "hoodie.sql.insert.mode", "hoodie.sql.bulk.insert.enable"
+_NON_STRICT = "non-strict"
+_MODES = ("upsert", "strict", _NON_STRICT)
+"""Deprecated since 0.14."""
 
 
 def insert(tables: Tables, cursor: Cursor) -> DataFrame | None:
@@ -52,19 +56,44 @@ def insert(tables: Tables, cursor: Cursor) -> DataFrame | None:
     if overwrite:
         _overwrite(target, rows, spec)
     else:
-        target.write(rows, insert_operation(tables))
+        target.write(rows, insert_operation(target))
     return tables.nothing()
 
 
-def insert_operation(tables: Tables) -> str:
-    """What INSERT INTO does (`hoodie.spark.sql.insert.into.operation`)."""
-    given = tables.configured
-    operation = given.get(write_config.OPERATION.key, given.get(INSERT_OPERATION, "insert")).lower()
-    if operation not in _OPERATIONS:
+def insert_operation(target: Target) -> str:
+    """What INSERT INTO does (`ProvidesHoodieConfig.buildHoodieInsertConfig`, 1.2.0): the operation that is set, or what
+    `hoodie.sql.insert.mode` stands for."""
+    given = target.configured
+    operation = given.get(write_config.OPERATION.key, given.get(INSERT_OPERATION))
+    mode = given.get(_MODE)
+    if operation is None and mode is not None:
+        return _operation_of_mode(target, mode.lower(), is_bulk=given.get(_BULK, "").lower() == "true")
+    return _checked(operation or "insert")
+
+
+def query_operation(configured: Mapping[str, str]) -> str:
+    """What CREATE TABLE ... AS does with the rows of its query."""
+    return _checked(configured.get(INSERT_OPERATION, "bulk_insert"))
+
+
+def _checked(operation: str) -> str:
+    if operation.lower() not in _OPERATIONS:
         raise ConfigError(
             f"Cannot insert with {INSERT_OPERATION} = '{operation}'; supported are {', '.join(_OPERATIONS)}"
         )
-    return operation
+    return operation.lower()
+
+
+def _operation_of_mode(target: Target, mode: str, *, is_bulk: bool) -> str:
+    """As Apache Hudi 1.2.0 does it: `upsert` and `strict` insert, and keep rows of known keys."""
+    if mode not in _MODES:
+        raise ConfigError(f"Cannot insert with {_MODE} = '{mode}'; supported are {', '.join(_MODES)}")
+    if is_bulk and mode != _NON_STRICT:
+        raise ConfigError(
+            f"Cannot insert into the table {target.shown} with {_BULK} = 'true' and {_MODE} = '{mode}': bulk inserts "
+            f"look up no keys; set {_MODE} = '{_NON_STRICT}', or {INSERT_OPERATION} instead of both"
+        )
+    return "bulk_insert" if is_bulk or not target.config.record_key_fields else "insert"
 
 
 def partition_spec(cursor: Cursor) -> dict[str, str | None]:
@@ -176,7 +205,7 @@ def delete_partition_at(target: Target, path: str) -> None:
 
 def _overwrite(target: Target, rows: DataFrame, spec: Mapping[str, str | None]) -> None:
     """Replaces the table, or partitions of it (`deduceOverwriteConfig`, 1.2.0)."""
-    configured = target.tables.configured
+    configured = target.configured
     mode = configured.get(write_config.OVERWRITE_MODE.key)
     if mode is None:
         mode = str(target.spark.conf.get("spark.sql.sources.partitionOverwriteMode", "STATIC"))

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pyspark_hudi.dialect.text import Cursor, Token
+from pyspark_hudi import catalog
+from pyspark_hudi.dialect.text import Cursor, Token, literal, tokens_of
+from pyspark_hudi.functions import FUNCTIONS
 from pyspark_hudi.table import read_table
 from pyspark_hudi.types import quoted
 
@@ -33,32 +35,55 @@ class Reference:
 
 
 def run_query(tables: Tables, query: Cursor) -> DataFrame:
-    """The query's DataFrame by `spark.sql`, with the Hudi tables in it as they are now, read by `read_table`.
+    """The query's DataFrame by `spark.sql`, with the Hudi tables in it as they are now, read by `read_table`. Table
+    functions get paths in place of names.
 
     Raises:
         ConfigError: a time that is not a constant.
         HudiError: a table cannot be read.
     """
-    text = query.source
-    offset = query.tokens[query.at].start if query.at < query.end else 0
-    pieces: list[str] = []
+    functions = function_calls(tables, query)
+    if functions:
+        catalog.register_sql(tables.spark)
     frames: dict[str, Any] = {}
     known: dict[tuple[str, str | None], str] = {}
-    done = 0
-    for each in hudi_references(tables, query):
+    changes = [(query.tokens[at].start, query.tokens[at].end, literal(path)) for at, path in functions.items()]
+    references = hudi_references(tables, query)
+    for each in references:
         path = tables.path_of(each.names)
         assert path is not None
         name = known.setdefault((path, each.as_of), f"hudi_{len(known)}")
         if name not in frames:
             given = {} if each.as_of is None else {"as.of.instant": each.as_of}
             frames[name] = read_table(tables.spark, path, options={**tables.options(), **given})
-        pieces.append(_escaped(text[done : each.start - offset]))
         alias = "" if each.has_alias else f" AS {quoted(each.names[-1])}"
-        pieces.append(f"{{{name}}}{alias}")
-        done = each.end - offset
+        changes.append((each.start, each.end, f"{{{name}}}{alias}"))
+    pieces: list[str] = []
+    done = query.tokens[query.at].start if query.at < query.end else 0
+    end = done + len(query.source)
+    for start, after, text in sorted(changes):
+        own = query.text[done:start]
+        pieces += [_escaped(own) if frames else own, text]
+        done = after
+    rest = query.text[done:end]
     if not frames:
-        return tables.spark.sql(text)
-    return tables.spark.sql("".join([*pieces, _escaped(text[done:])]), **frames)
+        return tables.spark.sql("".join([*pieces, rest]))
+    return tables.spark.sql("".join([*pieces, _escaped(rest)]), **frames)
+
+
+def function_calls(tables: Tables, query: Cursor) -> dict[int, str]:
+    """The paths of the tables that Apache Hudi's table functions get, by the number of the token that names them: a
+    path, or the name of a Hudi table."""
+    tokens, found = query.tokens, {}
+    for at in range(query.at, query.end - 2):
+        name, opening, given = tokens[at : at + 3]
+        if not name.is_name or name.text.lower() not in FUNCTIONS or opening.text != "(" or given.kind != "text":
+            continue
+        target = None
+        if not any(each in given.text for each in "/:~"):
+            target = tables.find(Cursor(given.text, tokens_of(given.text) or []).names())
+        found[at + 2] = given.text if target is None else target.path
+    return found
 
 
 def hudi_references(tables: Tables, query: Cursor) -> list[Reference]:

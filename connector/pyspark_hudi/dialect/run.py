@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark_hudi.dialect import alter, call, change, ddl, indexes, insert
 from pyspark_hudi.dialect.parameters import Args, bound, filled
-from pyspark_hudi.dialect.queries import hudi_references, run_query
+from pyspark_hudi.dialect.queries import function_calls, hudi_references, run_query
 from pyspark_hudi.dialect.tables import PREFIXES, Tables
 from pyspark_hudi.dialect.text import Cursor, first_word, tokens_of
 from pyspark_hudi.enabled import statements_are_sparks
+from pyspark_hudi.functions import FUNCTIONS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -32,8 +33,9 @@ _QUERIES: Final = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "EXPLAIN", "")
 
 
 _CHANGES: Final = frozenset({*_STATEMENTS, "DROP", "REFRESH", "SHOW"})
-_NAMED: Final = re.compile(r"\bhudi(-py)?\b|\bAS\s+OF\b|\bINSERT\b", re.IGNORECASE)
-"""What queries have that Spark itself cannot run: paths of tables, times, inserts after WITH."""
+_NAMED: Final = re.compile(rf"\bhudi(-py)?\b|\bAS\s+OF\b|\bINSERT\b|\b({'|'.join(FUNCTIONS)})\b", re.IGNORECASE)
+"""What queries have that Spark itself cannot run: paths of tables, times, inserts after WITH, functions of tables by
+name."""
 
 
 def sql(spark: SparkSession, text: str, args: Args | None = None) -> DataFrame:
@@ -110,6 +112,8 @@ def _run(tables: Tables, cursor: Cursor, word: str) -> DataFrame | None:
             ddl.drop_view(tables, cursor)
         return None
     if word == "SHOW":
+        if cursor.sees("SHOW", "CREATE", "TABLE"):
+            return ddl.show_create_table(tables, cursor)
         return ddl.show_partitions(tables, cursor) if cursor.sees("SHOW", "PARTITIONS") else None
     if word == "WITH":
         start = cursor.at
@@ -125,7 +129,7 @@ def _run(tables: Tables, cursor: Cursor, word: str) -> DataFrame | None:
         cursor.at = start
     references = hudi_references(tables, cursor)
     if word in _QUERIES or word in ("INSERT", "CREATE"):
-        if not references:
+        if not references and not function_calls(tables, cursor):
             return None
         if word == "CREATE" and any(cursor.tokens[at].is_word("VIEW") for at in range(1, min(len(cursor.tokens), 5))):
             if not any(each.as_of is not None or each.names[0].lower() in PREFIXES for each in references):

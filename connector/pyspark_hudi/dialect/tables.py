@@ -104,6 +104,19 @@ class Target:
             return self.spark.read.format(FORMAT).option(spark_config.VIEW.key, name).load(self.path)
 
     @cached_property
+    def options(self) -> dict[str, str]:
+        """Those of writes: the table's properties `hoodie.`, which prevail, and the session's, as in Apache Hudi."""
+        own = {}
+        if not (self.is_path or self.of_catalog):
+            own = catalog.properties_of(self.spark, self.name)
+        return {**self.tables.options(), **{key: own[key] for key in own if key.startswith("hoodie.")}}
+
+    @property
+    def configured(self) -> Mapping[str, str]:
+        """As `options`, also those of statements."""
+        return {**self.tables.configured, **self.options}
+
+    @cached_property
     def config(self) -> TableConfig:
         """Its properties. Raises TableNotFoundError if there is no table."""
         with raised_here():
@@ -134,7 +147,7 @@ class Target:
 
     def write(self, frame: DataFrame, operation: str, **options: str) -> None:
         """Writes rows to the table, as `df.write` does."""
-        given = {**self.tables.options(), **options, "hoodie.datasource.write.operation": operation}
+        given = {**self.options, **options, "hoodie.datasource.write.operation": operation}
         with raised_here():
             frame.write.format(FORMAT).options(**given).mode("append").save(self.path)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from hudi_py.errors import ConfigError
 
 _BLANK = re.compile(r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*", re.DOTALL)
-_WORD = re.compile(r"[A-Za-z]+")
+_WORD = re.compile(r"[A-Za-z]+(?!\w)")
 _OPENING, _CLOSING = ("(", "["), (")", "]")
 
 

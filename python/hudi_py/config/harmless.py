@@ -87,6 +87,11 @@ def _all(help: str, scope: Scope, *keys: str) -> tuple[Option[str], ...]:
 
 
 OPTIONS = (
+    harmless(
+        "hoodie.metadata.column.stats.enable",
+        "A page of Apache Hudi's documentation names it; no release reads it.",
+        Scope.BOTH,
+    ),
     # catalogs and metrics
     harmless("hoodie.datasource.hive_sync.jdbcurl", "The metastore is reached by its Thrift service.", Scope.SERVICE),
     harmless("hoodie.datasource.hive_sync.username", "The metastore is told the user's own name.", Scope.SERVICE),

@@ -106,5 +106,5 @@ def generated_keys_error(config: TableConfig, what: str) -> ConfigError:
     """The refusal of what needs keys that the data has."""
     return ConfigError(
         f"Cannot {what} in the table '{config.name}', whose record keys are generated (it has no "
-        "hoodie.table.recordkey.fields); use Table.update and Table.delete with a filter"
+        "hoodie.table.recordkey.fields); use Table.update, Table.delete with a filter, or Table.merge"
     )

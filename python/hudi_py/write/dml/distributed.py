@@ -48,6 +48,8 @@ from hudi_py.write.dml.text import (
     forget_text,
     kind_of,
     merge_text,
+    new_place,
+    rename_text,
     statement_of,
     table_text,
     update_text,
@@ -58,6 +60,7 @@ from hudi_py.write.rows.input import normalise_schema
 from hudi_py.write.rows.keygen import key_generator
 from hudi_py.write.staging import staged_rows
 from hudi_py.write.table.alter import alter_table
+from hudi_py.write.table.rename import check_move, rename_table
 
 __all__ = [
     "PARCELS",
@@ -86,6 +89,7 @@ __all__ = [
     "plan_report",
     "plan_statement",
     "redo_on_conflict",
+    "rename_text",
     "run_spread_task",
     "stage_source",
     "table_text",
@@ -149,7 +153,9 @@ def plan_statement(
     if call.kind in ("merge", "create", "alter"):
         columns = pa.schema([each for each in schema if each.name not in META_FIELDS])
         call = replace(call, source=normalise_schema(columns))
-    if call.kind in ("create", "drop", "alter", "forget"):
+    if call.kind == "rename":
+        check_move(path, new_place(text)[1], call.storage())
+    if call.kind in ("create", "drop", "alter", "forget", "rename"):
         return call
     statement = statement_of(text, call.source.empty_table())
     session = statement_session(call.storage(), statement, bare, metadata, (), dict(storage_options) or None)
@@ -189,6 +195,9 @@ def commit_statement(
     if call.kind == "drop":
         if existing_table(storage) is not None:  # nothing else is deleted
             storage.delete_tree("")
+        return None
+    if call.kind == "rename":
+        rename_table(storage, *new_place(call.text), storage_options)
         return None
     if call.kind == "forget":
         forget_source(storage, call.token)

@@ -6,8 +6,9 @@ docs/differences.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -22,19 +23,21 @@ from hudi_py.model.properties import TableConfig
 from hudi_py.read.request import ScanRequest
 from hudi_py.read.split import Split
 from hudi_py.schema import RECORD_KEY
+from hudi_py.schema.paths import column_of, values_at
 from hudi_py.write.combinations import writes_partial_logs
 from hudi_py.write.context import WriteContext
-from hudi_py.write.dml.assignments import Assignment
+from hudi_py.write.dml.matching import as_structs, partitions_of_source
 from hudi_py.write.dml.merge_plan import BoundClause, BoundMerge, MergePlan, bind_merge, choose
 from hudi_py.write.dml.slices import hold_located, places_of, scan_request
 from hudi_py.write.dml.statements import Counts, keys_as_rows, updated_rows
 from hudi_py.write.operation import Operation
 from hudi_py.write.rows import PartitionedRows, one_row_per_key
-from hudi_py.write.rows.keygen import KeyGenerator
 from hudi_py.write.settings import WriteSettings
 
 _Numbers = npt.NDArray[np.int64]
 _ROW = "_hudi_py_row"
+_MOST_PAIRS = 1 << 20
+"""Of rows of table and source that a condition sees at a time, but for those of one row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +83,12 @@ class BoundMergeOf:
         return context.updating(self.bound.updated_columns)
 
     def request(self, context: WriteContext) -> ScanRequest | None:
-        paths = self.source.partitions
+        paths, matching = self.source.partitions, self.bound.matching
+        if paths is None:
+            paths = matching.partitions(self.source.distinct)
         asked = None if paths is None else paths.drop_null().unique().to_pylist()
-        return merge_request(self.bound, self.options, context, keys=self.source.distinct.to_pylist(), partitions=asked)
+        keys = matching.asked(self.source.distinct)
+        return merge_request(self.bound, self.options, context, keys=keys, partitions=asked)
 
     def collect(
         self, context: WriteContext, slices: Iterable[tuple[Split, pa.RecordBatch]], held: PartitionedRows
@@ -124,14 +130,15 @@ def merge_request(
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The rows of the source with the record keys that they are for. A row whose key is null matches nothing."""
+    """The rows of the source with the texts by which they match rows of the table (`Matching`). A row whose text is
+    null matches nothing."""
 
     rows: pa.StructArray
     keys: pa.StringArray
-    """Of each row; null if a part of its key is."""
+    """The text of each row."""
     distinct: pa.StringArray
     by_key: _Numbers
-    """Numbers of the rows with a key, ordered by it."""
+    """Numbers of the rows with a text, ordered by it."""
     starts: _Numbers
     """Where the rows of each of `distinct` begin in `by_key`; one more."""
     partitions: pa.StringArray | None
@@ -143,55 +150,13 @@ class Source:
         columns = [combined(column) for column in whole.columns]
         rows = pa.StructArray.from_arrays(columns, fields=list(whole.schema))
         inputs = pa.record_batch([rows], names=[bound.plan.source_alias])
-        keys = source_keys(bound.keys, inputs, settings.keygen)
+        keys = bound.matching.of_source(inputs, settings.keygen)
         encoded = keys.dictionary_encode()
         codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
         order = np.argsort(codes, kind="stable")
         starts = np.searchsorted(codes, np.arange(len(encoded.dictionary) + 1), sorter=order)
-        partitions = source_partitions(bound.partitions, inputs, settings.keygen) if bound.partitions else None
+        partitions = partitions_of_source(bound.partitions, inputs, settings.keygen) if bound.partitions else None
         return cls(rows, keys, encoded.dictionary, order, starts, partitions)
-
-
-def source_keys(keys: Sequence[Assignment], inputs: pa.RecordBatch, keygen: KeyGenerator) -> pa.StringArray:
-    """The record key that each row of a source is for; null if a part of it is.
-
-    Args:
-        keys: `BoundMerge.keys`.
-        inputs: the rows, as structs in one column named as their alias.
-    """
-    values = [each.evaluate(inputs) for each in keys]
-    return _scattered(values, keys, keygen.record_keys, keygen.key_fields)
-
-
-def source_partitions(fields: Sequence[Assignment], inputs: pa.RecordBatch, keygen: KeyGenerator) -> pa.StringArray:
-    """Likewise the partition path, by `BoundMerge.partitions`."""
-    return _scattered([each.evaluate(inputs) for each in fields], fields, keygen.partition_paths, ())
-
-
-def _scattered(
-    values: Sequence[pa.Array],
-    fields: Sequence[Assignment],
-    made: Callable[[pa.RecordBatch], pa.StringArray],
-    needed: Sequence[str],
-) -> pa.StringArray:
-    """What `made` makes of rows without nulls, and null for the others. `needed`: columns of which one must not be an
-    empty text."""
-    known = np.ones(len(values[0]), np.bool_)
-    some = np.zeros(len(values[0]), np.bool_) if needed else known.copy()
-    for each in values:
-        known &= each.is_valid().to_numpy(zero_copy_only=False)
-        if needed:
-            empty = (
-                pc.equal(pc.binary_length(each), 0) if pa.types.is_string(each.type) else pa.array([False] * len(each))
-            )
-            some |= ~true_where(empty)
-    at = np.flatnonzero(known & some)
-    batch = pa.record_batch(
-        [each.take(pa.array(at)) for each in values], schema=pa.schema([each.field for each in fields])
-    )
-    places = np.full(len(known), -1, np.int64)
-    places[at] = np.arange(len(at))
-    return made(batch).take(pa.array(places, mask=places < 0))
 
 
 @dataclass(slots=True)
@@ -217,11 +182,26 @@ class Merging:
         """The table's."""
         return self.context.transaction.config.name
 
+    @property
+    def generates_keys(self) -> bool:
+        return self.context.settings.keygen.generates_keys
+
     def add(self, batch: pa.RecordBatch, file_ids: pa.StringArray, partitions: pa.StringArray) -> None:
-        """Takes rows of the table, with their file groups and partitions. All rows with one of the source's keys come
+        """Takes rows of the table, with their file groups and partitions. All rows with one of the source's texts come
         in any number of batches."""
+        texts = self.bound.matching.of_target(batch, partitions, self.bound.plan.target_alias)
+        codes = pc.index_in(texts, value_set=self.source.distinct).fill_null(-1).to_numpy(zero_copy_only=False)
+        pairs = np.cumsum(np.where(codes >= 0, self.source.starts[codes + 1] - self.source.starts[codes], 0))
+        ends = np.flatnonzero(np.diff(pairs // _MOST_PAIRS)) + 1  # few rows match many: conditions see some at a time
+        for start, end in pairwise([0, *ends.tolist(), batch.num_rows]):
+            rows = slice(start, end)
+            self._add(batch[rows], file_ids[rows], partitions[rows], codes[rows])
+
+    def _add(
+        self, batch: pa.RecordBatch, file_ids: pa.StringArray, partitions: pa.StringArray, codes: _Numbers
+    ) -> None:
+        """Takes rows, with the number of their text in `distinct`; -1: none."""
         keys = combined(batch[RECORD_KEY])
-        codes = pc.index_in(keys, value_set=self.source.distinct).fill_null(-1).to_numpy(zero_copy_only=False)
         some = np.flatnonzero(codes >= 0)
         starts = self.source.starts[codes[some]]
         counts = self.source.starts[codes[some] + 1] - starts
@@ -230,7 +210,7 @@ class Merging:
         theirs = self.source.by_key[np.repeat(starts, counts) + within]
         if self.bound.rest is not None and len(ours):
             holds = true_where(self.bound.rest.evaluate(self.joined(batch, ours, theirs)))
-            if self.bound.not_matched:
+            if self.bound.not_matched and not self.generates_keys:
                 met = pa.array(some)
                 self.met.append((partitions.take(met), keys.take(met)))
             ours, theirs = ours[holds], theirs[holds]
@@ -249,12 +229,9 @@ class Merging:
     def joined(self, batch: pa.RecordBatch, ours: _Numbers, theirs: _Numbers | None) -> pa.RecordBatch:
         """Rows of the table, and of the source, as structs."""
         names = self.bound.target_columns
-        columns = [batch[name].take(pa.array(ours)) for name in names]
-        schema = self.context.settings.schema.arrow
-        fields = [schema.field(name).with_nullable(True) for name in names]
-        empty = pa.array(np.zeros(len(ours), np.bool_))
-        target = pa.StructArray.from_arrays(columns, fields=fields, mask=empty if not columns else None)
-        made = {self.bound.plan.target_alias: target}
+        made = {
+            self.bound.plan.target_alias: as_structs(batch.select([RECORD_KEY, *names]).take(pa.array(ours)), names)
+        }
         if theirs is not None:
             made[self.bound.plan.source_alias] = self.source.rows.take(pa.array(theirs))
         return pa.RecordBatch.from_pydict(made)
@@ -306,23 +283,28 @@ class Merging:
 
     def updated(self, clause: BoundClause, rows: pa.RecordBatch) -> dict[str, pa.Array]:
         """The columns that are read or set, after an update."""
-        keygen = self.context.settings.keygen
-        table = self.context.settings.schema.arrow
-        partitions = keygen.partition_columns(table)
         target = rows[self.bound.plan.target_alias]
         columns = dict(zip(self.bound.target_columns, target.flatten(), strict=True))
         for each in clause.assignments:
-            name = each.field.name
             values = each.evaluate(rows)
-            if name in (*keygen.key_fields, *partitions) and not _same(values, columns[name]):
-                role = "record key" if name in keygen.key_fields else "partition"
-                raise ConfigError(
-                    f"Cannot merge into the table '{self.name}': the clause for matched rows "
-                    f"sets the {role} column '{name}' to another value, and a row cannot change its key or partition; "
-                    "leave the column out, or add it to ON"
-                )
-            columns[name] = values
+            self.check_place(each.field, columns[each.field.name], values)
+            columns[each.field.name] = values
         return columns
+
+    def check_place(self, column: pa.Field, old: pa.Array, new: pa.Array) -> None:
+        """Refuses other values in a column, or in fields of structs, that make up keys and partitions."""
+        keygen = self.context.settings.keygen
+        for fields, role in ((keygen.key_fields, "record key"), (keygen.partition_fields, "partition")):
+            for name in fields:
+                if column_of(name, self.context.settings.schema.arrow) != column.name:
+                    continue
+                before, after = (values_at(pa.record_batch([each], names=[column.name]), name) for each in (old, new))
+                if not _same(before, after):
+                    raise ConfigError(
+                        f"Cannot merge into the table '{self.name}': the clause for matched rows "
+                        f"sets the {role} column '{name}' to another value, and a row cannot change its key or "
+                        "partition; leave the column out, or add it to ON"
+                    )
 
     def insert(self) -> None:
         """Takes the rows of the source that match nothing."""
@@ -343,9 +325,11 @@ class Merging:
         table = pa.Table.from_batches([batch for _, batch in parts]).take(pa.array(order))
         keyed = self.context.keyed(table.combine_chunks().to_batches()[0])
         numbers = np.concatenate([numbers for numbers, _ in parts])[order]
-        self.check_new(keyed.rows.column(0), keyed.partitions, numbers)
-        kept = self.one_per_key(keyed.rows, keyed.partitions)
-        new, partitions = keyed.rows.take(kept), keyed.partitions.take(kept)
+        new, partitions = keyed.rows, keyed.partitions
+        if not self.generates_keys:
+            self.check_new(new.column(0), partitions, numbers)
+            kept = self.one_per_key(new, partitions)
+            new, partitions = new.take(kept), partitions.take(kept)
         hold_located(self.held, new, pa.nulls(new.num_rows, pa.string()), partitions)
         self.counts = self.counts.plus(inserted=new.num_rows)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -15,7 +15,10 @@ from hudi_py.formats.arrays import true_where
 from hudi_py.read.expressions import Expression, parse_condition, parse_expression
 from hudi_py.read.grammar import syntax_tree
 from hudi_py.read.predicate import Column
+from hudi_py.schema import PARTITION_PATH, RECORD_KEY
+from hudi_py.schema.paths import column_of
 from hudi_py.write.dml.assignments import Assignment, column_named, empty_batch, parse_assignments
+from hudi_py.write.dml.matching import Matching, has_text
 from hudi_py.write.settings import WriteSettings
 
 When = Literal["matched", "not matched", "not matched by source"]
@@ -61,12 +64,11 @@ class BoundMerge:
     """A merge over the columns of table and source."""
 
     plan: MergePlan
-    keys: tuple[Assignment, ...]
-    """The record key of a row of the source, by the equalities of ON."""
+    matching: Matching
     partitions: tuple[Assignment, ...]
     """Its partition columns, if ON compares all of them; else empty."""
     rest: Expression | None
-    """What ON asks for besides equal record keys."""
+    """What ON asks for besides what `matching` says."""
     matched: tuple[BoundClause, ...] = ()
     not_matched: tuple[BoundClause, ...] = ()
     by_source: tuple[BoundClause, ...] = ()
@@ -113,10 +115,15 @@ def bind_merge(
         schema = pa.schema(list(inputs[clause.when]))
         bound[clause.when].append(_bind_clause(plan, clause, schema, table, source, settings, ordering))
     made = _bind_on(plan, pa.schema([target, given]), settings, name)
+    if bound["not matched"] and made.matching.by == "record key" and not settings.keygen.generates_keys:
+        raise ConfigError(
+            f"Cannot merge into the table '{name}' with INSERT on the record key: whether the table has the key of a "
+            f"new row is not known; compare the key columns {', '.join(settings.keygen.key_fields)} in ON"
+        )
     changing = (*bound["matched"], *bound["not matched by source"])
     updates = [clause for clause in changing if clause.action == "update"]
     updated = _updated_columns(updates, table, ordering) if partial else None
-    expressions = [made.rest] if made.rest is not None else []
+    expressions = [*made.matching.target, *([made.rest] if made.rest is not None else [])]
     for each in changing:
         expressions += [each.condition] if each.condition is not None else []
         expressions += [assignment.expression for assignment in each.assignments]
@@ -125,7 +132,7 @@ def bind_merge(
         needed |= set(table.names if updated is None else updated)
     return BoundMerge(
         plan,
-        made.keys,
+        made.matching,
         made.partitions,
         made.rest,
         tuple(bound["matched"]),
@@ -170,7 +177,7 @@ def _bind_clause(
             *((each, "record key field") for each in keygen.key_fields),
             *((each, "ordering field") for each in ordering),
         ):
-            if each not in given:
+            if column_of(each, table) not in given:
                 raise SchemaMismatchError(
                     f"No matching assignment found for target table {role} '{each}' in the clause {clause}; add it"
                 )
@@ -190,36 +197,62 @@ def _all_columns(plan: MergePlan, clause: Clause, table: pa.Schema, source: pa.S
 
 def _bind_on(plan: MergePlan, inputs: pa.Schema, settings: WriteSettings, name: str) -> BoundMerge:
     table, keygen = settings.schema.arrow, settings.keygen
-    if not keygen.key_fields or any(key not in table.names for key in keygen.key_fields):
-        what = f"fields of structs: {','.join(keygen.key_fields)}" if keygen.key_fields else "generated"
-        raise ConfigError(
-            f"Cannot merge into the table '{name}', whose record keys are {what}; supported are keys of columns: use "
-            "Table.update and Table.delete with a filter, or write rows"
-        )
     condition = _condition(plan, inputs)
     equal: dict[str, Assignment] = {}
-    rest = []
+    pairs: list[tuple[Expression, Assignment]] = []
+    trees: list[tuple[Any, Assignment | None]] = []
     compared = (*keygen.key_fields, *keygen.partition_fields)
     for tree in _conjuncts(syntax_tree(condition, "Expression")):
+        meta = _equal_meta(plan, tree, inputs)
+        if meta is not None:
+            equal[meta.field.name] = meta
+            continue
         found = _equality(plan, tree, inputs, table, compared)
         if found is not None:
             equal.setdefault(found.field.name, found)
-        if found is None or found.field.name not in keygen.key_fields or equal[found.field.name] is not found:
-            rest.append(f"({tree.sql(dialect='spark')})")
-    for key in keygen.key_fields:
-        if key not in equal:
-            raise ConfigError(
-                f"Cannot merge into the table '{name}' on {condition!r}: Hudi tables are required to match on all "
-                f"record key columns, and column '{key}' is not compared with an expression of the source; add "
-                f"{plan.target_alias}.{key} = {plan.source_alias}.{key}"
-            )
+        pair = _pair(plan, tree, inputs) if keygen.generates_keys else None
+        if pair is not None:
+            pairs.append(pair)
+        else:
+            trees.append((tree, found))
+    matching = _matching(plan, settings, equal, pairs, name)
+    used = matching.source if matching.by == "key columns" else ()
+    rest = [f"({tree.sql(dialect='spark')})" for tree, found in trees if all(found is not each for each in used)]
     all_partitions = bool(keygen.partition_fields) and all(each in equal for each in keygen.partition_fields)
     return BoundMerge(
         plan,
-        tuple(equal[each] for each in keygen.key_fields),
+        matching,
         tuple(equal[each] for each in keygen.partition_fields) if all_partitions else (),
         parse_condition(" AND ".join(rest), inputs, aliases=tuple(inputs.names)) if rest else None,
     )
+
+
+def _matching(
+    plan: MergePlan,
+    settings: WriteSettings,
+    equal: Mapping[str, Assignment],
+    pairs: Sequence[tuple[Expression, Assignment]],
+    name: str,
+) -> Matching:
+    """How ON finds rows, by what it says is equal: columns, and expressions of tables with generated keys."""
+    keygen = settings.keygen
+    if RECORD_KEY in equal:
+        return Matching("record key", tuple(equal[each] for each in (PARTITION_PATH, RECORD_KEY) if each in equal))
+    if PARTITION_PATH in equal:
+        raise ConfigError(
+            f"Cannot merge into the table '{name}' on {PARTITION_PATH} without {RECORD_KEY}; compare the partition "
+            "columns"
+        )
+    if keygen.generates_keys:
+        return Matching("values", tuple(each for _, each in pairs), tuple(each for each, _ in pairs))
+    for key in keygen.key_fields:
+        if key not in equal:
+            raise ConfigError(
+                f"Cannot merge into the table '{name}' on {_condition_text(plan)!r}: Hudi tables are required to match "
+                f"on all record key columns, and column '{key}' is not compared with an expression of the source; add "
+                f"{plan.target_alias}.{key} = {plan.source_alias}.{key}"
+            )
+    return Matching("key columns", tuple(equal[each] for each in keygen.key_fields))
 
 
 def _condition(plan: MergePlan, inputs: pa.Schema) -> str:
@@ -234,6 +267,10 @@ def _condition(plan: MergePlan, inputs: pa.Schema) -> str:
     return " AND ".join(f"{target}.{_quoted(name)} = {source}.{_quoted(name)}" for name in plan.on)
 
 
+def _condition_text(plan: MergePlan) -> str:
+    return ", ".join(plan.on)
+
+
 def _conjuncts(tree: Any) -> list[Any]:
     kind = type(tree).__name__
     if kind == "Paren" and type(tree.this).__name__ in ("And", "Paren"):
@@ -244,35 +281,69 @@ def _conjuncts(tree: Any) -> list[Any]:
 def _equality(
     plan: MergePlan, tree: Any, inputs: pa.Schema, table: pa.Schema, compared: Sequence[str]
 ) -> Assignment | None:
-    """The expression of the source that one of the columns `compared` is equal to, as an assignment; None: something
-    else."""
-    if type(tree).__name__ != "EQ":
-        return None
-    sides = [
-        parse_expression(side.sql(dialect="spark"), inputs, aliases=tuple(inputs.names))
-        for side in tree.iter_expressions()
-    ]
-    for column, value in (sides, sides[::-1]):
+    """The expression of the source that one of the columns `compared`, or fields of structs, is equal to, as an
+    assignment; None: something else.
+
+    Raises:
+        ConfigError: their types differ.
+    """
+    paths = {(name,) if name in table.names else tuple(name.split(".")): name for name in compared}
+    for column, value in _sides(plan, tree, inputs):
         node = column.node
-        if (
-            not isinstance(node, Column)
-            or node.path[0] != plan.target_alias
-            or node.path[1:] not in {(name,) for name in compared}
-        ):
+        if not isinstance(node, Column) or node.path[1:] not in paths:
             continue
-        paths = value.columns()
-        if not paths or any(path[0] != plan.source_alias for path in paths):
-            continue
-        found = Assignment(table.field(node.path[1]), value)
-        kinds = found.field.type, value.kind
+        kinds = column.kind, value.kind
         if not kinds[0].equals(kinds[1]) and not all(pa.types.is_integer(kind) for kind in kinds):
             raise ConfigError(
                 f"Invalid MERGE INTO matching condition {tree.sql(dialect='spark')!r}: it compares {kinds[0]} with "
                 f"{kinds[1]}; cast the column of the source"
             )
+        found = Assignment(pa.field(paths[node.path[1:]], column.kind), value)
         found.evaluate(empty_batch(inputs))
         return found
     return None
+
+
+def _equal_meta(plan: MergePlan, tree: Any, inputs: pa.Schema) -> Assignment | None:
+    """The expression of the source that `_hoodie_record_key` or `_hoodie_partition_path` of the table is equal to."""
+    if type(tree).__name__ != "EQ" or not any(each in tree.sql() for each in (RECORD_KEY, PARTITION_PATH)):
+        return None
+    own = [*inputs.field(0).type, *(pa.field(each, pa.string()) for each in (RECORD_KEY, PARTITION_PATH))]
+    for column, value in _sides(
+        plan, tree, pa.schema([pa.field(inputs.field(0).name, pa.struct(own)), inputs.field(1)])
+    ):
+        node = column.node
+        if isinstance(node, Column) and node.path[-1] in (RECORD_KEY, PARTITION_PATH):
+            if not pa.types.is_string(value.kind):
+                raise ConfigError(
+                    f"Invalid MERGE INTO matching condition {tree.sql(dialect='spark')!r}: it compares string with "
+                    f"{value.kind}; cast the column of the source"
+                )
+            return Assignment(pa.field(node.path[-1], pa.string()), value)
+    return None
+
+
+def _pair(plan: MergePlan, tree: Any, inputs: pa.Schema) -> tuple[Expression, Assignment] | None:
+    """Expressions of table and source that are equal, if equal values have the same text."""
+    for ours, theirs in _sides(plan, tree, inputs):
+        if has_text(ours.kind, theirs.kind):
+            return ours, Assignment(pa.field("value", theirs.kind), theirs)
+        return None
+    return None
+
+
+def _sides(plan: MergePlan, tree: Any, inputs: pa.Schema) -> Iterator[tuple[Expression, Expression]]:
+    """Both sides of an equality, the table's first; nothing unless one is of the table, the other of the source."""
+    if type(tree).__name__ != "EQ":
+        return
+    sides = [
+        parse_expression(side.sql(dialect="spark"), inputs, aliases=tuple(inputs.names))
+        for side in tree.iter_expressions()
+    ]
+    for ours, theirs in (sides, sides[::-1]):
+        of_ours, of_theirs = ({path[0] for path in each.columns()} for each in (ours, theirs))
+        if of_ours == {plan.target_alias} and of_theirs == {plan.source_alias}:
+            yield ours, theirs
 
 
 def choose(clauses: Sequence[BoundClause], rows: pa.RecordBatch) -> npt.NDArray[np.int64]:

@@ -15,7 +15,7 @@ from hudi_py.storage import Storage
 from hudi_py.transaction.paths import SOURCES
 from hudi_py.write.context import TaskId
 from hudi_py.write.dml.assignments import Assignment
-from hudi_py.write.dml.merge import source_keys, source_partitions
+from hudi_py.write.dml.matching import Matching, partitions_of_source
 from hudi_py.write.dml.merge_plan import BoundClause, BoundMerge, choose
 from hudi_py.write.routing import key_hashes
 from hudi_py.write.rows.input import normalise_batch
@@ -34,7 +34,7 @@ class SourceColumns:
     """What a merge does with rows of its source alone. Pickles."""
 
     alias: str
-    keys: tuple[Assignment, ...]
+    matching: Matching
     partitions: tuple[Assignment, ...]
     inserts: tuple[BoundClause, ...]
     keygen: KeyGenerator
@@ -43,12 +43,27 @@ class SourceColumns:
     @classmethod
     def of(cls, bound: BoundMerge, settings: WriteSettings) -> SourceColumns:
         keygen, table = settings.keygen, settings.schema.arrow
-        return cls(bound.plan.source_alias, bound.keys, bound.partitions, bound.not_matched, keygen, table)
+        return cls(bound.plan.source_alias, bound.matching, bound.partitions, bound.not_matched, keygen, table)
 
     def inputs(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Rows of the source as expressions see them."""
         rows = pa.StructArray.from_arrays(batch.columns, fields=list(batch.schema))
         return pa.record_batch([rows], names=[self.alias])
+
+    def texts(self, inputs: pa.RecordBatch) -> pa.StringArray:
+        """By which rows match those of the table; see `Matching`."""
+        return self.matching.of_source(inputs, self.keygen)
+
+    @property
+    def says_partitions(self) -> bool:
+        """Whether ON compares partitions."""
+        return bool(self.partitions) or self.matching.says_partitions
+
+    def paths(self, inputs: pa.RecordBatch) -> pa.StringArray | None:
+        """The partitions that ON asks for; None: it does not say."""
+        if self.partitions:
+            return partitions_of_source(self.partitions, inputs, self.keygen)
+        return self.matching.partitions(self.texts(inputs))
 
     def new_paths(self, inputs: pa.RecordBatch) -> pa.StringArray:
         """The partitions that rows go to if nothing matches them: at most one for each row."""
@@ -77,7 +92,7 @@ class StagedSource:
     file: StagedFile
     num_rows: int
     hashes: str
-    """The path of the hashes of their keys: 32 bits each, little endian."""
+    """The path of the hashes of the texts by which they match: 32 bits each, little endian."""
     inserts: tuple[tuple[str, int], ...]
     """How many rows at most go to a partition as new ones; only for sizes."""
     partitions: tuple[str, ...] | None
@@ -109,9 +124,9 @@ def stage_rows(
             normal = normalise_batch(batch.select(source.names), source)
             stage.add(normal)
             inputs = columns.inputs(normal)
-            hashes.append(key_hashes(source_keys(columns.keys, inputs, columns.keygen)))
-            if columns.partitions and len(partitions) <= _MOST_PARTITIONS:
-                asked = source_partitions(columns.partitions, inputs, columns.keygen)
+            hashes.append(key_hashes(columns.texts(inputs)))
+            asked = columns.paths(inputs) if len(partitions) <= _MOST_PARTITIONS else None
+            if asked is not None:
                 partitions.update(asked.drop_null().unique().to_pylist())
             try:
                 counts = columns.new_paths(inputs).value_counts()
@@ -123,7 +138,7 @@ def stage_rows(
             return None
         path = f"{SOURCES}/{token}-{task}.keys"
         storage.put(path, np.concatenate(hashes).astype("<u4").tobytes())
-        known = tuple(sorted(partitions)) if columns.partitions and len(partitions) <= _MOST_PARTITIONS else None
+        known = tuple(sorted(partitions)) if columns.says_partitions and len(partitions) <= _MOST_PARTITIONS else None
         return StagedSource(file, sum(map(len, hashes)), path, tuple(inserts.items()), known)
     except BaseException:  # nothing staged may remain, even after an interrupt
         stage.abandon()

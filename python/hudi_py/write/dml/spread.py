@@ -36,7 +36,7 @@ from hudi_py.transaction.session import TableSession
 from hudi_py.transaction.transaction import WriteTransaction
 from hudi_py.write.context import TaskId, WriteContext
 from hudi_py.write.distributed import TASK_MEMORY, DistributedWrite, TaskResult, commit_write
-from hudi_py.write.dml.merge import BoundMergeOf, Merge, Merging, Source, bind_columns, merge_request, source_keys
+from hudi_py.write.dml.merge import BoundMergeOf, Merge, Merging, Source, bind_columns, merge_request
 from hudi_py.write.dml.run import bind_statement
 from hudi_py.write.dml.slices import places_of
 from hudi_py.write.dml.source import KeyFilter, SourceColumns, StagedSource
@@ -199,8 +199,8 @@ def _request(
     if exact:
         columns = SourceColumns.of(merge.bound, context.settings)
         rows = staged_rows(context.transaction.storage, [each.file for each in files])
-        found = [source_keys(columns.keys, columns.inputs(batch), columns.keygen) for batch in rows]
-        keys = pa.chunked_array(found, pa.string()).drop_null().unique().to_pylist()
+        found = pa.chunked_array([columns.texts(columns.inputs(batch)) for batch in rows], pa.string())
+        keys = columns.matching.asked(combined(found.drop_null().unique()))
     asked = [each.partitions for each in files]
     partitions = None if None in asked else {path for each in asked for path in each or ()}
     return merge_request(merge.bound, merge.options, context, keys=keys, partitions=partitions)
@@ -225,9 +225,10 @@ def _tasks(num_bytes: int) -> int:
 class SpreadSteps:
     """The steps of a merge in a task. They change nothing."""
 
-    def __init__(self, plan: SpreadStatement) -> None:
+    def __init__(self, plan: SpreadStatement, task: TaskId) -> None:
+        """`task`: generated keys name its number, which no other task of the step has."""
         self._plan = plan
-        self._context = _task_context(plan, plan.write.attach(), TaskId())
+        self._context = _task_context(plan, plan.write.attach(), task)
         statement = statement_of(plan.text, plan.source.empty_table())
         assert isinstance(statement, Merge)
         self._bound = bind_columns(
@@ -286,10 +287,10 @@ class SpreadSteps:
         return pa.schema([*self._plan.target, *_PLACES])
 
     def _source_rows(self, number: int, columns: SourceColumns) -> Iterator[tuple[pa.StringArray, pa.RecordBatch]]:
-        """The rows of a staged file with their keys."""
+        """The rows of a staged file with the texts by which they match."""
         first = number * _ROWS_OF_A_FILE
         for batch in staged_rows(self._context.transaction.storage, [self._plan.files[number].file]):
-            keys = source_keys(columns.keys, columns.inputs(batch), columns.keygen)
+            keys = columns.texts(columns.inputs(batch))
             order = pa.array(np.arange(first, first + batch.num_rows))
             yield keys, pa.RecordBatch.from_arrays([*batch.columns, order], schema=self._source_schema)
             first += batch.num_rows
@@ -297,13 +298,16 @@ class SpreadSteps:
     def _table_rows(
         self, splits: Iterable[Split], keeps: KeyFilter | None
     ) -> Iterator[tuple[pa.StringArray, pa.RecordBatch]]:
-        """The rows of file slices with their keys and places."""
+        """The rows of file slices with the texts by which they match, and their places."""
+        matching, alias = self._bound.matching, self._bound.plan.target_alias
         for split in splits:
             for batch in read_split_on(self._context.transaction.storage, split):
+                texts = matching.of_target(batch, places_of(split, batch.num_rows)[1], alias)
                 if keeps is not None:
-                    batch = batch.filter(pa.array(keeps.may_have(combined(batch[RECORD_KEY]))))
+                    kept = pa.array(keeps.may_have(texts))
+                    batch, texts = batch.filter(kept), texts.filter(kept)
                 columns = [*batch.columns, *places_of(split, batch.num_rows)]
-                yield combined(batch[RECORD_KEY]), pa.RecordBatch.from_arrays(columns, schema=self._target_schema)
+                yield texts, pa.RecordBatch.from_arrays(columns, schema=self._target_schema)
 
     def _parcels(
         self, kind: str, schema: pa.Schema, rows: Iterable[tuple[pa.StringArray, pa.RecordBatch]]

@@ -71,13 +71,24 @@ def table_text(kind: Literal["create", "drop"]) -> str:
     return json.dumps({"kind": kind})
 
 
+def rename_text(name: str, path: str) -> str:
+    """Another name of a table, and where its files go, as text. `path`: where they are now, if they stay."""
+    return json.dumps({"kind": "rename", "name": name, "path": path})
+
+
+def new_place(text: str) -> tuple[str, str]:
+    """The inverse of `rename_text`."""
+    given = json.loads(text)
+    return given["name"], given["path"]
+
+
 def forget_text() -> str:
     """The end of a merge that tasks could not finish, as text."""
     return json.dumps({"kind": "forget"})
 
 
 def kind_of(text: str) -> str:
-    """`update`, `delete`, `merge`, `forget`, `alter`, `create` or `drop`."""
+    """`update`, `delete`, `merge`, `forget`, `alter`, `create`, `drop` or `rename`."""
     return str(json.loads(text)["kind"])
 
 
