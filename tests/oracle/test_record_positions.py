@@ -47,6 +47,7 @@ def test_by_turns(oracle: Oracle, tmp_path: Path, version: int, ordering: str | 
     rnd = random.Random(f"{version} {ordering} {form}")
     path = tmp_path / "t"
     options = {**QUICK, "hoodie.logfile.data.block.format": form, "hoodie.index.type": index}
+    options["hoodie.write.record.positions"] = "true"
     theirs = {"hoodie.write.table.version": str(version), "hoodie.write.auto.upgrade": "false"}
     keys = {"record_key": "id", "partition_by": "p", "ordering_by": ordering}
     whole = made(rnd, list(range(60)), 10)

@@ -18,6 +18,7 @@ from tests.support.engine import write_routed
 from tests.support.writers import options
 
 ROWS = 90
+NOTED = {"hoodie.write.record.positions": "true"}
 
 
 def data(ids: list[int], ts: int, **more: Any) -> pa.Table:
@@ -25,7 +26,7 @@ def data(ids: list[int], ts: int, **more: Any) -> pa.Table:
 
 
 def made(path: Path, version: int = 9, **more: str) -> tuple[str, dict[str, str]]:
-    given = {**options(version, "mor"), "hoodie.record.merge.mode": "EVENT_TIME_ORDERING", **more}
+    given = {**options(version, "mor"), "hoodie.record.merge.mode": "EVENT_TIME_ORDERING", **NOTED, **more}
     given |= {"hoodie.datasource.write.recordkey.field": "id", "hoodie.datasource.write.partitionpath.field": ""}
     ids = random.Random(1).sample(range(ROWS), ROWS)
     hudi_py.write(str(path), data(ids, 1, _hoodie_is_deleted=False), options=given)
@@ -114,7 +115,7 @@ def test_blocks_without(tmp_path: Path, version: int, more: dict[str, str]) -> N
 
 
 def test_a_key_in_several_rows(tmp_path: Path) -> None:
-    given = {**options(9, "mor"), "hoodie.datasource.write.recordkey.field": "id"}
+    given = {**options(9, "mor"), **NOTED, "hoodie.datasource.write.recordkey.field": "id"}
     given["hoodie.datasource.write.partitionpath.field"] = ""
     root = str(tmp_path / "t")
     hudi_py.write(root, data([1, 2, 3, 2], 1), "bulk_insert", given)
