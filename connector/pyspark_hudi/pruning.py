@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.functions import expr
 
-from hudi_py.errors import HudiError
-from hudi_py.read import Pinned, Split, parse_filter
-from pyspark_hudi.condition import spark_condition, spark_literal
+from hudi_py.read import Split
+from pyspark_hudi.condition import spark_literal
 from pyspark_hudi.reader import HudiPartition, HudiReader
 from pyspark_hudi.tasks import rows_of
 from pyspark_hudi.types import quoted
@@ -99,8 +98,6 @@ class Parts:
     """Columns with known values, in lower case."""
     made: Callable[[], DataFrame]
     """Rows and columns of the other, also by their ids, so that what refers to one fits the other."""
-    matching: Callable[[str], DataFrame | None]
-    """The same, at least of the rows for which a condition is true; None if Spark alone may know what it means."""
     of: DataFrame | None = None
     """The DataFrame of the whole read, which is not read in parts if it is cached; None: that with these parts."""
 
@@ -114,9 +111,7 @@ class _WithParts(_Base):  # type: ignore[misc]
         parts = self._hudi_py_parts
         text = str(condition).lower()
         if any(name in text for name in parts.columns) and not self._is_cached():
-            sql = _sql_of(condition)
-            some = None if sql is None else parts.matching(sql)
-            return (parts.made() if some is None else some).filter(condition)
+            return parts.made().filter(condition)
         return self._kept("filter", condition)
 
     def select(self, *columns: Any) -> Any:
@@ -170,12 +165,7 @@ class _WithParts(_Base):  # type: ignore[misc]
         if not self._may_be_pruned(found):
             return found
         made = functools.cache(lambda: getattr(parts.made(), method)(*arguments))
-
-        def matching(sql: str) -> DataFrame | None:
-            some: Any = parts.matching(sql)
-            return None if some is None else getattr(some, method)(*arguments)
-
-        return with_parts(found, Parts(parts.columns, made, matching, parts.of or self))
+        return with_parts(found, Parts(parts.columns, made, parts.of or self))
 
     def _other(self, method: str, *arguments: Any, **named: Any) -> Any:
         """The result of a method that makes new columns."""
@@ -190,30 +180,6 @@ class _WithParts(_Base):  # type: ignore[misc]
         whole = self._hudi_py_parts.of
         levels = [each.storageLevel for each in (self, whole) if each is not None]
         return any(level.useMemory or level.useDisk for level in levels)
-
-
-def _sql_of(condition: Any) -> str | None:
-    """A condition as SQL, of a text or of a column of classic Spark; None if that is not known."""
-    if isinstance(condition, str):
-        return condition
-    try:
-        return str(condition._jc.node().sql())
-    except Exception:  # of Spark or Py4J: it is no public name
-        return None
-
-
-def matching_splits(rest: Pinned, sql: str) -> Pinned | None:
-    """Without the splits whose known values contradict a condition; None if it may mean something else in Spark."""
-    if "\\" in sql or '"' in sql:  # the session says what they mean
-        return None
-    try:
-        condition = parse_filter(sql, rest.schema)
-    except HudiError:
-        return None
-    if condition is None or spark_condition(condition) is None:
-        return None
-    may_match = condition.may_match([dict(split.known_values) for split in rest.splits])
-    return replace(rest, splits=tuple(split for split, may in zip(rest.splits, may_match, strict=True) if may))
 
 
 @functools.cache

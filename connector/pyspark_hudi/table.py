@@ -28,7 +28,7 @@ from pyspark_hudi.counting import Counting, counted
 from pyspark_hudi.failure import raised_here
 from pyspark_hudi.native import NativePlan
 from pyspark_hudi.paths import checked_path
-from pyspark_hudi.pruning import Parts, known_columns, matching_splits, parts_of, with_parts
+from pyspark_hudi.pruning import Parts, known_columns, parts_of, with_parts
 from pyspark_hudi.reader import HudiReader, ReplacedReader
 from pyspark_hudi.tasks import is_classic, rows_of
 from pyspark_hudi.types import quoted, spark_schema
@@ -143,16 +143,11 @@ def read_table(
     with _cleaned_since(path):
         base = _BaseFiles.of(spark, plan.row())
         parts = functools.cache(lambda: base.with_others(_in_parts(spark, rest, resolved)))
-
-        def matching(sql: str) -> DataFrame | None:
-            some = matching_splits(rest, sql)
-            return None if some is None else base.with_others(_in_tasks(spark, some, resolved))
-
         if base.native is None and base.merged is None and known:
             frame = parts()
         else:
             frame = base.with_others(_in_tasks(spark, rest, resolved))
-            frame = with_parts(frame, Parts(frozenset(map(str.lower, known)), parts, matching)) if known else frame
+            frame = with_parts(frame, Parts(frozenset(map(str.lower, known)), parts)) if known else frame
     return counted(frame, Counting(spark, plan.all_splits(), resolved))
 
 
