@@ -28,7 +28,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, lit, pmod, xxhash64, year
 
 import pyspark_hudi
-from benchmarks.tpch import cpu_seconds, table_options
+from benchmarks.tpch import table_options
 
 KEYS: Final = ("l_orderkey", "l_linenumber")
 OPTIONS: Final = {
@@ -54,15 +54,17 @@ class Figures:
     """Of the largest process of Python."""
 
 
-class Memory:
-    """Samples the memory of a process and of all that it has started."""
+class Processes:
+    """Samples memory and CPU time of this process and of all that it has started."""
 
     def __init__(self) -> None:
         self.peaks = [0, 0, 0]
+        self._cpu: dict[int, float] = {}
+        """Of each process, also those that have ended since."""
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._sample, daemon=True)
 
-    def __enter__(self) -> Memory:
+    def __enter__(self) -> Processes:
         self._thread.start()
         return self
 
@@ -72,11 +74,17 @@ class Memory:
 
     def _sample(self) -> None:
         while not self._ended.wait(EVERY_S):
-            found = [(_is_java(each), _proportional_bytes(each)) for each in _descendants(os.getpid())]
+            processes = _descendants(os.getpid())
+            self._cpu |= {each: used for each in processes if (used := _cpu_seconds(each))}
+            found = [(_is_java(each), _proportional_bytes(each)) for each in processes]
             java = [size for is_java, size in found if is_java]
             python = [size for is_java, size in found if not is_java]
             now = [sum(java) + sum(python), sum(java), max(python, default=0)]
             self.peaks = [max(pair) for pair in zip(self.peaks, now, strict=True)]
+
+    @property
+    def cpu_seconds(self) -> float:
+        return sum(self._cpu.values())
 
 
 def _descendants(root: int) -> list[int]:
@@ -104,6 +112,15 @@ def _proportional_bytes(process: int) -> int:
     except OSError:
         return 0
     return sum(int(line.split()[1]) << 10 for line in lines if line.startswith("Pss:"))
+
+
+def _cpu_seconds(process: int) -> float:
+    """User and system time, without that of others."""
+    try:
+        text = Path(f"/proc/{process}/stat").read_text("ascii", errors="replace")
+    except OSError:
+        return 0.0
+    return sum(map(int, text[text.rindex(")") + 2 :].split()[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
 def generated(folder: Path, scale: float, parts: int) -> Path:
@@ -138,18 +155,18 @@ def lineitem(spark: SparkSession, source: Path, version: int, one_in: int = 1) -
     return rows.select("*", year(col("l_shipdate")).alias("l_shipyear"), lit(version).cast("long").alias("l_version"))
 
 
-def run(given: argparse.Namespace, folder: Path) -> list[Figures]:
+def run(given: argparse.Namespace, folder: Path, processes: Processes) -> list[Figures]:
     source = generated(folder / "source", given.scale, given.parts)
     spark = session(given.heap, folder / "spark")
     table = str(folder / "table")
     found: list[Figures] = []
 
     def step(name: str, work: Callable[[], int]) -> None:
-        begun, cpu = time.perf_counter(), cpu_seconds(os.getpid())
-        with Memory() as memory:
-            rows = work()
-        seconds, cpu = time.perf_counter() - begun, cpu_seconds(os.getpid()) - cpu
-        found.append(Figures(name, seconds, cpu, rows, *(peak / 2**30 for peak in memory.peaks)))
+        begun, cpu = time.perf_counter(), processes.cpu_seconds
+        processes.peaks = [0, 0, 0]
+        rows = work()
+        seconds, cpu = time.perf_counter() - begun, processes.cpu_seconds - cpu
+        found.append(Figures(name, seconds, cpu, rows, *(peak / 2**30 for peak in processes.peaks)))
         print(json.dumps(asdict(found[-1])), flush=True)
 
     def write(rows: DataFrame, operation: str) -> int:
@@ -185,8 +202,8 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--folder", type=Path, help="where the tables are made; 15 GB at scale 10")
     parser.add_argument("--out", type=Path, help="write the figures as JSON")
     given = parser.parse_args(arguments)
-    with tempfile.TemporaryDirectory(prefix="hudi-py-large-", dir=given.folder) as folder:
-        found = run(given, Path(folder))
+    with tempfile.TemporaryDirectory(prefix="hudi-py-large-", dir=given.folder) as folder, Processes() as processes:
+        found = run(given, Path(folder), processes)
     print(f"\n| {' | '.join(Figures.__dataclass_fields__)} |\n|{'---|' * len(Figures.__dataclass_fields__)}")
     for each in found:
         print("| " + " | ".join(f"{v:,.1f}" if isinstance(v, float) else f"{v}" for v in asdict(each).values()) + " |")

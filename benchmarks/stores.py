@@ -1,11 +1,11 @@
 """Operations on an object store that answers each request after 20 ms: how many requests, and how long?
 
     python -m benchmarks stores --partitions 20 --out figures.json
-    python -m benchmarks stores --jars hadoop-aws-3.3.4.jar,aws-java-sdk-bundle-1.12.262.jar
+    python -m benchmarks stores --apache-hudi
 
 A merge-on-read table with a metadata table, in a server of S3 (moto) behind a proxy that counts and delays. With the
-jars of Hadoop's s3a connector and the oracle (`tests/oracle/setup.sh`), Apache Hudi does the same beside it, on a table
-of its own. The first round of each is not counted, nor is the time to start. `--kinds` shows what was asked for.
+oracle (`tests/oracle/setup.sh`) and mvn, which fetches Hadoop's s3a, Apache Hudi does the same beside it, on a table of
+its own. The first round of each is not counted, nor is the time to start. `--kinds` shows what was asked for.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ import pyarrow as pa
 
 import hudi_py
 from tests.oracle.client import Oracle
-from tests.oracle.environment import locate
 from tests.stores import servers
 from tests.stores.proxy import Proxy, Spoilt, between
+from tests.stores.test_s3a import configuration
 
 Figures = dict[str, list[tuple[int, float]]]
 OFF = {
@@ -108,6 +108,7 @@ def theirs(measured: Measured, uri: str, oracle: Oracle, given: argparse.Namespa
     oracle.write(uri, first, "insert", **more, table_version=9, options=OFF, mode="overwrite")
     given_options = ",".join(f"{key}={value}" for key, value in {**OFF, DUE: "1"}.items())
     call = f"call run_compaction(op => 'scheduleAndExecute', path => '{uri}', options => '{given_options}')"
+    more["mode"] = "append"  # Hadoop's paths do not tell the oracle that there is a table
     clean = "run_clean(table => '{table}', retain_commits => 1)"
     view = f"CREATE OR REPLACE TEMPORARY VIEW counted USING hudi OPTIONS (path '{uri}')"
 
@@ -146,21 +147,6 @@ def rounds(measured: Measured, given: argparse.Namespace, work: Callable[[pa.Tab
         work(rows(range(1), 10, 2 * turn + 1), rows(range(given.partitions), given.rows, 2 * turn + 2))
 
 
-def s3a(url: str, jars: str) -> str:
-    """Options of Spark for the connector, as the oracle takes them."""
-    found = locate()
-    assert found is not None
-    pairs = {
-        "spark.jars": ",".join([found[1], jars]),
-        "spark.hadoop.fs.s3a.endpoint": url,
-        "spark.hadoop.fs.s3a.access.key": servers.KEY,
-        "spark.hadoop.fs.s3a.secret.key": servers.SECRET,
-        "spark.hadoop.fs.s3a.path.style.access": "true",
-        "spark.hadoop.fs.s3a.connection.ssl.enabled": "false",
-    }
-    return ";".join(f"{key}={value}" for key, value in pairs.items())
-
-
 def middle(figures: Figures) -> dict[str, tuple[int, float]]:
     """Medians of requests and seconds."""
     return {
@@ -187,7 +173,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--rows", type=int, default=500, help="of each partition")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--delay", type=float, default=0.02, help="seconds before each answer")
-    parser.add_argument("--jars", default="", help="of hadoop-aws and the SDK of AWS, separated by commas")
+    parser.add_argument("--apache-hudi", action="store_true", help="measure Apache Hudi too")
     parser.add_argument("--kinds", action="store_true", help="show requests by what they are for")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args(arguments)
@@ -199,8 +185,11 @@ def main(arguments: Sequence[str]) -> None:
         ours(measured, "s3://lake/ours", servers.options_for(proxy.url), given)
         found["hudi-py"] = middle(measured.figures)
         kinds = {"hudi-py": measured.kinds}
-        if given.jars:
-            os.environ["HUDI_ORACLE_CONF"] = s3a(proxy.url, given.jars)
+        if given.apache_hudi:
+            jars = servers.s3a_jars()
+            if isinstance(jars, str):
+                parser.error(jars)
+            os.environ["HUDI_ORACLE_CONF"] = configuration(proxy.url, jars)
             oracle = Oracle()
             try:
                 measured = Measured(proxy)

@@ -224,6 +224,8 @@ class Oracle:
         form = os.path.splitext(input)[1].lstrip(".").replace("jsonl", "json")
         reader = self.spark.read.schema(schema) if schema else self.spark.read
         frame = reader.format(form).load(input)
+        if mode is None and "://" in path:
+            raise ValueError(f"whether {path} is a table is not known here: say mode='append' or mode='overwrite'")
         exists = os.path.exists(os.path.join(path, ".hoodie", "hoodie.properties"))
         kept = table_properties(path) if exists else {}
         chosen = {

@@ -206,37 +206,35 @@ def azurite_script() -> Path | str:
 
 
 def aws_jars() -> Path | str:
-    """The folder of Apache Hudi's jar for AWS and what it needs, fetched by mvn where they are not yet there; else why
-    they are missing. The release is 0.15.0: that of 1.x is not to be had everywhere."""
+    """The folder of Apache Hudi's jar for AWS and what it needs; else why they are missing. The release is 0.15.0: that
+    of 1.x is not to be had everywhere."""
+    return _jars("hudi-aws-0.15.0", "aws.xml", "HUDI_PY_AWS_JARS")
+
+
+def s3a_jars() -> Path | str:
+    """The folder of the jars with which Hadoop's client, that of Spark 3.5, has S3; else why they are missing."""
+    return _jars("hadoop-aws-3.3.4", "s3a.xml", "HUDI_PY_S3A_JARS")
+
+
+def _jars(name: str, project: str, variable: str) -> Path | str:
+    """A folder of jars, fetched by mvn where they are not yet there; else why they are missing."""
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hudi-py"
-    folder = Path(os.environ.get("HUDI_PY_AWS_JARS") or home / "hudi-aws-0.15.0")
+    folder = Path(os.environ.get(variable) or home / name)
     if folder.is_dir():
         return folder
     if shutil.which("mvn") is None:
-        return "Apache Hudi's lock in DynamoDB needs mvn, which fetches it"
+        return f"{name} needs mvn, which fetches it"
     home.mkdir(parents=True, exist_ok=True)
     # A folder of its own, and a rename at the end: a fetch that is cut off leaves nothing behind
     with tempfile.TemporaryDirectory(dir=home) as part:
-        command = [
-            "mvn",
-            "-q",
-            "-B",
-            "-f",
-            str(Path(__file__).parent / "java" / "aws.xml"),
-            "dependency:copy-dependencies",
-        ]
+        pom = str(Path(__file__).parent / "java" / project)
+        command = ["mvn", "-q", "-B", "-f", pom, "dependency:copy-dependencies", f"-DoutputDirectory={part}/jars"]
         try:
-            done = subprocess.run(
-                [*command, f"-DoutputDirectory={part}/jars"],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                timeout=300,
-            )
+            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300)
         except subprocess.TimeoutExpired:
-            return "mvn did not fetch hudi-aws within 300 s"
+            return f"mvn did not fetch {name} within 300 s"
         if done.returncode:
-            return f"mvn cannot fetch hudi-aws: {done.stdout.strip()[-300:]}"
+            return f"mvn cannot fetch {name}: {done.stdout.strip()[-300:]}"
         with contextlib.suppress(OSError):  # another process may have come first
             (Path(part) / "jars").rename(folder)
     return folder

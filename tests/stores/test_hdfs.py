@@ -30,6 +30,7 @@ from tests.stores.hdfs import cluster
 from tests.stores.test_locks import Arena, java_classes
 from tests.stores.test_spark import write
 from tests.stores.test_tables import OFF, found, live, rows
+from tests.stores.turns import by_turns
 
 __all__ = ["java_classes"]
 
@@ -230,25 +231,9 @@ def test_apache_hudi_and_we_wait_for_each_other(arena: Arena) -> None:
 def test_by_turns_with_apache_hudi(folder: str, kind: str, version: int) -> None:
     if environment.locate() is None:
         pytest.skip("the oracle is not set up: tests/oracle/setup.sh")
-    path = f"{folder}/t"
-    more: dict[str, Any] = {"key": "id", "ordering": "ts", "partition": "city", "type": kind, "table_version": version}
     oracle = Oracle(environment.default_version())
     try:
-        oracle.write(path, rows(range(6), 1), "insert", name="t", mode="overwrite", **more)
-        table = hudi_py.open_table(path, OFF)
-        table.upsert(rows(range(4, 8), 2))
-        oracle.write(path, rows(range(1, 3), 3), "upsert", name="t", mode="append", **more)
-        expected = {f"k{key}": 2 if key > 3 else 3 if key in (1, 2) else 1 for key in range(8)}
-        assert found(table) == expected
-        if kind == "mor":
-            assert table.compact().instant is not None
-        table.delete(rows(range(1), 4))
-        del expected["k0"]
-        for enabled in ("true", "false"):
-            theirs = oracle.read(path, options={"hoodie.metadata.enable": enabled})
-            assert dict(zip(theirs["id"].to_pylist(), theirs["ts"].to_pylist(), strict=True)) == expected
-        assert found(table) == expected
-        assert table.metadata.verify().ok
+        by_turns(oracle, f"{folder}/t", kind, version)
     finally:
         oracle.close()
 

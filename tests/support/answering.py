@@ -20,6 +20,10 @@ class Handler(BaseHTTPRequestHandler):
     def respond(self) -> None:
         self.answer(501)
 
+    def handle(self) -> None:
+        with contextlib.suppress(ConnectionError):  # of a client that has ended
+            super().handle()
+
     def finish(self) -> None:
         with contextlib.suppress(OSError):  # the client may not have waited
             super().finish()

@@ -1,0 +1,52 @@
+"""Apache Hudi through Hadoop's s3a, and hudi-py, by turns on tables in one bucket."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.oracle import environment
+from tests.oracle.client import Oracle
+from tests.stores import servers
+from tests.stores.servers import Server
+from tests.stores.turns import by_turns
+
+
+def configuration(url: str, jars: Path) -> str:
+    """Options of Spark for s3a, as the oracle takes them."""
+    located = environment.locate()
+    assert located is not None
+    pairs = {
+        "spark.jars": ",".join([located[1], *map(str, sorted(jars.glob("*.jar")))]),
+        "spark.hadoop.fs.s3a.endpoint": url,
+        "spark.hadoop.fs.s3a.access.key": servers.KEY,
+        "spark.hadoop.fs.s3a.secret.key": servers.SECRET,
+        "spark.hadoop.fs.s3a.path.style.access": "true",
+        "spark.hadoop.fs.s3a.connection.ssl.enabled": "false",
+    }
+    return ";".join(f"{key}={value}" for key, value in pairs.items())
+
+
+@pytest.fixture
+def oracle(versitygw: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Oracle]:
+    if environment.locate() is None:
+        pytest.skip("the oracle is not set up: tests/oracle/setup.sh")
+    jars = servers.s3a_jars()
+    if isinstance(jars, str):
+        pytest.skip(jars)
+    monkeypatch.setenv("HUDI_ORACLE_CONF", configuration(versitygw.url, jars))
+    oracle = Oracle(environment.default_version())
+    yield oracle
+    oracle.close()
+
+
+@pytest.mark.oracle
+@pytest.mark.long
+@pytest.mark.parametrize(("kind", "version"), [("mor", 9), ("cow", 6), ("cow", 9), ("mor", 6), ("mor", 8)])
+def test_by_turns_with_apache_hudi(versitygw: Server, oracle: Oracle, kind: str, version: int) -> None:
+    bucket = versitygw.make_bucket(f"turns-{time.time_ns()}")
+    theirs = bucket.replace("s3://", "s3a://") + "/t"
+    by_turns(oracle, f"{bucket}/t", kind, version, theirs=theirs, storage_options=versitygw.options)
