@@ -1,15 +1,17 @@
 """Lets Catalyst leave out parts of what Python reads, by conditions on partition columns.
 
 Spark passes no condition to Python. But it optimizes a part of a union away if the conditions of a query contradict
-what the part says of its own columns: a constant in place of the column, or bounds of its values.
+what the part says of its own columns: a constant in place of the column, or bounds of its values. Planning the parts
+takes time for each query, so that only what may have such conditions reads them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import functools
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.functions import expr
 
@@ -22,6 +24,10 @@ from pyspark_hudi.types import quoted
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
+
+    _Base: Any = object
+else:
+    _Base = object
 
 _MOST_PARTS = 32
 """Parts of a union: Catalyst takes a few milliseconds for each."""
@@ -82,3 +88,108 @@ def parts_of(spark: SparkSession, reader: HudiReader, schema: StructType) -> Dat
     if unknown:
         frames.append(rows_of(spark, reader, schema, unknown))
     return reduce(lambda first, second: first.union(second), frames)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A read that Catalyst can leave out parts of, for the DataFrame of the same rows that is quicker without."""
+
+    columns: frozenset[str]
+    """Columns with known values, in lower case."""
+    made: Callable[[], DataFrame]
+    """Rows and columns of the other, also by their ids, so that what refers to one fits the other."""
+    of: DataFrame | None = None
+    """The DataFrame of the whole read, which is not read in parts if it is cached; None: that with these parts."""
+
+
+class _WithParts(_Base):  # type: ignore[misc]
+    """A DataFrame of PySpark that reads parts where a condition may leave some out, now or later."""
+
+    _hudi_py_parts: Parts
+
+    def filter(self, condition: Any) -> Any:
+        parts = self._hudi_py_parts
+        text = str(condition).lower()
+        if any(name in text for name in parts.columns) and not self._is_cached():
+            return parts.made().filter(condition)
+        return self._kept("filter", condition)
+
+    def select(self, *columns: Any) -> Any:
+        names = columns[0] if len(columns) == 1 and isinstance(columns[0], list) else columns
+        return (
+            self._kept("select", *columns)
+            if all(isinstance(each, str) for each in names)
+            else self._other("select", *columns)
+        )
+
+    def drop(self, *columns: Any) -> Any:
+        return self._kept("drop", *columns)
+
+    def alias(self, alias: str) -> Any:
+        return self._kept("alias", alias)
+
+    def selectExpr(self, *expressions: Any) -> Any:  # noqa: N802
+        return self._other("selectExpr", *expressions)
+
+    def withColumn(self, colName: str, col: Any) -> Any:  # noqa: N802, N803
+        return self._other("withColumn", colName, col)
+
+    def withColumns(self, *colsMap: Any) -> Any:  # noqa: N802, N803
+        return self._other("withColumns", *colsMap)
+
+    def withColumnRenamed(self, existing: str, new: str) -> Any:  # noqa: N802
+        return self._other("withColumnRenamed", existing, new)
+
+    def join(self, *arguments: Any, **named: Any) -> Any:
+        return self._other("join", *arguments, **named)
+
+    def createTempView(self, name: str) -> None:  # noqa: N802
+        self._chosen().createTempView(name)
+
+    def createOrReplaceTempView(self, name: str) -> None:  # noqa: N802
+        self._chosen().createOrReplaceTempView(name)
+
+    def createGlobalTempView(self, name: str) -> None:  # noqa: N802
+        self._chosen().createGlobalTempView(name)
+
+    def createOrReplaceGlobalTempView(self, name: str) -> None:  # noqa: N802
+        self._chosen().createOrReplaceGlobalTempView(name)
+
+    def _chosen(self) -> Any:
+        """The DataFrame for what may have conditions."""
+        return super() if self._is_cached() else self._hudi_py_parts.made()
+
+    def _kept(self, method: str, *arguments: Any) -> Any:
+        """The result of a method that leaves columns as they are."""
+        parts, found = self._hudi_py_parts, getattr(super(), method)(*arguments)
+        if not self._may_be_pruned(found):
+            return found
+        made = functools.cache(lambda: getattr(parts.made(), method)(*arguments))
+        return with_parts(found, Parts(parts.columns, made, parts.of or self))
+
+    def _other(self, method: str, *arguments: Any, **named: Any) -> Any:
+        """The result of a method that makes new columns."""
+        found = getattr(super(), method)(*arguments, **named)
+        return getattr(self._hudi_py_parts.made(), method)(*arguments, **named) if self._may_be_pruned(found) else found
+
+    def _may_be_pruned(self, found: DataFrame) -> bool:
+        known = self._hudi_py_parts.columns
+        return not known.isdisjoint(map(str.lower, found.columns)) and not self._is_cached()
+
+    def _is_cached(self) -> bool:
+        whole = self._hudi_py_parts.of
+        levels = [each.storageLevel for each in (self, whole) if each is not None]
+        return any(level.useMemory or level.useDisk for level in levels)
+
+
+@functools.cache
+def _subclass(kind: Any) -> type:
+    return type(kind.__name__, (_WithParts, kind), {"__doc__": kind.__doc__, "__module__": kind.__module__})
+
+
+def with_parts(frame: DataFrame, parts: Parts) -> DataFrame:
+    """The DataFrame, that takes the place of the parts where conditions do not matter."""
+    found: Any = frame
+    found.__class__ = _subclass(found.__class__)
+    found._hudi_py_parts = parts
+    return frame

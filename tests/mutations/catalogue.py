@@ -115,6 +115,20 @@ MUTATIONS: Final = (
         "tests/unit/write/test_partial_updates.py::test_new_rows_and_rows_of_deleted_keys_are_complete",
     ),
     Mutation(
+        "record positions: records stay in the order of the input",
+        CORE + "write/handles/append.py",
+        "            rows = rows.take(pa.array(order))\n",
+        "            pass\n",
+        "tests/unit/write/test_record_positions.py::test_blocks_name_the_rows_of_their_keys",
+    ),
+    Mutation(
+        "record positions: a key in several rows has the first",
+        CORE + "write/index/base_files.py",
+        "rows[first] if len(some) == len(rows) else None",
+        "rows[first]",
+        "tests/unit/write/test_record_positions.py::test_a_key_in_several_rows",
+    ),
+    Mutation(
         "partial updates: blocks do not say that columns are missing",
         CORE + "write/handles/append.py",
         '        header[HeaderKey.IS_PARTIAL] = "true"\n',

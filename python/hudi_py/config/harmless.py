@@ -292,12 +292,6 @@ OPTIONS = (
         "hoodie.write.ignore.failed", "A row that cannot be written fails the write.", Scope.WRITE, unless=("", "false")
     ),
     harmless(
-        "hoodie.write.record.positions",
-        "Log blocks have no row positions; the Java implementation then finds rows by key.",
-        Scope.WRITE,
-        unless=("", "false"),
-    ),
-    harmless(
         "hoodie.parquet.dictionary.enabled",
         "Base files are written with dictionaries.",
         Scope.WRITE,

@@ -268,6 +268,13 @@ LOG_BLOCK_MAX_SIZE = integer(
     minimum=1,
     unit="bytes",
 )
+RECORD_POSITIONS = flag(
+    "hoodie.write.record.positions",
+    "Whether log blocks note which rows of the base file they change, by which readers merge several times as fast. "
+    "They do in table versions 8 and 9 where the index is SIMPLE or BLOOM.",
+    Scope.WRITE,
+    False,
+)
 LOG_BLOCK_FORMAT = optional_choice(
     "hoodie.logfile.data.block.format",
     "Format of the data blocks in log files: Avro, the default, or Parquet, compressed as base files are.",

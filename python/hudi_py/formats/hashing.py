@@ -1,12 +1,13 @@
 """Hash functions of Java, Hadoop and xxHash over Arrow strings, all rows at once.
 
-Sources: `java.lang.String.hashCode`; `org.apache.hudi.common.util.hash.MurmurHash` 1.2.0, which is Hadoop's; XXH32 of
-the xxHash specification.
+Sources: `java.lang.String.hashCode`; `org.apache.hudi.common.util.hash.MurmurHash` 1.2.0, which is Hadoop's; XXH32 and
+XXH64 of the xxHash specification.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -95,7 +96,7 @@ class Murmur:
     def __init__(self, texts: Texts) -> None:
         data, starts, lengths = texts.data, texts.starts, texts.lengths
         self._lengths = lengths.astype(np.uint32)
-        words = _words(data)
+        words = _unaligned(data, np.dtype("<u4"))
         count = lengths >> 2
         shared = int(count.min()) if len(count) else 0
         # mixing a word does not depend on the seed, so it is done once
@@ -149,7 +150,7 @@ def _scrambled(words: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
 def xx_hash32(strings: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.uint32]:
     """XXH32 with the seed 0 of the UTF-8 bytes of every string. Nulls have meaningless hashes."""
     texts = Texts.of(strings)
-    words, at, lengths = _words(texts.data), texts.starts.copy(), texts.lengths
+    words, at, lengths = _unaligned(texts.data, np.dtype("<u4")), texts.starts.copy(), texts.lengths
     hashes = np.full(len(texts), _P5, np.uint32)
     stripes = lengths >> 4
     live = np.flatnonzero(stripes)
@@ -192,9 +193,65 @@ def _rotated(values: npt.NDArray[np.uint32], bits: int) -> npt.NDArray[np.uint32
     return found
 
 
-def _words(data: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint32]:
-    """The four bytes from every position on, as little-endian numbers, without a copy."""
-    words: npt.NDArray[np.uint32] = np.ndarray(
-        (max(len(data) - 3, 0),), "<u4", np.ascontiguousarray(data), strides=(1,)
-    )
-    return words
+def xx_hash64(strings: pa.Array | pa.ChunkedArray, seed: int = 0) -> npt.NDArray[np.uint64]:
+    """XXH64 of the UTF-8 bytes of every string. Nulls have meaningless hashes. With the seed 42 it is `xxhash64` of
+    Spark SQL."""
+    texts = Texts.of(strings)
+    words, halves = _unaligned(texts.data, np.dtype("<u8")), _unaligned(texts.data, np.dtype("<u4"))
+    at, lengths = texts.starts.copy(), texts.lengths
+    starts = [(seed + start) % (1 << 64) for start in (_Q1 + _Q2, _Q2, 0, -_Q1)]
+    hashes = np.full(len(texts), (seed + _Q5) % (1 << 64), np.uint64)
+    stripes = lengths >> 5
+    live = np.flatnonzero(stripes)
+    lanes = np.empty((4, len(live)), np.uint64)
+    lanes.T[:] = np.array(starts, np.uint64)
+    for number in range(int(stripes.max(initial=0))):
+        some = np.flatnonzero(stripes[live] > number)
+        rows = live[some]
+        for lane in range(4):
+            lanes[lane, some] = _round64(lanes[lane, some], words[at[rows] + 8 * lane])
+        at[rows] += 32
+    hashes[live] = 0
+    for lane, bits in enumerate((1, 7, 12, 18)):
+        hashes[live] += _rotated64(lanes[lane], bits)
+    for lane in range(4):
+        hashes[live] = (hashes[live] ^ _round64(np.zeros(len(live), np.uint64), lanes[lane])) * _U1 + _U4
+    hashes += lengths.astype(np.uint64)
+    for number in range(3):
+        rows = np.flatnonzero((lengths >> 3) & 3 > number)
+        hashes[rows] ^= _round64(np.zeros(len(rows), np.uint64), words[at[rows]])
+        hashes[rows] = _rotated64(hashes[rows], 27) * _U1 + _U4
+        at[rows] += 8
+    rows = np.flatnonzero(lengths & 4)
+    hashes[rows] = _rotated64(hashes[rows] ^ (halves[at[rows]].astype(np.uint64) * _U1), 23) * _U2 + _U3
+    at[rows] += 4
+    for number in range(3):
+        rows = np.flatnonzero(lengths & 3 > number)
+        hashes[rows] = _rotated64(hashes[rows] ^ (texts.data[at[rows]].astype(np.uint64) * _U5), 11) * _U1
+        at[rows] += 1
+    for shift, factor in ((33, _U2), (29, _U3)):
+        hashes ^= hashes >> np.uint64(shift)
+        hashes *= factor
+    hashes ^= hashes >> np.uint64(32)
+    return hashes
+
+
+_Q1, _Q2, _Q5 = 11400714785074694791, 14029467366897019727, 2870177450012600261
+_U1, _U2, _U3, _U4, _U5 = map(np.uint64, (_Q1, _Q2, 1609587929392839161, 9650029242287828579, _Q5))
+
+
+def _round64(lane: npt.NDArray[np.uint64], words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    found: npt.NDArray[np.uint64] = _rotated64(lane + words * _U2, 31) * _U1
+    return found
+
+
+def _rotated64(values: npt.NDArray[np.uint64], bits: int) -> npt.NDArray[np.uint64]:
+    found: npt.NDArray[np.uint64] = (values << np.uint64(bits)) | (values >> np.uint64(64 - bits))
+    return found
+
+
+def _unaligned(data: npt.NDArray[np.uint8], kind: np.dtype[Any]) -> npt.NDArray[Any]:
+    """The number of that type from every position on, without a copy."""
+    count = max(len(data) - kind.itemsize + 1, 0)
+    found: npt.NDArray[Any] = np.ndarray((count,), kind, np.ascontiguousarray(data), strides=(1,))
+    return found

@@ -3,7 +3,7 @@
 from hudi_py.read.counting import count_splits, is_counted_by_footer
 from hudi_py.read.expressions import parse_condition, parse_expression
 from hudi_py.read.filter import Filter, parse_filter
-from hudi_py.read.parts import CHUNK_ROWS, REPLACED_SCHEMA
+from hudi_py.read.parts import CHUNK_ROWS, REPLACED_SCHEMA, have_distinct_hashes
 from hudi_py.read.plan import check_columns
 from hudi_py.read.planned import Pinned, PlannedScan, pin_table, plan_table, read_replaced, read_splits, tasks_of
 from hudi_py.read.relations import relation, relation_schema
@@ -24,6 +24,7 @@ __all__ = [
     "Split",
     "check_columns",
     "count_splits",
+    "have_distinct_hashes",
     "is_counted_by_footer",
     "make_scan",
     "parse_condition",

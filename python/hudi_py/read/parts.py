@@ -7,13 +7,14 @@ are the rows of `read_slice`. Both parts read as little of the base file as the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hudi_py.formats.hashing import xx_hash64
 from hudi_py.merge import LogRecords, SpilledLog, load_log, scan_log
 from hudi_py.merge.base import BaseMerge
 from hudi_py.merge.decode import check_blocks
@@ -32,6 +33,7 @@ from hudi_py.storage import Storage
 CHUNK_ROWS = 1 << 16
 """Rows of a base file covered by one row of `replaced_rows`."""
 REPLACED_SCHEMA = pa.schema([("file", pa.string()), ("chunk", pa.int64()), ("bits", pa.list_(pa.int64()))])
+_SPARKS_SEED = 42
 _ROW = "\0row"
 """Column of base rows with their number in the file; other rows lack it."""
 
@@ -81,6 +83,12 @@ def replaced_rows(storage: Storage, split: Split) -> Iterator[pa.RecordBatch]:
                 gone[batch.column(_ROW).to_numpy()] = False
     if gone.any():
         yield _bits(str(base_file.name), gone)
+
+
+def have_distinct_hashes(names: Sequence[str], bits: int) -> bool:
+    """Whether the upper bits of `xxhash64` of Spark SQL differ for all of the names."""
+    hashes = xx_hash64(pa.array(names, pa.string()), _SPARKS_SEED) >> np.uint64(64 - bits)
+    return len(np.unique(hashes)) == len(names)
 
 
 def merged_count(storage: Storage, split: Split) -> int:

@@ -148,11 +148,16 @@ def _write_tagged(context: WriteContext, operation: Operation, writer: GroupWrit
     states = combined(table[STATE.name]).to_numpy()
     found: tuple[tuple[FileSlice, RowNumbers], ...] = ()
     leaving: dict[FileId, RowNumbers] = {}
+    positions: dict[FileId, RowNumbers] = {}
     if writer.target is not None:
         slice_ = writer.slices[writer.target]
         leaving = {writer.target: np.flatnonzero(states == LEAVING)}
-        found = ((slice_, np.flatnonzero(states == KNOWN)),) if (states != NEW).any() else ()
-    tagged = TaggedRows(table.drop_columns([STATE.name]), found, np.flatnonzero(states == NEW), leaving)
+        known = np.flatnonzero(states >= KNOWN)
+        found = ((slice_, known),) if (states != NEW).any() else ()
+        if (states[known] > KNOWN).all() and len(np.unique(states[known])) == len(known):
+            positions[writer.target] = states[known]
+    new = np.flatnonzero(states == NEW)
+    tagged = TaggedRows(table.drop_columns([STATE.name]), found, new, leaving, positions)
     _WRITE[operation](context, writer, tagged)
 
 

@@ -50,14 +50,14 @@ PART = pa.field("_hudi_py_part", pa.int32())
 GROUP = pa.field("_hudi_py_group", pa.string())
 """Rows with the same group must come to one task that writes: a partition path, NUL, and a file id or the number of a
 file to be made."""
-STATE = pa.field("_hudi_py_state", pa.int32())
-"""`NEW`, `KNOWN` or `LEAVING`."""
+STATE = pa.field("_hudi_py_state", pa.int64())
+"""`NEW`, `LEAVING` or `KNOWN`; greater numbers: known, and in that row of the file group's base file."""
 COUNTED = pa.schema([("path", pa.string()), ("rows", pa.int64())])
 MEASURED = pa.schema([*COUNTED, ("parts", pa.int64()), ("record_size", pa.int64()), ("work", pa.int64())])
 """Rows by partition path, into how many parts their look-up is divided, the bytes of a row, and the bytes that the
 write reads and writes."""
 
-NEW, KNOWN, LEAVING = 0, 1, 2
+NEW, LEAVING, KNOWN = -3, -2, -1
 TO_MAKE = "+"
 _LOOKUP_ROWS = 2_000_000
 """Rows of a partition that are looked up at a time: each time the keys of its base files are read."""
@@ -217,7 +217,7 @@ class Router:
         """Rows of a partition (key, then `_ROW`), looked up there."""
         row = combined(tagged.rows[_ROW.name]).to_numpy()
         for slice_, numbers in tagged.found:
-            routes.add(f"{path}\0{slice_.file_id}", row[numbers], KNOWN)
+            routes.add(f"{path}\0{slice_.file_id}", row[numbers], tagged.positions.get(slice_.file_id, KNOWN))
         for file_id, numbers in tagged.leaving.items():
             routes.add(f"{path}\0{file_id}", row[numbers], LEAVING)
         if self._operation is not Operation.DELETE and len(tagged.new):
@@ -283,12 +283,12 @@ class _Routes:
 
     def __init__(self) -> None:
         self._groups: list[str] = []
-        self._parts: list[tuple[RowNumbers, int]] = []
+        self._parts: list[tuple[RowNumbers, RowNumbers]] = []
 
-    def add(self, group: str, rows: RowNumbers, state: int) -> None:
-        """`rows`: numbers of rows in the input."""
+    def add(self, group: str, rows: RowNumbers, state: int | RowNumbers) -> None:
+        """`rows`: numbers of rows in the input; `state`: of all of them, or of each."""
         self._groups.append(group)
-        self._parts.append((rows, state))
+        self._parts.append((rows, np.broadcast_to(np.asarray(state, np.int64), len(rows))))
 
     def applied(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The rows of the input with their groups, in their order."""
@@ -299,7 +299,7 @@ class _Routes:
         by_row = np.argsort(row, kind="stable")
         row = row[by_row]
         code = np.repeat(np.arange(len(counts)), counts)[by_row]
-        state = np.repeat(np.array([state for _, state in self._parts], np.int32), counts)[by_row]
+        state = np.concatenate([state for _, state in self._parts])[by_row]
         groups, start = pa.array(self._groups, pa.string()), 0
         for batch in batches:
             low, high = np.searchsorted(row, [start, start + batch.num_rows])

@@ -68,6 +68,8 @@ class WriteSettings:
     log_block_bytes: int = 256 * MEGABYTE
     parquet_logs: bool = False
     """Whether log files have Parquet blocks; otherwise Avro blocks."""
+    record_positions: bool = False
+    """Whether log blocks say which rows of the base file they change, where the look-up of keys has found them."""
     changes: ChangeLogging | None = None
     """How changes are logged; None: they are not."""
     combine_before_insert: bool = False
@@ -157,6 +159,7 @@ def write_settings(
         row_group_bytes=options.get(write_config.BLOCK_SIZE),
         log_block_bytes=options.get(write_config.LOG_BLOCK_MAX_SIZE),
         parquet_logs=parquet_logs(config, schema, merge, options),
+        record_positions=options.get(write_config.RECORD_POSITIONS),
         changes=ChangeLogging.of(config, schema.avro, options.get(write_config.LOG_BLOCK_MAX_SIZE)),
         combine_before_insert=combines_inserts(options),
         combine_before_upsert=options.get(write_config.COMBINE_BEFORE_UPSERT),

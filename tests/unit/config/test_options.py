@@ -220,7 +220,7 @@ def test_defaults_file_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_an_option_without_effect_on_files_that_would_look_otherwise_is_told(caplog: pytest.LogCaptureFixture) -> None:
-    Options.resolve({"hoodie.parquet.page.size": 1048576, "hoodie.write.record.positions": False}, defaults={})
+    Options.resolve({"hoodie.parquet.page.size": 1048576, "hoodie.write.ignore.failed": False}, defaults={})
     Options.resolve({"hoodie.insert.shuffle.parallelism": 7}, defaults={})
     assert not caplog.records
     Options.resolve({"hoodie.parquet.dictionary.enabled": False}, defaults={})

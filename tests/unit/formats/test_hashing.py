@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from hudi_py.errors import CorruptFileError
-from hudi_py.formats.hashing import Murmur, Texts, java_string_hash
+from hudi_py.formats.hashing import Murmur, Texts, java_string_hash, xx_hash64
 
 # key, String.hashCode, MurmurHash of the UTF-8 bytes with seed 0 and with seed -123456789
 KEYS = [
@@ -80,3 +80,12 @@ def test_texts_of_a_slice_hold_only_its_bytes() -> None:
     texts = Texts.of(pa.array(["x" * 1000, "ab", "c"]).slice(1))
     assert len(texts.data) == 3
     assert len(texts.take(np.array([1]))) == 1
+
+
+def test_xx_hash64() -> None:
+    # by the specification's implementation
+    assert xx_hash64(pa.array(["", "abc", "xxhash"])).tolist() == [
+        0xEF46DB3751D8E999,
+        0x44BC2CF5AD770999,
+        0x32DD38952C4BC720,
+    ]

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from hudi_py.errors import CorruptFileError
 from hudi_py.formats.avro import decode_log_content
-from hudi_py.formats.log import BlockType, HeaderKey, decode_deletes, read_blocks, read_content
+from hudi_py.formats.log import BlockType, HeaderKey, decode_deletes, positions, read_blocks, read_content
 from hudi_py.formats.log.positions import decode_positions
 from hudi_py.model.names import parse_log_file_name
 from hudi_py.schema import RECORD_KEY
@@ -55,6 +55,7 @@ def test_every_form_of_container(values: list[int], runs: bool) -> None:
     found = decode_positions(encode_positions(values, runs=runs), len(values))
     assert found.dtype == np.int64
     assert found.tolist() == values
+    assert runs or positions.encode_positions(found) == encode_positions(values)
 
 
 @settings(deadline=None)
@@ -62,7 +63,9 @@ def test_every_form_of_container(values: list[int], runs: bool) -> None:
     st.sets(st.integers(0, 70_000), max_size=300) | st.sets(st.integers(0, (1 << 63) - 1), max_size=50), st.booleans()
 )
 def test_what_is_encoded_is_decoded(values: set[int], runs: bool) -> None:
-    assert decode_positions(encode_positions(values, runs=runs), len(values)).tolist() == sorted(values)
+    found = decode_positions(encode_positions(values, runs=runs), len(values))
+    assert found.tolist() == sorted(values)
+    assert runs or not values or positions.encode_positions(found) == encode_positions(values)
 
 
 SAMPLES = [

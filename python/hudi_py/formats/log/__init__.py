@@ -6,7 +6,7 @@ from hudi_py.formats.log.blocks import BlockType, HeaderKey, LogBlock, encode_bl
 from hudi_py.formats.log.data import encode_data_block
 from hudi_py.formats.log.delete_decoding import Deletes, decode_deletes
 from hudi_py.formats.log.delete_encoding import encode_deletes
-from hudi_py.formats.log.positions import decode_positions
+from hudi_py.formats.log.positions import decode_positions, encode_positions
 from hudi_py.formats.log.reader import read_blocks, read_content
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "encode_block",
     "encode_data_block",
     "encode_deletes",
+    "encode_positions",
     "encode_rollback_block",
     "read_blocks",
     "read_content",

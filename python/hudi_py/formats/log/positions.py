@@ -1,7 +1,7 @@
-"""Decodes the header `RECORD_POSITIONS`: positions of a log block's records in the base file (format reference 6.3).
+"""The header `RECORD_POSITIONS`: positions of a log block's records in the base file (format reference 6.3).
 
 It is the Base64 of a 64-bit roaring bitmap in portable form (`Roaring64NavigableMap.serializePortable`,
-`LogReaderUtils.decodeRecordPositionsHeader`, 1.2.0). All integers are little-endian and unsigned:
+`LogReaderUtils.encodePositions` and `decodeRecordPositionsHeader`, 1.2.0). All integers are little-endian and unsigned:
 
 ```
 8   number of buckets, then for each
@@ -57,6 +57,40 @@ def decode_positions(header: str, count: int, *, context: str = "") -> Positions
     except ValueError as error:
         raise CorruptFileError(f"Cannot read RECORD_POSITIONS of {context or 'a log block'}: {error}") from None
     return _Bitmap(data, count, context).positions()
+
+
+def encode_positions(positions: Positions) -> str:
+    """The header for a block whose records are at these positions.
+
+    Args:
+        positions: distinct and ascending, below 2**47.
+    """
+    highs = positions >> 32
+    starts = np.flatnonzero(np.diff(highs, prepend=-1))
+    parts = [struct.pack("<Q", len(starts))]
+    for start, end in zip(starts, [*starts[1:], len(positions)], strict=False):
+        parts += [struct.pack("<I", int(highs[start])), _encoded_bucket(positions[start:end] & 0xFFFFFFFF)]
+    return base64.b64encode(b"".join(parts)).decode()
+
+
+def _encoded_bucket(positions: Positions) -> bytes:
+    """Containers without runs, as the cheapest to write: of every 20th row, they are arrays in any case."""
+    highs = positions >> 16
+    starts = np.flatnonzero(np.diff(highs, prepend=-1))
+    containers = [_encoded_container(part & 0xFFFF) for part in np.split(positions, starts[1:])]
+    described = np.column_stack([highs[starts], np.diff([*starts, len(positions)]) - 1]).astype("<u2")
+    first = 8 + 8 * len(starts)
+    offsets = first + np.cumsum([0, *map(len, containers[:-1])])
+    head = struct.pack("<II", _COOKIE, len(starts))
+    return b"".join([head, described.tobytes(), offsets.astype("<u4").tobytes(), *containers])
+
+
+def _encoded_container(values: Positions) -> bytes:
+    if len(values) <= _MOST_IN_ARRAY:
+        return values.astype("<u2").tobytes()
+    bits = np.zeros(_BITMAP_BYTES * 8, np.bool_)
+    bits[values] = True
+    return np.packbits(bits, bitorder="little").tobytes()
 
 
 class _Bitmap:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,7 @@ from hudi_py.file_stats.keys import log_file_changes, written_log_changes
 from hudi_py.file_stats.ranges import ColumnRanges, column_ranges
 from hudi_py.file_stats.sidecar import Sidecar
 from hudi_py.formats.arrays import combined
-from hudi_py.formats.log import BlockType, HeaderKey, encode_block, encode_data_block, encode_deletes
+from hudi_py.formats.log import BlockType, HeaderKey, encode_block, encode_data_block, encode_deletes, encode_positions
 from hudi_py.merge import delete_marks
 from hudi_py.merge.ordering import has_default_zero
 from hudi_py.merge.reduce import Mask, row_ordering
@@ -24,6 +24,7 @@ from hudi_py.model.files import FileSlice, LogFile
 from hudi_py.model.names import parse_log_file_name
 from hudi_py.schema import RECORD_KEY
 from hudi_py.write.context import WriteContext
+from hudi_py.write.rows import RowNumbers
 
 _MERGED_LOGS = 8
 """First table version whose log files are named by their own instant."""
@@ -38,6 +39,7 @@ def append_log(
     deleted: pa.StringArray | None = None,
     merged: FileSlice | None = None,
     next_version: int = 1,
+    positions: RowNumbers | None = None,
 ) -> WriteStat:
     """Writes a log file: a data block, a delete block for rows with a delete marker, and one for deleted keys.
 
@@ -52,12 +54,24 @@ def append_log(
             operation).
         merged: the slice as readers see it if that is another one, with what a pending compaction compacts.
         next_version: table version 6: the first free version of a log of this slice.
+        positions: for each of the `rows`, or else of the `deleted` keys, the row of the base file of `merged` that has
+            its key, all different. Records are then written in this order, and their blocks say so. Only where there
+            are either rows or deleted keys, and no `new` rows.
 
     Raises:
         SchemaMismatchError: a row has no ordering value, and Apache Hudi could not read the table with it.
     """
     started = time.monotonic()
     transaction, merge = context.transaction, context.settings.merge
+    places: _Places | None = None
+    base = (merged or slice_).base_file
+    if positions is not None and base is not None:
+        order = np.argsort(positions)
+        places = _Places(base.instant, positions[order])
+        if rows.num_rows:
+            rows = rows.take(pa.array(order))
+        elif deleted is not None:
+            deleted = deleted.take(pa.array(order))
     own_name = transaction.config.version >= _MERGED_LOGS
     deletes = delete_marks(rows, merge)
     _check_ordering(context, rows, deletes)
@@ -84,21 +98,23 @@ def append_log(
     ranges: list[ColumnRanges] = []
     with transaction.publication.writing(permit) as sink:
         if new is not None:
-            for block in _data_blocks(context, slice_, new, ranges, partial=False):
+            for block in _data_blocks(context, slice_, new, ranges, None, partial=False):
                 sink.write(block)
                 size += len(block)
         if num_deletes < rows.num_rows:
             kept = rows.filter(pa.array(~deletes)) if num_deletes else rows
-            for block in _data_blocks(context, slice_, kept, ranges, partial=context.partial_avro is not None):
+            held = None if places is None else places.of(~deletes)
+            for block in _data_blocks(context, slice_, kept, ranges, held, partial=context.partial_avro is not None):
                 sink.write(block)
                 size += len(block)
         if num_deletes:
             marked = rows.filter(pa.array(deletes)) if num_deletes < rows.num_rows else rows
-            block = _delete_block(context, slice_, combined(marked[RECORD_KEY]), row_ordering(marked, merge))
+            held = None if places is None else places.of(deletes)
+            block = _delete_block(context, slice_, combined(marked[RECORD_KEY]), held, row_ordering(marked, merge))
             sink.write(block)
             size += len(block)
         if deleted is not None and len(deleted):
-            block = _delete_block(context, slice_, deleted)
+            block = _delete_block(context, slice_, deleted, places)
             sink.write(block)
             size += len(block)
             num_deletes += len(deleted)
@@ -184,12 +200,37 @@ def _note_keys(
     sidecar.add_keys(changes.removed, removed=True)
 
 
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Where a base file has the keys of records (`HoodieLogBlock.addRecordPositionsIfRequired`, 1.2.0)."""
+
+    base_instant: str
+    rows: RowNumbers
+    """Ascending."""
+
+    def of(self, records: Mask | slice) -> _Places:
+        """Those of some of the records."""
+        return _Places(self.base_instant, self.rows[records])
+
+    def header(self) -> dict[HeaderKey, str]:
+        return {
+            HeaderKey.RECORD_POSITIONS: encode_positions(self.rows),
+            HeaderKey.BASE_FILE_INSTANT_TIME_OF_RECORD_POSITIONS: self.base_instant,
+        }
+
+
 def _header(context: WriteContext) -> dict[HeaderKey, str]:
     return {HeaderKey.INSTANT_TIME: str(context.transaction.instant), HeaderKey.SCHEMA: context.file_avro_json}
 
 
 def _data_blocks(
-    context: WriteContext, slice_: FileSlice, rows: pa.Table, ranges: list[ColumnRanges], *, partial: bool
+    context: WriteContext,
+    slice_: FileSlice,
+    rows: pa.Table,
+    ranges: list[ColumnRanges],
+    places: _Places | None,
+    *,
+    partial: bool,
 ) -> Iterator[bytes]:
     """Data blocks of about the limit at most. Appends the ranges of their columns to `ranges`, if wanted."""
     settings, header, avro = context.settings, _header(context), context.file_avro
@@ -201,17 +242,26 @@ def _data_blocks(
     limit = settings.log_block_bytes
     at_once = max(1, int(rows.num_rows * limit / max(rows.nbytes, 1))) if rows.nbytes > limit else rows.num_rows
     for start in range(0, rows.num_rows, at_once):
+        first = start
         for batch in rows.slice(start, at_once).combine_chunks().to_batches():
+            own = header
+            if places is not None:
+                own = {**header, **places.of(slice(first, first + batch.num_rows)).header()}
+                first += batch.num_rows
             # records of a log name the file group, not a file
             stored = context.stamped(batch, slice_.partition, slice_.file_id)
             if context.range_columns:
                 ranges.append(column_ranges(stored, context.range_columns))
             table = pa.Table.from_batches([stored.select(names)])
-            yield encode_data_block(table, avro, header, parquet_codec=codec)
+            yield encode_data_block(table, avro, own, parquet_codec=codec)
 
 
 def _delete_block(
-    context: WriteContext, slice_: FileSlice, keys: pa.StringArray, columns: Sequence[pa.Array] = ()
+    context: WriteContext,
+    slice_: FileSlice,
+    keys: pa.StringArray,
+    places: _Places | None,
+    columns: Sequence[pa.Array] = (),
 ) -> bytes:
     """`columns`: the ordering values; none: the deletes count whatever came before."""
     partitions = pa.repeat(pa.scalar(slice_.partition, pa.string()), len(keys))
@@ -220,4 +270,5 @@ def _delete_block(
         ordering = columns[0]
     elif columns:
         ordering = pa.StructArray.from_arrays(columns, names=list(context.settings.merge.ordering_fields))
-    return encode_block(BlockType.DELETE, _header(context), encode_deletes(keys, partitions, ordering))
+    header = _header(context) if places is None else {**_header(context), **places.header()}
+    return encode_block(BlockType.DELETE, header, encode_deletes(keys, partitions, ordering))

@@ -38,6 +38,16 @@ Live = Callable[[FileSlice, pa.Array], npt.NDArray[np.bool_]]
 
 
 @dataclass(frozen=True, slots=True)
+class FoundKeys:
+    """The distinct keys that a base file holds."""
+
+    keys: RowNumbers
+    """Their numbers, ascending."""
+    positions: RowNumbers | None
+    """The row of the file that has each of them; None if a key is in several rows."""
+
+
+@dataclass(frozen=True, slots=True)
 class BaseFileIndex:
     """Looks keys up in the base files of their partition."""
 
@@ -56,14 +66,16 @@ class BaseFileIndex:
         distinct = len(encoded.dictionary)
         codes = encoded.indices.to_numpy().astype(np.int64)
         known = np.zeros(distinct, np.bool_)
-        found = []
+        found, positions = [], {}
         for slice_, hit in self.find(encoded.dictionary, slices):
-            known[hit] = True
-            found.append((slice_, _rows_with(hit, codes, distinct)))
-        return TaggedRows(rows, tuple(found), np.flatnonzero(~known[codes]))
+            known[hit.keys] = True
+            found.append((slice_, _rows_with(hit.keys, codes, distinct)))
+            if hit.positions is not None and len(codes) == distinct:
+                positions[slice_.file_id] = hit.positions
+        return TaggedRows(rows, tuple(found), np.flatnonzero(~known[codes]), positions=positions)
 
-    def find(self, keys: pa.StringArray, slices: Sequence[FileSlice]) -> list[tuple[FileSlice, RowNumbers]]:
-        """The slices whose base files hold some of the keys, each with the numbers of these keys, ascending.
+    def find(self, keys: pa.StringArray, slices: Sequence[FileSlice]) -> list[tuple[FileSlice, FoundKeys]]:
+        """The slices whose base files hold some of the keys, with these keys.
 
         Args:
             keys: distinct ones.
@@ -75,15 +87,17 @@ class BaseFileIndex:
         parts = [bases[at : at + each] for at in range(0, len(bases), each)]
         hits = in_threads(lambda part: self._find(part, wanted), parts, self.threads)
         return [
-            (slice_, hit) for (slice_, _), hit in zip(with_base, chain.from_iterable(hits), strict=True) if len(hit)
+            (slice_, hit)
+            for (slice_, _), hit in zip(with_base, chain.from_iterable(hits), strict=True)
+            if len(hit.keys)
         ]
 
-    def _find(self, bases: Sequence[BaseFile], wanted: _Keys) -> list[RowNumbers]:
-        """For each base file the numbers of the distinct keys that it holds, ascending.
+    def _find(self, bases: Sequence[BaseFile], wanted: _Keys) -> list[FoundKeys]:
+        """For each base file the distinct keys that it holds.
 
         A search builds a hash table of all wanted keys, so files with fewer keys are searched together.
         """
-        found = [np.empty(0, np.int64) for _ in bases]
+        found = [FoundKeys(np.empty(0, np.int64), None) for _ in bases]
         if not len(wanted.keys):
             return found
         most = max(_LOOKUP_ROWS, len(wanted.keys))
@@ -107,7 +121,7 @@ class BaseFileIndex:
                     waiting, rows = [], 0
             else:
                 _search([(at, keys)], wanted.keys.take(pa.array(candidates)), found)
-                found[at] = candidates[found[at]]
+                found[at] = replace(found[at], keys=candidates[found[at].keys])
         _search(waiting, wanted.keys, found)
         return found
 
@@ -182,9 +196,10 @@ class GlobalBaseFileIndex:
     def _found(self, keys: pa.StringArray, slices: Sequence[FileSlice]) -> Iterator[tuple[FileSlice, RowNumbers]]:
         found = self.files.find(keys, slices)
         counts = np.zeros(len(keys), np.int64)
-        for _, hit in found:
-            counts[hit] += 1
-        for slice_, hit in found:
+        for _, each in found:
+            counts[each.keys] += 1
+        for slice_, each in found:
+            hit = each.keys
             unsure = hit if self.files.settings.moves_rows else hit[counts[hit] > 1]
             if slice_.log_files and len(unsure):
                 alive = self.live(slice_, keys.take(pa.array(unsure)))
@@ -223,14 +238,16 @@ class _Keys:
         return pc.and_(pc.greater_equal(self.keys, low), pc.less_equal(self.keys, high))
 
 
-def _search(files: Sequence[tuple[int, pa.ChunkedArray]], keys: pa.StringArray, found: list[RowNumbers]) -> None:
-    """Sets in `found`, for each of the files, the numbers of `keys` that it holds."""
+def _search(files: Sequence[tuple[int, pa.ChunkedArray]], keys: pa.StringArray, found: list[FoundKeys]) -> None:
+    """Sets in `found`, for each of the files, those of `keys` that it holds."""
     if not files:
         return
     chunks = [chunk for _, held in files for chunk in held.chunks]
     places = pc.index_in(pa.chunked_array(chunks, keys.type), value_set=keys).fill_null(-1).to_numpy()
     start = 0
     for at, held in files:
-        some = np.unique(places[start : start + len(held)])
-        found[at] = some[some >= 0].astype(np.int64)
+        mine = places[start : start + len(held)]
+        rows = np.flatnonzero(mine >= 0)
+        some, first = np.unique(mine[rows], return_index=True)
+        found[at] = FoundKeys(some.astype(np.int64), rows[first] if len(some) == len(rows) else None)
         start += len(held)

@@ -31,7 +31,7 @@ def write_tagged(context: WriteContext, partition: PartitionWriter, tagged: Tagg
         deleted = keys.take(pa.array(numbers))
         if context.settings.combine_before_delete:
             deleted = deleted.unique()
-        partition.write(PlacedRows(slice_, deleted=deleted))
+        partition.write(PlacedRows(slice_, deleted=deleted, positions=tagged.positions.get(slice_.file_id)))
 
 
 def keys_only(context: WriteContext, batch: pa.RecordBatch) -> KeyedRows:

@@ -26,7 +26,7 @@ from hudi_py.write.placement.assign import (
     effective_record_size,
     small_files,
 )
-from hudi_py.write.rows import PartitionedRows
+from hudi_py.write.rows import PartitionedRows, RowNumbers
 from hudi_py.write.workers import Workers
 
 _SMALL_BYTES = 8 << 20
@@ -58,6 +58,9 @@ class PlacedRows:
     updates set some columns; otherwise they are among `updates`."""
     deleted: pa.StringArray | None = None
     """Keys that are deleted whatever their ordering value."""
+    positions: RowNumbers | None = None
+    """The row of the base file that has the key of each of `updates`, or of `deleted` if there are no updates; all
+    different. None: not known for all."""
     keys_tagged: bool = True
     """Whether the file group is known to hold the keys of `updates` and `deleted`."""
     file_id: FileId | None = None
@@ -119,10 +122,30 @@ class PartitionWriter:
                 return
             target = self._for_write.get(slice_.file_id, slice_)
             version = self._next_log_version(target)
-            append = partial(append_log, new=rows.new, deleted=deleted, merged=slice_, next_version=version)
+            append = partial(
+                append_log,
+                new=rows.new,
+                deleted=deleted,
+                merged=slice_,
+                next_version=version,
+                positions=rows.positions if self._notes_positions(slice_) else None,
+            )
             self.submit(lambda: [append(context, target, updates)])
         else:
             self.submit(partial(rewrite, slice_))
+
+    def _notes_positions(self, slice_: FileSlice) -> bool:
+        """Whether logs get record positions, by which readers find the rows of the base file without its keys
+        (`HoodieAppendHandle.addRecordPositionsIfRequired`, 1.2.0)."""
+        settings, base = self._context.settings, slice_.base_file
+        return (
+            settings.record_positions
+            and self._context.transaction.config.version >= 8
+            and settings.updated_columns is None
+            and base is not None
+            and base.source is None
+            and base.name.extension == "parquet"
+        )
 
     def _next_log_version(self, target: FileSlice) -> int:
         """The first version that no log file of the slice has, those of failed writes included (table version 6)."""

@@ -88,4 +88,5 @@ def placed_rows(context: WriteContext, partition: PartitionWriter, tagged: Tagge
             updates=rows.take(pa.array(updates[file_id])).combine_chunks() if file_id in updates else None,
             inserts=small[file_id].to_batches if file_id in small else None,
             deleted=None if leaving is None else keys.take(pa.array(leaving)),
+            positions=None if leaving is not None and len(leaving) else tagged.positions.get(file_id),
         )

@@ -91,6 +91,8 @@ class TaggedRows:
     """Rows whose key the partition lacks."""
     leaving: Mapping[FileId, RowNumbers] = field(default_factory=dict)
     """Rows that take their key out of a file group, to another partition."""
+    positions: Mapping[FileId, RowNumbers] = field(default_factory=dict)
+    """For some slices in `found`, the row of the base file that has the key of each of their rows; no two are equal."""
 
 
 def one_row_per_key(rows: pa.Table, settings: MergeSettings) -> pa.Table:
