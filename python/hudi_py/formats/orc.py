@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.errors import CorruptFileError, UnsupportedTableError
-from hudi_py.formats.parquet import BATCH_ROWS, canonical_type, empty_columns
+from hudi_py.formats.parquet import BATCH_ROWS, BaseFileFooter, canonical_type, empty_columns, footer_with
 
 try:
     from pyarrow import orc
@@ -59,6 +59,13 @@ def orc_metadata(storage: Storage, path: str) -> dict[str, str]:
         return {key.decode(): value.decode() for key, value in pairs.items()}
     except UnicodeDecodeError as error:
         raise CorruptFileError(f"Cannot read the footer of {path}: {error}") from error
+
+
+def orc_footer(storage: Storage, path: str) -> BaseFileFooter:
+    """The footer of a base file. Raises what `open_orc` raises."""
+    texts = orc_metadata(storage, path)
+    with open_orc(storage, path) as file:
+        return footer_with(path, int(file.nrows), int(file.nstripes), _canonical_schema(file.schema), texts)
 
 
 def orc_schema(storage: Storage, path: str) -> pa.Schema:

@@ -14,8 +14,8 @@ from hudi_py.config import concurrency as concurrency_config
 from hudi_py.config import table as table_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, SchemaMismatchError, UnsupportedTableError
+from hudi_py.formats.base_files import iter_base_batches
 from hudi_py.formats.bloom import BloomConfig
-from hudi_py.formats.parquet import iter_base_batches
 from hudi_py.merge import MergeSettings, merge_settings
 from hudi_py.model.properties import TableConfig
 from hudi_py.schema import RECORD_KEY

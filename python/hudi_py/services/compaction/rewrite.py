@@ -16,8 +16,8 @@ from hudi_py.config import write as write_config
 from hudi_py.errors import UnsupportedTableError
 from hudi_py.file_stats.columns import IndexedColumn
 from hudi_py.file_stats.footers import written_ranges
+from hudi_py.formats.base_files import WRITTEN, base_writer
 from hudi_py.formats.bloom import BloomConfig
-from hudi_py.formats.parquet_writer import BaseFileWriter
 from hudi_py.merge import CommittedInstants, LogMemory, MergeSettings, merge_settings
 from hudi_py.merge.base import MergeCounts, Watch
 from hudi_py.model.commit import CompactedLogs
@@ -176,15 +176,15 @@ def check_compactable(config: TableConfig) -> None:
             f"{config.properties['hoodie.bootstrap.base.path']} (hoodie.bootstrap.base.path); such tables can only be "
             "read; compact it with Apache Hudi"
         )
-    if config.base_file_format != "PARQUET":
+    if config.base_file_format not in WRITTEN:
         raise UnsupportedTableError(
-            f"Cannot compact the table '{config.name}': its base files are {config.base_file_format}; supported is "
-            "PARQUET"
+            f"Cannot compact the table '{config.name}': its base files are {config.base_file_format}; supported are "
+            f"{' and '.join(WRITTEN)}"
         )
 
 
 def rewrite_slice(task: RewriteTask) -> Rewritten:
-    """Writes the merged rows of a slice as a Parquet base file, in bounded memory.
+    """Writes the merged rows of a slice as a base file, in bounded memory.
 
     Meta columns keep their values, except the file name.
 
@@ -204,7 +204,7 @@ def rewrite_slice(task: RewriteTask) -> Rewritten:
         memory=settings.memory,
     )
     counts = MergeCounts()
-    writer = BaseFileWriter(
+    writer = base_writer(
         task.storage,
         task.path,
         settings.schema,
