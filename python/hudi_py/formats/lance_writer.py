@@ -13,6 +13,7 @@ import tempfile
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import pyarrow as pa
 
 from hudi_py.errors import SchemaMismatchError
@@ -58,7 +59,8 @@ class LanceFileWriter:
         self._summary: BaseFileSummary | None = None
         self._folder = tempfile.TemporaryDirectory(prefix="hudi-py-")
         self._name = os.path.join(self._folder.name, "base.lance")
-        version = _WITH_STRUCTS if any(_has_struct(each.type) for each in self._schema) else _VERSION
+        self._nested = frozenset(at for at, each in enumerate(self._schema) if _has_struct(each.type))
+        version = _WITH_STRUCTS if self._nested else _VERSION
         try:
             self._writer: Any = FileWriter(self._name, self._schema, version=version, data_cache_bytes=_CACHE_BYTES)
         except BaseException:
@@ -86,13 +88,19 @@ class LanceFileWriter:
                 continue
             self._keys.add(batch)
             try:
-                self._writer.write_batch(batch)
+                self._writer.write_batch(self._whole(batch))
             except (ValueError, NotImplementedError) as error:
                 raise SchemaMismatchError(
                     f"Cannot write rows to base file {self._path}: pylance says {error}"
                 ) from error
             self._rows += batch.num_rows
             self._bytes += batch.nbytes
+
+    def _whole(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch with copies of its nested columns: pylance (14) panics at slices of structs with nulls."""
+        numbers = pa.array(np.arange(batch.num_rows)) if self._nested else None
+        columns = [column.take(numbers) if at in self._nested else column for at, column in enumerate(batch.columns)]
+        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
     def close(self) -> BaseFileSummary:
         """Completes the file; a second call returns the same summary."""

@@ -24,7 +24,7 @@ from hudi_py.interop.iceberg.manifests import (
 )
 from hudi_py.storage.threads import when_remote
 
-MANIFEST_FILES: Final = 1_000
+MANIFEST_FILES: Final = 500
 """Files of a manifest at most: an update rewrites those with a file that it removes."""
 _FEW: Final = 20
 """So many manifests of one kind are merged, if they are small."""
