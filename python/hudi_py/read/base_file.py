@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from datetime import datetime, timezone
 
 import pyarrow as pa
 
@@ -18,7 +17,6 @@ from hudi_py.read.prune_row_groups import row_groups_to_read
 from hudi_py.read.support import BASE_FORMATS
 from hudi_py.schema import SchemaHistory, conform
 from hudi_py.storage import Storage
-from hudi_py.timeline.times import local_zone
 from hudi_py.view.bootstrap import METADATA_INSTANT
 
 BASE_ROWS = 131_072
@@ -142,14 +140,3 @@ def _extension(storage: Storage, base_file: BaseFile) -> str:
             f"{', '.join(BASE_FORMATS)}"
         )
     return extension
-
-
-def _local_zone_name() -> str:
-    zone = local_zone()
-    if zone is timezone.utc:
-        return "UTC"
-    key = getattr(zone, "key", None)
-    if isinstance(key, str):
-        return key
-    offset = datetime.now(zone).strftime("%z")
-    return f"{offset[:3]}:{offset[3:5]}"
