@@ -86,9 +86,7 @@ def footer_of(file: pq.ParquetFile, path: str) -> BaseFileFooter:
     return footer_of_pairs(path, (rows, groups), schema, texts)
 
 
-def footer_of_pairs(
-    path: str, counts: tuple[int, int], schema: pa.Schema, pairs: Mapping[str, str]
-) -> BaseFileFooter:
+def footer_of_pairs(path: str, counts: tuple[int, int], schema: pa.Schema, pairs: Mapping[str, str]) -> BaseFileFooter:
     """The footer of a base file of any format from its key-value pairs. `counts`: its rows and row groups."""
     texts = dict(pairs)
     old = texts.pop(OLD_BLOOM_FILTER, None)

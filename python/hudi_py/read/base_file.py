@@ -11,6 +11,7 @@ from hudi_py.formats.lance import iter_lance_batches, lance_rows
 from hudi_py.formats.orc import iter_orc_batches, orc_rows, stripe_sizes
 from hudi_py.formats.parquet import iter_base_batches, open_parquet
 from hudi_py.model.files import BaseFile
+from hudi_py.model.zones import local_zone_name
 from hudi_py.read.bootstrap import bootstrap_batches, folder_values
 from hudi_py.read.filter import Filter
 from hudi_py.read.prune_row_groups import row_groups_to_read
@@ -121,13 +122,13 @@ def _batches(
             "table has no bootstrap index that names its source; only tables with that index are supported"
         )
     if base_file.source is not None:
-        return bootstrap_batches(storage, base_file, columns, batch_rows=batch_rows, zone=_local_zone_name())
+        return bootstrap_batches(storage, base_file, columns, batch_rows=batch_rows, zone=local_zone_name())
     extension = _extension(storage, base_file)
     if extension == "lance":
         return iter_lance_batches(storage, path, columns, batch_rows=batch_rows)
     if extension == "orc":
         return iter_orc_batches(
-            storage, path, columns, batch_rows=batch_rows, stripes=row_groups, zone=_local_zone_name()
+            storage, path, columns, batch_rows=batch_rows, stripes=row_groups, zone=local_zone_name()
         )
     return iter_base_batches(storage, path, columns, batch_rows=batch_rows, row_groups=row_groups)
 

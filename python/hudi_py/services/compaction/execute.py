@@ -58,6 +58,9 @@ def write_token(number: int) -> str:
 def compact_slice(context: ServiceContext, planned: CompactionSlice, rewrite: Rewrite, extension: str) -> WriteStat:
     """Writes and publishes the new base file of one operation.
 
+    Args:
+        extension: of the file; empty: that of the table's format.
+
     Raises:
         RolledBackError: the attempt was given up in the meantime.
         HistoryCleanedError: a file of the plan is missing.
@@ -66,6 +69,7 @@ def compact_slice(context: ServiceContext, planned: CompactionSlice, rewrite: Re
     whole = slice_of(context.storage, planned.operation, planned.sizes)
     base = whole.base_file
     publication, token, settings = planned.participation.publication, write_token(planned.number), planned.work.settings
+    extension = extension or (PARQUET if settings is None else settings.layout.extension)
     permit = publication.permit_base_file(
         whole.partition, whole.file_id, token, merges=base is not None, extension=extension
     )

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from hudi_py.errors import CorruptFileError
 from hudi_py.file_stats.sidecar import Sidecar
 from hudi_py.formats.arrays import combined
-from hudi_py.formats.parquet import iter_base_batches
+from hudi_py.formats.base_files import iter_base_rows
 from hudi_py.merge import LogRecords, Versions, Winners, find_winners
 from hudi_py.merge.base import BaseMerge, Watch
 from hudi_py.merge.base import MergeCounts as MergedCounts
@@ -248,7 +248,7 @@ def _old_rows(context: WriteContext, base: BaseFile, new_name: str, counts: _Cou
     position, path = META_FIELDS.index(FILE_NAME), base.path
     schema, history = context.file_schema, context.settings.schema.history
     names = schema.names if history is None else history.columns(base.instant, schema.names)
-    for batch in iter_base_batches(context.transaction.storage, path, names, batch_rows=BASE_ROWS):
+    for batch in iter_base_rows(context.transaction.storage, path, names, batch_rows=BASE_ROWS):
         if RECORD_KEY not in batch.schema.names:
             raise CorruptFileError(f"Base file {path} has no column {RECORD_KEY}; it cannot be merged with by key")
         counts.base += batch.num_rows
