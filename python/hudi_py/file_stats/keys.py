@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.errors import CorruptFileError
-from hudi_py.formats.base_files import iter_base_rows
+from hudi_py.formats.base_files import iter_base_batches
 from hudi_py.merge import CommittedInstants, MergeSettings, reduce_log, scan_log
 from hudi_py.merge.decode import read_versions
 from hudi_py.merge.entries import KEY as ENTRY_KEY
@@ -51,7 +51,7 @@ class KeyReader:
 
     def of_base_file(self, path: str) -> Iterator[pa.Array]:
         """The keys (string) of a base file's rows."""
-        for batch in iter_base_rows(self.storage, path, [RECORD_KEY], batch_rows=_ROWS):
+        for batch in iter_base_batches(self.storage, path, [RECORD_KEY], batch_rows=_ROWS):
             if batch.num_columns != 1:
                 raise CorruptFileError(f"Base file {path} has no column {RECORD_KEY}; its keys cannot be indexed")
             yield batch.column(0).cast(pa.string())

@@ -17,7 +17,7 @@ import pyarrow as pa
 from hudi_py.errors import CorruptFileError, SchemaMismatchError, UnsupportedTableError
 from hudi_py.formats.avro.schema import Node, resolve_record
 from hudi_py.formats.orc_values import from_orc, read_type
-from hudi_py.formats.parquet import BATCH_ROWS, BaseFileFooter, empty_columns, footer_of_pairs
+from hudi_py.formats.parquet import BATCH_ROWS, BaseFileFooter, empty_columns, footer_with
 
 try:
     from pyarrow import orc
@@ -68,7 +68,7 @@ def read_orc_footer(storage: Storage, path: str) -> BaseFileFooter:
 def orc_footer(file: Any, path: str) -> BaseFileFooter:
     """The footer of a base file that `open_orc` opened; its stripes count as row groups. Raises CorruptFileError."""
     schema = _canonical_schema(file.schema, _nodes(file))
-    return footer_of_pairs(path, (int(file.nrows), int(file.nstripes)), schema, _pairs(file, path))
+    return footer_with(path, int(file.nrows), int(file.nstripes), schema, _pairs(file, path))
 
 
 def orc_schema(storage: Storage, path: str) -> pa.Schema:

@@ -18,7 +18,7 @@ import pyarrow as pa
 from hudi_py.config import Options, sink
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, ConflictError, HudiError, LockError
-from hudi_py.formats.base_files import iter_base_rows
+from hudi_py.formats.base_files import iter_base_batches
 from hudi_py.model.commit import WriteStat
 from hudi_py.storage import open_storage, with_durability
 from hudi_py.transaction.conflicts import conflict_policy
@@ -379,7 +379,7 @@ def _commit_again(
         storage = transaction.storage
 
         def rows() -> Iterator[pa.RecordBatch]:
-            written = (iter_base_rows(storage, stat.path, write.incoming.names) for stat in stats)
+            written = (iter_base_batches(storage, stat.path, write.incoming.names) for stat in stats)
             return itertools.chain(staged_rows(storage, staged), *written)
 
         return _commit_rows(write, transaction, settings, task, rows, (), in_parts=in_parts)

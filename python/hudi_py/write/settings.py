@@ -14,7 +14,7 @@ from hudi_py.config import concurrency as concurrency_config
 from hudi_py.config import table as table_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, SchemaMismatchError, UnsupportedTableError
-from hudi_py.formats.base_files import ORC, FileLayout, iter_base_rows
+from hudi_py.formats.base_files import FileLayout, iter_base_batches
 from hudi_py.formats.bloom import BloomConfig
 from hudi_py.merge import MergeSettings, merge_settings
 from hudi_py.model.properties import TableConfig
@@ -198,14 +198,14 @@ def new_table_schema(config: TableConfig, incoming: pa.Schema, options: Options)
 
 def file_layout(config: TableConfig, options: Options) -> FileLayout:
     """How the table's base files are written. Raises ConfigError for a codec that is not supported."""
-    if config.base_file_format.lower() == ORC:
-        return FileLayout(ORC, options.get(write_config.ORC_CODEC), options.get(write_config.ORC_STRIPE_SIZE))
-    return FileLayout(codec=base_file_codec(options), row_group_bytes=options.get(write_config.BLOCK_SIZE))
+    if config.base_file_format == "ORC":
+        return FileLayout(options.get(write_config.ORC_CODEC), options.get(write_config.ORC_STRIPE_SIZE))
+    return FileLayout(base_file_codec(options), options.get(write_config.BLOCK_SIZE))
 
 
 def max_file_size(config: TableConfig, options: Options) -> int:
     """Bytes at which a base file is full."""
-    is_orc = config.base_file_format.lower() == ORC
+    is_orc = config.base_file_format == "ORC"
     return options.get(write_config.ORC_MAX_FILE_SIZE if is_orc else write_config.MAX_FILE_SIZE)
 
 
@@ -273,7 +273,7 @@ def _existing_form(storage: Storage, view: FileSystemView, keygen: KeyGenerator)
                 newest = base
     if newest is None:
         return None
-    for batch in iter_base_rows(storage, newest.path, [RECORD_KEY, field], batch_rows=1):
+    for batch in iter_base_batches(storage, newest.path, [RECORD_KEY, field], batch_rows=1):
         if batch.num_rows and RECORD_KEY in batch.schema.names:
             named = replace(keygen, names_single_key=True).record_keys(batch)[0].as_py()
             return bool(batch.column(batch.schema.get_field_index(RECORD_KEY))[0].as_py() == named)

@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 
 from hudi_py.errors import CorruptFileError
 from hudi_py.file_stats.files import DataFile
+from hudi_py.formats.base_files import read_footer
 from hudi_py.formats.bloom import SIMPLE
-from hudi_py.formats.parquet import read_footer
 from hudi_py.metadata.keys import bloom_filter_key
 from hudi_py.metadata.table import BLOOM_FILTERS
 from hudi_py.metadata_write.encoding.records import ARROW_SCHEMA, BLOOM_FILTER_RECORD, MetadataRecords, encode_values
@@ -38,6 +38,8 @@ from hudi_py.transaction.protocols import TableChange
 
 _FIELD: Final = "BloomFilterMetadata"
 _STRUCT: Final[pa.DataType] = ARROW_SCHEMA.field(_FIELD).type
+_WITH_FILTERS: Final = frozenset(("parquet", "lance"))
+"""Extensions of base files whose footers are read for filters."""
 _AT_ONCE: Final = 128
 """Filters held in memory at once: one of the default size takes 431 kB."""
 _NO_TYPE: Final = ""
@@ -133,7 +135,7 @@ def _of_files(storage: Storage, files: Iterable[DataFile], instant: str) -> Iter
 
 def _has_footer(name: str) -> bool:
     parsed = parse_base_file_name(name)
-    return parsed is not None and parsed.extension == "parquet"
+    return parsed is not None and parsed.extension in _WITH_FILTERS
 
 
 def filter_records(

@@ -16,7 +16,7 @@ from hudi_py.config import write as write_config
 from hudi_py.errors import UnsupportedTableError
 from hudi_py.file_stats.columns import IndexedColumn
 from hudi_py.file_stats.footers import written_ranges
-from hudi_py.formats.base_files import FileLayout, base_file_writer
+from hudi_py.formats.base_files import WRITTEN, FileLayout, base_writer
 from hudi_py.formats.bloom import BloomConfig
 from hudi_py.merge import CommittedInstants, LogMemory, MergeSettings, merge_settings
 from hudi_py.merge.base import MergeCounts, Watch
@@ -38,7 +38,7 @@ from hudi_py.timeline.table_schema import (
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.write.changes import ChangeLogging
 from hudi_py.write.settings import bloom_config, file_layout
-from hudi_py.write.table.support import check_base_files, check_types
+from hudi_py.write.table.support import check_types
 
 _REFUSED_PROPERTIES = {
     "hoodie.datasource.write.drop.partition.columns": ("true", "files without partition columns"),
@@ -174,7 +174,11 @@ def check_compactable(config: TableConfig) -> None:
             f"{config.properties['hoodie.bootstrap.base.path']} (hoodie.bootstrap.base.path); such tables can only be "
             "read; compact it with Apache Hudi"
         )
-    check_base_files(config, "compact")
+    if config.base_file_format not in WRITTEN:
+        raise UnsupportedTableError(
+            f"Cannot compact the table '{config.name}': its base files are {config.base_file_format}; supported are "
+            f"{' and '.join(WRITTEN)}"
+        )
 
 
 def rewrite_slice(task: RewriteTask) -> Rewritten:
@@ -198,7 +202,7 @@ def rewrite_slice(task: RewriteTask) -> Rewritten:
         memory=settings.memory,
     )
     counts = MergeCounts()
-    writer = base_file_writer(
+    writer = base_writer(
         task.storage,
         task.path,
         settings.schema,

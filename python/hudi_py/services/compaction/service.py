@@ -32,9 +32,6 @@ from hudi_py.write.settings import max_file_size
 class Compaction(LogRewriting):
     """Compaction of a merge-on-read table."""
 
-    extension: str = ""
-    """Extension of new base files that `rewrite` writes; without it they have the table's format."""
-
     action: ClassVar[Action] = Action.COMPACTION
     operation: ClassVar[str] = "COMPACT"
 
@@ -93,4 +90,4 @@ class Compaction(LogRewriting):
         return replace(found, range_columns=tuple(column for column in columns if column.name in wanted.columns))
 
     def rewrite_one(self, context: ServiceContext, planned: CompactionSlice) -> WriteStat:
-        return compact_slice(context, planned, self.rewrite or rewrite_slice, self.extension)
+        return compact_slice(context, planned, self.rewrite or rewrite_slice)

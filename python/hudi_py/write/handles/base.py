@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from hudi_py.file_stats.footers import written_ranges
 from hudi_py.file_stats.sidecar import Sidecar
-from hudi_py.formats.base_files import base_file_writer
+from hudi_py.formats.base_files import base_writer
 from hudi_py.formats.base_rows import BaseFileSummary
 from hudi_py.model.commit import NO_PREVIOUS_COMMIT, WriteStat
 from hudi_py.model.files import BaseFile
@@ -51,7 +51,7 @@ class BaseFileHandle:
             self.file_id,
             str(context.task),
             merges=previous is not None,
-            extension=settings.layout.extension,
+            extension=transaction.config.base_file_extension,
         )
         self.name = self._permit.path.rpartition("/")[2]
         self._summary: BaseFileSummary | None = None
@@ -59,7 +59,7 @@ class BaseFileHandle:
         """Collects the keys of `write_new`; the caller adds those of `write`."""
         if self.sidecar is not None:
             self.sidecar.begin_keys()
-        self._writer = base_file_writer(
+        self._writer = base_writer(
             transaction.storage,
             self._permit.temp_path,
             context.file_schema,

@@ -98,7 +98,7 @@ class BaseFileIndex:
                 candidates = self._candidates(wanted, footer)
                 if not len(candidates):
                     continue
-                batches = file.batches([RECORD_KEY], batch_rows=_LOOKUP_ROWS)
+                batches = file.batches([RECORD_KEY], _LOOKUP_ROWS)
                 keys = pa.chunked_array([batch.column(0) for batch in batches], wanted.keys.type)
             if len(candidates) > len(keys):
                 waiting.append((at, keys))

@@ -21,7 +21,7 @@ from hudi_py.config import concurrency as concurrency_config
 from hudi_py.config import indexes as index_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError
-from hudi_py.formats.base_files import iter_base_rows, read_base_footer
+from hudi_py.formats.base_files import iter_base_batches, read_footer
 from hudi_py.formats.bucket_rules import BucketRules
 from hudi_py.formats.buckets import BUCKET_DIGITS, FIXED_FILE_ID, bucket_number, bucket_numbers
 from hudi_py.model.files import FileSlice
@@ -250,10 +250,10 @@ def check_file_keys(buckets: Buckets, index: BucketIndex, storage: Storage, slic
 
 
 def _some_keys(storage: Storage, path: str) -> pa.StringArray:
-    footer = read_base_footer(storage, path)
+    footer = read_footer(storage, path)
     if footer.min_key is not None and footer.max_key is not None:
         return pa.array([footer.min_key, footer.max_key], pa.string())
-    batch = next(iter_base_rows(storage, path, [RECORD_KEY], batch_rows=_CHECKED_KEYS), None)
+    batch = next(iter_base_batches(storage, path, [RECORD_KEY], batch_rows=_CHECKED_KEYS), None)
     return pa.array([], pa.string()) if batch is None or not batch.num_columns else batch.column(0).cast(pa.string())
 
 

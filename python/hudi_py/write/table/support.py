@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hudi_py.errors import ConfigError, UnsupportedTableError, first_line
-from hudi_py.formats.base_files import WRITTEN_FORMATS
+from hudi_py.formats.base_files import WRITTEN
 from hudi_py.merge import merge_settings
 from hudi_py.model.changes import logging_mode
 from hudi_py.model.properties import TableConfig
@@ -43,19 +43,10 @@ def check_writable(config: TableConfig) -> None:
             f"{config.properties['hoodie.bootstrap.base.path']} (hoodie.bootstrap.base.path); such tables can only be "
             "read; write it with Apache Hudi"
         )
-    check_base_files(config, "write to")
-
-
-def check_base_files(config: TableConfig, what: str) -> None:
-    """Refuses base files in a format that is not written. `what`: what is attempted with the table.
-
-    Raises:
-        UnsupportedTableError: names the format.
-    """
-    if config.base_file_format.lower() not in WRITTEN_FORMATS:
+    if config.base_file_format not in WRITTEN:
         raise UnsupportedTableError(
-            f"Cannot {what} the table '{config.name}': its base files are {config.base_file_format}; supported are "
-            f"{' and '.join(WRITTEN_FORMATS).upper()}"
+            f"Cannot write to the table '{config.name}': its base files are {config.base_file_format}; supported are "
+            f"{' and '.join(WRITTEN)}"
         )
 
 
