@@ -121,6 +121,7 @@ def write_settings(
     schema = _schema(config, stored.avro if stored is not None else None, incoming, operation, options)
     begins = options.get(write_config.SCHEMA_ON_READ) and options.get(write_config.RECONCILE_SCHEMA)
     schema = with_column_ids(schema, stored, config.name, begins=begins)
+    check_types(config, schema.avro)
     named = options.get(table_config.COMPLEX_NEW_ENCODING) is False
     keygen = key_generator(config, schema.avro, names_single_key=named, given=key_options(options))
     if keygen.single_key_form_varies:
@@ -187,6 +188,7 @@ def new_table_schema(config: TableConfig, incoming: pa.Schema, options: Options)
     """
     base_file_codec(options)
     schema = write_schema(None, incoming, config.name)
+    check_types(config, schema.avro)
     keygen = key_generator(config, schema.avro, given=key_options(options))
     keygen.check(schema.arrow)
     if keygen.generates_keys:
