@@ -31,7 +31,8 @@ CODECS = {"zlib": "zlib", "snappy": "snappy", "zstd": "zstd", "lz4": "lz4", "non
 """Names of codecs in `hoodie.orc.compression.codec`, in lower case, and Arrow's for them."""
 _STEP_BYTES = 8 << 20
 """Arrow bytes handed to Arrow's writer at a time; it starts a new stripe only between rows of one call."""
-_BUFFER_SIZES = (4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10, 256 << 10)
+_BUFFER_SIZES = (64 << 10, 128 << 10, 256 << 10)
+"""Java has smaller ones too, Arrow has not."""
 _DICTIONARY_THRESHOLD = 0.8
 """A text column with a smaller share of distinct values gets a dictionary (`orc.dictionary.key.threshold`)."""
 _FIRST_RATIO = 0.35
@@ -211,3 +212,22 @@ def _buffer_size(stripe_bytes: int, columns: int) -> int:
     a stripe."""
     each = stripe_bytes // (20 * max(columns, 1))
     return next((size for size in _BUFFER_SIZES if each <= size), _BUFFER_SIZES[-1])
+
+
+def readable_stripes(file: Any, path: str) -> tuple[bytes, list[int]]:
+    """A base file that `open_orc` opened, with only the stripes that can be read, and the numbers of the others.
+
+    Raises what `open_orc` raises for its footer.
+    """
+    unreadable: list[int] = []
+    sink = io.BytesIO()
+    held = _HeldEnd(sink)
+    with orc.ORCWriter(pa.PythonFile(held, mode="w"), compression="zlib") as writer:
+        writer.write(file.schema.empty_table())
+        for number in range(file.nstripes):
+            try:
+                writer.write(pa.Table.from_batches([file.read_stripe(number)]))
+            except (OSError, pa.ArrowException):
+                unreadable.append(number)
+    held.finish({name.decode(): value.decode() for name, value in dict(file.metadata or {}).items()}, path)
+    return sink.getvalue(), unreadable
