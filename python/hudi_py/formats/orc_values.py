@@ -103,7 +103,8 @@ def to_orc(array: pa.Array, node: Node, zone: str, column: str) -> pa.Array:
         column: for messages.
 
     Raises:
-        UnsupportedTableError: a timestamp is not in the years 1678 to 2261, or its wall-clock time occurs twice.
+        UnsupportedTableError: a timestamp is not in the years 1678 to 2261, before 1970 and not a whole second, or its
+            wall-clock time occurs twice.
     """
 
     def leaf(values: pa.Array, target: pa.DataType, node: Node | None) -> pa.Array:
@@ -138,6 +139,8 @@ def _wall_clock(values: pa.Array, zone: str, column: str) -> pa.Array:
             f"Cannot write column '{column}' to an ORC file: it has a timestamp {odd} microseconds from 1970 on; "
             "supported are those of the years 1678 to 2261; use Parquet base files"
         )
+    if low is not None and low < 0:
+        _check_before_1970(wall, column)
     if zone not in UTC_NAMES:
         for which in ("earliest", "latest"):
             back = pc.assume_timezone(wall, zone, ambiguous=which, nonexistent="latest")
@@ -150,6 +153,18 @@ def _wall_clock(values: pa.Array, zone: str, column: str) -> pa.Array:
                     "table with TZ=UTC, in Apache Hudi -Duser.timezone=UTC, or use Parquet base files"
                 )
     return wall
+
+
+def _check_before_1970(wall: pa.Array, column: str) -> None:
+    """Refuses fractions of seconds before 1970: Arrow stores them, and so does `AvroOrcUtils`, in a way that fails in
+    Apache Hudi's queries ("nanos > 999999999 or < 0")."""
+    numbers = pc.fill_null(wall.view(pa.int64()), 0).to_numpy(zero_copy_only=False)
+    odd = np.flatnonzero((numbers < 0) & (numbers % 1_000_000 != 0))
+    if len(odd):
+        raise UnsupportedTableError(
+            f"Cannot write column '{column}' to an ORC file: it has the time {wall[odd[0]].as_py()}, and queries of "
+            "Apache Hudi fail for times before 1970 that are not whole seconds; use Parquet base files"
+        )
 
 
 def _floored(numbers: pa.Array, factor: int) -> pa.Array:
