@@ -66,7 +66,7 @@ PREFIXES = (
         "When Apache Hudi's timeline server looks for conflicts; hudi-py looks before each file.",
     ),
     Prefix("hoodie.hfile.", "Parameters of HFile files."),
-    Prefix("hoodie.orc.", "Parameters of ORC files."),
+    Prefix("hoodie.orc.", "How stripes are aligned with the blocks of HDFS."),
     Prefix("hoodie.lance.", "Parameters of Lance files."),
     Prefix("hoodie.record.size.", "How the Java implementation estimates the size of a row."),
     Prefix("hoodie.simple.index.", "How the Java implementation runs the simple index."),

@@ -14,14 +14,16 @@ from hudi_py.formats.base_rows import BaseFileSummary
 from hudi_py.formats.bloom import BloomConfig
 from hudi_py.formats.lance import iter_lance_batches, lance_footer
 from hudi_py.formats.lance_writer import LanceFileWriter
-from hudi_py.formats.orc import iter_orc_batches, orc_footer
+from hudi_py.formats.orc import open_orc, orc_batches, orc_footer
+from hudi_py.formats.orc_writer import OrcFileWriter
 from hudi_py.formats.parquet import BATCH_ROWS, BaseFileFooter, batches_of, footer_of, open_parquet
 from hudi_py.formats.parquet_writer import ROW_GROUP_BYTES, BaseFileWriter
+from hudi_py.model.zones import local_zone_name
 
 if TYPE_CHECKING:
     from hudi_py.storage import Storage
 
-WRITTEN = ("PARQUET", "LANCE")
+WRITTEN = ("PARQUET", "ORC", "LANCE")
 """Formats of base files that can be written, as `hoodie.table.base.file.format` names them."""
 
 Batches = Callable[[Collection[str] | None, int], Iterator[pa.RecordBatch]]
@@ -64,17 +66,25 @@ class OpenBaseFile:
     """Its rows, given columns (None: all) and the maximum rows of a batch, as `iter_base_batches`."""
 
 
+@dataclass(frozen=True, slots=True)
+class FileLayout:
+    """How base files are written. Without effect on Lance files."""
+
+    codec: str = "zstd"
+    """As `BaseFileWriter` or `OrcFileWriter` takes it."""
+    row_group_bytes: int = ROW_GROUP_BYTES
+    """Arrow bytes of a row group; bytes of a stripe of ORC."""
+
+
 def extension_of(path: str) -> str:
     """The extension of a file's name, without the dot."""
     return path.rpartition(".")[2]
 
 
 @contextmanager
-def open_base_file(storage: Storage, path: str, *, zone: str = "UTC") -> Iterator[OpenBaseFile]:
-    """Opens a base file of any format. Errors in the file become `CorruptFileError` in the context.
-
-    Args:
-        zone: of the wall-clock timestamps of ORC files, a name in the time zone database.
+def open_base_file(storage: Storage, path: str) -> Iterator[OpenBaseFile]:
+    """Opens a base file of any format. Errors in the file become `CorruptFileError` in the context. The timestamps of
+    ORC files are wall-clock times in the zone of this process.
 
     Raises:
         CorruptFileError: the file is damaged, or of another format than its name says.
@@ -87,10 +97,11 @@ def open_base_file(storage: Storage, path: str, *, zone: str = "UTC") -> Iterato
             lance_footer(storage, path), lambda names, rows: iter_lance_batches(storage, path, names, batch_rows=rows)
         )
     elif extension == "orc":
-        yield OpenBaseFile(
-            orc_footer(storage, path),
-            lambda names, rows: iter_orc_batches(storage, path, names, batch_rows=rows, zone=zone),
-        )
+        with open_orc(storage, path) as orc:
+            zone = local_zone_name()
+            yield OpenBaseFile(
+                orc_footer(orc, path), lambda names, rows: orc_batches(orc, names, batch_rows=rows, zone=zone)
+            )
     else:
         with open_parquet(storage, path) as file:
             yield OpenBaseFile(footer_of(file, path), lambda names, rows: batches_of(file, names, batch_rows=rows))
@@ -103,7 +114,7 @@ def read_footer(storage: Storage, path: str) -> BaseFileFooter:
 
 
 def iter_base_batches(
-    storage: Storage, path: str, columns: Collection[str] | None, *, batch_rows: int = BATCH_ROWS, zone: str = "UTC"
+    storage: Storage, path: str, columns: Collection[str] | None, *, batch_rows: int = BATCH_ROWS
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a base file of any format in order, in the types of `formats.parquet.iter_base_batches`.
 
@@ -117,7 +128,8 @@ def iter_base_batches(
     if extension == "lance":
         yield from iter_lance_batches(storage, path, columns, batch_rows=batch_rows)
     elif extension == "orc":
-        yield from iter_orc_batches(storage, path, columns, batch_rows=batch_rows, zone=zone)
+        with open_orc(storage, path) as orc:
+            yield from orc_batches(orc, columns, batch_rows=batch_rows, zone=local_zone_name())
     else:
         with open_parquet(storage, path) as file:
             yield from batches_of(file, columns, batch_rows=batch_rows)
@@ -130,8 +142,7 @@ def base_writer(
     avro_schema_json: str,
     *,
     bloom: BloomConfig | None,
-    codec: str = "zstd",
-    row_group_bytes: int = ROW_GROUP_BYTES,
+    layout: FileLayout,
 ) -> BaseWriter:
     """A writer of a base file.
 
@@ -140,10 +151,13 @@ def base_writer(
         schema: columns, including meta columns.
         avro_schema_json: the same as an Avro schema, for footers that have one.
         bloom: size of the filter over the record keys; None: the file says nothing of its keys.
-        codec, row_group_bytes: as for `BaseFileWriter`; without effect on Lance files.
     """
     if extension_of(path) == "lance":
         return LanceFileWriter(storage, path, schema, bloom=bloom)
-    return BaseFileWriter(
-        storage, path, schema, avro_schema_json, bloom=bloom, codec=codec, row_group_bytes=row_group_bytes
-    )
+    codec, size = layout.codec, layout.row_group_bytes
+    if extension_of(path) == "orc":
+        zone = local_zone_name()
+        return OrcFileWriter(
+            storage, path, schema, avro_schema_json, bloom=bloom, codec=codec, stripe_bytes=size, zone=zone
+        )
+    return BaseFileWriter(storage, path, schema, avro_schema_json, bloom=bloom, codec=codec, row_group_bytes=size)

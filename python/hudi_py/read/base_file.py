@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from datetime import datetime, timezone
 
 import pyarrow as pa
 
@@ -13,13 +12,13 @@ from hudi_py.formats.orc import iter_orc_batches, stripe_sizes
 from hudi_py.formats.parquet import iter_base_batches as iter_parquet_batches
 from hudi_py.formats.parquet import open_parquet
 from hudi_py.model.files import BaseFile
+from hudi_py.model.zones import local_zone_name
 from hudi_py.read.bootstrap import bootstrap_batches, folder_values
 from hudi_py.read.filter import Filter
 from hudi_py.read.prune_row_groups import row_groups_to_read
 from hudi_py.read.support import BASE_FORMATS
 from hudi_py.schema import SchemaHistory, conform
 from hudi_py.storage import Storage
-from hudi_py.timeline.times import local_zone
 from hudi_py.view.bootstrap import METADATA_INSTANT
 
 BASE_ROWS = 131_072
@@ -125,11 +124,11 @@ def stored_batches(
             "table has no bootstrap index that names its source; only tables with that index are supported"
         )
     if base_file.source is not None:
-        return bootstrap_batches(storage, base_file, columns, batch_rows=batch_rows, zone=_local_zone_name())
+        return bootstrap_batches(storage, base_file, columns, batch_rows=batch_rows, zone=local_zone_name())
     extension = _extension(storage, base_file)
     if extension == "orc":
         return iter_orc_batches(
-            storage, path, columns, batch_rows=batch_rows, stripes=row_groups, zone=_local_zone_name()
+            storage, path, columns, batch_rows=batch_rows, stripes=row_groups, zone=local_zone_name()
         )
     if extension == "parquet":
         return iter_parquet_batches(storage, path, columns, batch_rows=batch_rows, row_groups=row_groups)
@@ -144,14 +143,3 @@ def _extension(storage: Storage, base_file: BaseFile) -> str:
             f"{', '.join(BASE_FORMATS)}"
         )
     return extension
-
-
-def _local_zone_name() -> str:
-    zone = local_zone()
-    if zone is timezone.utc:
-        return "UTC"
-    key = getattr(zone, "key", None)
-    if isinstance(key, str):
-        return key
-    offset = datetime.now(zone).strftime("%z")
-    return f"{offset[:3]}:{offset[3:5]}"

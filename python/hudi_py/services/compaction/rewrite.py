@@ -16,7 +16,7 @@ from hudi_py.config import write as write_config
 from hudi_py.errors import UnsupportedTableError
 from hudi_py.file_stats.columns import IndexedColumn
 from hudi_py.file_stats.footers import written_ranges
-from hudi_py.formats.base_files import WRITTEN, base_writer
+from hudi_py.formats.base_files import WRITTEN, FileLayout, base_writer
 from hudi_py.formats.bloom import BloomConfig
 from hudi_py.merge import CommittedInstants, LogMemory, MergeSettings, merge_settings
 from hudi_py.merge.base import MergeCounts, Watch
@@ -37,7 +37,7 @@ from hudi_py.timeline.table_schema import (
 )
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.write.changes import ChangeLogging
-from hudi_py.write.settings import base_file_codec, bloom_config
+from hudi_py.write.settings import bloom_config, file_layout
 from hudi_py.write.table.support import check_types
 
 _REFUSED_PROPERTIES = {
@@ -61,8 +61,7 @@ class RewriteSettings:
     committed: CommittedInstants | None
     """Instants whose log blocks count (version 6); None: every block of the plan's log files counts."""
     bloom: BloomConfig | None
-    codec: str
-    row_group_bytes: int
+    layout: FileLayout
     memory: LogMemory
     changes: ChangeLogging | None
     """How changes are logged; None: they are not."""
@@ -116,8 +115,7 @@ class RewriteSettings:
             history=table.history,
             committed=CommittedInstants.of(config, timeline),
             bloom=bloom_config(options) if config.populates_meta_fields else None,
-            codec=base_file_codec(options),
-            row_group_bytes=options.get(write_config.BLOCK_SIZE),
+            layout=file_layout(config, options),
             memory=replace(memory, limit=max(memory.limit // threads, 1)),
             changes=ChangeLogging.of(config, table.avro, options.get(write_config.LOG_BLOCK_MAX_SIZE)),
         )
@@ -210,8 +208,7 @@ def rewrite_slice(task: RewriteTask) -> Rewritten:
         settings.schema,
         settings.avro_json,
         bloom=settings.bloom,
-        codec=settings.codec,
-        row_group_bytes=settings.row_group_bytes,
+        layout=settings.layout,
     )
     at = settings.schema.get_field_index(FILE_NAME)
     name = pa.scalar(task.file_name, pa.string())

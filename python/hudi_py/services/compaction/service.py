@@ -9,7 +9,6 @@ from typing import ClassVar
 
 from hudi_py.config import Options
 from hudi_py.config import compaction as compaction_config
-from hudi_py.config import write as write_config
 from hudi_py.file_stats.columns import indexed_columns
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.instant import Action, InstantTime
@@ -26,6 +25,7 @@ from hudi_py.timeline.pending_plans import PendingPlans
 from hudi_py.timeline.state import TableState
 from hudi_py.timeline.table_schema import SCHEMA_KEY
 from hudi_py.timeline.times import format_instant
+from hudi_py.write.settings import max_file_size
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Compaction(LogRewriting):
             StrategySettings.of(options),
             instant=chosen,
             busy=busy_groups(storage, timeline, view, log_compactions=False),
-            max_file_size=options.get(write_config.MAX_FILE_SIZE),
+            max_file_size=max_file_size(config, options),
             today=datetime.now(context.session.zone).date(),
             records_missing=options.get(compaction_config.INCREMENTAL),
         )

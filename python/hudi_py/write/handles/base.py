@@ -65,8 +65,7 @@ class BaseFileHandle:
             context.file_schema,
             context.file_avro_json,
             bloom=settings.bloom,
-            codec=settings.codec,
-            row_group_bytes=settings.row_group_bytes,
+            layout=settings.layout,
         )
 
     def __enter__(self) -> BaseFileHandle:

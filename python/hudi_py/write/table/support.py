@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from hudi_py.errors import ConfigError, UnsupportedTableError, first_line
+from hudi_py.formats.avro.schema import resolve_record
 from hudi_py.formats.base_files import WRITTEN
+from hudi_py.formats.orc_values import unwritable
 from hudi_py.merge import merge_settings
 from hudi_py.model.changes import logging_mode
 from hudi_py.model.properties import TableConfig
@@ -64,11 +66,22 @@ def read_only_reason(config: TableConfig) -> str | None:
 
 
 def check_types(config: TableConfig, avro: Any) -> None:
-    """Refuses columns of types that this release reads but does not write.
+    """Refuses columns of types that this release reads but does not write, and those that ORC files cannot have.
+
+    Args:
+        avro: the table's columns as a parsed Avro record.
 
     Raises:
         UnsupportedTableError: names the type.
     """
+    if config.base_file_format == "ORC":
+        for name, node in resolve_record(avro).fields:
+            why = unwritable(node)
+            if why:
+                raise UnsupportedTableError(
+                    f"Cannot write to the table '{config.name}': its base files are ORC, which cannot hold the column "
+                    f"'{name}': {why}; use a table with Parquet base files"
+                )
     pending = [avro]
     while pending:
         each = pending.pop()
