@@ -15,6 +15,7 @@ from typing import Final
 import pyarrow as pa
 
 from hudi_py.errors import CorruptFileError
+from hudi_py.formats.varint import varint
 
 MOST_TAIL_BYTES: Final = 256
 """The postscript and the byte after it are no longer than this."""
@@ -51,8 +52,8 @@ def tail_with_pairs(end: bytes, pairs: Mapping[str, str], path: str) -> bytes:
         raise _damaged(path, f"its postscript names the compression {codec!r} in blocks of {size!r} bytes")
     chunks = _chunks(_items(pairs), _CODECS[codec], min(size, _MOST_CHUNK), path)
     at = _start_of(postscript, _FOOTER_LENGTH, path)
-    after = postscript[at + 1 + len(_varint(before)) :]
-    changed = postscript[:at] + _tag(_FOOTER_LENGTH, _VARINT) + _varint(before + len(chunks)) + after
+    after = postscript[at + 1 + len(varint(before)) :]
+    changed = postscript[:at] + _tag(_FOOTER_LENGTH, _VARINT) + varint(before + len(chunks)) + after
     if len(changed) >= MOST_TAIL_BYTES:
         raise _damaged(path, f"its postscript has {len(postscript)} bytes")
     return end[: -1 - length] + chunks + changed + bytes([len(changed)])
@@ -107,10 +108,10 @@ def _walk(message: bytes, path: str) -> list[tuple[int, int | bytes, int]]:
     while at < len(message):
         start = at
         tag, at = _read_varint(message, at, path)
-        value: int | bytes
-        value, at = _read_varint(message, at, path)
+        number, at = _read_varint(message, at, path)
+        value: int | bytes = number
         if tag & 7 == _BYTES:
-            value, at = message[at : at + value], at + value
+            value, at = message[at : at + number], at + number
         elif tag & 7 != _VARINT:
             raise _damaged(path, f"its postscript has a field of the kind {tag & 7}")
         if at > len(message):
@@ -131,20 +132,11 @@ def _read_varint(message: bytes, at: int, path: str) -> tuple[int, int]:
 
 
 def _field(number: int, value: bytes) -> bytes:
-    return _tag(number, _BYTES) + _varint(len(value)) + value
+    return _tag(number, _BYTES) + varint(len(value)) + value
 
 
 def _tag(number: int, kind: int) -> bytes:
-    return _varint(number << 3 | kind)
-
-
-def _varint(value: int) -> bytes:
-    found = bytearray()
-    while value >= 0x80:
-        found.append(value & 0x7F | 0x80)
-        value >>= 7
-    found.append(value)
-    return bytes(found)
+    return varint(number << 3 | kind)
 
 
 def _damaged(path: str, why: str) -> CorruptFileError:

@@ -7,6 +7,7 @@ that Avro would store, and a fixed is bytes. All else has the same type in both.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from datetime import date
 from typing import Final
 
 import numpy as np
@@ -21,6 +22,9 @@ UTC_NAMES: Final = ("UTC", "Etc/UTC", "+00:00")
 _MICROS: Final = pa.timestamp("us")
 _LEAST, _GREATEST = -(2**63) // 1000 + 1, (2**63) // 1000 - 1
 """Microseconds since the epoch that Arrow's reader, which has nanoseconds, can read: of the years 1677 to 2262."""
+
+_FIRST_DAY: Final = date(1582, 10, 15)
+"""First day of the Gregorian calendar. Spark takes earlier ones in ORC files for days of the Julian calendar."""
 
 Leaf = Callable[[pa.Array, pa.DataType, Node | None], pa.Array]
 """Converts values that are not nested to a type."""
@@ -103,7 +107,7 @@ def to_orc(array: pa.Array, node: Node, zone: str, column: str) -> pa.Array:
         column: for messages.
 
     Raises:
-        UnsupportedTableError: a timestamp is not in the years 1678 to 2261, before 1970 and not a whole second, or its
+        UnsupportedTableError: a date is before 1582-10-15; a timestamp is not in the years 1678 to 2261, before 1970 and not a whole second, or its
             wall-clock time occurs twice.
     """
 
@@ -118,6 +122,13 @@ def to_orc(array: pa.Array, node: Node, zone: str, column: str) -> pa.Array:
 
     # Arrow's ORC writer reads structs of a slice from the start of the whole
     whole = pa.concat_arrays([array]) if pa.types.is_nested(array.type) else array
+    for days in _dates(whole):
+        least = pc.min(days).as_py()
+        if least is not None and least < _FIRST_DAY:
+            raise UnsupportedTableError(
+                f"Cannot write column '{column}' to an ORC file: it has the date {least}, and Apache Hudi's queries show "
+                f"other days for dates before {_FIRST_DAY}; use Parquet base files"
+            )
     return _rebuilt(whole, stored_type(array.type), node, leaf)
 
 
@@ -153,6 +164,20 @@ def _wall_clock(values: pa.Array, zone: str, column: str) -> pa.Array:
                     "table with TZ=UTC, in Apache Hudi -Duser.timezone=UTC, or use Parquet base files"
                 )
     return wall
+
+
+def _dates(array: pa.Array) -> Iterator[pa.Array]:
+    """The dates within a column."""
+    kind = array.type
+    if pa.types.is_date(kind):
+        yield array
+    elif pa.types.is_struct(kind):
+        for child in array.flatten():
+            yield from _dates(child)
+    elif pa.types.is_map(kind):
+        yield from _dates(array.items)
+    elif pa.types.is_list(kind):
+        yield from _dates(array.flatten())
 
 
 def _check_before_1970(wall: pa.Array, column: str) -> None:

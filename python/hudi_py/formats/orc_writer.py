@@ -19,9 +19,14 @@ from hudi_py.errors import ConfigError, UnsupportedTableError
 from hudi_py.formats.avro.schema import resolve_record
 from hudi_py.formats.base_rows import BaseFileSummary, FileKeys, conformed_rows
 from hudi_py.formats.bloom import BloomConfig
-from hudi_py.formats.orc import AVRO_SCHEMA, orc
+from hudi_py.formats.orc import AVRO_SCHEMA
 from hudi_py.formats.orc_tail import MOST_TAIL_BYTES, tail_with_pairs
 from hudi_py.formats.orc_values import stored_type, to_orc, unwritable
+
+try:
+    from pyarrow import orc
+except ImportError:  # some builds of pyarrow lack it
+    orc = None
 
 if TYPE_CHECKING:
     from hudi_py.storage import Storage

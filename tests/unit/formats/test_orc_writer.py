@@ -35,7 +35,7 @@ TABLE = pa.table(
         "_hoodie_record_key": ["b", "a", "c", "d"],
         "t": pa.array([AT, None, datetime(1969, 12, 30, 23, 59, 59, 0, timezone.utc), AT], INSIDE[0].type),
         "n": pa.array([NAIVE, None, datetime(1, 1, 1), datetime(9999, 12, 31)], pa.timestamp("us")),
-        "day": [date(2024, 2, 29), None, date(1500, 1, 1), date(1970, 1, 1)],
+        "day": [date(2024, 2, 29), None, date(1582, 10, 15), date(1970, 1, 1)],
         "short": pa.array([1, None, -5, 2**31 - 1], pa.int32()),
         "float": pa.array([1.5, None, float("inf"), -0.0], pa.float32()),
         "flag": [True, None, False, True],
@@ -112,6 +112,21 @@ def test_a_timestamp_that_cannot_be_read_back_is_refused() -> None:
     rows = pa.table({"t": pa.array([None, before], INSIDE[0].type)})
     with pytest.raises(UnsupportedTableError, match=r"column 't'.*23:59:59\.500000.*before 1970"):
         written(rows, avro_schema(rows.schema, "r", "n"))
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.date32(), pa.list_(pa.date32()), pa.map_(pa.string(), pa.struct([("d", pa.date32())]))]
+)
+def test_days_of_the_julian_calendar_are_refused(kind: pa.DataType) -> None:
+    for day, fits in ((date(1582, 10, 15), True), (date(1582, 10, 14), False)):
+        value = {0: day, 1: [day, None], 2: [("k", {"d": day})]}[kind.num_fields + pa.types.is_map(kind)]
+        rows = pa.table({"c": pa.array([None, value], kind)})
+        avro = avro_schema(rows.schema, "r", "n")
+        if fits:
+            assert read(written(rows.cast(arrow_schema(avro)), avro)).to_pylist() == rows.to_pylist()
+        else:
+            with pytest.raises(UnsupportedTableError, match="column 'c'.*1582-10-14.*before 1582-10-15"):
+                written(rows.cast(arrow_schema(avro)), avro)
 
 
 def test_local_milliseconds_and_fixed() -> None:
@@ -292,7 +307,7 @@ _LEAVES = {
     "text": (pa.string(), st.text(max_size=12)),
     "bytes": (pa.binary(), st.binary(max_size=12)),
     "flag": (pa.bool_(), st.booleans()),
-    "day": (pa.date32(), st.dates()),
+    "day": (pa.date32(), st.dates(date(1582, 10, 15))),
     "decimal": (pa.decimal128(20, 3), st.decimals(-(10**16), 10**16, places=3)),
     "local": (pa.timestamp("us"), st.datetimes()),
     "instant": (
