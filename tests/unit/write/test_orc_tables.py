@@ -79,7 +79,9 @@ def test_footers_have_keys_and_schema(tmp_path: Path) -> None:
         with open_base_file(storage, f"{row['partition']}/{row['base_file'].rpartition('/')[2]}") as file:
             assert file.footer.metadata[AVRO_SCHEMA].startswith('{"type":"record"')
             assert file.footer.bloom is not None
-            assert (file.footer.min_key, file.footer.max_key) == {"even": ("2", "4"), "odd": ("1", "3")}[row["partition"]]
+            assert (file.footer.min_key, file.footer.max_key) == {"even": ("2", "4"), "odd": ("1", "3")}[
+                row["partition"]
+            ]
 
 
 def test_codec_and_sizes(tmp_path: Path) -> None:
