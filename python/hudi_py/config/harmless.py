@@ -67,7 +67,7 @@ PREFIXES = (
     ),
     Prefix("hoodie.hfile.", "Parameters of HFile files."),
     Prefix("hoodie.orc.", "How stripes are aligned with the blocks of HDFS."),
-    Prefix("hoodie.lance.", "Parameters of Lance files."),
+    Prefix("hoodie.lance.", "Memory that the Java implementation takes for Lance files."),
     Prefix("hoodie.record.size.", "How the Java implementation estimates the size of a row."),
     Prefix("hoodie.simple.index.", "How the Java implementation runs the simple index."),
     Prefix("hoodie.global.", "How the Java implementation runs indexes over all partitions."),

@@ -284,6 +284,14 @@ ORC_CODEC = choice(
     ("ZLIB", "SNAPPY", "ZSTD", "LZ4", "NONE"),
     not_built={"LZO": "Arrow writes no such files"},
 )
+LANCE_MAX_FILE_SIZE = integer(
+    "hoodie.lance.max.file.size",
+    "Size of the rows in memory at which a Lance base file is full.",
+    Scope.WRITE,
+    120 * _MB,
+    minimum=1,
+    unit="bytes",
+)
 LOG_BLOCK_MAX_SIZE = integer(
     "hoodie.logfile.data.block.max.size",
     "Size at which a log block is full.",

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from hudi_py.errors import SchemaMismatchError
+from hudi_py.formats.avro.schema import Array, Choice, Map, Node, Nullable, Record
 from hudi_py.formats.base_rows import BaseFileSummary, FileKeys, conformed_rows
 from hudi_py.formats.lance import check_lance
 
@@ -127,6 +128,19 @@ class LanceFileWriter:
         elif self._summary is None:
             self._writer = None
             self._folder.cleanup()
+
+
+def unwritable_to_lance(node: Node) -> str:
+    """Why Lance files cannot have a column of an Avro type; empty if they can."""
+    if isinstance(node, Map):
+        return "it has a map, at which Apache Hudi 1.2.0 crashes"
+    if isinstance(node, Record):
+        return next(filter(None, (unwritable_to_lance(each) for _, each in node.fields)), "")
+    if isinstance(node, Choice):
+        return next(filter(None, map(unwritable_to_lance, node.branches)), "")
+    if isinstance(node, Nullable):
+        return unwritable_to_lance(node.value)
+    return unwritable_to_lance(node.item) if isinstance(node, Array) else ""
 
 
 def _has_struct(kind: pa.DataType) -> bool:

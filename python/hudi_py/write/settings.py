@@ -198,6 +198,9 @@ def new_table_schema(config: TableConfig, incoming: pa.Schema, options: Options)
     return schema
 
 
+_MAX_FILE_SIZES = {"ORC": write_config.ORC_MAX_FILE_SIZE, "LANCE": write_config.LANCE_MAX_FILE_SIZE}
+
+
 def file_layout(config: TableConfig, options: Options) -> FileLayout:
     """How the table's base files are written. Raises ConfigError for a codec that is not supported."""
     if config.base_file_format == "ORC":
@@ -207,8 +210,7 @@ def file_layout(config: TableConfig, options: Options) -> FileLayout:
 
 def max_file_size(config: TableConfig, options: Options) -> int:
     """Bytes at which a base file is full."""
-    is_orc = config.base_file_format == "ORC"
-    return options.get(write_config.ORC_MAX_FILE_SIZE if is_orc else write_config.MAX_FILE_SIZE)
+    return options.get(_MAX_FILE_SIZES.get(config.base_file_format, write_config.MAX_FILE_SIZE))
 
 
 def base_file_codec(options: Options) -> str:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from hudi_py.errors import ConfigError, SchemaMismatchError, UnsupportedTableError
-from hudi_py.formats.base_files import base_writer, iter_base_batches, open_base_file, read_footer
+from hudi_py.formats.base_files import FileLayout, base_writer, iter_base_batches, open_base_file, read_footer
 from hudi_py.formats.bloom import BloomConfig
 from hudi_py.storage import MemoryStorage
 
@@ -56,7 +56,7 @@ def new_storage() -> MemoryStorage:
 
 def written(table: pa.Table, bloom: BloomConfig | None = BLOOM) -> MemoryStorage:
     storage = new_storage()
-    with base_writer(storage, "p/f.lance", table.schema, "{}", bloom=bloom) as writer:
+    with base_writer(storage, "p/f.lance", table.schema, "{}", bloom=bloom, layout=FileLayout()) as writer:
         for batch in table.to_batches(2):
             writer.write(batch)
         assert writer.num_rows == table.num_rows
@@ -106,7 +106,7 @@ def test_a_write_that_fails_leaves_nothing() -> None:
     storage, table = new_storage(), pa.table(FLAT)
 
     def write() -> None:
-        with base_writer(storage, "p/f.lance", table.schema, "{}", bloom=BLOOM) as writer:
+        with base_writer(storage, "p/f.lance", table.schema, "{}", bloom=BLOOM, layout=FileLayout()) as writer:
             writer.write(table)
             writer.write(table.drop_columns("text"))
 
