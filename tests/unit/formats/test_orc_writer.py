@@ -45,6 +45,7 @@ TABLE = pa.table(
         "list": pa.array([[1, None], None, [], [None]], pa.list_(pa.int32())),
         "map": pa.array([[("k", 1.5)], None, [], [("k", None)]], pa.map_(pa.string(), pa.float64())),
         "struct": pa.array([{"t": AT, "n": NAIVE, "x": 1}, None, {"t": None, "n": None, "x": None}, None], INSIDE),
+        "plain": pa.array([{"x": 1, "y": "a"}, None, {"x": None, "y": "b"}, {"x": 4, "y": None}]),
         "deep": pa.array(
             [[{"t": AT, "n": NAIVE, "x": 1}, None], None, [], [{"t": None, "n": NAIVE, "x": None}]], pa.list_(INSIDE)
         ),

@@ -50,7 +50,9 @@ def texts(table: hudi_py.Table, **scan: Any) -> list[str]:
     return sorted(found["s"].to_pylist())
 
 
-@pytest.mark.parametrize(("version", "kind"), [(6, "mor"), (8, "cow"), (9, "cow"), (9, "mor")])
+@pytest.mark.parametrize(
+    ("version", "kind"), cases([(v, k) for v in (6, 8, 9) for k in ("cow", "mor")], "orc operations", 1)
+)
 def test_operations(tmp_path: Path, version: int, kind: str) -> None:
     table = make(tmp_path / "t", version, kind)
     assert table.properties["hoodie.table.base.file.format"] == "ORC"
@@ -102,7 +104,9 @@ def test_no_statistics_of_whole_partitions(tmp_path: Path) -> None:
         table.upsert(rows([1], 2, "b"), options={"hoodie.metadata.index.bloom.filter.enable": "true"})
 
 
-@pytest.mark.parametrize("index", ["SIMPLE", "BLOOM", "GLOBAL_BLOOM", "BUCKET", "RECORD_INDEX"])
+@pytest.mark.parametrize(
+    "index", cases(["SIMPLE", "BLOOM", "GLOBAL_BLOOM", "BUCKET", "RECORD_INDEX"], "orc indexes", 2)
+)
 def test_indexes(tmp_path: Path, index: str) -> None:
     options = {"hoodie.index.type": index, "hoodie.bucket.index.num.buckets": "2"}
     if index == "RECORD_INDEX":
