@@ -29,11 +29,11 @@ def check_combination(
     Raises:
         ConfigError: says which option to change.
     """
-    if config.base_file_format == "ORC" and options.get(metadata_config.BLOOM_FILTERS):
+    if config.base_file_format != "PARQUET" and options.get(metadata_config.BLOOM_FILTERS):
         raise ConfigError(
             f"Cannot write to the table '{config.name}' with {metadata_config.BLOOM_FILTERS.key} = 'true': its base "
-            "files are ORC, whose footers Apache Hudi 1.2.0 on Spark cannot read for filters, so that its writes would "
-            "fail from then on; leave the option out"
+            f"files are {config.base_file_format}, whose footers Apache Hudi 1.2.0 on Spark cannot read for filters, so "
+            "that its writes would fail from then on; leave the option out"
         )
     if merge.folds and index.moves_rows:
         raise ConfigError(

@@ -126,6 +126,8 @@ def test_what_else_is_refused(tmp_path: Path) -> None:
     table = make(tmp_path / "t")
     with pytest.raises(UnsupportedTableError, match="its base files are LANCE"):
         publish(table)
+    with pytest.raises(ConfigError, match=r"bloom\.filter\.enable.*LANCE.*leave the option out"):
+        table.upsert(rows([1], 2, "b"), options={"hoodie.metadata.index.bloom.filter.enable": "true"})
     with pytest.raises(ConfigError, match=r"hoodie\.lance\.max\.file\.size"):
         table.upsert(rows([1], 2, "b"), options={"hoodie.lance.max.file.size": "0"})
 

@@ -38,8 +38,6 @@ from hudi_py.transaction.protocols import TableChange
 
 _FIELD: Final = "BloomFilterMetadata"
 _STRUCT: Final[pa.DataType] = ARROW_SCHEMA.field(_FIELD).type
-_WITH_FILTERS: Final = frozenset(("parquet", "lance"))
-"""Extensions of base files whose footers are read for filters."""
 _AT_ONCE: Final = 128
 """Filters held in memory at once: one of the default size takes 431 kB."""
 _NO_TYPE: Final = ""
@@ -135,7 +133,7 @@ def _of_files(storage: Storage, files: Iterable[DataFile], instant: str) -> Iter
 
 def _has_footer(name: str) -> bool:
     parsed = parse_base_file_name(name)
-    return parsed is not None and parsed.extension in _WITH_FILTERS
+    return parsed is not None and parsed.extension == "parquet"
 
 
 def filter_records(
