@@ -32,8 +32,8 @@ def check_combination(
     if config.base_file_format != "PARQUET" and options.get(metadata_config.BLOOM_FILTERS):
         raise ConfigError(
             f"Cannot write to the table '{config.name}' with {metadata_config.BLOOM_FILTERS.key} = 'true': its base "
-            f"files are {config.base_file_format}, whose footers Apache Hudi 1.2.0 on Spark cannot read for filters, so "
-            "that its writes would fail from then on; leave the option out"
+            f"files are {config.base_file_format}, whose footers Apache Hudi 1.2.0 on Spark cannot read for filters, "
+            "so that its writes would fail from then on; leave the option out"
         )
     if merge.folds and index.moves_rows:
         raise ConfigError(
