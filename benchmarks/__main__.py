@@ -2,7 +2,7 @@
 
 import sys
 
-from benchmarks import clean_planning, commits, compaction, many_files, reading, stores, timeline, tpch
+from benchmarks import clean_planning, commits, compaction, many_files, publication, reading, stores, timeline, tpch
 
 OTHERS = {
     "reading": reading,
@@ -11,6 +11,7 @@ OTHERS = {
     "timeline": timeline,
     "commits": commits,
     "files": many_files,
+    "publication": publication,
     "stores": stores,
 }
 
