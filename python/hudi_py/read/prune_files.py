@@ -119,7 +119,9 @@ class FilePruning:
         all but Parquet files, so they leave out rows.
         """
         statistics = self._statistics
-        if statistics is None or not self._newest or self._snapshot.config.base_file_format != "PARQUET":
+        if statistics is None or not self._newest:
+            return paths
+        if self._snapshot.config.base_file_format != "PARQUET":
             return paths
         kept = self._looked_up(lambda: statistics.partitions(paths))
         return self._noted("partition stats", "partitions", paths, kept, statistics.columns)
