@@ -107,8 +107,8 @@ def to_orc(array: pa.Array, node: Node, zone: str, column: str) -> pa.Array:
         column: for messages.
 
     Raises:
-        UnsupportedTableError: a date is before 1582-10-15; a timestamp is not in the years 1678 to 2261, before 1970 and not a whole second, or its
-            wall-clock time occurs twice.
+        UnsupportedTableError: a date is before 1582-10-15, or a timestamp is not in the years 1678 to 2261, before 1970
+            and not a whole second, or of a wall-clock time that occurs twice.
     """
 
     def leaf(values: pa.Array, target: pa.DataType, node: Node | None) -> pa.Array:
@@ -126,8 +126,8 @@ def to_orc(array: pa.Array, node: Node, zone: str, column: str) -> pa.Array:
         least = pc.min(days).as_py()
         if least is not None and least < _FIRST_DAY:
             raise UnsupportedTableError(
-                f"Cannot write column '{column}' to an ORC file: it has the date {least}, and Apache Hudi's queries show "
-                f"other days for dates before {_FIRST_DAY}; use Parquet base files"
+                f"Cannot write column '{column}' to an ORC file: it has the date {least}, and queries of Apache Hudi "
+                f"show other days for dates before {_FIRST_DAY}; use Parquet base files"
             )
     return _rebuilt(whole, stored_type(array.type), node, leaf)
 
