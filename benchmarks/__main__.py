@@ -2,7 +2,18 @@
 
 import sys
 
-from benchmarks import clean_planning, commits, compaction, many_files, publication, reading, stores, timeline, tpch
+from benchmarks import (
+    clean_planning,
+    commits,
+    compaction,
+    large,
+    many_files,
+    publication,
+    reading,
+    stores,
+    timeline,
+    tpch,
+)
 
 OTHERS = {
     "reading": reading,
@@ -11,6 +22,7 @@ OTHERS = {
     "timeline": timeline,
     "commits": commits,
     "files": many_files,
+    "large": large,
     "publication": publication,
     "stores": stores,
 }

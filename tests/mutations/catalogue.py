@@ -418,6 +418,20 @@ MUTATIONS: Final = (
         "tests/unit/transaction/test_locks.py",
     ),
     Mutation(
+        "timeline: a listing during which instants complete is taken as it is",
+        CORE + "timeline/timeline.py",
+        "    if locked or not (found.pending or time.monotonic() - began > _QUICK_S):\n",
+        "    if True:\n",
+        "tests/unit/timeline/test_timeline.py",
+    ),
+    Mutation(
+        "timeline: what completes while it is listed again counts",
+        CORE + "timeline/timeline.py",
+        "            return again.at(found.pin())\n",
+        "            return again\n",
+        "tests/unit/timeline/test_timeline.py",
+    ),
+    Mutation(
         "lock: one that was taken away is not noticed before the commit",
         CORE + "transaction/action.py",
         "    table.lock.check()\n",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -18,6 +19,9 @@ from hudi_py.timeline.times import format_instant, table_zone
 
 INITIAL = "00000000000000"
 """Prefix of the times of a metadata table's initial commits (format reference 10.3)."""
+_QUICK_S = 0.1
+"""No instant is requested and completes while a listing runs that takes no longer than this."""
+_LISTINGS = 10
 _WRITES = frozenset(action.value for action in WRITE_ACTIONS)
 """`WRITE_ACTIONS` as they occur in `Instant.sort_key`."""
 
@@ -149,27 +153,52 @@ def timeline_of(layout: Layout, files: Iterable[Instant]) -> Timeline:
     return Timeline(layout, ordered, regular or next(iter(writes or active[-1:]), None))
 
 
-def load_timeline(storage: Storage, config: TableConfig, zone: tzinfo | None = None) -> Timeline:
-    """Lists the active timeline; `zone` replaces the process's own zone for tables with LOCAL times.
+def load_timeline(
+    storage: Storage, config: TableConfig, zone: tzinfo | None = None, *, locked: bool = False
+) -> Timeline:
+    """Lists the active timeline.
 
     Completed files without a completion time in their name (layouts 0 and 1, legacy names of layout 2) have their
     modification time as completion time.
+
+    A listing takes time: of two instants that complete while it runs, it may find the second and miss the first, whose
+    rows a reader that goes on from the second would never see. Where an instant is pending, or listing was slow, the
+    timeline is therefore listed again. Whatever completed before an instant of the first listing is in the second; what
+    completed later than all of the first counts as pending.
+
+    Args:
+        zone: replaces the process's own zone for tables with LOCAL times.
+        locked: whether the caller holds the table's lock, so that nothing completes meanwhile.
     """
     layout = layout_for(config)
+    began = time.monotonic()
+    found = _listed(storage, layout, table_zone(config, zone))
+    if locked or not (found.pending or time.monotonic() - began > _QUICK_S):
+        return found
+    for _ in range(_LISTINGS):
+        again = _listed(storage, layout, table_zone(config, zone))
+        if again.completed == found.completed:
+            return again
+        if layout.version == 2:
+            return again.at(found.pin())
+        found = again  # modification times may be whole seconds, too coarse to cut at
+    return found
+
+
+def _listed(storage: Storage, layout: Layout, zone: tzinfo) -> Timeline:
     if layout.version == 2:
         known = _named(layout, tuple(storage.names(layout.folder)))
         if known is not None:
             found = copy(known)
             _set(found, "plans", {})  # a plan may be rewritten while it is pending
             return found
-    times = table_zone(config, zone)
     files: list[Instant] = []
     for info in storage.list(layout.folder):
         instant = None if info.is_dir else layout.parse(info.name)
         if instant is None:
             continue
         if instant.state is State.COMPLETED and instant.completion_time is None:
-            instant = replace(instant, completion_time=CompletionTime(format_instant(info.modified_ms, times)))
+            instant = replace(instant, completion_time=CompletionTime(format_instant(info.modified_ms, zone)))
         files.append(instant)
     if not files:
         _check_elsewhere(storage, layout)

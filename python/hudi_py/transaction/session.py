@@ -88,9 +88,9 @@ class TableSession:
         """The same session with other properties, which this process has just written or read."""
         return replace(self, config=config)
 
-    def timeline(self) -> Timeline:
-        """The current active timeline."""
-        return load_timeline(self.storage, self.config, self.zone)
+    def timeline(self, *, locked: bool = False) -> Timeline:
+        """The current active timeline; for `locked` see `load_timeline`."""
+        return load_timeline(self.storage, self.config, self.zone, locked=locked)
 
     def view(self, timeline: Timeline) -> FileSystemView:
         """The file slices of a timeline, as listed from storage."""
@@ -150,7 +150,7 @@ class LockedTable(TableState):
     def read(cls, session: TableSession, lock: TableLock) -> LockedTable:
         """Reads the current properties and timeline."""
         current = session.reread()
-        timeline = current.timeline()
+        timeline = current.timeline(locked=True)
         return cls(current.config, timeline, current, lock, PendingPlans(session.storage, timeline))
 
     def reread(self) -> LockedTable:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import pickle
+from collections.abc import Sequence, Set
 from datetime import timezone
 
 import pytest
@@ -10,6 +11,7 @@ from hudi_py.errors import ConfigError
 from hudi_py.model.instant import Action, State
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import MemoryStorage
+from hudi_py.storage.base import FileInfo
 from hudi_py.timeline.layout import Layout, layout_for
 from hudi_py.timeline.timeline import Pin, Timeline, load_timeline, timeline_of
 
@@ -252,3 +254,65 @@ def test_pin_of_nothing_shows_nothing(config: TableConfig) -> None:
     assert seen.write_completed == ()
     assert not seen.is_committed("10")
     assert not seen.is_committed("20")
+
+
+class Torn(MemoryStorage):
+    """Each listing finds what is there at its end, but for the files named for it, which come while it runs."""
+
+    def __init__(self, config: TableConfig, names: Sequence[str], missed: Sequence[Set[str]]) -> None:
+        super().__init__(f"torn{next(_NAMES)}")
+        for name in names:
+            self.put(layout_for(config).path(name), b"")
+        self._missed = list(missed)
+        self.listings = 0
+
+    def list(self, path: str) -> list[FileInfo]:
+        self.listings += 1
+        missed = self._missed.pop(0) if self._missed else set()
+        return [info for info in super().list(path) if info.name not in missed]
+
+    def names(self, path: str) -> list[str]:
+        return [info.name for info in self.list(path)]
+
+
+@pytest.mark.parametrize(
+    ("missed", "completed", "listings"),
+    [
+        ([{"1_5.commit"}], ["1", "2"], 2),  # of two that completed one after the other it found the second
+        ([{"1_5.commit", "2_6.commit"}, {"1_5.commit"}], [], 2),  # the second listing, too
+        ([{"2_6.commit"}], ["1"], 2),
+        ([], ["1", "2"], 2),
+    ],
+)
+def test_listing_while_others_complete(missed: list[set[str]], completed: list[str], listings: int) -> None:
+    names = ["1.commit.requested", "1.inflight", "1_5.commit", "2.commit.requested", "2.inflight", "2_6.commit"]
+    storage = Torn(V9, [*names, "3.commit.requested"], missed)
+    found = load_timeline(storage, V9)
+    assert [instant.time for instant in found.completed] == completed
+    assert found.find("1") is not None
+    assert storage.listings == listings
+
+
+@pytest.mark.parametrize(
+    ("missed", "listings"), [([{"1.commit"}], 3), ([{"1.commit", "2.commit"}, {"1.commit"}], 4), ([], 2)]
+)
+def test_listing_while_others_complete_without_completion_times(missed: list[set[str]], listings: int) -> None:
+    names = ["1.commit.requested", "1.inflight", "1.commit", "2.commit.requested", "2.inflight", "2.commit"]
+    storage = Torn(V6, [*names, "3.commit.requested"], missed)
+    assert [instant.time for instant in load_timeline(storage, V6).completed] == ["1", "2"]
+    assert storage.listings == listings
+
+
+def test_one_listing_is_enough_where_nothing_completes() -> None:
+    settled, pending = ["1.commit.requested", "1.inflight", "1_5.commit"], ["2.commit.requested"]
+    for names, locked in ((settled, False), ([*settled, *pending], True)):
+        storage = Torn(V9, names, [])
+        assert len(load_timeline(storage, V9, locked=locked).completed) == 1
+        assert storage.listings == 1
+
+
+def test_a_slow_listing_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hudi_py.timeline.timeline._QUICK_S", -1.0)
+    names = ["1.commit.requested", "1.inflight", "1_5.commit", "2.commit.requested", "2.inflight", "2_6.commit"]
+    storage = Torn(V9, names, [set(names[:3])])  # nothing of the first
+    assert [instant.time for instant in load_timeline(storage, V9).completed] == ["1", "2"]
