@@ -22,8 +22,8 @@ OTHERS = {
     "timeline": timeline,
     "commits": commits,
     "files": many_files,
-    "publication": publication,
     "large": large,
+    "publication": publication,
     "stores": stores,
 }
 

@@ -27,6 +27,7 @@ import pyarrow as pa
 
 import hudi_py
 from hudi_py.interop.iceberg import publish, snapshot
+from hudi_py.interop.iceberg.manifests import read_manifest
 from hudi_py.storage import open_storage
 from hudi_py.storage.local import LocalStorage
 from hudi_py.timeline.metadata import encode_commit_metadata, read_commit_metadata
@@ -94,7 +95,7 @@ def counted() -> Iterator[dict[str, int]]:
 
         return call
 
-    real = snapshot.read_manifest
+    real = read_manifest
 
     def read(*given: Any, **more: Any) -> Any:
         found = real(*given, **more)

@@ -11,6 +11,7 @@ import pytest
 
 import hudi_py
 from hudi_py.interop.iceberg import publication, publish, snapshot
+from hudi_py.interop.iceberg.manifests import read_manifest
 from tests.support.iceberg import assert_published, iceberg_table, metadata, newest
 
 pytest.importorskip("pyiceberg")
@@ -41,15 +42,14 @@ def rows(ts: int, cities: list[int], keys: int = 3) -> pa.Table:
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The manifests that were opened; `all` where all of them were."""
     found: list[str] = []
-    real, real_all = snapshot.read_manifest, publication.load_state
 
     def read(data: bytes, manifest: Any, *, whole: bool) -> Any:
         found.append(manifest["manifest_path"])
-        return real(data, manifest, whole=whole)
+        return read_manifest(data, manifest, whole=whole)
 
     def read_all(files: Any, parent: Any) -> Any:
         found.append("all")
-        return real_all(files, parent)
+        return snapshot.load_state(files, parent)
 
     monkeypatch.setattr(snapshot, "read_manifest", read)
     monkeypatch.setattr(publication, "load_state", read_all)
