@@ -217,7 +217,3 @@ def test_what_apache_hudi_cannot_do(oracle: Oracle, tmp_path: Path) -> None:
     with pytest.raises(OracleError, match="UserMetadataItem"):
         oracle.write(tmp_path / "t", rows, options={"hoodie.index.type": "BLOOM"})
     assert hudi_py.open_table(str(path)).scan(filter="id = 2").count() == 1
-    # hudi-py carries out the compaction that Apache Hudi planned
-    assert hudi_py.open_table(str(path)).compaction.run() is not None
-    assert_rows_equal(hudi_py.open_table(str(path)).scan().to_table(), oracle.read(path))
-    assert hudi_py.open_table(str(path)).compaction.pending() == []
