@@ -2,7 +2,18 @@
 
 import sys
 
-from benchmarks import clean_planning, commits, compaction, large, many_files, reading, stores, timeline, tpch
+from benchmarks import (
+    clean_planning,
+    commits,
+    compaction,
+    large,
+    many_files,
+    publication,
+    reading,
+    stores,
+    timeline,
+    tpch,
+)
 
 OTHERS = {
     "reading": reading,
@@ -12,6 +23,7 @@ OTHERS = {
     "commits": commits,
     "files": many_files,
     "large": large,
+    "publication": publication,
     "stores": stores,
 }
 

@@ -33,8 +33,17 @@ class Oracle:
     `OracleError`; the next request starts another one.
     """
 
-    def __init__(self, version: str = environment.NEWEST, *, timezone: str = "UTC", timeout: float = 600) -> None:
+    def __init__(
+        self,
+        version: str = environment.NEWEST,
+        *,
+        timezone: str = "UTC",
+        timeout: float = 600,
+        class_path: str | None = None,
+    ) -> None:
+        """`class_path`: jars that come before Spark's own."""
         self.version = version
+        self.class_path = class_path
         self.timezone = timezone
         self.timeout = timeout
         self._process: subprocess.Popen[str] | None = None
@@ -217,6 +226,9 @@ class Oracle:
             "HUDI_ORACLE_TIMEZONE": self.timezone,
             "TMPDIR": self._scratch.name,
         }
+        if self.class_path:
+            more = (os.environ.get("HUDI_ORACLE_CONF"), f"spark.driver.extraClassPath={self.class_path}")
+            settings["HUDI_ORACLE_CONF"] = ";".join(filter(None, more))
         # What was set for this project's own, newer Spark must not reach this one.
         kept = {key: value for key, value in os.environ.items() if not key.startswith(("SPARK_", "PYSPARK_"))}
         process = subprocess.Popen(

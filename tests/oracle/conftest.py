@@ -10,9 +10,9 @@ from typing import Final
 import pytest
 
 from tests.oracle.client import Oracle
-from tests.oracle.environment import OLDEST, default_version, set_up
+from tests.oracle.environment import NEWEST, OLDEST, default_version, lance_class_path, set_up
 
-FIXTURES: Final = {"oracle": default_version(), "oracle_015": OLDEST}
+FIXTURES: Final = {"oracle": default_version(), "oracle_015": OLDEST, "oracle_lance": NEWEST}
 
 # Why a release is not there, by release; filled once the tests to run are known.
 unavailable: dict[str, str] = {}
@@ -44,12 +44,12 @@ def pytest_collection_finish(session: pytest.Session) -> None:
             )
 
 
-def started(version: str) -> Iterator[Oracle]:
+def started(version: str, class_path: str | None = None) -> Iterator[Oracle]:
     if version in unavailable:
         if os.environ.get("CI"):
             pytest.fail(unavailable[version], pytrace=False)
         pytest.skip(unavailable[version])
-    client = Oracle(version)
+    client = Oracle(version, class_path=class_path)
     yield client
     client.close()
 
@@ -58,6 +58,15 @@ def started(version: str) -> Iterator[Oracle]:
 def oracle() -> Iterator[Oracle]:
     """Apache Hudi 1.2.0 (or HUDI_ORACLE_VERSION): reads table versions 6, 8 and 9 and writes each of them."""
     yield from started(default_version())
+
+
+@pytest.fixture(scope="session")
+def oracle_lance() -> Iterator[Oracle]:
+    """Apache Hudi 1.2.0 with what it needs for Lance base files; skipped without those jars."""
+    class_path = lance_class_path()
+    if class_path is None:
+        pytest.skip("no jars of lance-spark; fetch them with tests/oracle/setup.sh lance")
+    yield from started(NEWEST, class_path)
 
 
 @pytest.fixture(scope="session")

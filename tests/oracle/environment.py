@@ -39,6 +39,14 @@ def bundle(version: str) -> Path:
     return cache / f"{ARTIFACT}-{version}.jar"
 
 
+def lance_class_path() -> str | None:
+    """The jars with which Apache Hudi reads and writes Lance files, which must come before Spark's own; None if they
+    are not there. `tests/oracle/setup.sh lance` fetches them to the folder that HUDI_ORACLE_LANCE names, or its
+    default."""
+    folder = Path(os.environ.get("HUDI_ORACLE_LANCE") or bundle(NEWEST).parent / "lance")
+    return ":".join(map(str, sorted(folder.glob("*.jar")))) or None
+
+
 def locate(version: str | None = None) -> tuple[str, str] | None:
     """Python and bundle, where both have been set up; else None."""
     interpreter, jar = python(), bundle(version or default_version())

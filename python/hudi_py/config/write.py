@@ -260,6 +260,38 @@ COMPRESSION_CODEC = choice(
     ("gzip", "snappy", "zstd", "brotli", "lz4_raw", "uncompressed"),
     not_built=dict.fromkeys(("LZO", "LZ4"), "Arrow writes no such files; lz4_raw is the form that replaced lz4"),
 )
+ORC_MAX_FILE_SIZE = integer(
+    "hoodie.orc.max.file.size",
+    "Size at which an ORC base file is full.",
+    Scope.WRITE,
+    120 * _MB,
+    minimum=1,
+    unit="bytes",
+)
+ORC_STRIPE_SIZE = integer(
+    "hoodie.orc.stripe.size",
+    "Size of the stripes of ORC base files, which is also about the memory that writing one takes.",
+    Scope.WRITE,
+    64 * _MB,
+    minimum=1,
+    unit="bytes",
+)
+ORC_CODEC = choice(
+    "hoodie.orc.compression.codec",
+    "Compression of ORC base files.",
+    Scope.WRITE,
+    "ZLIB",
+    ("ZLIB", "SNAPPY", "ZSTD", "LZ4", "NONE"),
+    not_built={"LZO": "Arrow writes no such files"},
+)
+LANCE_MAX_FILE_SIZE = integer(
+    "hoodie.lance.max.file.size",
+    "Size of the rows in memory at which a Lance base file is full.",
+    Scope.WRITE,
+    120 * _MB,
+    minimum=1,
+    unit="bytes",
+)
 LOG_BLOCK_MAX_SIZE = integer(
     "hoodie.logfile.data.block.max.size",
     "Size at which a log block is full.",

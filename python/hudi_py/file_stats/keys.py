@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.errors import CorruptFileError
-from hudi_py.formats.parquet import iter_base_batches
+from hudi_py.formats.base_files import iter_base_batches
 from hudi_py.merge import CommittedInstants, MergeSettings, reduce_log, scan_log
 from hudi_py.merge.decode import read_versions
 from hudi_py.merge.entries import KEY as ENTRY_KEY

@@ -2,7 +2,7 @@
 
 In Apache Hudi a base file is one Lance file (`HoodieBaseLanceWriter`, 1.2.0); its schema metadata corresponds to the
 footer of a Parquet base file. The Lance version that it writes does not store null structs: as in Apache Hudi, they are
-read as structs of nulls.
+read as structs of nulls. `lance_writer` writes them so that they are read as nulls.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from hudi_py.errors import CorruptFileError, UnsupportedTableError
-from hudi_py.formats.parquet import canonical_type, empty_columns
+from hudi_py.formats.parquet import BaseFileFooter, canonical_type, empty_columns, footer_with
 from hudi_py.storage.base import missing
 from hudi_py.storage.local import LocalStorage
 
@@ -26,28 +26,32 @@ if TYPE_CHECKING:
 _COPIED_AT_ONCE = 1 << 22
 
 
-def check_lance(uri: str) -> None:
-    """Raises UnsupportedTableError if pylance is not installed."""
+def check_lance(uri: str, verb: str = "read") -> None:
+    """Raises UnsupportedTableError if pylance is not installed. `verb`: what was attempted with the table."""
     try:
         from lance.file import LanceFileReader  # noqa: F401
     except ImportError as error:
         raise UnsupportedTableError(
-            f"Cannot read the table at {uri}: its base files are in the Lance format, which needs the library pylance "
-            f"({error}); pip install 'hudi-py[lance]'"
+            f"Cannot {verb} the table at {uri}: its base files are in the Lance format, which needs the library "
+            f"pylance ({error}); pip install 'hudi-py[lance]'"
         ) from error
 
 
-def lance_rows(storage: Storage, path: str) -> int:
-    """Number of rows of a base file, from its footer. Raises what `iter_lance_batches` raises."""
+def lance_footer(storage: Storage, path: str) -> BaseFileFooter:
+    """What a base file says of itself; it has no row groups. Raises what `iter_lance_batches` raises."""
     check_lance(f"{storage.uri}/{path}")
     with _local(storage, path) as name, _damage_named(path):
-        return int(_reader(name, None).num_rows())
+        metadata = _reader(name, None).metadata()
+        found: pa.Schema = metadata.schema
+        schema = pa.schema([pa.field(each.name, canonical_type(each.type)) for each in found])
+        texts = {key.decode(): value.decode() for key, value in (found.metadata or {}).items()}
+        return footer_with(path, int(metadata.num_rows), 0, schema, texts)
 
 
 def iter_lance_batches(
     storage: Storage, path: str, columns: Collection[str] | None, *, batch_rows: int
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a base file, with those of `columns` that it has; None: all.
+    """The rows of a base file, with those of `columns` that it has, in that order; None: all.
 
     Raises:
         CorruptFileError: the file is not a Lance file, or is damaged.
@@ -57,11 +61,13 @@ def iter_lance_batches(
     check_lance(f"{storage.uri}/{path}")
     with _local(storage, path) as name, _damage_named(path):
         file = _reader(name, None)
-        names = [each for each in file.metadata().schema.names if columns is None or each in columns]
+        held = file.metadata().schema.names
+        names = held if columns is None else [each for each in columns if each in held]
         if not names:
             yield from empty_columns(int(file.num_rows()), batch_rows)
             return
         for batch in _reader(name, names).read_all(batch_size=batch_rows).to_batches():
+            batch = batch.select(names)
             fields = [pa.field(each.name, canonical_type(each.type)) for each in batch.schema]
             yield batch.cast(pa.schema(fields))
 

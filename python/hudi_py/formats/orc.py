@@ -2,20 +2,22 @@
 
 Apache Hudi (`AvroOrcUtils`, 1.2.0) writes timestamps with a zone as ORC's TIMESTAMP: wall-clock time in the writer's
 zone, without the milliseconds, which it loses; timestamps without a zone are longs. Like its reader, this module
-interprets the wall-clock time in the reading process's zone.
+interprets the wall-clock time in the reading process's zone. `formats.orc_values` has the types.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from hudi_py.errors import CorruptFileError, UnsupportedTableError
-from hudi_py.formats.parquet import BATCH_ROWS, canonical_type, empty_columns
+from hudi_py.errors import CorruptFileError, SchemaMismatchError, UnsupportedTableError
+from hudi_py.formats.avro.schema import Node, resolve_record
+from hudi_py.formats.orc_values import from_orc, read_type
+from hudi_py.formats.parquet import BATCH_ROWS, BaseFileFooter, empty_columns, footer_with
 
 try:
     from pyarrow import orc
@@ -54,17 +56,25 @@ def orc_rows(storage: Storage, path: str) -> int:
 def orc_metadata(storage: Storage, path: str) -> dict[str, str]:
     """The key-value pairs of a base file's footer, including the bloom filter. Raises what `open_orc` raises."""
     with open_orc(storage, path) as file:
-        pairs: dict[bytes, bytes] = dict(file.metadata or {})
-    try:
-        return {key.decode(): value.decode() for key, value in pairs.items()}
-    except UnicodeDecodeError as error:
-        raise CorruptFileError(f"Cannot read the footer of {path}: {error}") from error
+        return _pairs(file, path)
+
+
+def read_orc_footer(storage: Storage, path: str) -> BaseFileFooter:
+    """The footer of a base file. Raises what `open_orc` raises."""
+    with open_orc(storage, path) as file:
+        return orc_footer(file, path)
+
+
+def orc_footer(file: Any, path: str) -> BaseFileFooter:
+    """The footer of a base file that `open_orc` opened; its stripes count as row groups. Raises CorruptFileError."""
+    schema = _canonical_schema(file.schema, _nodes(file))
+    return footer_with(path, int(file.nrows), int(file.nstripes), schema, _pairs(file, path))
 
 
 def orc_schema(storage: Storage, path: str) -> pa.Schema:
     """The schema of `iter_orc_batches`. Raises what `open_orc` raises."""
     with open_orc(storage, path) as file:
-        return _canonical_schema(file.schema)
+        return _canonical_schema(file.schema, _nodes(file))
 
 
 def stripe_sizes(storage: Storage, path: str) -> list[int]:
@@ -97,75 +107,59 @@ def iter_orc_batches(
         CorruptFileError, UnsupportedTableError, FileNotFoundError: see `open_orc`.
     """
     with open_orc(storage, path) as file:
-        found: pa.Schema = file.schema
-        schema = _canonical_schema(found)
-        names = schema.names if columns is None else [name for name in columns if name in schema.names]
-        if not names and stripes is None:
-            yield from empty_columns(file.nrows, batch_rows)
-            return
-        output = pa.schema([schema.field(name) for name in names])
-        read = names or found.names[:1]
-        for stripe in range(file.nstripes) if stripes is None else stripes:
-            batch = file.read_stripe(stripe, columns=read)
-            if isinstance(batch, pa.Table):
-                batch = batch.combine_chunks().to_batches()[0]
-            if not names:
-                yield from empty_columns(batch.num_rows, batch_rows)
-                continue
-            arrays = [_canonical(batch.column(name), output.field(name).type, zone) for name in names]
-            whole = pa.RecordBatch.from_arrays(arrays, schema=output)
-            for start in range(0, whole.num_rows, batch_rows):
-                yield whole.slice(start, batch_rows)
+        yield from orc_batches(file, columns, batch_rows=batch_rows, stripes=stripes, zone=zone)
 
 
-def _canonical_schema(schema: pa.Schema) -> pa.Schema:
-    return pa.schema([pa.field(field.name, _micros(canonical_type(field.type))) for field in schema])
+def orc_batches(
+    file: Any,
+    columns: Collection[str] | None,
+    *,
+    batch_rows: int = BATCH_ROWS,
+    stripes: Sequence[int] | None = None,
+    zone: str = "UTC",
+) -> Iterator[pa.RecordBatch]:
+    """As `iter_orc_batches`, for a base file that `open_orc` opened."""
+    found: pa.Schema = file.schema
+    nodes = _nodes(file)
+    schema = _canonical_schema(found, nodes)
+    names = schema.names if columns is None else [name for name in columns if name in schema.names]
+    if not names and stripes is None:
+        yield from empty_columns(file.nrows, batch_rows)
+        return
+    output = pa.schema([schema.field(name) for name in names])
+    read = names or found.names[:1]
+    for stripe in range(file.nstripes) if stripes is None else stripes:
+        batch = file.read_stripe(stripe, columns=read)
+        if isinstance(batch, pa.Table):
+            batch = batch.combine_chunks().to_batches()[0]
+        if not names:
+            yield from empty_columns(batch.num_rows, batch_rows)
+            continue
+        arrays = [from_orc(batch.column(name), output.field(name).type, nodes.get(name), zone) for name in names]
+        whole = pa.RecordBatch.from_arrays(arrays, schema=output)
+        for start in range(0, whole.num_rows, batch_rows):
+            yield whole.slice(start, batch_rows)
 
 
-def _micros(kind: pa.DataType) -> pa.DataType:
-    types = pa.types
-    if types.is_timestamp(kind):
-        return pa.timestamp("us", "UTC")
-    if types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(_micros(kind.value_type)))
-    if types.is_map(kind):
-        return pa.map_(kind.key_type, _micros(kind.item_type))
-    if types.is_struct(kind):
-        return pa.struct([child.with_type(_micros(child.type)) for child in kind])
-    return kind
+def _canonical_schema(schema: pa.Schema, nodes: Mapping[str, Node]) -> pa.Schema:
+    return pa.schema([pa.field(field.name, read_type(field.type, nodes.get(field.name))) for field in schema])
 
 
-def _canonical(array: pa.Array, kind: pa.DataType, zone: str) -> pa.Array:
-    source = array.type
-    if source.equals(kind):
-        return array
-    if pa.types.is_timestamp(source):
-        micros = pc.cast(array, pa.timestamp("us", source.tz), safe=False)
-        if source.tz is not None:
-            return micros.cast(kind)
-        if zone in ("UTC", "Etc/UTC"):
-            return micros.cast(kind)
-        local = pc.assume_timezone(micros, zone, ambiguous="earliest", nonexistent="latest")
-        return local.cast(kind)
-    if pa.types.is_struct(source):
-        children = [_canonical(child, field.type, zone) for child, field in zip(array.flatten(), kind, strict=True)]
-        mask = pc.is_null(array) if array.null_count else None
-        return pa.StructArray.from_arrays(children, fields=list(kind), mask=mask)
-    if pa.types.is_list(source) or pa.types.is_large_list(source):
-        whole = array if array.offset == 0 else pa.concat_arrays([array])
-        child = _canonical(whole.values, kind.value_type, zone)
-        return pa.ListArray.from_arrays(
-            whole.offsets.cast(pa.int32()), child, type=kind, mask=pc.is_null(whole) if whole.null_count else None
-        )
-    if pa.types.is_map(source):
-        whole = array if array.offset == 0 else pa.concat_arrays([array])
-        keys, items = _canonical(whole.keys, kind.key_type, zone), _canonical(whole.items, kind.item_type, zone)
-        entries = pa.StructArray.from_arrays([keys, items], fields=[kind.key_field, kind.item_field])
-        buffers = whole.buffers()
-        return pa.Array.from_buffers(
-            kind, len(whole), [buffers[0], buffers[1]], null_count=whole.null_count, children=[entries]
-        )
-    return pc.cast(array, kind, safe=False)
+def _pairs(file: Any, path: str) -> dict[str, str]:
+    pairs: dict[bytes, bytes] = dict(file.metadata or {})
+    try:
+        return {key.decode(): value.decode() for key, value in pairs.items()}
+    except UnicodeDecodeError as error:
+        raise CorruptFileError(f"Cannot read the footer of {path}: {error}") from error
+
+
+def _nodes(file: Any) -> Mapping[str, Node]:
+    """The columns' types in the file's Avro schema; none if it has no readable one."""
+    text = dict(file.metadata or {}).get(AVRO_SCHEMA.encode())
+    try:
+        return dict(resolve_record(json.loads(text)).fields) if text else {}
+    except (ValueError, RecursionError, SchemaMismatchError, UnsupportedTableError):
+        return {}
 
 
 @contextmanager

@@ -35,7 +35,7 @@ _REPETITIVE = ("_hoodie_commit_time", "_hoodie_partition_path", "_hoodie_file_na
 
 @dataclass(frozen=True, slots=True)
 class BaseFileFooter:
-    """The footer of a base file."""
+    """What the footer of a base file says, or the metadata of a Lance file."""
 
     path: str
     num_rows: int
@@ -83,6 +83,11 @@ def footer_of(file: pq.ParquetFile, path: str) -> BaseFileFooter:
         texts = {key.decode(): value.decode() for key, value in pairs.items() if key != b"ARROW:schema"}
     except UnicodeDecodeError as error:
         raise CorruptFileError(f"Cannot read the footer of {path}: {error}") from error
+    return footer_with(path, rows, groups, schema, texts)
+
+
+def footer_with(path: str, rows: int, groups: int, schema: pa.Schema, texts: dict[str, str]) -> BaseFileFooter:
+    """A footer of any format. `texts`: its key-value pairs, from which the bloom filter is taken."""
     old = texts.pop(OLD_BLOOM_FILTER, None)
     bloom = texts.pop(BLOOM_FILTER, old)
     low, high, code = texts.get(MIN_RECORD_KEY), texts.get(MAX_RECORD_KEY), texts.get(BLOOM_FILTER_TYPE_CODE)

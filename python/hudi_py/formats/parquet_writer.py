@@ -10,7 +10,6 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from hudi_py.errors import ConfigError, SchemaMismatchError
-from hudi_py.formats.bloom import SIMPLE, BloomConfig, BloomFilter
-from hudi_py.formats.hashing import Texts
-from hudi_py.formats.parquet import AVRO_SCHEMA, BLOOM_FILTER, BLOOM_FILTER_TYPE_CODE, MAX_RECORD_KEY, MIN_RECORD_KEY
+from hudi_py.errors import ConfigError
+from hudi_py.formats.base_rows import BaseFileSummary, FileKeys, conformed_rows
+from hudi_py.formats.bloom import BloomConfig
+from hudi_py.formats.parquet import AVRO_SCHEMA
 
 if TYPE_CHECKING:
     from hudi_py.storage import Storage
@@ -36,25 +35,8 @@ _CODECS = {"gzip": "gzip", "snappy": "snappy", "zstd": "zstd", "uncompressed": "
 _LEVELS = {"gzip": 4, "zstd": 3}
 """Arrow's default for gzip, 9, makes files 4 % smaller but takes seven times as long. Its default for zstd, 1, is no
 faster than 3, Java's default, and makes larger files."""
-_KEY = "_hoodie_record_key"
 _FIRST_RATIO = 0.35
 """File bytes per Arrow byte, until a row group has been written."""
-
-
-@dataclass(frozen=True, slots=True)
-class BaseFileSummary:
-    """A written base file."""
-
-    num_rows: int
-    size: int
-    """Bytes."""
-    min_key: str | None
-    """Smallest record key in the order of Java's strings; None without rows or bloom filter."""
-    max_key: str | None
-    metadata: pq.FileMetaData | None = field(default=None, repr=False, compare=False)
-    """The footer as written, with column statistics."""
-    nan: frozenset[str] = frozenset()
-    """Dotted names of floating-point columns with a NaN, except for those in lists or maps."""
 
 
 class BaseFileWriter:
@@ -93,14 +75,10 @@ class BaseFileWriter:
                 f"Cannot write base file {path} with the codec {codec!r}; "
                 "supported are gzip, snappy, zstd, uncompressed"
             )
-        if bloom is not None and _KEY not in schema.names:
-            raise ConfigError(f"Cannot write base file {path} with a bloom filter: it has no column {_KEY!r}")
         self._path = path
         self._schema = schema.remove_metadata()
-        self._bloom = BloomFilter(bloom) if bloom is not None else None
+        self._keys = FileKeys(bloom, schema, path)
         self._row_group_bytes = row_group_bytes
-        self._min_key: str | None = None
-        self._max_key: str | None = None
         self._pending: list[pa.RecordBatch] = []
         self._pending_bytes = 0
         self._flushed_bytes = 0
@@ -125,13 +103,10 @@ class BaseFileWriter:
         Raises:
             SchemaMismatchError: a column is missing or its values do not fit the file's type.
         """
-        for batch in self._conformed(data):
+        for batch in conformed_rows(data, self._schema, self._path, most_bytes=self._row_group_bytes):
             if not len(batch):
                 continue
-            if self._bloom is not None:
-                keys = batch.column(_KEY)
-                self._bloom.add(keys)
-                self._widen_range(keys)
+            self._keys.add(batch)
             for name, path in self._floats:
                 if name not in self._nan and pc.any(pc.is_nan(_inner(batch, path))).as_py():
                     self._nan.add(name)
@@ -161,12 +136,7 @@ class BaseFileWriter:
             self._flush()
             if self._floats:
                 self._pairs[NAN_COLUMNS] = ",".join(sorted(self._nan))
-            if self._bloom is not None:
-                self._pairs[BLOOM_FILTER] = self._bloom.encode()
-                if self._bloom.type_code != SIMPLE:
-                    self._pairs[BLOOM_FILTER_TYPE_CODE] = self._bloom.type_code
-                if self._min_key is not None and self._max_key is not None:
-                    self._pairs |= {MIN_RECORD_KEY: self._min_key, MAX_RECORD_KEY: self._max_key}
+            self._pairs |= self._keys.pairs()
             self._finish()
             if self._nan - self._bare:
                 self._write_again()
@@ -174,7 +144,7 @@ class BaseFileWriter:
             self._open.close()
             footer = self._footers[0] if self._footers else None
             nan = frozenset(self._nan)
-            self._summary = BaseFileSummary(self._rows, size, self._min_key, self._max_key, footer, nan)
+            self._summary = BaseFileSummary(self._rows, size, self._keys.least, self._keys.greatest, footer, nan)
         return self._summary
 
     def __enter__(self) -> BaseFileWriter:
@@ -190,34 +160,6 @@ class BaseFileWriter:
             self._open.__exit__(kind, error, trace)
             if self._writer is not None:  # otherwise it would try to complete the file when it is collected
                 self._writer.is_open = False
-
-    def _conformed(self, data: pa.RecordBatch | pa.Table) -> list[pa.RecordBatch]:
-        table = pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else data
-        if table.schema.names != self._schema.names or table.schema.types != self._schema.types:
-            missing = [name for name in self._schema.names if table.schema.get_field_index(name) < 0]
-            if missing:
-                raise SchemaMismatchError(
-                    f"Cannot write rows to base file {self._path}: column {missing[0]!r} is missing or not unique; "
-                    f"the rows have {', '.join(table.schema.names)}"
-                )
-            columns = []
-            for field in self._schema:
-                try:
-                    columns.append(table.column(field.name).cast(field.type))
-                except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-                    raise SchemaMismatchError(
-                        f"Cannot write column {field.name!r} of type {table.schema.field(field.name).type} "
-                        f"to base file {self._path} as {field.type}: {error}"
-                    ) from error
-            table = pa.Table.from_arrays(columns, schema=self._schema)
-        for at, field in enumerate(self._schema):
-            if not field.nullable and table.column(at).null_count:
-                raise SchemaMismatchError(
-                    f"Cannot write column {field.name!r} to base file {self._path}: it has nulls, but is not nullable"
-                )
-        # batches well below a row group, so that the last one cannot make it much larger
-        rows = max(1, int(table.num_rows * self._row_group_bytes / max(table.nbytes, 1) / 4))
-        return [pa.RecordBatch.from_arrays(batch.columns, schema=self._schema) for batch in table.to_batches(rows)]
 
     def _flush(self) -> None:
         if not self._pending:
@@ -263,15 +205,6 @@ class BaseFileWriter:
                 self._started().write_table(table, row_group_size=table.num_rows)
         self._finish()
         self._storage.delete(aside)
-
-    def _widen_range(self, keys: pa.StringArray) -> None:
-        low, high = least_and_greatest(keys)
-        if low is None or high is None:
-            return
-        if self._min_key is None or _java_order(low) < _java_order(self._min_key):
-            self._min_key = low
-        if self._max_key is None or _java_order(high) > _java_order(self._max_key):
-            self._max_key = high
 
 
 def encode_parquet(rows: pa.Table, avro_schema_json: str, codec: str) -> bytes:
@@ -344,22 +277,3 @@ def leaf_paths(each: pa.Field, above: str = "") -> Iterator[str]:
 def _inner(batch: pa.RecordBatch, path: tuple[str, ...]) -> pa.Array:
     array = batch.column(path[0])
     return pc.struct_field(array, list(path[1:])) if len(path) > 1 else array
-
-
-def least_and_greatest(keys: pa.StringArray) -> tuple[str | None, str | None]:
-    """Smallest and greatest text in the order of Java's `String.compareTo` (UTF-16 units); None if there are none.
-
-    Readers compare keys with a file's range in that order (`HoodieBloomFilterWriteSupport` with Avro records).
-    """
-    bounds = pc.min_max(keys)
-    data = Texts.of(keys).data
-    # UTF-8 has the order of UTF-16, except for U+E000 to U+FFFF (lead bytes EE, EF) relative to U+10000 on (F0 on)
-    if len(data) and data.max() >= 0xF0 and ((data == 0xEE) | (data == 0xEF)).any():
-        # one text at a time: rare, and Arrow has no such order
-        texts = [key for key in keys.to_pylist() if key is not None]
-        return min(texts, key=_java_order), max(texts, key=_java_order)
-    return bounds["min"].as_py(), bounds["max"].as_py()
-
-
-def _java_order(text: str) -> bytes:
-    return text.encode("utf-16-be")

@@ -9,9 +9,9 @@ from typing import Final
 from hudi_py.config import compaction as compaction_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import CorruptFileError, HudiError, UnsupportedTableError, first_line
+from hudi_py.formats.base_files import WRITTEN, read_footer
 from hudi_py.formats.log.blocks import BlockType
 from hudi_py.formats.log.reader import read_blocks
-from hudi_py.formats.parquet import read_footer
 from hudi_py.health.facts import Facts, is_data, is_metafile
 from hudi_py.health.findings import Finding
 from hudi_py.model.files import FileSlice
@@ -121,7 +121,7 @@ def _unmarked(facts: Facts) -> Iterator[Finding]:
 
 def check_contents(facts: Facts) -> Iterator[Finding]:
     """Findings about files that cannot be read: footers and log blocks of a sample, all of them in a full one."""
-    if facts.table.base_file_format != "PARQUET":
+    if facts.table.base_file_format not in WRITTEN:
         facts.skipped.append(f"contents of files: base files are {facts.table.base_file_format}")
         return
     view = facts.view

@@ -281,6 +281,11 @@ class TableConfig:
         return self.properties.get("hoodie.table.base.file.format", default).strip().upper()
 
     @property
+    def base_file_extension(self) -> str:
+        """Extension of the names of base files, without the dot."""
+        return self.base_file_format.lower()
+
+    @property
     def hive_style(self) -> bool:
         return self._flag("hoodie.datasource.write.hive_style_partitioning", False)
 

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from datetime import datetime, timezone
 
 import pyarrow as pa
 
 from hudi_py.errors import UnsupportedTableError
-from hudi_py.formats.lance import iter_lance_batches, lance_rows
-from hudi_py.formats.orc import iter_orc_batches, orc_rows, stripe_sizes
-from hudi_py.formats.parquet import iter_base_batches, open_parquet
+from hudi_py.formats.base_files import iter_base_batches, read_footer
+from hudi_py.formats.orc import iter_orc_batches, stripe_sizes
+from hudi_py.formats.parquet import iter_base_batches as iter_parquet_batches
+from hudi_py.formats.parquet import open_parquet
 from hudi_py.model.files import BaseFile
+from hudi_py.model.zones import local_zone_name
 from hudi_py.read.bootstrap import bootstrap_batches, folder_values
 from hudi_py.read.filter import Filter
 from hudi_py.read.prune_row_groups import row_groups_to_read
 from hudi_py.read.support import BASE_FORMATS
 from hudi_py.schema import SchemaHistory, conform
 from hudi_py.storage import Storage
-from hudi_py.timeline.times import local_zone
 from hudi_py.view.bootstrap import METADATA_INSTANT
 
 BASE_ROWS = 131_072
@@ -51,7 +51,7 @@ def read_base(
     """
     source, instant = base_file.source, base_file.instant
     names = schema.names if history is None or source is not None else history.columns(instant, schema.names)
-    for batch in _batches(storage, base_file, names, batch_rows, row_groups):
+    for batch in stored_batches(storage, base_file, names, batch_rows=batch_rows, row_groups=row_groups):
         if source is not None:
             yield conform(folder_values(source, batch, schema), schema, context=source)
         elif history is None:
@@ -62,13 +62,8 @@ def read_base(
 
 def count_rows(storage: Storage, base_file: BaseFile) -> int:
     """Number of rows of a base file, from its footer. Raises what `read_base` raises."""
-    extension = _extension(storage, base_file)
-    if extension == "orc":
-        return orc_rows(storage, base_file.path)
-    if extension == "lance":
-        return lance_rows(storage, base_file.path)
-    with open_parquet(storage, base_file.path) as file:
-        return int(file.metadata.num_rows)
+    _extension(storage, base_file)
+    return read_footer(storage, base_file.path).num_rows
 
 
 def row_group_sizes(storage: Storage, base_file: BaseFile) -> list[int]:
@@ -113,9 +108,15 @@ def row_groups_matching(
     return None if among is None and len(kept) == len(every) else kept
 
 
-def _batches(
-    storage: Storage, base_file: BaseFile, columns: Collection[str], batch_rows: int, row_groups: Sequence[int] | None
+def stored_batches(
+    storage: Storage,
+    base_file: BaseFile,
+    columns: Collection[str],
+    *,
+    batch_rows: int = BASE_ROWS,
+    row_groups: Sequence[int] | None = None,
 ) -> Iterator[pa.RecordBatch]:
+    """As `read_base`, but in the types of the file and without the columns that it lacks."""
     path = base_file.path
     if base_file.source is None and base_file.instant == METADATA_INSTANT:
         raise UnsupportedTableError(
@@ -123,15 +124,15 @@ def _batches(
             "table has no bootstrap index that names its source; only tables with that index are supported"
         )
     if base_file.source is not None:
-        return bootstrap_batches(storage, base_file, columns, batch_rows=batch_rows, zone=_local_zone_name())
+        return bootstrap_batches(storage, base_file, columns, batch_rows=batch_rows, zone=local_zone_name())
     extension = _extension(storage, base_file)
-    if extension == "lance":
-        return iter_lance_batches(storage, path, columns, batch_rows=batch_rows)
     if extension == "orc":
         return iter_orc_batches(
-            storage, path, columns, batch_rows=batch_rows, stripes=row_groups, zone=_local_zone_name()
+            storage, path, columns, batch_rows=batch_rows, stripes=row_groups, zone=local_zone_name()
         )
-    return iter_base_batches(storage, path, columns, batch_rows=batch_rows, row_groups=row_groups)
+    if extension == "parquet":
+        return iter_parquet_batches(storage, path, columns, batch_rows=batch_rows, row_groups=row_groups)
+    return iter_base_batches(storage, path, columns, batch_rows=batch_rows)
 
 
 def _extension(storage: Storage, base_file: BaseFile) -> str:
@@ -142,14 +143,3 @@ def _extension(storage: Storage, base_file: BaseFile) -> str:
             f"{', '.join(BASE_FORMATS)}"
         )
     return extension
-
-
-def _local_zone_name() -> str:
-    zone = local_zone()
-    if zone is timezone.utc:
-        return "UTC"
-    key = getattr(zone, "key", None)
-    if isinstance(key, str):
-        return key
-    offset = datetime.now(zone).strftime("%z")
-    return f"{offset[:3]}:{offset[3:5]}"

@@ -113,9 +113,15 @@ class FilePruning:
                 )
 
     def partitions(self, paths: list[PartitionPath]) -> list[PartitionPath]:
-        """The partitions that may hold matching rows."""
+        """The partitions that may hold matching rows.
+
+        Apache Hudi 1.2.0 makes the ranges of partitions without the base files whose ranges it cannot read, which are
+        all but Parquet files, so they leave out rows.
+        """
         statistics = self._statistics
         if statistics is None or not self._newest:
+            return paths
+        if self._snapshot.config.base_file_format != "PARQUET":
             return paths
         kept = self._looked_up(lambda: statistics.partitions(paths))
         return self._noted("partition stats", "partitions", paths, kept, statistics.columns)

@@ -143,12 +143,7 @@ def _recover(storage: Storage) -> None:
 
 
 def check_writable(config: TableConfig) -> None:
-    """Raises UnsupportedTableError for tables that can only be read: older versions, timeline layout 0, Lance files."""
-    if config.base_file_format == "LANCE":
-        raise UnsupportedTableError(
-            f"Cannot write to table '{config.name}': it has hoodie.table.base.file.format=LANCE; tables with base "
-            "files in Lance are only read; write it with Apache Hudi"
-        )
+    """Raises UnsupportedTableError for tables that can only be read: older versions, timeline layout 0."""
     if config.version not in WRITABLE_VERSIONS or config.layout == 0:
         raise UnsupportedTableError(
             f"Cannot write to table '{config.name}': it has hoodie.table.version={config.version} and timeline layout "

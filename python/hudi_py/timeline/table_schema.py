@@ -11,11 +11,11 @@ import pyarrow as pa
 
 from hudi_py.errors import CorruptFileError, HudiError
 from hudi_py.formats.avro import arrow_schema, avro_schema, record_name
+from hudi_py.formats.base_files import read_footer
 from hudi_py.formats.log import HeaderKey, read_blocks
 from hudi_py.formats.orc import AVRO_SCHEMA as ORC_SCHEMA
 from hudi_py.formats.orc import orc_metadata, orc_schema
 from hudi_py.formats.parquet import AVRO_SCHEMA as FOOTER_SCHEMA
-from hudi_py.formats.parquet import read_footer
 from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.names import parse_base_file_name, parse_log_file_name
 from hudi_py.model.properties import TableConfig
@@ -188,12 +188,12 @@ def _of_data_files(storage: Storage, config: TableConfig, commits: NewestCommits
 def _of_data_file(storage: Storage, config: TableConfig, path: str) -> dict[str, Any] | None:
     name = path.rpartition("/")[2]
     base_name = parse_base_file_name(name)
-    if base_name is not None and base_name.extension == "parquet":
+    if base_name is not None and base_name.extension in ("parquet", "lance"):
         footer = read_footer(storage, path)
         text = footer.metadata.get(FOOTER_SCHEMA)
         if text is not None:
             return _parse(text, f"the schema in the footer of {storage.uri}/{path}")
-        # Files of Spark's row writer have no Avro schema
+        # Files of Spark's row writer and Lance files have no Avro schema
         return avro_schema(without_meta(footer.schema.remove_metadata()), *record_name(config.name))
     if base_name is not None and base_name.extension == "orc":
         text = orc_metadata(storage, path).get(ORC_SCHEMA)

@@ -6,14 +6,13 @@ process (`hoodie.table.timeline.timezone`). Instant times are ordered as strings
 
 from __future__ import annotations
 
-import os
 import re
 from datetime import date, datetime, timedelta, timezone, tzinfo
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from hudi_py.errors import ConfigError
 from hudi_py.model.instant import InstantTime
 from hudi_py.model.properties import TableConfig
+from hudi_py.model.zones import local_zone
 
 MILLIS_DIGITS = 17
 SECONDS_DIGITS = 14
@@ -29,28 +28,6 @@ _READABLE = re.compile(
     r"(\d{4})-(\d{2})-(\d{2})(?:[ T](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?\s*(Z|[+-]\d{2}(?::?\d{2})?)?)?",
     re.ASCII | re.IGNORECASE,
 )
-_ZONE_FILES = "/zoneinfo/"
-
-
-def local_zone() -> tzinfo:
-    """The current zone of this process, from `TZ` or `/etc/localtime`; keep the value if it must not change.
-
-    A zone without a name in the time zone database becomes its current fixed offset.
-    """
-    name = os.environ.get("TZ", "").lstrip(":")
-    if not name:
-        target = os.path.realpath("/etc/localtime")
-        name = target.partition(_ZONE_FILES)[2]
-    if name.startswith("/"):
-        name = name.partition(_ZONE_FILES)[2]
-    for key in (name, name.removeprefix("posix/")):
-        if key in ("UTC", "Etc/UTC"):
-            return timezone.utc
-        try:
-            return ZoneInfo(key)
-        except (ZoneInfoNotFoundError, ValueError, OSError):
-            continue
-    return datetime.now().astimezone().tzinfo or timezone.utc
 
 
 def table_zone(config: TableConfig, local: tzinfo | None = None) -> tzinfo:

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from hudi_py.config import Options
 from hudi_py.config import concurrency as concurrency_config
+from hudi_py.config import metadata as metadata_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, SchemaMismatchError, UnsupportedTableError
 from hudi_py.merge import MergeSettings
@@ -23,11 +24,17 @@ from hudi_py.write.table.evolution import WriteSchema
 def check_combination(
     config: TableConfig, merge: MergeSettings, index: IndexSettings, operation: Operation, options: Options
 ) -> None:
-    """Refuses an index that the operation, or the merges of the table, cannot use.
+    """Refuses an index that the operation, the merges of the table or its files cannot use.
 
     Raises:
         ConfigError: says which option to change.
     """
+    if config.base_file_format != "PARQUET" and options.get(metadata_config.BLOOM_FILTERS):
+        raise ConfigError(
+            f"Cannot write to the table '{config.name}' with {metadata_config.BLOOM_FILTERS.key} = 'true': its base "
+            f"files are {config.base_file_format}, whose footers Apache Hudi 1.2.0 on Spark cannot read for filters, "
+            "so that its writes would fail from then on; leave the option out"
+        )
     if merge.folds and index.moves_rows:
         raise ConfigError(
             f"Cannot write to the table '{config.name}' with the index {index.type} and update.partition.path=true: "

@@ -18,7 +18,7 @@ import pyarrow as pa
 from hudi_py.config import Options, sink
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, ConflictError, HudiError, LockError
-from hudi_py.formats.parquet import iter_base_batches
+from hudi_py.formats.base_files import iter_base_batches
 from hudi_py.model.commit import WriteStat
 from hudi_py.storage import open_storage, with_durability
 from hudi_py.transaction.conflicts import conflict_policy

@@ -14,8 +14,8 @@ from hudi_py.config import concurrency as concurrency_config
 from hudi_py.config import table as table_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, SchemaMismatchError, UnsupportedTableError
+from hudi_py.formats.base_files import FileLayout, iter_base_batches
 from hudi_py.formats.bloom import BloomConfig
-from hudi_py.formats.parquet import iter_base_batches
 from hudi_py.merge import MergeSettings, merge_settings
 from hudi_py.model.properties import TableConfig
 from hudi_py.schema import RECORD_KEY
@@ -63,8 +63,9 @@ class WriteSettings:
     packing: Packing = field(default_factory=Packing)
     index: IndexSettings = field(default_factory=IndexSettings)
     bloom: BloomConfig | None = field(default_factory=BloomConfig)
+    layout: FileLayout = field(default_factory=FileLayout)
     codec: str = "zstd"
-    row_group_bytes: int = 120 * MEGABYTE
+    """Compression of Parquet blocks in logs."""
     log_block_bytes: int = 256 * MEGABYTE
     parquet_logs: bool = False
     """Whether log files have Parquet blocks; otherwise Avro blocks."""
@@ -122,6 +123,7 @@ def write_settings(
     schema = _schema(config, stored.avro if stored is not None else None, incoming, operation, options)
     begins = options.get(write_config.SCHEMA_ON_READ) and options.get(write_config.RECONCILE_SCHEMA)
     schema = with_column_ids(schema, stored, config.name, begins=begins)
+    check_types(config, schema.avro)
     named = options.get(table_config.COMPLEX_NEW_ENCODING) is False
     keygen = key_generator(config, schema.avro, names_single_key=named, given=key_options(options))
     if keygen.single_key_form_varies:
@@ -152,11 +154,11 @@ def write_settings(
         schema,
         keygen,
         merge,
-        packing=_packing(options),
+        packing=_packing(config, options),
         index=index,
         bloom=bloom_config(options),
+        layout=file_layout(config, options),
         codec=codec,
-        row_group_bytes=options.get(write_config.BLOCK_SIZE),
         log_block_bytes=options.get(write_config.LOG_BLOCK_MAX_SIZE),
         parquet_logs=parquet_logs(config, schema, merge, options),
         record_positions=options.get(write_config.RECORD_POSITIONS),
@@ -189,6 +191,7 @@ def new_table_schema(config: TableConfig, incoming: pa.Schema, options: Options)
     """
     base_file_codec(options)
     schema = write_schema(None, incoming, config.name)
+    check_types(config, schema.avro)
     keygen = key_generator(config, schema.avro, given=key_options(options))
     keygen.check(schema.arrow)
     if keygen.generates_keys:
@@ -198,8 +201,23 @@ def new_table_schema(config: TableConfig, incoming: pa.Schema, options: Options)
     return schema
 
 
+_MAX_FILE_SIZES = {"ORC": write_config.ORC_MAX_FILE_SIZE, "LANCE": write_config.LANCE_MAX_FILE_SIZE}
+
+
+def file_layout(config: TableConfig, options: Options) -> FileLayout:
+    """How the table's base files are written. Raises ConfigError for a codec that is not supported."""
+    if config.base_file_format == "ORC":
+        return FileLayout(options.get(write_config.ORC_CODEC), options.get(write_config.ORC_STRIPE_SIZE))
+    return FileLayout(base_file_codec(options), options.get(write_config.BLOCK_SIZE))
+
+
+def max_file_size(config: TableConfig, options: Options) -> int:
+    """Bytes at which a base file is full."""
+    return options.get(_MAX_FILE_SIZES.get(config.base_file_format, write_config.MAX_FILE_SIZE))
+
+
 def base_file_codec(options: Options) -> str:
-    """The compression of base files.
+    """The compression of Parquet base files.
 
     Raises:
         ConfigError: it is none that is written.
@@ -294,9 +312,9 @@ def _index(
     )
 
 
-def _packing(options: Options) -> Packing:
+def _packing(config: TableConfig, options: Options) -> Packing:
     return Packing(
-        max_file_size=options.get(write_config.MAX_FILE_SIZE),
+        max_file_size=max_file_size(config, options),
         small_file_limit=options.get(write_config.SMALL_FILE_LIMIT),
         auto_split=options.get(write_config.INSERT_AUTO_SPLIT),
         split_rows=options.get(write_config.INSERT_SPLIT_SIZE),

@@ -14,10 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from hudi_py.errors import ConfigError, CorruptFileError, SchemaMismatchError
+from hudi_py.formats.base_rows import least_and_greatest
 from hudi_py.formats.bloom import SIMPLE, BloomConfig, BloomFilter
 from hudi_py.formats.parquet import _damage_named as damage_named
 from hudi_py.formats.parquet import iter_base_batches, open_parquet, read_footer
-from hudi_py.formats.parquet_writer import BaseFileWriter, least_and_greatest
+from hudi_py.formats.parquet_writer import BaseFileWriter
 from hudi_py.storage import LocalStorage, Storage, open_storage
 
 META = [

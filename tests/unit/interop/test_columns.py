@@ -349,6 +349,7 @@ def test_damaged_metadata_is_named(tmp_path: Path) -> None:
     publish(tmp_path)
     for each in (tmp_path / "metadata").glob("*manifest*"):
         each.write_bytes(b"none")
+    hudi_py.write(tmp_path, pa.table({"id": ["a"], "ts": [2]}), options=PLAIN)
     with pytest.raises(hudi_py.CorruptFileError, match="Cannot read the Iceberg metadata file:.*unpublish, publish"):
         publish(tmp_path)
     for each in (tmp_path / "metadata").glob("*manifest*"):

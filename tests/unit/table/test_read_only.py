@@ -22,8 +22,6 @@ READ_ONLY = [
     {"hoodie.table.version": "5", "hoodie.timeline.layout.version": "1"},
     {"hoodie.populate.meta.fields": "false"},
     {"hoodie.table.cdc.enabled": "true", "hoodie.table.cdc.supplemental.logging.mode": "all"},
-    {"hoodie.table.base.file.format": "ORC"},
-    {"hoodie.table.base.file.format": "LANCE"},
     {"hoodie.table.keygenerator.type": "GLOBAL_DELETE"},
     {"hoodie.bootstrap.base.path": "/source"},
     {"hoodie.record.merge.mode": "CUSTOM", "hoodie.compaction.payload.class": "com.example.Own"},

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from hudi_py.errors import ConfigError
 from hudi_py.model.properties import TableConfig
-from hudi_py.timeline.times import add_ms, epoch_ms, format_instant, local_zone, parse_instant, table_zone
+from hudi_py.model.zones import local_zone
+from hudi_py.timeline.times import add_ms, epoch_ms, format_instant, parse_instant, table_zone
 
 TOKYO = ZoneInfo("Asia/Tokyo")
 

@@ -107,7 +107,7 @@ def test_merge_modes():
         ({"version": 7}, UnsupportedTableError, "version 7"),
         ({"name": None}, ConfigError, "hoodie.table.name"),
         ({"table_type": "MOR"}, ConfigError, "table.type=MOR"),
-        ({"base_file_format": "orc"}, UnsupportedTableError, "ORC"),
+        ({"base_file_format": "hfile"}, UnsupportedTableError, "HFILE"),
         ({"keygen_class": "org.apache.hudi.keygen.GlobalDeleteKeyGenerator"}, UnsupportedTableError, "GlobalDelete"),
         ({"keygen_type": "TIMESTAMP", "record_key_fields": ("a", "b")}, ConfigError, "CUSTOM, with name:TYPE"),
         ({"keygen_type": "CUSTOM"}, ConfigError, "CUSTOM and the partition field pt without a type"),

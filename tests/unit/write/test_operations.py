@@ -441,7 +441,7 @@ def test_codecs_that_are_not_written_are_refused_first(tmp_path: Path) -> None:
         ("hoodie.populate.meta.fields", "false"),
         ("hoodie.datasource.write.drop.partition.columns", "true"),
         ("hoodie.table.keygenerator.type", "GLOBAL_DELETE"),
-        ("hoodie.table.base.file.format", "ORC"),
+        ("hoodie.table.base.file.format", "HFILE"),
     ],
 )
 def test_features_that_cannot_be_written_are_refused(tmp_path: Path, key: str, value: str) -> None:

@@ -7,6 +7,7 @@ import io
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,7 +17,10 @@ from hudi_py.config import Options, Scope
 from hudi_py.config.read import DAMAGED
 from hudi_py.errors import ConfigError, ConflictError, CorruptFileError, UnsupportedTableError
 from hudi_py.formats.arrays import combined
+from hudi_py.formats.base_files import iter_base_batches
 from hudi_py.formats.log import read_blocks
+from hudi_py.formats.orc import open_orc
+from hudi_py.formats.orc_writer import readable_stripes
 from hudi_py.formats.parquet import open_parquet
 from hudi_py.merge import merge_settings
 from hudi_py.model.files import LogFile
@@ -186,11 +190,19 @@ def _rows_written(storage: Storage, timeline: Timeline) -> Mapping[str, int]:
 
 
 def _row_groups(storage: Storage, path: str) -> tuple[bytes | None, int, list[str]]:
-    """A base file with only the row groups that can be read, None if its footer cannot be; the number of its rows, and
-    the keys of those left out."""
+    """A base file with only the row groups or stripes that can be read, None if its footer cannot be; the number of its
+    rows, and the keys of those left out."""
     sink = io.BytesIO()
     keys: list[str] = []
     try:
+        if path.endswith(".lance"):  # has no parts that could be left out
+            rows = sum(batch.num_rows for batch in iter_base_batches(storage, path, None))
+            return storage.read(path), rows, []
+        if path.endswith(".orc"):
+            with open_orc(storage, path) as stripes:
+                content, unreadable = readable_stripes(stripes, path)
+                keys = [key for number in unreadable for key in _keys_of_stripe(stripes, number)]
+                return content, int(stripes.nrows), keys
         with open_parquet(storage, path) as file:
             with pq.ParquetWriter(sink, file.schema_arrow) as writer:
                 for number in range(file.metadata.num_row_groups):
@@ -201,6 +213,14 @@ def _row_groups(storage: Storage, path: str) -> tuple[bytes | None, int, list[st
             return sink.getvalue(), file.metadata.num_rows, keys
     except (CorruptFileError, FileNotFoundError):
         return None, 0, []
+
+
+def _keys_of_stripe(file: Any, number: int) -> list[str]:
+    try:
+        found: list[str] = file.read_stripe(number, columns=[RECORD_KEY]).column(RECORD_KEY).to_pylist()
+    except (OSError, pa.ArrowException):
+        return []
+    return found
 
 
 def _keys_in(file: pq.ParquetFile, number: int) -> list[str]:

@@ -15,6 +15,8 @@ from hudi_py.storage.threads import when_remote
 
 PREFIX: Final = "hudi-"
 """What names of files begin with, besides those that readers look for."""
+INDEX: Final = "index"
+"""Kind of the files that only publications read, in JSON."""
 SIDE_FOLDER: Final = f"{FOLDER}/rows"
 
 
@@ -64,7 +66,7 @@ class MetadataFiles:
 
     def write(self, kind: str, data: bytes) -> str:
         """Writes a new metadata file; its location."""
-        path = f"{FOLDER}/{self._own}{kind}-{secrets.token_hex(8)}.avro"
+        path = f"{FOLDER}/{self._own}{kind}-{secrets.token_hex(8)}{'' if kind == INDEX else '.avro'}"
         self.note(path)
         self.storage.put(path, data)
         return self.located(path)

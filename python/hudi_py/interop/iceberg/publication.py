@@ -13,7 +13,9 @@ from hudi_py.config import read as read_config
 from hudi_py.errors import ConfigError, ConflictError, CorruptFileError, HudiError, UnsupportedTableError, first_line
 from hudi_py.interop.iceberg.columns import Columns, Json, evolve
 from hudi_py.interop.iceberg.expire import expire
+from hudi_py.interop.iceberg.files import INDEX as INDEX_FILE
 from hudi_py.interop.iceberg.files import PREFIX, MetadataFiles, delete_all, named
+from hudi_py.interop.iceberg.index import Group, Index, read_index
 from hudi_py.interop.iceberg.metadata import (
     FIXED_PROPERTIES,
     MAIN,
@@ -26,7 +28,7 @@ from hudi_py.interop.iceberg.metadata import (
 )
 from hudi_py.interop.iceberg.partitions import Specs, hidden_columns, values_of
 from hudi_py.interop.iceberg.slices import Partition, Publishing
-from hudi_py.interop.iceberg.snapshot import Base, Made, load_state, make_snapshot, new_id
+from hudi_py.interop.iceberg.snapshot import Base, Made, State, load_groups, load_state, make_snapshot, new_id
 from hudi_py.interop.iceberg.target import (
     MARK,
     OURS,
@@ -38,9 +40,10 @@ from hudi_py.interop.iceberg.target import (
 from hudi_py.model.instant import Action
 from hudi_py.model.properties import TableConfig
 from hudi_py.model.words import counted
-from hudi_py.read.plan import Plan, plan_scan
+from hudi_py.read.plan import plan_scan
 from hudi_py.read.request import ScanArguments, ScanRequest
 from hudi_py.read.snapshot import Snapshot, open_snapshot
+from hudi_py.read.split import Split
 from hudi_py.storage import MemoryStorage, Storage
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import Timeline, load_timeline
@@ -53,6 +56,8 @@ CLEANED: Final = "hudi.deleted-up-to"
 """The newest clean, rollback or restore, after which files of former snapshots may be gone."""
 VIEW: Final = "hudi.view"
 """`snapshot`, or `read_optimized`: base files only."""
+INDEX: Final = "hudi.index"
+"""Location of what the publication of a snapshot knew (`Index`), for the next one."""
 _ATTEMPTS: Final = 10
 _DELETING: Final = frozenset((Action.CLEAN, Action.ROLLBACK, Action.RESTORE))
 _CHOOSING: Final = (
@@ -184,7 +189,6 @@ class _Attempt:
         timeline = load_timeline(self._storage, config)
         _check_table(config, self._storage.uri)
         snapshot = open_snapshot(self._storage, config, timeline)
-        plan = plan_scan(snapshot, self._request)
         created: Published | None = None
         if published is None:
             columns = self._columns(snapshot, new_metadata("", (), 0, 0), ())
@@ -193,23 +197,26 @@ class _Attempt:
             self._check_location(published.metadata)
             files = MetadataFiles(self._storage, published.metadata["location"], published.metadata["table-uuid"])
             try:
-                ready = self._prepared(published, files, snapshot, plan)
+                ready = self._prepared(published, files, snapshot)
             except BaseException:
                 files.withdraw()
                 raise
             return self._committed(published, files, ready)
 
-    def _prepared(self, published: Published, files: MetadataFiles, snapshot: Snapshot, plan: Plan) -> _Ready:
+    def _prepared(self, published: Published, files: MetadataFiles, snapshot: Snapshot) -> _Ready:
         """Writes all files but the metadata."""
         metadata, parent = published.metadata, current_snapshot(published.metadata)
         timeline = snapshot.timeline
         columns = self._columns(snapshot, metadata, current_schema(metadata)["fields"])
-        state = load_state(files, parent)
+        state, splits = self._compared(files, snapshot, parent, columns)
+        specs, partitions = _partitions(metadata, snapshot, splits, columns)
+        if parent is not None and specs.added:  # the default one depends on all partitions
+            state, splits = load_state(files, parent), plan_scan(snapshot, self._request).splits
+            specs, partitions = _partitions(metadata, snapshot, splits, columns)
         live = {entry.path: entry for entry in state.entries()}
-        specs, partitions = _partitions(metadata, snapshot, plan, columns)
         number = new_id()
         publishing = Publishing(files, snapshot.config, timeline, columns, partitions, live, number)
-        wanted = publishing.wanted(plan.splits)
+        wanted = publishing.wanted(splits)
         gone = live.keys() - wanted.kept
         last = None if timeline.last_completed is None else timeline.last_completed.time
         changes = _column_changes(metadata, wanted.columns)
@@ -231,6 +238,8 @@ class _Attempt:
             parent=None if parent is None else parent["snapshot-id"],
         )
         made = make_snapshot(base, state, wanted.added, gone, facts, _timestamp_ms(snapshot, metadata))
+        index = Index.of(snapshot.config, timeline, made.ranges)
+        made.snapshot["summary"][INDEX] = files.write(INDEX_FILE, index.encode())
         expiry = expire(
             files,
             snapshots(metadata),
@@ -250,7 +259,34 @@ class _Attempt:
             delete_files=int(made.snapshot["summary"]["total-delete-files"]),
             expired_snapshots=len(expiry.snapshot_ids),
         )
-        return _Ready(publication, tuple(updates), expiry.locations)
+        former = None if parent is None else parent["summary"].get(INDEX)
+        return _Ready(publication, tuple(updates), (*expiry.locations, *([] if former is None else [former])))
+
+    def _compared(
+        self, files: MetadataFiles, snapshot: Snapshot, parent: Json | None, columns: Columns
+    ) -> tuple[State, tuple[Split, ...]]:
+        """Files of the newest Iceberg snapshot, and the slices to compare them with: those that commits changed since,
+        or all if that cannot be told."""
+        groups = index = None
+        if parent is not None and not columns.reassigned:
+            summary = parent["summary"]
+            index = read_index(files, summary.get(INDEX))
+            if index is not None and summary.get(VIEW) == self._request.query_type:
+                groups = index.changed_groups(self._storage, snapshot.config, snapshot.timeline)
+        if parent is None or index is None or groups is None:
+            return load_state(files, parent), plan_scan(snapshot, self._request).splits
+        return load_groups(files, parent, index, groups), self._splits_of(snapshot, groups)
+
+    def _splits_of(self, snapshot: Snapshot, groups: frozenset[Group]) -> tuple[Split, ...]:
+        """The slices of some file groups, as far as they have one."""
+        if not groups:
+            return ()
+        partitions = tuple(sorted({str(partition) for partition, _ in groups}))
+        try:
+            plan = plan_scan(snapshot, replace(self._request, partitions=partitions))
+        except ConfigError:  # a partition is gone
+            plan = plan_scan(snapshot, self._request)
+        return tuple(split for split in plan.splits if (split.partition, split.file_id) in groups)
 
     def _committed(self, published: Published, files: MetadataFiles, ready: _Ready) -> Publication:
         """Makes the new snapshot the newest, then deletes what is of no more use."""
@@ -309,11 +345,13 @@ def _check_table(config: TableConfig, uri: str) -> None:
         )
 
 
-def _partitions(metadata: Json, snapshot: Snapshot, plan: Plan, columns: Columns) -> tuple[Specs, dict[Any, Partition]]:
+def _partitions(
+    metadata: Json, snapshot: Snapshot, splits: Sequence[Split], columns: Columns
+) -> tuple[Specs, dict[Any, Partition]]:
     specs = Specs(tuple(metadata["partition-specs"]))
     found: dict[Any, Partition] = {}
     ids = columns.ids()
-    for path in dict.fromkeys(split.partition for split in plan.splits):
+    for path in dict.fromkeys(split.partition for split in splits):
         if path == "metadata" or path.startswith("metadata/"):
             raise UnsupportedTableError(
                 f"Cannot publish {snapshot.storage.uri} to Iceberg: its partition {path!r} lies in the folder that "

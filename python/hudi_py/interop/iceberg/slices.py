@@ -16,6 +16,7 @@ from hudi_py.formats.parquet import read_metadata
 from hudi_py.interop.iceberg.columns import Columns, Json
 from hudi_py.interop.iceberg.files import MetadataFiles
 from hudi_py.interop.iceberg.footers import Reading, counts_and_bounds, why_not_read
+from hudi_py.interop.iceberg.index import group_name
 from hudi_py.interop.iceberg.manifests import ADDED, DATA, POSITION_DELETES, Entry, data_file
 from hudi_py.interop.iceberg.rows import (
     DELETES,
@@ -27,7 +28,7 @@ from hudi_py.interop.iceberg.rows import (
     write_deletes,
     write_rows,
 )
-from hudi_py.model.names import PartitionPath
+from hudi_py.model.names import FileId, PartitionPath
 from hudi_py.model.properties import TableConfig
 from hudi_py.read.base_file import count_rows
 from hudi_py.read.parallel import default_threads
@@ -71,7 +72,7 @@ class Publishing:
     columns: Columns
     partitions: Mapping[PartitionPath, Partition]
     live: Mapping[str, Entry] = field(repr=False)
-    """Files of the newest Iceberg snapshot by their location."""
+    """Files of the newest Iceberg snapshot by their location: those of the slices, at least."""
     snapshot_id: int = 0
 
     def wanted(self, splits: Sequence[Split]) -> Wanted:
@@ -143,7 +144,8 @@ class Publishing:
         base = None if split.base_file is None else split.base_file.path
         logs = [(log.path, log.size) for log in split.log_files]
         text = repr((split.partition, split.file_id, base, logs, pending, merging))
-        return self.files.side_prefix + hashlib.sha256(text.encode()).hexdigest()[:24]
+        group = group_name((split.partition, FileId(split.file_id)))
+        return self.files.side_prefix + group + hashlib.sha256(text.encode()).hexdigest()[:20]
 
     def _footer(self, split: Split) -> pq.FileMetaData:
         assert split.base_file is not None

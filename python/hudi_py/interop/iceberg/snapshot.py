@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import secrets
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from hudi_py.interop.iceberg.columns import Json
 from hudi_py.interop.iceberg.files import MetadataFiles
+from hudi_py.interop.iceberg.index import Group, Index, Ranges, may_name, prefixes, ranges_of
 from hudi_py.interop.iceberg.manifests import (
     DATA,
     EXISTING,
@@ -23,7 +24,7 @@ from hudi_py.interop.iceberg.manifests import (
 )
 from hudi_py.storage.threads import when_remote
 
-MANIFEST_FILES: Final = 5_000
+MANIFEST_FILES: Final = 500
 """Files of a manifest at most: an update rewrites those with a file that it removes."""
 _FEW: Final = 20
 """So many manifests of one kind are merged, if they are small."""
@@ -31,13 +32,20 @@ _FEW: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The files of a snapshot."""
+    """The files of a snapshot, as far as they are known."""
 
-    manifests: tuple[tuple[Json, tuple[Entry, ...]], ...] = ()
-    """Each manifest with its live entries, which have those members of files that identify and count them."""
+    manifests: tuple[Json, ...] = ()
+    """All of them."""
+    read: Mapping[str, tuple[Entry, ...]] = field(default_factory=dict)
+    """By the location of each manifest that was read its live entries, which have those members of files that identify
+    and count them."""
+    ranges: Mapping[str, Ranges] = field(default_factory=dict)
+    """Of the manifests, by their locations."""
+    totals: Counts = field(default_factory=lambda: Counts())
 
     def entries(self) -> Iterator[Entry]:
-        return (entry for _, entries in self.manifests for entry in entries)
+        """The entries that are known."""
+        return (entry for entries in self.read.values() for entry in entries)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +54,8 @@ class Made:
 
     snapshot: Json
     manifests: tuple[Json, ...]
+    ranges: Mapping[str, Ranges]
+    """Of its manifests."""
     removed: tuple[Entry, ...]
     """Files of the one before that it lacks."""
 
@@ -68,16 +78,44 @@ def new_id() -> int:
 
 
 def load_state(files: MetadataFiles, snapshot: Json | None) -> State:
-    """The files of a snapshot. Raises CorruptFileError, FileNotFoundError."""
+    """All files of a snapshot. Raises CorruptFileError."""
     if snapshot is None:
         return State()
+    manifests = manifests_of(files, snapshot)
+    read = _read(files, manifests)
+    ranges = {path: ranges_of(files, (entry.path for entry in entries)) for path, entries in read.items()}
+    totals = Counts.of(entry for entries in read.values() for entry in entries)
+    return State(tuple(manifests), read, ranges, totals)
 
+
+def load_groups(files: MetadataFiles, snapshot: Json, index: Index, groups: Iterable[Group]) -> State:
+    """The files of some file groups, and what else a next snapshot needs to know. Reads only manifests that may name
+    them. Raises CorruptFileError."""
+    places = tuple(prefix for group in groups for prefix in prefixes(files, group))
+    manifests = manifests_of(files, snapshot)
+    ranges = {path: index.ranges[path] for path in _paths(manifests) if path in index.ranges}
+    some = [each for each in manifests if _may_name_any(ranges.get(each["manifest_path"]), places)]
+    read = _read(files, some)
+    found = {path: tuple(entry for entry in entries if entry.path.startswith(places)) for path, entries in read.items()}
+    for path, entries in read.items():
+        ranges.setdefault(path, ranges_of(files, (entry.path for entry in entries)))
+    return State(tuple(manifests), found, ranges, Counts.told(snapshot["summary"]))
+
+
+def _may_name_any(ranges: Ranges | None, places: Iterable[str]) -> bool:
+    return any(may_name(ranges, place) for place in places)
+
+
+def _paths(manifests: Iterable[Json]) -> list[str]:
+    return [each["manifest_path"] for each in manifests]
+
+
+def _read(files: MetadataFiles, manifests: Sequence[Json]) -> dict[str, tuple[Entry, ...]]:
     def read(manifest: Json) -> tuple[Entry, ...]:
         found = read_manifest(files.read(manifest["manifest_path"]), manifest, whole=False)
         return tuple(entry for entry in found if entry.status != REMOVED)
 
-    manifests = manifests_of(files, snapshot)
-    return State(tuple(zip(manifests, when_remote(files.storage, read, manifests), strict=True)))
+    return dict(zip(_paths(manifests), when_remote(files.storage, read, manifests), strict=True))
 
 
 def manifests_of(files: MetadataFiles, snapshot: Json) -> list[Json]:
@@ -111,35 +149,36 @@ def make_snapshot(
     writing.add([entry.as_status(EXISTING) for entry in rewritten])
     writing.add([entry.as_status(REMOVED, base.number) for entry in removed])
     manifests = [*writing.manifests, *kept]
+    ranges = {path: state.ranges[path] for path in _paths(kept) if path in state.ranges} | writing.ranges
     content = write_list(manifests, base.number, base.parent, base.sequence)
     location = base.files.write("snapshot", content)
-    before = [entry for entry in state.entries() if entry.path not in gone]
     snapshot = {
         "snapshot-id": base.number,
         **({} if base.parent is None else {"parent-snapshot-id": base.parent}),
         "sequence-number": base.sequence,
         "timestamp-ms": timestamp_ms,
         "manifest-list": location,
-        "summary": {**_summary(added, removed, before), **facts},
+        "summary": {**_summary(Counts.of(added), Counts.of(removed), state.totals), **facts},
         "schema-id": base.schema["schema-id"],
     }
-    return Made(snapshot, tuple(manifests), tuple(removed))
+    return Made(snapshot, tuple(manifests), ranges, tuple(removed))
 
 
 def _sorted_out(
     files: MetadataFiles, state: State, gone: Collection[str]
 ) -> tuple[list[Json], list[Entry], list[Entry]]:
     """Manifests to keep as they are, entries of others to write again, and entries of files to remove."""
-    live = [(manifest, entries) for manifest, entries in state.manifests if entries]
+    live = [manifest for manifest in state.manifests if _num_files(manifest)]
     small: dict[tuple[int, int], list[Json]] = defaultdict(list)
-    for manifest, entries in live:
-        if len(entries) < MANIFEST_FILES // 2:
+    for manifest in live:
+        if _num_files(manifest) < MANIFEST_FILES // 2:
             small[manifest["content"], manifest["partition_spec_id"]].append(manifest)
     merged = {each["manifest_path"] for some in small.values() if len(some) > _FEW for each in some}
     kept: list[Json] = []
     rewritten: list[Entry] = []
     removed: list[Entry] = []
-    for manifest, entries in live:
+    for manifest in live:
+        entries = state.read.get(manifest["manifest_path"], ())
         if manifest["manifest_path"] not in merged and not any(entry.path in gone for entry in entries):
             kept.append(manifest)
             continue
@@ -149,18 +188,26 @@ def _sorted_out(
     return kept, rewritten, removed
 
 
+def _num_files(manifest: Json) -> int:
+    """Live files that a manifest names."""
+    return int(manifest["added_files_count"]) + int(manifest["existing_files_count"])
+
+
 class _Manifests:
     """Writes manifests of entries of one kind each."""
 
     def __init__(self, base: Base) -> None:
         self._base = base
         self.manifests: list[Json] = []
+        self.ranges: dict[str, Ranges] = {}
+        """Of the live files that they name."""
 
     def add(self, entries: Sequence[Entry]) -> None:
         kinds: dict[tuple[bool, int], list[Entry]] = defaultdict(list)
         for entry in entries:
             kinds[entry.content != DATA, entry.spec_id].append(entry)
         for (_, spec_id), some in sorted(kinds.items()):
+            some.sort(key=lambda entry: entry.path)  # so that few manifests name files of one group
             for start in range(0, len(some), MANIFEST_FILES):
                 self._write(some[start : start + MANIFEST_FILES], self._base.specs[spec_id])
 
@@ -169,14 +216,16 @@ class _Manifests:
         data = write_manifest(entries, base.schema, spec)
         location = base.files.write("manifest", data)
         snapshot = (base.number, base.sequence)
+        live = (entry.path for entry in entries if entry.status != REMOVED)
+        self.ranges[location] = ranges_of(base.files, live)
         self.manifests.append(manifest_entry(location, len(data), entries, base.schema, spec, snapshot))
 
 
-def _summary(added: Sequence[Entry], removed: Sequence[Entry], kept: Sequence[Entry]) -> dict[str, str]:
-    """Names of Iceberg's specification, appendix F."""
-    new, old, all_of = _Counts.of(added), _Counts.of(removed), _Counts.of([*kept, *added])
-    if removed or new.delete_files:
-        operation = "overwrite" if added else "delete"
+def _summary(new: Counts, old: Counts, before: Counts) -> dict[str, str]:
+    """Names of Iceberg's specification, appendix F. `new` and `old`: files added and removed."""
+    all_of = before.plus(new).plus(old, -1)
+    if old.files or old.delete_files or new.delete_files:
+        operation = "overwrite" if new.files or new.delete_files else "delete"
     else:
         operation = "append"
     changes = {
@@ -193,28 +242,41 @@ def _summary(added: Sequence[Entry], removed: Sequence[Entry], kept: Sequence[En
         "added-files-size": new.size,
         "removed-files-size": old.size,
     }
-    totals = {
-        "total-data-files": all_of.files,
-        "total-delete-files": all_of.delete_files,
-        "total-records": all_of.rows,
-        "total-files-size": all_of.size,
-        "total-position-deletes": all_of.deletes,
-        "total-equality-deletes": 0,
-    }
+    totals = {name: getattr(all_of, member) for member, name in _TOTALS.items()} | {"total-equality-deletes": 0}
     counted = {**{name: value for name, value in changes.items() if value}, **totals}
     return {"operation": operation, **{name: str(value) for name, value in counted.items()}}
 
 
+_TOTALS: Final = {
+    "files": "total-data-files",
+    "rows": "total-records",
+    "delete_files": "total-delete-files",
+    "deletes": "total-position-deletes",
+    "size": "total-files-size",
+}
+
+
 @dataclass(frozen=True, slots=True)
-class _Counts:
-    files: int
-    rows: int
-    delete_files: int
-    deletes: int
-    size: int
+class Counts:
+    """Files and what they hold."""
+
+    files: int = 0
+    rows: int = 0
+    delete_files: int = 0
+    deletes: int = 0
+    size: int = 0
 
     @classmethod
-    def of(cls, entries: Iterable[Entry]) -> _Counts:
+    def told(cls, summary: Mapping[str, str]) -> Counts:
+        """Of all files of a snapshot, as its summary says."""
+        return cls(**{member: int(summary[name]) for member, name in _TOTALS.items()})
+
+    def plus(self, other: Counts, times: int = 1) -> Counts:
+        """The sum with a multiple of others."""
+        return Counts(*(getattr(self, name) + times * getattr(other, name) for name in _TOTALS))
+
+    @classmethod
+    def of(cls, entries: Iterable[Entry]) -> Counts:
         each = list(entries)
         data = [entry.file["record_count"] for entry in each if entry.content == DATA]
         deletes = [entry.file["record_count"] for entry in each if entry.content != DATA]

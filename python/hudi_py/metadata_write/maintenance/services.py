@@ -175,7 +175,7 @@ class _Services:
     def _compaction(self) -> Compaction:
         timeline = self._timeline()
         rewrite = MetadataRewrite(valid_instants(timeline, self._data))
-        return Compaction(rewrite=rewrite, extension="hfile", extra={"schema": COMMIT_SCHEMA})
+        return Compaction(rewrite=rewrite, extra={"schema": COMMIT_SCHEMA})
 
     def _log_compaction(self) -> LogCompaction:
         committed = valid_instants(self._timeline(), self._data)

@@ -122,7 +122,11 @@ class ColumnStats(MetadataPartition):
     check: ClassVar[type[RecordCheck]] = StatsCheck
 
     def wanted(self, settings: MetadataWriteSettings, config: TableConfig) -> bool:
-        return settings.column_stats is not False
+        return settings.column_stats is not False and not self.unsupported_by(config)
+
+    def unsupported_by(self, config: TableConfig) -> str:
+        # as in Apache Hudi (`MetadataPartitionType.isMetadataPartitionEnabled`, 1.2.0)
+        return "base files in Parquet or ORC" if config.base_file_format == "LANCE" else ""
 
     def unwanted(self, settings: MetadataWriteSettings) -> bool:
         return settings.column_stats is False

@@ -103,6 +103,8 @@ class PartitionStats(MetadataPartition):
         return combine_stats
 
     def unsupported_by(self, config: TableConfig) -> str:
+        if config.base_file_format != "PARQUET":  # only their footers give ranges
+            return "Parquet base files"
         return "" if config.version >= 8 and config.partition_fields else "table version 8 or later, and partitions"
 
     def file_groups(self, source: TableSource) -> int:
@@ -137,7 +139,8 @@ class PartitionStats(MetadataPartition):
         for file in files_of_commit(change.commit):
             written.setdefault(file.partition, []).append(file)
         retyped = change.commit.operation not in SCHEMA_OF_PLAN and _retyped(source, kept)
-        whole = retyped or _overtaken(source.timeline)
+        # ranges that Apache Hudi made leave out base files that are not Parquet
+        whole = retyped or _overtaken(source.timeline) or source.config.base_file_format != "PARQUET"
         replaced = {*change.commit.replaced, *(partition for partition, _ in source.view.replaced)}
         for some in _chunks(sorted(written)):
             gathered = _Gathered(source, kept, some)

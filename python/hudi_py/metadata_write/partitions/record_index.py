@@ -27,7 +27,7 @@ from hudi_py.file_stats.keys import (
 )
 from hudi_py.file_stats.sidecar import KEY, REMOVED, SidecarContent, read_sidecar
 from hudi_py.formats.avro import arrow_schema
-from hudi_py.formats.parquet import open_parquet
+from hudi_py.formats.base_files import read_footer
 from hudi_py.merge import CommittedInstants, merge_settings
 from hudi_py.metadata.locations import is_by_partition, partition_groups
 from hudi_py.metadata.table import FOLDER, GROUP_NUMBER, RECORD_INDEX
@@ -282,8 +282,7 @@ def group_count(source: TableSource, bounds: tuple[int, int], slices: Iterable[F
 
 
 def _num_rows(storage: Storage, base: BaseFile) -> int:
-    with open_parquet(storage, base.path) as file:
-        return int(file.metadata.num_rows)
+    return read_footer(storage, base.path).num_rows
 
 
 def in_order(work: Callable[[_T], _R], items: Iterable[_T]) -> Iterator[tuple[_T, _R]]:

@@ -55,7 +55,7 @@ def write_token(number: int) -> str:
     return f"{number}-{_STAGE}-{secrets.randbelow(1 << 31)}"
 
 
-def compact_slice(context: ServiceContext, planned: CompactionSlice, rewrite: Rewrite, extension: str) -> WriteStat:
+def compact_slice(context: ServiceContext, planned: CompactionSlice, rewrite: Rewrite) -> WriteStat:
     """Writes and publishes the new base file of one operation.
 
     Raises:
@@ -66,6 +66,7 @@ def compact_slice(context: ServiceContext, planned: CompactionSlice, rewrite: Re
     whole = slice_of(context.storage, planned.operation, planned.sizes)
     base = whole.base_file
     publication, token, settings = planned.participation.publication, write_token(planned.number), planned.work.settings
+    extension = planned.work.attempt.config.base_file_extension
     permit = publication.permit_base_file(
         whole.partition, whole.file_id, token, merges=base is not None, extension=extension
     )

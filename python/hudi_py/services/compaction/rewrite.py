@@ -16,8 +16,8 @@ from hudi_py.config import write as write_config
 from hudi_py.errors import UnsupportedTableError
 from hudi_py.file_stats.columns import IndexedColumn
 from hudi_py.file_stats.footers import written_ranges
+from hudi_py.formats.base_files import WRITTEN, FileLayout, base_writer
 from hudi_py.formats.bloom import BloomConfig
-from hudi_py.formats.parquet_writer import BaseFileWriter
 from hudi_py.merge import CommittedInstants, LogMemory, MergeSettings, merge_settings
 from hudi_py.merge.base import MergeCounts, Watch
 from hudi_py.model.commit import CompactedLogs
@@ -37,7 +37,7 @@ from hudi_py.timeline.table_schema import (
 )
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.write.changes import ChangeLogging
-from hudi_py.write.settings import base_file_codec, bloom_config
+from hudi_py.write.settings import bloom_config, file_layout
 from hudi_py.write.table.support import check_types
 
 _REFUSED_PROPERTIES = {
@@ -61,8 +61,7 @@ class RewriteSettings:
     committed: CommittedInstants | None
     """Instants whose log blocks count (version 6); None: every block of the plan's log files counts."""
     bloom: BloomConfig | None
-    codec: str
-    row_group_bytes: int
+    layout: FileLayout
     memory: LogMemory
     changes: ChangeLogging | None
     """How changes are logged; None: they are not."""
@@ -116,8 +115,7 @@ class RewriteSettings:
             history=table.history,
             committed=CommittedInstants.of(config, timeline),
             bloom=bloom_config(options) if config.populates_meta_fields else None,
-            codec=base_file_codec(options),
-            row_group_bytes=options.get(write_config.BLOCK_SIZE),
+            layout=file_layout(config, options),
             memory=replace(memory, limit=max(memory.limit // threads, 1)),
             changes=ChangeLogging.of(config, table.avro, options.get(write_config.LOG_BLOCK_MAX_SIZE)),
         )
@@ -176,15 +174,15 @@ def check_compactable(config: TableConfig) -> None:
             f"{config.properties['hoodie.bootstrap.base.path']} (hoodie.bootstrap.base.path); such tables can only be "
             "read; compact it with Apache Hudi"
         )
-    if config.base_file_format != "PARQUET":
+    if config.base_file_format not in WRITTEN:
         raise UnsupportedTableError(
-            f"Cannot compact the table '{config.name}': its base files are {config.base_file_format}; supported is "
-            "PARQUET"
+            f"Cannot compact the table '{config.name}': its base files are {config.base_file_format}; supported are "
+            f"{' and '.join(WRITTEN)}"
         )
 
 
 def rewrite_slice(task: RewriteTask) -> Rewritten:
-    """Writes the merged rows of a slice as a Parquet base file, in bounded memory.
+    """Writes the merged rows of a slice as a base file, in bounded memory.
 
     Meta columns keep their values, except the file name.
 
@@ -204,14 +202,13 @@ def rewrite_slice(task: RewriteTask) -> Rewritten:
         memory=settings.memory,
     )
     counts = MergeCounts()
-    writer = BaseFileWriter(
+    writer = base_writer(
         task.storage,
         task.path,
         settings.schema,
         settings.avro_json,
         bloom=settings.bloom,
-        codec=settings.codec,
-        row_group_bytes=settings.row_group_bytes,
+        layout=settings.layout,
     )
     at = settings.schema.get_field_index(FILE_NAME)
     name = pa.scalar(task.file_name, pa.string())

@@ -9,7 +9,6 @@ from typing import ClassVar
 
 from hudi_py.config import Options
 from hudi_py.config import compaction as compaction_config
-from hudi_py.config import write as write_config
 from hudi_py.file_stats.columns import indexed_columns
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.instant import Action, InstantTime
@@ -26,14 +25,12 @@ from hudi_py.timeline.pending_plans import PendingPlans
 from hudi_py.timeline.state import TableState
 from hudi_py.timeline.table_schema import SCHEMA_KEY
 from hudi_py.timeline.times import format_instant
+from hudi_py.write.settings import max_file_size
 
 
 @dataclass(frozen=True, slots=True)
 class Compaction(LogRewriting):
     """Compaction of a merge-on-read table."""
-
-    extension: str = "parquet"
-    """Extension of new base files; values other than the default need a `rewrite`."""
 
     action: ClassVar[Action] = Action.COMPACTION
     operation: ClassVar[str] = "COMPACT"
@@ -75,7 +72,7 @@ class Compaction(LogRewriting):
             StrategySettings.of(options),
             instant=chosen,
             busy=busy_groups(storage, timeline, view, log_compactions=False),
-            max_file_size=options.get(write_config.MAX_FILE_SIZE),
+            max_file_size=max_file_size(config, options),
             today=datetime.now(context.session.zone).date(),
             records_missing=options.get(compaction_config.INCREMENTAL),
         )
@@ -93,4 +90,4 @@ class Compaction(LogRewriting):
         return replace(found, range_columns=tuple(column for column in columns if column.name in wanted.columns))
 
     def rewrite_one(self, context: ServiceContext, planned: CompactionSlice) -> WriteStat:
-        return compact_slice(context, planned, self.rewrite or rewrite_slice, self.extension)
+        return compact_slice(context, planned, self.rewrite or rewrite_slice)

@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from hudi_py.file_stats.footers import written_ranges
 from hudi_py.file_stats.sidecar import Sidecar
-from hudi_py.formats.parquet_writer import BaseFileSummary, BaseFileWriter
+from hudi_py.formats.base_files import base_writer
+from hudi_py.formats.base_rows import BaseFileSummary
 from hudi_py.model.commit import NO_PREVIOUS_COMMIT, WriteStat
 from hudi_py.model.files import BaseFile
 from hudi_py.model.names import FileId, PartitionPath
@@ -46,7 +47,11 @@ class BaseFileHandle:
         self._started = time.monotonic()
         transaction, settings = context.transaction, context.settings
         self._permit = transaction.publication.permit_base_file(
-            partition, self.file_id, str(context.task), merges=previous is not None
+            partition,
+            self.file_id,
+            str(context.task),
+            merges=previous is not None,
+            extension=transaction.config.base_file_extension,
         )
         self.name = self._permit.path.rpartition("/")[2]
         self._summary: BaseFileSummary | None = None
@@ -54,14 +59,13 @@ class BaseFileHandle:
         """Collects the keys of `write_new`; the caller adds those of `write`."""
         if self.sidecar is not None:
             self.sidecar.begin_keys()
-        self._writer = BaseFileWriter(
+        self._writer = base_writer(
             transaction.storage,
             self._permit.temp_path,
             context.file_schema,
             context.file_avro_json,
             bloom=settings.bloom,
-            codec=settings.codec,
-            row_group_bytes=settings.row_group_bytes,
+            layout=settings.layout,
         )
 
     def __enter__(self) -> BaseFileHandle:

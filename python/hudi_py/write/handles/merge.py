@@ -19,7 +19,6 @@ import pyarrow.compute as pc
 from hudi_py.errors import CorruptFileError
 from hudi_py.file_stats.sidecar import Sidecar
 from hudi_py.formats.arrays import combined
-from hudi_py.formats.parquet import iter_base_batches
 from hudi_py.merge import LogRecords, Versions, Winners, find_winners
 from hudi_py.merge.base import BaseMerge, Watch
 from hudi_py.merge.base import MergeCounts as MergedCounts
@@ -30,6 +29,7 @@ from hudi_py.merge.reduce import row_versions
 from hudi_py.merge.versions import LogVersions
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.files import BaseFile, FileSlice
+from hudi_py.read.base_file import stored_batches
 from hudi_py.schema import FILE_NAME, META_FIELDS, RECORD_KEY, conform
 from hudi_py.write.changes import change_log
 from hudi_py.write.context import WriteContext
@@ -248,7 +248,7 @@ def _old_rows(context: WriteContext, base: BaseFile, new_name: str, counts: _Cou
     position, path = META_FIELDS.index(FILE_NAME), base.path
     schema, history = context.file_schema, context.settings.schema.history
     names = schema.names if history is None else history.columns(base.instant, schema.names)
-    for batch in iter_base_batches(context.transaction.storage, path, names, batch_rows=BASE_ROWS):
+    for batch in stored_batches(context.transaction.storage, base, names, batch_rows=BASE_ROWS):
         if RECORD_KEY not in batch.schema.names:
             raise CorruptFileError(f"Base file {path} has no column {RECORD_KEY}; it cannot be merged with by key")
         counts.base += batch.num_rows

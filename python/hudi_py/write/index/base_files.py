@@ -20,7 +20,8 @@ import pyarrow.compute as pc
 from hudi_py.config.write import INDEX_TYPE
 from hudi_py.errors import ConfigError
 from hudi_py.formats.arrays import combined
-from hudi_py.formats.parquet import BaseFileFooter, batches_of, footer_of, open_parquet
+from hudi_py.formats.base_files import open_base_file
+from hudi_py.formats.parquet import BaseFileFooter
 from hudi_py.model.files import BaseFile, FileSlice
 from hudi_py.model.names import PartitionPath
 from hudi_py.schema import RECORD_KEY
@@ -104,14 +105,14 @@ class BaseFileIndex:
         waiting: list[tuple[int, pa.ChunkedArray]] = []
         rows = 0
         for at, base in enumerate(bases):
-            with open_parquet(self.storage, base.path) as file:
-                footer = footer_of(file, base.path)
+            with open_base_file(self.storage, base.path) as file:
+                footer = file.footer
                 if self.check_key is not None and footer.min_key:
                     self.check_key(base, footer.min_key)
                 candidates = self._candidates(wanted, footer)
                 if not len(candidates):
                     continue
-                batches = batches_of(file, [RECORD_KEY], batch_rows=_LOOKUP_ROWS)
+                batches = file.batches([RECORD_KEY], _LOOKUP_ROWS)
                 keys = pa.chunked_array([batch.column(0) for batch in batches], wanted.keys.type)
             if len(candidates) > len(keys):
                 waiting.append((at, keys))

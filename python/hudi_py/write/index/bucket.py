@@ -21,9 +21,9 @@ from hudi_py.config import concurrency as concurrency_config
 from hudi_py.config import indexes as index_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError
+from hudi_py.formats.base_files import iter_base_batches, read_footer
 from hudi_py.formats.bucket_rules import BucketRules
 from hudi_py.formats.buckets import BUCKET_DIGITS, FIXED_FILE_ID, bucket_number, bucket_numbers
-from hudi_py.formats.parquet import iter_base_batches, read_footer
 from hudi_py.model.files import FileSlice
 from hudi_py.model.names import FileId, PartitionPath, new_file_id
 from hudi_py.model.properties import TableConfig

@@ -15,6 +15,7 @@ from hudi_py.config import Options
 from hudi_py.config import table as table_config
 from hudi_py.config.option import Option
 from hudi_py.errors import ConfigError, UnsupportedTableError
+from hudi_py.formats.base_files import WRITTEN
 from hudi_py.merge.settings import PARTIAL_UPDATE_MODE, UNAVAILABLE_VALUE
 from hudi_py.model.changes import ENABLED, MODE, LoggingMode
 from hudi_py.model.properties import SLASHED_DATES, TableConfig
@@ -140,10 +141,10 @@ def table_properties(spec: TableSpec) -> dict[str, str]:
         raise ConfigError("Cannot create a table without a name; set hoodie.table.name")
     table_type = _choice("hoodie.datasource.write.table.type", spec.table_type, ("COPY_ON_WRITE", "MERGE_ON_READ"))
     base_format = (spec.base_file_format or "PARQUET").upper()
-    if base_format != "PARQUET":
+    if base_format not in WRITTEN:
         raise UnsupportedTableError(
             f"Cannot create a table with base files in {base_format} (hoodie.table.base.file.format); "
-            "supported is PARQUET"
+            f"supported are {' and '.join(WRITTEN)}"
         )
     keys = spec.record_key_fields or ()
     keygen = parse_keygen(spec.keygen_type or "", spec.keygen_class or "")
@@ -299,6 +300,11 @@ def check_spec(config: TableConfig, spec: TableSpec) -> None:
         stored = config.properties.get(key, config.properties.get(key.replace("hoodie.", "hoodie.deltastreamer.", 1)))
         if stored is not None and stored != text:  # letters of patterns differ by case
             found.append(f"{key}: asked for {text}, the table has {stored}")
+    compare(
+        "hoodie.table.base.file.format",
+        spec.base_file_format and spec.base_file_format.upper(),
+        config.base_file_format,
+    )
     compare("hoodie.table.timeline.timezone", spec.timezone and spec.timezone.upper(), config.timezone)
     compare(ENABLED, spec.logs_changes, config.cdc_enabled)
     if config.cdc_enabled:

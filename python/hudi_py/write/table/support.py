@@ -5,6 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from hudi_py.errors import ConfigError, UnsupportedTableError, first_line
+from hudi_py.formats.avro.schema import resolve_record
+from hudi_py.formats.base_files import WRITTEN
+from hudi_py.formats.lance_writer import unwritable_to_lance
+from hudi_py.formats.orc_values import unwritable as unwritable_to_orc
 from hudi_py.merge import merge_settings
 from hudi_py.model.changes import logging_mode
 from hudi_py.model.properties import TableConfig
@@ -42,10 +46,10 @@ def check_writable(config: TableConfig) -> None:
             f"{config.properties['hoodie.bootstrap.base.path']} (hoodie.bootstrap.base.path); such tables can only be "
             "read; write it with Apache Hudi"
         )
-    if config.base_file_format != "PARQUET":
+    if config.base_file_format not in WRITTEN:
         raise UnsupportedTableError(
-            f"Cannot write to the table '{config.name}': its base files are {config.base_file_format}; supported is "
-            "PARQUET"
+            f"Cannot write to the table '{config.name}': its base files are {config.base_file_format}; supported are "
+            f"{' and '.join(WRITTEN)}"
         )
 
 
@@ -62,17 +66,36 @@ def read_only_reason(config: TableConfig) -> str | None:
     return None
 
 
+_UNWRITABLE = {"ORC": unwritable_to_orc, "LANCE": unwritable_to_lance}
+"""Why base files cannot have a column of an Avro type, by their format."""
+
+
 def check_types(config: TableConfig, avro: Any) -> None:
-    """Refuses columns of types that this release reads but does not write.
+    """Refuses columns of types that this release reads but does not write, and those that the table's base files
+        cannot have.
+
+    Args:
+        avro: the table's columns as a parsed Avro record.
 
     Raises:
         UnsupportedTableError: names the type.
     """
+    check = _UNWRITABLE.get(config.base_file_format)
+    if check is not None:
+        for name, node in resolve_record(avro).fields:
+            why = check(node)
+            if why:
+                raise UnsupportedTableError(
+                    f"Cannot write to the table '{config.name}': its base files are {config.base_file_format}, which "
+                    f"cannot hold the column '{name}': {why}; use a table with Parquet base files"
+                )
     pending = [avro]
     while pending:
         each = pending.pop()
         if isinstance(each, dict):
-            if each.get("logicalType") in _READ_ONLY_TYPES:
+            # a BLOB has an encoding of its own in Lance files
+            blob = each.get("logicalType") == "blob" and config.base_file_format == "LANCE"
+            if blob or each.get("logicalType") in _READ_ONLY_TYPES:
                 raise UnsupportedTableError(
                     f"Cannot write to the table '{config.name}': it has a column of type {each['logicalType']}; such "
                     "columns can only be read; write it with Apache Hudi"

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from hudi_py.errors import ConfigError, SchemaMismatchError
 from hudi_py.formats.calendar import Longs
-from hudi_py.timeline.times import local_zone
+from hudi_py.model.zones import local_zone
 from hudi_py.write.rows.keygen.dates.parsing import DateParser
 from hudi_py.write.rows.keygen.dates.patterns import DAY, HOUR, MINUTE, SECOND
 from hudi_py.write.rows.keygen.dates.printing import DatePrinter

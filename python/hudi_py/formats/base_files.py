@@ -1,0 +1,163 @@
+"""Base files of any format, by the extension of their names: footers, rows and writers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol
+
+import pyarrow as pa
+
+from hudi_py.formats.base_rows import BaseFileSummary
+from hudi_py.formats.bloom import BloomConfig
+from hudi_py.formats.lance import iter_lance_batches, lance_footer
+from hudi_py.formats.lance_writer import LanceFileWriter
+from hudi_py.formats.orc import open_orc, orc_batches, orc_footer
+from hudi_py.formats.orc_writer import OrcFileWriter
+from hudi_py.formats.parquet import BATCH_ROWS, BaseFileFooter, batches_of, footer_of, open_parquet
+from hudi_py.formats.parquet_writer import ROW_GROUP_BYTES, BaseFileWriter
+from hudi_py.model.zones import local_zone_name
+
+if TYPE_CHECKING:
+    from hudi_py.storage import Storage
+
+WRITTEN = ("PARQUET", "ORC", "LANCE")
+"""Formats of base files that can be written, as `hoodie.table.base.file.format` names them."""
+
+Batches = Callable[[Collection[str] | None, int], Iterator[pa.RecordBatch]]
+
+
+class BaseWriter(Protocol):
+    """Writes one base file. Leaving the `with` block normally, or calling `close`, completes it."""
+
+    @property
+    def num_rows(self) -> int:
+        """Rows written so far, including those in memory."""
+
+    @property
+    def bytes_written(self) -> int:
+        """Bytes of the file so far, estimated where rows are in memory."""
+
+    def write(self, data: pa.RecordBatch | pa.Table) -> None:
+        """Adds rows; columns are matched by name.
+
+        Raises:
+            SchemaMismatchError: a column is missing or its values do not fit the file's type.
+        """
+
+    def close(self) -> BaseFileSummary:
+        """Completes the file; a second call returns the same summary."""
+
+    def __enter__(self) -> BaseWriter: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class OpenBaseFile:
+    """A base file whose footer has been read."""
+
+    footer: BaseFileFooter
+    batches: Batches
+    """Its rows, given columns (None: all) and the maximum rows of a batch, as `iter_base_batches`."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileLayout:
+    """How base files are written. Without effect on Lance files."""
+
+    codec: str = "zstd"
+    """As `BaseFileWriter` or `OrcFileWriter` takes it."""
+    row_group_bytes: int = ROW_GROUP_BYTES
+    """Arrow bytes of a row group; bytes of a stripe of ORC."""
+
+
+def extension_of(path: str) -> str:
+    """The extension of a file's name, without the dot."""
+    return path.rpartition(".")[2]
+
+
+@contextmanager
+def open_base_file(storage: Storage, path: str) -> Iterator[OpenBaseFile]:
+    """Opens a base file of any format. Errors in the file become `CorruptFileError` in the context. The timestamps of
+    ORC files are wall-clock times in the zone of this process.
+
+    Raises:
+        CorruptFileError: the file is damaged, or of another format than its name says.
+        FileNotFoundError: the file does not exist.
+        UnsupportedTableError: a library for the format is missing.
+    """
+    extension = extension_of(path)
+    if extension == "lance":
+        yield OpenBaseFile(
+            lance_footer(storage, path), lambda names, rows: iter_lance_batches(storage, path, names, batch_rows=rows)
+        )
+    elif extension == "orc":
+        with open_orc(storage, path) as orc:
+            zone = local_zone_name()
+            yield OpenBaseFile(
+                orc_footer(orc, path), lambda names, rows: orc_batches(orc, names, batch_rows=rows, zone=zone)
+            )
+    else:
+        with open_parquet(storage, path) as file:
+            yield OpenBaseFile(footer_of(file, path), lambda names, rows: batches_of(file, names, batch_rows=rows))
+
+
+def read_footer(storage: Storage, path: str) -> BaseFileFooter:
+    """What a base file says of itself. Raises what `open_base_file` raises."""
+    with open_base_file(storage, path) as file:
+        return file.footer
+
+
+def iter_base_batches(
+    storage: Storage, path: str, columns: Collection[str] | None, *, batch_rows: int = BATCH_ROWS
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a base file of any format in order, in the types of `formats.parquet.iter_base_batches`.
+
+    Args:
+        columns: top-level columns; missing ones are ignored. None: all.
+        batch_rows: maximum rows of a batch.
+
+    Raises what `open_base_file` raises.
+    """
+    extension = extension_of(path)
+    if extension == "lance":
+        yield from iter_lance_batches(storage, path, columns, batch_rows=batch_rows)
+    elif extension == "orc":
+        with open_orc(storage, path) as orc:
+            yield from orc_batches(orc, columns, batch_rows=batch_rows, zone=local_zone_name())
+    else:
+        with open_parquet(storage, path) as file:
+            yield from batches_of(file, columns, batch_rows=batch_rows)
+
+
+def base_writer(
+    storage: Storage,
+    path: str,
+    schema: pa.Schema,
+    avro_schema_json: str,
+    *,
+    bloom: BloomConfig | None,
+    layout: FileLayout,
+) -> BaseWriter:
+    """A writer of a base file.
+
+    Args:
+        path: the file, created or replaced; its extension says the format, one of `WRITTEN`.
+        schema: columns, including meta columns.
+        avro_schema_json: the same as an Avro schema, for footers that have one.
+        bloom: size of the filter over the record keys; None: the file says nothing of its keys.
+    """
+    if extension_of(path) == "lance":
+        return LanceFileWriter(storage, path, schema, bloom=bloom)
+    codec, size = layout.codec, layout.row_group_bytes
+    if extension_of(path) == "orc":
+        zone = local_zone_name()
+        return OrcFileWriter(
+            storage, path, schema, avro_schema_json, bloom=bloom, codec=codec, stripe_bytes=size, zone=zone
+        )
+    return BaseFileWriter(storage, path, schema, avro_schema_json, bloom=bloom, codec=codec, row_group_bytes=size)

@@ -1,0 +1,132 @@
+"""What the writers of Parquet and ORC base files have in common: rows in the file's schema, and the bloom filter and
+range of the record keys in the footer (`HoodieBloomFilterWriteSupport`, `HoodieAvroOrcWriter`, 1.2.0)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from hudi_py.errors import ConfigError, SchemaMismatchError
+from hudi_py.formats.bloom import SIMPLE, BloomConfig, BloomFilter
+from hudi_py.formats.hashing import Texts
+from hudi_py.formats.parquet import BLOOM_FILTER, BLOOM_FILTER_TYPE_CODE, MAX_RECORD_KEY, MIN_RECORD_KEY
+
+_KEY = "_hoodie_record_key"
+
+
+@dataclass(frozen=True, slots=True)
+class BaseFileSummary:
+    """A written base file."""
+
+    num_rows: int
+    size: int
+    """Bytes."""
+    min_key: str | None
+    """Smallest record key in the order of Java's strings; None without rows or bloom filter."""
+    max_key: str | None
+    metadata: pq.FileMetaData | None = field(default=None, repr=False, compare=False)
+    """The Parquet footer as written, with column statistics; None for ORC."""
+    nan: frozenset[str] = frozenset()
+    """Dotted names of floating-point columns with a NaN, except for those in lists or maps; empty for ORC."""
+
+
+class FileKeys:
+    """Bloom filter and range of a file's record keys, as its footer holds them."""
+
+    def __init__(self, bloom: BloomConfig | None, schema: pa.Schema, path: str) -> None:
+        """
+        Args:
+            bloom: size of the filter; None: neither filter nor range, for tables without meta columns.
+
+        Raises:
+            ConfigError: there is no record key column.
+        """
+        if bloom is not None and _KEY not in schema.names:
+            raise ConfigError(f"Cannot write base file {path} with a bloom filter: it has no column {_KEY!r}")
+        self._bloom = BloomFilter(bloom) if bloom is not None else None
+        self.least: str | None = None
+        """In the order of Java's strings; None without rows or filter."""
+        self.greatest: str | None = None
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Adds the keys of some rows."""
+        if self._bloom is None:
+            return
+        keys = batch.column(_KEY)
+        self._bloom.add(keys)
+        low, high = least_and_greatest(keys)
+        if low is None or high is None:
+            return
+        if self.least is None or _java_order(low) < _java_order(self.least):
+            self.least = low
+        if self.greatest is None or _java_order(high) > _java_order(self.greatest):
+            self.greatest = high
+
+    def pairs(self) -> dict[str, str]:
+        """Key-value pairs of the footer."""
+        if self._bloom is None:
+            return {}
+        pairs = {BLOOM_FILTER: self._bloom.encode()}
+        if self._bloom.type_code != SIMPLE:
+            pairs[BLOOM_FILTER_TYPE_CODE] = self._bloom.type_code
+        if self.least is not None and self.greatest is not None:
+            pairs |= {MIN_RECORD_KEY: self.least, MAX_RECORD_KEY: self.greatest}
+        return pairs
+
+
+def conformed_rows(
+    data: pa.RecordBatch | pa.Table, schema: pa.Schema, path: str, *, most_bytes: int
+) -> list[pa.RecordBatch]:
+    """Rows in a file's schema, matched by name, in batches well below `most_bytes` of Arrow data.
+
+    Raises:
+        SchemaMismatchError: a column is missing or its values do not fit the file's type.
+    """
+    table = pa.Table.from_batches([data]) if isinstance(data, pa.RecordBatch) else data
+    if table.schema.names != schema.names or table.schema.types != schema.types:
+        missing = [name for name in schema.names if table.schema.get_field_index(name) < 0]
+        if missing:
+            raise SchemaMismatchError(
+                f"Cannot write rows to base file {path}: column {missing[0]!r} is missing or not unique; "
+                f"the rows have {', '.join(table.schema.names)}"
+            )
+        columns = []
+        for each in schema:
+            try:
+                columns.append(table.column(each.name).cast(each.type))
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+                raise SchemaMismatchError(
+                    f"Cannot write column {each.name!r} of type {table.schema.field(each.name).type} "
+                    f"to base file {path} as {each.type}: {error}"
+                ) from error
+        table = pa.Table.from_arrays(columns, schema=schema)
+    for at, each in enumerate(schema):
+        if not each.nullable and table.column(at).null_count:
+            raise SchemaMismatchError(
+                f"Cannot write column {each.name!r} to base file {path}: it has nulls, but is not nullable"
+            )
+    # batches well below a row group, so that the last one cannot make it much larger
+    rows = max(1, int(table.num_rows * most_bytes / max(table.nbytes, 1) / 4))
+    return [pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in table.to_batches(rows)]
+
+
+def least_and_greatest(keys: pa.StringArray) -> tuple[str | None, str | None]:
+    """Smallest and greatest text in the order of Java's `String.compareTo` (UTF-16 units); None if there are none.
+
+    Readers compare keys with a file's range in that order (`HoodieBloomFilterWriteSupport` with Avro records).
+    """
+    bounds = pc.min_max(keys)
+    data = Texts.of(keys).data
+    # UTF-8 has the order of UTF-16, except for U+E000 to U+FFFF (lead bytes EE, EF) relative to U+10000 on (F0 on)
+    if len(data) and data.max() >= 0xF0 and ((data == 0xEE) | (data == 0xEF)).any():
+        # one text at a time: rare, and Arrow has no such order
+        texts = [key for key in keys.to_pylist() if key is not None]
+        return min(texts, key=_java_order), max(texts, key=_java_order)
+    return bounds["min"].as_py(), bounds["max"].as_py()
+
+
+def _java_order(text: str) -> bytes:
+    return text.encode("utf-16-be")

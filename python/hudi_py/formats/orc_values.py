@@ -1,0 +1,259 @@
+"""Values in ORC files and in Arrow, for types that differ (`AvroOrcUtils`, Apache Hudi 1.2.0).
+
+A timestamp with a zone is ORC's TIMESTAMP: wall-clock time in the zone of the process. One without a zone is the number
+that Avro would store, and a fixed is bytes. All else has the same type in both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import date
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudi_py.errors import UnsupportedTableError
+from hudi_py.formats.avro.schema import Array, Choice, Integer, Map, Node, Nullable, Record
+from hudi_py.formats.parquet import canonical_type
+
+UTC_NAMES: Final = ("UTC", "Etc/UTC", "+00:00")
+_MICROS: Final = pa.timestamp("us")
+_LEAST, _GREATEST = -(2**63) // 1000 + 1, (2**63) // 1000 - 1
+"""Microseconds since the epoch that Arrow's reader, which has nanoseconds, can read: of the years 1677 to 2262."""
+
+_FIRST_DAY: Final = (date(1582, 10, 15) - date(1970, 1, 1)).days
+"""First day of the Gregorian calendar. Spark takes earlier ones in ORC files for days of the Julian calendar."""
+
+Leaf = Callable[[pa.Array, pa.DataType, Node | None], pa.Array]
+"""Converts values that are not nested to a type."""
+
+
+def read_type(stored: pa.DataType, node: Node | None) -> pa.DataType:
+    """The Arrow type of a column.
+
+    Args:
+        stored: its type in the file.
+        node: its type in the file's Avro schema; None: not known.
+    """
+    kind = canonical_type(stored)
+    node = _present(node)
+    types = pa.types
+    if types.is_timestamp(kind):
+        return pa.timestamp("us", "UTC")
+    if types.is_int64(kind):
+        return _MICROS if _is_local_time(node) else kind
+    if types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(read_type(kind.value_type, _inner(node))))
+    if types.is_map(kind):
+        return pa.map_(kind.key_type, read_type(kind.item_type, _inner(node)))
+    if types.is_struct(kind):
+        members = _members(node)
+        return pa.struct([child.with_type(read_type(child.type, members.get(child.name))) for child in kind])
+    return kind
+
+
+def stored_type(kind: pa.DataType) -> pa.DataType:
+    """The type in which Arrow's ORC writer gets a column."""
+    types = pa.types
+    if types.is_timestamp(kind):
+        return pa.int64() if kind.tz is None else _MICROS
+    if types.is_fixed_size_binary(kind):
+        return pa.binary()
+    if types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(stored_type(kind.value_type)))
+    if types.is_map(kind):
+        return pa.map_(kind.key_field, kind.item_field.with_type(stored_type(kind.item_type)))
+    if types.is_struct(kind):
+        return pa.struct([child.with_type(stored_type(child.type)) for child in kind])
+    return kind
+
+
+def unwritable(node: Node) -> str:
+    """Why ORC files cannot have a column of an Avro type; empty if they can."""
+    for each in _walk(node):
+        if isinstance(each, Choice):
+            return "it is a union of several types"
+        if isinstance(each, Integer) and pa.types.is_timestamp(each.arrow) and each.arrow.unit == "ns":
+            return "it has timestamps in nanoseconds"
+    return ""
+
+
+def from_orc(array: pa.Array, kind: pa.DataType, node: Node | None, zone: str) -> pa.Array:
+    """Values of a file in Arrow.
+
+    Args:
+        kind: `read_type` of the column.
+        zone: zone of the file's wall-clock timestamps, a name in the time zone database.
+    """
+
+    def leaf(values: pa.Array, target: pa.DataType, node: Node | None) -> pa.Array:
+        if pa.types.is_timestamp(values.type):
+            return _instants(values, target, zone)
+        if pa.types.is_timestamp(target):
+            factor = node.factor if isinstance(node, Integer) else 1
+            return (values if factor == 1 else pc.multiply_checked(values, factor)).view(target)
+        return pc.cast(values, target, safe=False)
+
+    return _rebuilt(array, kind, node, leaf)
+
+
+def to_orc(array: pa.Array, node: Node, zone: str, column: str) -> pa.Array:
+    """Values of Arrow as Arrow's ORC writer takes them.
+
+    Args:
+        zone: zone in which timestamps become wall-clock time.
+        column: for messages.
+
+    Raises:
+        UnsupportedTableError: a date is before 1582-10-15, or a timestamp is not in the years 1678 to 2261, before 1970
+            and not a whole second, or of a wall-clock time that occurs twice.
+    """
+
+    def leaf(values: pa.Array, target: pa.DataType, node: Node | None) -> pa.Array:
+        if not pa.types.is_timestamp(values.type):
+            return values.cast(target)
+        if values.type.tz is not None:
+            return _wall_clock(values, zone, column)
+        numbers = values.cast(_MICROS).view(pa.int64())
+        factor = node.factor if isinstance(node, Integer) else 1
+        return numbers if factor == 1 else _floored(numbers, factor)
+
+    # Arrow's ORC writer reads structs of a slice from the start of the whole
+    whole = pa.concat_arrays([array]) if pa.types.is_nested(array.type) else array
+    for days in _dates(whole):
+        least = pc.min(days)
+        if least.is_valid and least.cast(pa.int32()).as_py() < _FIRST_DAY:
+            raise UnsupportedTableError(
+                f"Cannot write column '{column}' to an ORC file: it has the date {least.cast(pa.string()).as_py()}, "
+                "and queries of Apache Hudi show other days for dates before 1582-10-15; use Parquet base files"
+            )
+    return _rebuilt(whole, stored_type(array.type), node, leaf)
+
+
+def _instants(values: pa.Array, target: pa.DataType, zone: str) -> pa.Array:
+    micros = pc.cast(values, pa.timestamp("us", values.type.tz), safe=False)
+    if values.type.tz is not None or zone in UTC_NAMES:
+        return micros.cast(target)
+    return pc.assume_timezone(micros, zone, ambiguous="earliest", nonexistent="latest").cast(target)
+
+
+def _wall_clock(values: pa.Array, zone: str, column: str) -> pa.Array:
+    micros = values.cast(pa.timestamp("us", "UTC"))
+    wall = micros.cast(_MICROS) if zone in UTC_NAMES else pc.local_timestamp(micros.cast(pa.timestamp("us", zone)))
+    bounds = pc.min_max(wall.view(pa.int64()))
+    low, high = bounds["min"].as_py(), bounds["max"].as_py()
+    if low is not None and (low < _LEAST or high > _GREATEST):
+        odd = low if low < _LEAST else high
+        raise UnsupportedTableError(
+            f"Cannot write column '{column}' to an ORC file: it has a timestamp {odd} microseconds from 1970 on; "
+            "supported are those of the years 1678 to 2261; use Parquet base files"
+        )
+    if low is not None and low < 0:
+        _check_before_1970(wall, column)
+    if zone not in UTC_NAMES:
+        for which in ("earliest", "latest"):
+            back = pc.assume_timezone(wall, zone, ambiguous=which, nonexistent="latest")
+            other = pc.fill_null(pc.not_equal(back.view(pa.int64()), micros.view(pa.int64())), False)
+            if pc.any(other).as_py():
+                at = pc.index(other, True).as_py()
+                raise UnsupportedTableError(
+                    f"Cannot write column '{column}' to an ORC file: the time {wall[at].as_py()} of the zone {zone} "
+                    "occurs twice, and Apache Hudi's ORC files hold timestamps as wall-clock times; write and read the "
+                    "table with TZ=UTC, in Apache Hudi -Duser.timezone=UTC, or use Parquet base files"
+                )
+    return wall
+
+
+def _dates(array: pa.Array) -> Iterator[pa.Array]:
+    """The dates within a column."""
+    kind = array.type
+    if pa.types.is_date(kind):
+        yield array
+    elif pa.types.is_struct(kind):
+        for child in array.flatten():
+            yield from _dates(child)
+    elif pa.types.is_map(kind):
+        yield from _dates(array.items)
+    elif pa.types.is_list(kind):
+        yield from _dates(array.flatten())
+
+
+def _check_before_1970(wall: pa.Array, column: str) -> None:
+    """Refuses fractions of seconds before 1970: Arrow stores them, and so does `AvroOrcUtils`, in a way that fails in
+    Apache Hudi's queries ("nanos > 999999999 or < 0")."""
+    numbers = pc.fill_null(wall.view(pa.int64()), 0).to_numpy(zero_copy_only=False)
+    odd = np.flatnonzero((numbers < 0) & (numbers % 1_000_000 != 0))
+    if len(odd):
+        raise UnsupportedTableError(
+            f"Cannot write column '{column}' to an ORC file: it has the time {wall[odd[0]].as_py()}, and queries of "
+            "Apache Hudi fail for times before 1970 that are not whole seconds; use Parquet base files"
+        )
+
+
+def _floored(numbers: pa.Array, factor: int) -> pa.Array:
+    """Whole milliseconds at or before times, as Spark makes them."""
+    valid = pc.is_valid(numbers)
+    whole = np.floor_divide(pc.fill_null(numbers, 0).to_numpy(zero_copy_only=False), factor)
+    return pc.if_else(valid, pa.array(whole, pa.int64()), pa.scalar(None, pa.int64()))
+
+
+def _rebuilt(array: pa.Array, kind: pa.DataType, node: Node | None, leaf: Leaf) -> pa.Array:
+    """A column with other values in its leaves, and of type `kind`."""
+    source, node = array.type, _present(node)
+    if source.equals(kind) and not pa.types.is_timestamp(source):
+        return array
+    mask = pc.is_null(array) if array.null_count else None
+    if pa.types.is_struct(source):
+        members = _members(node)
+        children = [
+            _rebuilt(child, field.type, members.get(field.name), leaf)
+            for child, field in zip(array.flatten(), kind, strict=True)
+        ]
+        return pa.StructArray.from_arrays(children, fields=list(kind), mask=mask)
+    if pa.types.is_list(source) or pa.types.is_large_list(source):
+        whole = array if array.offset == 0 else pa.concat_arrays([array])
+        child = _rebuilt(whole.values, kind.value_type, _inner(node), leaf)
+        return pa.ListArray.from_arrays(whole.offsets.cast(pa.int32()), child, type=kind, mask=mask)
+    if pa.types.is_map(source):
+        whole = array if array.offset == 0 else pa.concat_arrays([array])
+        keys = _rebuilt(whole.keys, kind.key_type, None, leaf)
+        items = _rebuilt(whole.items, kind.item_type, _inner(node), leaf)
+        entries = pa.StructArray.from_arrays([keys, items], fields=[kind.key_field, kind.item_field])
+        buffers = whole.buffers()
+        return pa.Array.from_buffers(
+            kind, len(whole), [buffers[0], buffers[1]], null_count=whole.null_count, children=[entries]
+        )
+    return leaf(array, kind, node)
+
+
+def _present(node: Node | None) -> Node | None:
+    return node.value if isinstance(node, Nullable) else node
+
+
+def _inner(node: Node | None) -> Node | None:
+    node = _present(node)
+    if isinstance(node, Array):
+        return node.item
+    return node.value if isinstance(node, Map) else None
+
+
+def _members(node: Node | None) -> dict[str, Node]:
+    node = _present(node)
+    return dict(node.fields) if isinstance(node, Record) else {}
+
+
+def _is_local_time(node: Node | None) -> bool:
+    return isinstance(node, Integer) and pa.types.is_timestamp(node.arrow) and node.arrow.tz is None
+
+
+def _walk(node: Node) -> Iterator[Node]:
+    yield node
+    if isinstance(node, Record):
+        for _, each in node.fields:
+            yield from _walk(each)
+        return
+    inner = node.value if isinstance(node, Nullable) else _inner(node)
+    if inner is not None:
+        yield from _walk(inner)

@@ -1,0 +1,155 @@
+"""What a publication knew, kept beside it for the next one: which commits it showed, and where its files are named.
+
+With it, a publication looks at the file groups that commits changed since, and at the manifests that may name their
+files, and at no others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from hudi_py.errors import CorruptFileError
+from hudi_py.interop.iceberg.files import MetadataFiles
+from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant
+from hudi_py.model.names import FileId, PartitionPath, join_path
+from hudi_py.model.properties import TableConfig
+from hudi_py.storage import Storage
+from hudi_py.storage.threads import when_remote
+from hudi_py.timeline.metadata import read_commit_metadata
+from hudi_py.timeline.timeline import Timeline
+
+_FORMAT: Final = 1
+_NO_ROWS: Final = frozenset((Action.CLEAN, Action.SAVEPOINT, Action.INDEXING))
+"""Completed actions after which a query gives the rows that it gave before."""
+
+_WRITES: Final = frozenset(action.value for action in WRITE_ACTIONS)
+
+Group = tuple[PartitionPath, FileId]
+Ranges = tuple[tuple[str, str], ...]
+"""The first and last location of the base files that a manifest names, and of the side files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """What a publication knew."""
+
+    table: str
+    """Digest of the table's properties."""
+    start: str
+    """First active write instant of the timeline."""
+    newest: str
+    """Requested time of the newest completed write."""
+    completed: frozenset[str] = field(repr=False)
+    pending: frozenset[str] = field(repr=False)
+    """Instants as `_text` gives them."""
+    ranges: Mapping[str, Ranges] = field(repr=False)
+    """By the locations of the manifests."""
+
+    @classmethod
+    def of(cls, config: TableConfig, timeline: Timeline, ranges: Mapping[str, Ranges]) -> Index:
+        """What a publication of this state knows."""
+        last = timeline.last_completed
+        return cls(
+            digest(config),
+            timeline.start or "",
+            "" if last is None else last.time,
+            frozenset(map(_text, timeline.completed)),
+            frozenset(each.time for each in timeline.pending),
+            ranges,
+        )
+
+    def encode(self) -> bytes:
+        members = {
+            "format": _FORMAT,
+            "table": self.table,
+            "start": self.start,
+            "newest": self.newest,
+            "completed": sorted(self.completed),
+            "pending": sorted(self.pending),
+            "ranges": self.ranges,
+        }
+        return json.dumps(members, separators=(",", ":")).encode()
+
+    def changed_groups(self, storage: Storage, config: TableConfig, timeline: Timeline) -> frozenset[Group] | None:
+        """The file groups whose rows commits may have changed since; None if that cannot be told from commits."""
+        if config.version < 8 or self.table != digest(config) or not self._follows(timeline):
+            # before version 8, blocks of a log become valid without a change of the file
+            return None
+        new = [each for each in timeline.completed if _text(each) not in self.completed]
+        writes = [each for each in new if each.action.comparable in WRITE_ACTIONS]
+        if any(each.action not in _NO_ROWS for each in new if each not in writes):
+            return None  # a rollback, restore or an unknown action
+        found: set[Group] = set()
+        for commit in when_remote(storage, lambda each: read_commit_metadata(storage, timeline.layout, each), writes):
+            found.update((PartitionPath(stat.partition_path), FileId(stat.file_id)) for stat in commit.stats)
+            for partition, names in commit.replaced.items():
+                found.update((PartitionPath(partition), FileId(name)) for name in names)
+        return frozenset(found)
+
+    def _follows(self, timeline: Timeline) -> bool:
+        """Whether all instants that were completed then still count, and none can have been completed and archived
+        since."""
+        start, now = timeline.start or "", set(map(_text, timeline.completed))
+        writes = (each.partition(".") for each in self.completed - now)
+        if any(time >= start and action in _WRITES for time, _, action in writes):
+            return False  # one was rolled back
+        if self.start == start:
+            return True
+        active = {each.time for each in timeline.instants}
+        return bool(self.newest) and self.newest in active and self.pending <= active
+
+
+def read_index(files: MetadataFiles, location: str | None) -> Index | None:
+    """The index of a publication; None if it has none that this release can use."""
+    if location is None:
+        return None
+    try:
+        members = json.loads(files.read(location))
+        if members["format"] != _FORMAT:
+            return None
+        return Index(
+            members["table"],
+            members["start"],
+            members["newest"],
+            frozenset(members["completed"]),
+            frozenset(members["pending"]),
+            {path: tuple((low, high) for low, high in each) for path, each in members["ranges"].items()},
+        )
+    except (CorruptFileError, ValueError, KeyError, TypeError):
+        return None  # all is read instead
+
+
+def digest(config: TableConfig) -> str:
+    """Of what the properties say of a table."""
+    return hashlib.sha256(repr(sorted(config.properties.items())).encode()).hexdigest()[:16]
+
+
+def group_name(group: Group) -> str:
+    """A short text for a file group, with which the names of its side files begin."""
+    return hashlib.sha256(repr((str(group[0]), str(group[1]))).encode()).hexdigest()[:12]
+
+
+def prefixes(files: MetadataFiles, group: Group) -> tuple[str, str]:
+    """What the locations of a group's base files and side files begin with."""
+    base = files.located(f"{join_path(group[0], str(group[1]))}_")
+    return base, files.located(files.side_prefix + group_name(group))
+
+
+def ranges_of(files: MetadataFiles, locations: Iterable[str]) -> Ranges:
+    """The ranges of the locations that a manifest names."""
+    each = sorted(locations)
+    kinds = ([place for place in each if files.is_side(place) is side] for side in (False, True))
+    return tuple((some[0], some[-1]) for some in kinds if some)
+
+
+def may_name(ranges: Ranges | None, prefix: str) -> bool:
+    """Whether a manifest may name a file whose location begins with a text. `ranges` None: unknown."""
+    return ranges is None or any(low[: len(prefix)] <= prefix <= high for low, high in ranges)
+
+
+def _text(instant: Instant) -> str:
+    return f"{instant.time}.{instant.action.comparable.value}"
