@@ -23,7 +23,7 @@ _MICROS: Final = pa.timestamp("us")
 _LEAST, _GREATEST = -(2**63) // 1000 + 1, (2**63) // 1000 - 1
 """Microseconds since the epoch that Arrow's reader, which has nanoseconds, can read: of the years 1677 to 2262."""
 
-_FIRST_DAY: Final = date(1582, 10, 15)
+_FIRST_DAY: Final = (date(1582, 10, 15) - date(1970, 1, 1)).days
 """First day of the Gregorian calendar. Spark takes earlier ones in ORC files for days of the Julian calendar."""
 
 Leaf = Callable[[pa.Array, pa.DataType, Node | None], pa.Array]
@@ -107,8 +107,8 @@ def to_orc(array: pa.Array, node: Node, zone: str, column: str) -> pa.Array:
         column: for messages.
 
     Raises:
-        UnsupportedTableError: a date is before 1582-10-15; a timestamp is not in the years 1678 to 2261, before 1970 and not a whole second, or its
-            wall-clock time occurs twice.
+        UnsupportedTableError: a date is before 1582-10-15, or a timestamp is not in the years 1678 to 2261, before 1970
+            and not a whole second, or of a wall-clock time that occurs twice.
     """
 
     def leaf(values: pa.Array, target: pa.DataType, node: Node | None) -> pa.Array:
@@ -123,11 +123,11 @@ def to_orc(array: pa.Array, node: Node, zone: str, column: str) -> pa.Array:
     # Arrow's ORC writer reads structs of a slice from the start of the whole
     whole = pa.concat_arrays([array]) if pa.types.is_nested(array.type) else array
     for days in _dates(whole):
-        least = pc.min(days).as_py()
-        if least is not None and least < _FIRST_DAY:
+        least = pc.min(days)
+        if least.is_valid and least.cast(pa.int32()).as_py() < _FIRST_DAY:
             raise UnsupportedTableError(
-                f"Cannot write column '{column}' to an ORC file: it has the date {least}, and Apache Hudi's queries show "
-                f"other days for dates before {_FIRST_DAY}; use Parquet base files"
+                f"Cannot write column '{column}' to an ORC file: it has the date {least.cast(pa.string()).as_py()}, "
+                "and queries of Apache Hudi show other days for dates before 1582-10-15; use Parquet base files"
             )
     return _rebuilt(whole, stored_type(array.type), node, leaf)
 

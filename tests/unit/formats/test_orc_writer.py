@@ -128,6 +128,9 @@ def test_days_of_the_julian_calendar_are_refused(kind: pa.DataType) -> None:
         else:
             with pytest.raises(UnsupportedTableError, match="column 'c'.*1582-10-14.*before 1582-10-15"):
                 written(rows.cast(arrow_schema(avro)), avro)
+    rows = pa.table({"c": pa.array([-(10**7)], pa.int32()).cast(pa.date32())})
+    with pytest.raises(UnsupportedTableError, match="column 'c' to an ORC file: it has the date -25410-"):
+        written(rows, avro_schema(rows.schema, "r", "n"))
 
 
 def test_local_milliseconds_and_fixed() -> None:

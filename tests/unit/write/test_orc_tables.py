@@ -134,7 +134,14 @@ def test_a_damaged_file_is_found_and_its_group_mended(tmp_path: Path) -> None:
     assert good != bad
 
 
-def test_columns_may_be_added_and_widened(tmp_path: Path) -> None:
+def test_the_format_of_a_table_stays(tmp_path: Path) -> None:
+    make(tmp_path / "t")
+    for key in ("hoodie.table.base.file.format", "hoodie.base.file.format"):
+        with pytest.raises(ConfigError, match=r"hoodie\.table\.base\.file\.format.*PARQUET.*ORC"):
+            hudi_py.write(str(tmp_path / "t"), rows([1], 2, "b"), "upsert", {key: "PARQUET"})
+
+
+def test_columns_may_be_added(tmp_path: Path) -> None:
     table = make(tmp_path / "t")
     data = rows([9], 2, "n").append_column("more", pa.array([1.5]))
     table.upsert(data)

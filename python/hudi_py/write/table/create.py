@@ -300,6 +300,11 @@ def check_spec(config: TableConfig, spec: TableSpec) -> None:
         stored = config.properties.get(key, config.properties.get(key.replace("hoodie.", "hoodie.deltastreamer.", 1)))
         if stored is not None and stored != text:  # letters of patterns differ by case
             found.append(f"{key}: asked for {text}, the table has {stored}")
+    compare(
+        "hoodie.table.base.file.format",
+        spec.base_file_format and spec.base_file_format.upper(),
+        config.base_file_format,
+    )
     compare("hoodie.table.timeline.timezone", spec.timezone and spec.timezone.upper(), config.timezone)
     compare(ENABLED, spec.logs_changes, config.cdc_enabled)
     if config.cdc_enabled:
