@@ -23,11 +23,10 @@ LANCE = {
     "hoodie.write.record.merge.custom.implementation.classes": "org.apache.hudi.DefaultSparkRecordMerger",
 }
 COMPACTING = {**LANCE, "hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "1"}
-POINT = pa.struct([("x", pa.int32()), ("y", pa.string())])
 KEYED: dict[str, Any] = {"record_key": "id", "partition_by": "city", "ordering_by": "ts"}
 
 
-def rows(first: int, count: int, ts: int, *, nested: bool) -> pa.Table:
+def rows(first: int, count: int, ts: int) -> pa.Table:
     def cycle(values: list[Any]) -> list[Any]:
         return [values[number % len(values)] for number in range(first, first + count)]
 
@@ -40,12 +39,6 @@ def rows(first: int, count: int, ts: int, *, nested: bool) -> pa.Table:
         "fare": [number * 1.5 for number in numbers],
         "tags": pa.array(cycle([[1, None], None, []]), pa.list_(pa.int32())),
     }
-    if nested:
-        columns |= {
-            "point": pa.array(cycle([{"x": 1, "y": "a"}, None, {"x": None, "y": None}]), POINT),
-            "points": pa.array(cycle([[{"x": 1, "y": None}, None], None, []]), pa.list_(POINT)),
-            "deep": pa.array(cycle([{"p": None}, {"p": {"x": 1, "y": ""}}, None]), pa.struct([("p", POINT)])),
-        }
     return pa.table(columns)
 
 
@@ -59,30 +52,29 @@ def agree(oracle: Oracle, path: Path) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("version", "kind", "nested"),
-    cases([(v, k, n) for v in (6, 8, 9) for k in ("cow", "mor") for n in (True, False)], "lance by turns", 3),
+    ("version", "kind"), cases([(v, k) for v in (6, 8, 9) for k in ("cow", "mor")], "lance by turns", 3)
 )
-def test_by_turns(oracle_lance: Oracle, tmp_path: Path, version: int, kind: str, nested: bool) -> None:
+def test_by_turns(oracle_lance: Oracle, tmp_path: Path, version: int, kind: str) -> None:
     path = tmp_path / "t"
-    hudi_py.write(path, rows(0, 8, 1, nested=nested), "upsert", LANCE, **KEYED, table_type=kind, table_version=version)
+    hudi_py.write(path, rows(0, 8, 1), "upsert", LANCE, **KEYED, table_type=kind, table_version=version)
     table = hudi_py.open_table(path, LANCE)
-    table.upsert(rows(0, 2, 2, nested=nested))
+    table.upsert(rows(0, 2, 2))
     assert agree(oracle_lance, path) == {f"k{number}" for number in range(8)}
-    oracle_lance.write(path, rows(2, 8, 3, nested=nested), "upsert", options=LANCE)
+    oracle_lance.write(path, rows(2, 8, 3), "upsert", options=LANCE)
     assert agree(oracle_lance, path) == {f"k{number}" for number in range(10)}
-    oracle_lance.write(path, rows(4, 2, 4, nested=nested), "delete", options=LANCE)
-    table.delete(rows(0, 1, 5, nested=nested))
+    oracle_lance.write(path, rows(4, 2, 4), "delete", options=LANCE)
+    table.delete(rows(0, 1, 5))
     left = {f"k{number}" for number in (1, 2, 3, 6, 7, 8, 9)}
     assert agree(oracle_lance, path) == left
     if kind == "mor":
-        oracle_lance.write(path, rows(7, 1, 6, nested=nested), "upsert", options=COMPACTING)
+        oracle_lance.write(path, rows(7, 1, 6), "upsert", options=COMPACTING)
         assert agree(oracle_lance, path) == left
-        table.upsert(rows(6, 2, 7, nested=nested))
+        table.upsert(rows(6, 2, 7))
         table.compact()
         assert agree(oracle_lance, path) == left
     else:  # of merge-on-read tables Apache Hudi 1.2.0 cannot count the rows
         assert oracle_lance.check(path)["problems"] == []
-    table.insert_overwrite(rows(20, 2, 8, nested=nested))
+    table.insert_overwrite(rows(20, 2, 8))
     assert agree(oracle_lance, path) == {"k20", "k21"}
 
 
@@ -90,11 +82,11 @@ def test_by_turns(oracle_lance: Oracle, tmp_path: Path, version: int, kind: str,
 def test_tables_that_apache_hudi_created(oracle_lance: Oracle, tmp_path: Path, kind: str) -> None:
     path = tmp_path / "t"
     names = {"key": "id", "ordering": "ts", "partition": "city", "type": kind}
-    oracle_lance.write(path, rows(0, 6, 1, nested=True), "insert", **names, options=LANCE)
+    oracle_lance.write(path, rows(0, 6, 1), "insert", **names, options=LANCE)
     table = hudi_py.open_table(path, LANCE)
     assert table.properties["hoodie.table.metadata.partitions"] == "files"
-    table.upsert(rows(4, 4, 2, nested=True))
-    table.delete(rows(1, 1, 2, nested=True))
+    table.upsert(rows(4, 4, 2))
+    table.delete(rows(1, 1, 2))
     assert agree(oracle_lance, path) == {f"k{number}" for number in (0, 2, 3, 4, 5, 6, 7)}
     assert oracle_lance.read(path, where="fare > 8", columns=["id"])["id"].to_pylist() == ["k7", "k6"]
     assert table.properties["hoodie.table.metadata.partitions"] == "files"

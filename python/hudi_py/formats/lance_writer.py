@@ -2,8 +2,9 @@
 
 Like Apache Hudi (`HoodieBaseLanceWriter`, `HoodieSparkLanceWriter`, 1.2.0) it writes one Lance file of version 2.0,
 with the bloom filter and range of the record keys in the schema metadata, and no Avro schema. That version does not
-store null structs, which Apache Hudi loses; files with struct columns get version 2.1, which stores them and which
-Apache Hudi reads as well.
+store null structs, which Apache Hudi loses. Version 2.1 stores them, but the library of Apache Hudi 1.2.0 (lance-core
+4.0.0) fails to read some of its files. So tables with struct columns are refused (`unwritable_to_lance`); the writer
+itself takes version 2.1 for them.
 """
 
 from __future__ import annotations
@@ -134,10 +135,8 @@ def unwritable_to_lance(node: Node) -> str:
     """Why Lance files cannot have a column of an Avro type; empty if they can."""
     if isinstance(node, Map):
         return "it has a map, at which Apache Hudi 1.2.0 crashes"
-    if isinstance(node, Record):
-        return next(filter(None, (unwritable_to_lance(each) for _, each in node.fields)), "")
-    if isinstance(node, Choice):
-        return next(filter(None, map(unwritable_to_lance, node.branches)), "")
+    if isinstance(node, Record) or (isinstance(node, Choice) and node.number is None):
+        return "it has a struct, whose nulls Apache Hudi 1.2.0 loses or cannot read"
     if isinstance(node, Nullable):
         return unwritable_to_lance(node.value)
     return unwritable_to_lance(node.item) if isinstance(node, Array) else ""

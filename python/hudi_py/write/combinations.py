@@ -35,6 +35,11 @@ def check_combination(
             f"files are {config.base_file_format}, whose footers Apache Hudi 1.2.0 on Spark cannot read for filters, "
             "so that its writes would fail from then on; leave the option out"
         )
+    if config.base_file_format == "LANCE" and options.get(metadata_config.SECONDARY_INDEX_COLUMN):
+        raise ConfigError(
+            f"Cannot write to the table '{config.name}' with {metadata_config.SECONDARY_INDEX_COLUMN.key}: its base "
+            "files are Lance, and upserts of Apache Hudi 1.2.0 fail with such an index; leave the option out"
+        )
     if merge.folds and index.moves_rows:
         raise ConfigError(
             f"Cannot write to the table '{config.name}' with the index {index.type} and update.partition.path=true: "
