@@ -4,6 +4,7 @@ import itertools
 import pickle
 from collections.abc import Sequence, Set
 from datetime import timezone
+from typing import TypeAlias
 
 import pytest
 
@@ -256,6 +257,10 @@ def test_pin_of_nothing_shows_nothing(config: TableConfig) -> None:
     assert not seen.is_committed("20")
 
 
+Infos: TypeAlias = list[FileInfo]
+Names: TypeAlias = list[str]
+
+
 class Torn(MemoryStorage):
     """Each listing finds what is there at its end, but for the files named for it, which come while it runs."""
 
@@ -266,12 +271,12 @@ class Torn(MemoryStorage):
         self._missed = list(missed)
         self.listings = 0
 
-    def list(self, path: str) -> list[FileInfo]:
+    def list(self, path: str = "") -> Infos:
         self.listings += 1
         missed = self._missed.pop(0) if self._missed else set()
         return [info for info in super().list(path) if info.name not in missed]
 
-    def names(self, path: str) -> list[str]:
+    def names(self, path: str = "") -> Names:
         return [info.name for info in self.list(path)]
 
 
