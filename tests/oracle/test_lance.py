@@ -88,6 +88,6 @@ def test_tables_that_apache_hudi_created(oracle_lance: Oracle, tmp_path: Path, k
     table.upsert(rows(4, 4, 2))
     table.delete(rows(1, 1, 2))
     assert agree(oracle_lance, path) == {f"k{number}" for number in (0, 2, 3, 4, 5, 6, 7)}
-    assert oracle_lance.read(path, where="fare > 8", columns=["id"])["id"].to_pylist() == ["k7", "k6"]
+    assert set(oracle_lance.read(path, where="fare > 8", columns=["id"])["id"].to_pylist()) == {"k6", "k7"}
     assert table.properties["hoodie.table.metadata.partitions"] == "files"
     assert table.doctor(full=True).findings == ()

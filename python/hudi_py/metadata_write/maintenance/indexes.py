@@ -85,8 +85,8 @@ def create_index(context: ServiceContext, request: IndexRequest, *, if_not_exist
         raise ConfigError(f"Cannot create the index {request.name!r} of {context.storage.uri}: it exists already")
     if config.base_file_format == "LANCE" and request.kind != RECORD_INDEX:
         raise ConfigError(
-            f"Cannot create the index {request.name!r} of {context.storage.uri}: its base files are Lance, and upserts "
-            "of Apache Hudi 1.2.0 fail with such an index; a record index can be created"
+            f"Cannot create the index {request.name!r} of {context.storage.uri}: its base files are Lance, and most "
+            "upserts of Apache Hudi 1.2.0 fail with such an index; a record index can be created"
         )
     if FILES not in config.metadata_partitions:
         raise ConfigError(
