@@ -305,7 +305,7 @@ RECORD_POSITIONS = flag(
     "Whether log blocks note which rows of the base file they change, by which readers merge several times as fast. "
     "They do in table versions 8 and 9 where the index is SIMPLE or BLOOM.",
     Scope.WRITE,
-    False,
+    True,
 )
 LOG_BLOCK_FORMAT = optional_choice(
     "hoodie.logfile.data.block.format",

@@ -69,7 +69,7 @@ class WriteSettings:
     log_block_bytes: int = 256 * MEGABYTE
     parquet_logs: bool = False
     """Whether log files have Parquet blocks; otherwise Avro blocks."""
-    record_positions: bool = False
+    record_positions: bool = True
     """Whether log blocks say which rows of the base file they change, where the look-up of keys has found them."""
     changes: ChangeLogging | None = None
     """How changes are logged; None: they are not."""
