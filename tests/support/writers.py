@@ -24,7 +24,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 import hudi_py
-from hudi_py.config import concurrency, lock
+from hudi_py.config import concurrency, incremental, lock
 from hudi_py.errors import ConfigError, ConflictError, HistoryCleanedError, RolledBackError
 from hudi_py.read.scan import Scan
 from hudi_py.storage import Storage, open_storage
@@ -45,6 +45,8 @@ HEARTBEAT_MS = "hoodie.client.heartbeat.interval_in_ms"
 BESIDE_APACHE_MS = "8000"
 """Heartbeats of writers beside Apache Hudi's: what is left of a conflict of its is rolled back after three of them."""
 SPAWN = multiprocessing.get_context("spawn")
+EXACT: Final = {incremental.FALLBACK.key: "false"}
+"""Of incremental queries: what the cleaner has removed is an error."""
 DISTURBED = ("killed", "stopped", "clock steps")
 """Writers are killed and replaced; stand still for longer than their heartbeat lasts; have clocks that are set."""
 
@@ -265,7 +267,7 @@ def _write(work: Work, writer: str, note: Note) -> None:
         if chance.random() < 0.2 and work.version >= 8:
             asked_ns, table = time.monotonic_ns(), work.open()
             until = _newest(table)
-            scan = table.scan(columns=["id", "writer"], query_type="incremental", begin=since, end=until)
+            scan = table.scan(columns=["id", "writer"], query_type="incremental", begin=since, end=until, options=EXACT)
             with suppress(HistoryCleanedError):
                 note(asked_ns, read=_rows_of(scan), since=since, until=until)
             since = until

@@ -7,11 +7,12 @@ metadata names the files; of each file group the newest slice of these files is 
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from hudi_py.config.incremental import PATH_GLOB
+from hudi_py.config.incremental import FALLBACK, PATH_GLOB
 from hudi_py.errors import HistoryCleanedError
 from hudi_py.formats.log import read_blocks
 from hudi_py.model.files import BaseFile, LogFile
@@ -28,6 +29,8 @@ from hudi_py.timeline.commits import Commit
 from hudi_py.timeline.metadata import FileGroup
 from hudi_py.timeline.timeline import Pin
 from hudi_py.view import FileSystemView, Lister, load_view
+
+_log = logging.getLogger(__name__)
 
 _LIST_FROM = 8
 """From this many files of a folder on, listing it is assumed to be cheaper than one stat per file."""
@@ -101,6 +104,12 @@ def plan_incremental(
 
     # Apache Hudi's rule, even if the result needs none of these files
     if fallback and (any(commit.archived for commit in commits) or _lacks_files(snapshot.storage, commits)):
+        _log.warning(
+            "Commits or files of the range are gone from %s: reading its newest state instead, without rows that "
+            "changed again after the range; %s=false makes this an error",
+            snapshot.storage.uri,
+            FALLBACK.key,
+        )
         return finish(plan_of(snapshot, None))
     then = snapshot if end is None else replace(snapshot, timeline=snapshot.timeline.at(end))
     while True:

@@ -63,8 +63,6 @@ def test_what_needs_keys_of_columns(tmp_path: Path, operation: str, options: dic
     hudi_py.write(path, ROWS, None, QUICK)
     with pytest.raises(ConfigError, match=re.escape(message)):
         hudi_py.write(path, ROWS, operation, {**QUICK, **options})
-    with pytest.raises(ConfigError, match="whose record keys are generated; supported are keys of columns"):
-        hudi_py.open_table(path).merge(ROWS, on="t.k = s.k").when_matched_delete().execute()
 
 
 def test_a_table_of_dates_keeps_its_generator(tmp_path: Path) -> None:
@@ -131,7 +129,5 @@ def test_keys_partitions_and_ordering_of_structs(tmp_path: Path) -> None:
     ]
     with pytest.raises(ConfigError, match="for record key field 's'"):
         hudi_py.open_table(path).update({"s": "s"}, options=QUICK)
-    with pytest.raises(ConfigError, match="whose record keys are fields of structs: s.k; supported are"):
-        hudi_py.open_table(path).merge(rows, on="t.s.k = s.s.k").when_matched_delete().execute()
     hudi_py.write(path, [{"s": rows[0]["s"]}], "delete", QUICK)
     assert shown(path, "_hoodie_record_key") == [("b",)]

@@ -199,7 +199,7 @@ def test_base_files_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     def fail(*_: object, **__: object) -> None:
         raise AssertionError("a base file was read")
 
-    monkeypatch.setattr(base_files, "open_parquet", fail)
+    monkeypatch.setattr(base_files, "open_base_file", fail)
     monkeypatch.setattr(keys, "iter_base_batches", fail)
     data = rows([(1, "p1"), (2, "p0")], [20, 21])
     assert hudi_py.write(path, data, "upsert", {**GLOBAL, **NEW_FILES}).num_updated == 2
