@@ -47,6 +47,7 @@ from hudi_py.write.operation import Operation
 from hudi_py.write.operations.buckets import insert_new
 from hudi_py.write.operations.bulk_insert import write_new_file_groups
 from hudi_py.write.settings import write_settings
+from hudi_py.write.table.support import check_writable
 
 Groups = Sequence[tuple[str, str]]
 """Partition path and file id."""
@@ -76,8 +77,10 @@ def check_can_rewrite(config: TableConfig, uri: str) -> None:
     """Refuses tables whose file groups cannot be written again with the same rows.
 
     Raises:
-        UnsupportedTableError: the table merges by a class of its own, or shows other partition values than it stores.
+        UnsupportedTableError: the table cannot be written, merges by a class of its own, or shows other partition
+            values than it stores.
     """
+    check_writable(config)
     merge = merge_settings(config)
     if merge.folds:
         raise UnsupportedTableError(
