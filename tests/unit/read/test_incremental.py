@@ -256,7 +256,7 @@ def test_a_file_which_the_answer_needs_is_gone(tmp_path: Path, version: int) -> 
     assert read(table, two, three) == [("a", "a3"), ("c", "c3")]
 
 
-def test_texts_of_escaped_paths_in_the_fallback(tmp_path: Path) -> None:
+def test_texts_of_escaped_paths_in_the_fallback(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """As in any range: the text is that of the path. Only the newest state holds the rows here."""
     path = str(tmp_path / "t")
     options = {"hoodie.datasource.write.partitionpath.urlencode": "true"}
@@ -268,6 +268,8 @@ def test_texts_of_escaped_paths_in_the_fallback(tmp_path: Path) -> None:
     fallback = {"hoodie.datasource.read.incr.fallback.fulltablescan.enable": "true"}
     found = hudi_py.open_table(path).scan(query_type="incremental", begin="000", options=fallback).to_table()
     assert found["part"].to_pylist() == ["50%25", "50%25"]
+    assert "files of the range are gone" in caplog.text
+    assert "fallback.fulltablescan.enable=false makes this an error" in caplog.text
 
 
 @pytest.mark.parametrize("version", VERSIONS)
