@@ -109,7 +109,8 @@ def theirs(measured: Measured, uri: str, oracle: Oracle, given: argparse.Namespa
     given_options = ",".join(f"{key}={value}" for key, value in {**OFF, DUE: "1"}.items())
     call = f"call run_compaction(op => 'scheduleAndExecute', path => '{uri}', options => '{given_options}')"
     more["mode"] = "append"  # Hadoop's paths do not tell the oracle that there is a table
-    clean = "run_clean(table => '{table}', retain_commits => 1)"
+    oracle.sql(f"CREATE TABLE theirs USING hudi LOCATION '{uri}'")
+    clean = "CALL run_clean(table => 'theirs', retain_commits => 1)"
     view = f"CREATE OR REPLACE TEMPORARY VIEW counted USING hudi OPTIONS (path '{uri}')"
 
     def one_round(some: pa.Table, every: pa.Table) -> None:
@@ -119,7 +120,7 @@ def theirs(measured: Measured, uri: str, oracle: Oracle, given: argparse.Namespa
         measured("upsert, 1 partition", lambda: oracle.write(uri, some, **more, options=OFF))
         measured("upsert, all partitions", lambda: oracle.write(uri, every, **more, options=OFF))
         measured("compaction", lambda: all_compacted(sum(each["operation_size"] for each in oracle.sql(call)), given))
-        measured("clean", lambda: all_cleaned(_deleted(oracle.call(uri, clean)), given))
+        measured("clean", lambda: all_cleaned(_deleted(oracle.sql(clean)), given))
 
     rounds(measured, given, one_round)
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,8 +16,10 @@ import pytest
 
 import hudi_py
 from hudi_py.model.properties import parse_properties
-from tests.oracle.client import Oracle
+from tests.oracle.client import Oracle, OracleError
 from tests.support.choice import cases
+
+T = TypeVar("T")
 
 CLASS = "hoodie.datasource.write.keygenerator.class"
 DATES = "hoodie.keygen.timebased."
@@ -219,6 +221,17 @@ def check_filters(path: str, layout: Layout) -> None:
         assert table.scan(filter=f"{name} IS NULL").to_table().num_rows == whole[name].null_count
 
 
+def answered(ask: Callable[[str], T], mine: str, other: str) -> T | None:
+    """Apache Hudi's answer for our table; None where it fails for its own table too: partitions of the timestamp key
+    generator may have colons in their names, or values that it cannot read as the column's type."""
+    try:
+        return ask(mine)
+    except OracleError:
+        with pytest.raises(OracleError):
+            ask(other)
+        return None
+
+
 @pytest.mark.parametrize(
     ("name", "version", "kind"),
     [
@@ -251,9 +264,12 @@ def test_both_write_the_same(oracle: Oracle, tmp_path: Path, name: str, version:
         table = hudi_py.open_table(mine).scan().to_table()
         assert snapshot(table, layout, unread) == snapshot(hudi_py.open_table(other).scan().to_table(), layout, unread)
         shown = [*META, *(column for column in SCHEMA.names if column not in layout.unread)]
-        read = oracle.read(mine, columns=shown)
-        assert snapshot(read, layout, layout.unlike) == snapshot(table, layout, layout.unlike), turn
+        read = answered(lambda path: oracle.read(path, columns=shown), mine, other)
+        if read is not None:
+            assert snapshot(read, layout, layout.unlike) == snapshot(table, layout, layout.unlike), turn
         check_filters(mine, layout)
-    report = oracle.check(mine, deep=not layout.unlike)
+    report = answered(lambda path: oracle.check(path, deep=not layout.unlike), mine, other)
+    if report is None:
+        return
     # Apache Hudi 1.2.0 compares a column with the date in the path, in its own tables too
     assert [text for text in report["problems"] if not layout.dated & {*text.split()}] == []
