@@ -253,6 +253,7 @@ def test_both_write_the_same(oracle: Oracle, tmp_path: Path, name: str, version:
     # Apache Hudi stores this option with the statement CREATE TABLE only, and then shows dates with dashes
     assert properties(mine) == properties(other) | (SLASHED if slashed else {})
     unread = frozenset({"day"} if slashed else ())
+    shown = [*META, *(column for column in SCHEMA.names if column not in layout.unread)]
     second, third = rows(3, 4, 5, 6, turn=1), rows(0, 6, 7, turn=2)
     for turn in (0, 1, 2):
         if turn == 1:
@@ -263,7 +264,6 @@ def test_both_write_the_same(oracle: Oracle, tmp_path: Path, name: str, version:
             theirs(oracle, other, third, layout)
         table = hudi_py.open_table(mine).scan().to_table()
         assert snapshot(table, layout, unread) == snapshot(hudi_py.open_table(other).scan().to_table(), layout, unread)
-        shown = [*META, *(column for column in SCHEMA.names if column not in layout.unread)]
         read = answered(lambda path: oracle.read(path, columns=shown), mine, other)
         if read is not None:
             assert snapshot(read, layout, layout.unlike) == snapshot(table, layout, layout.unlike), turn
