@@ -27,7 +27,7 @@ def configuration(url: str, jars: Path) -> str:
         "spark.hadoop.fs.s3a.path.style.access": "true",
         "spark.hadoop.fs.s3a.connection.ssl.enabled": "false",
         # Apache Hudi leaves streams open
-        "spark.hadoop.fs.s3a.connection.maximum": "500",
+        "spark.hadoop.fs.s3a.connection.maximum": "5000",
     }
     return ";".join(f"{key}={value}" for key, value in pairs.items())
 
