@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -33,13 +32,19 @@ def configuration(url: str, jars: Path) -> str:
 
 
 @pytest.fixture
-def oracle(versitygw: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Oracle]:
+def server() -> Iterator[Server]:
+    with servers.moto() as running:
+        yield running
+
+
+@pytest.fixture
+def oracle(server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Oracle]:
     if environment.locate() is None:
         pytest.skip("the oracle is not set up: tests/oracle/setup.sh")
     jars = servers.s3a_jars()
     if isinstance(jars, str):
         pytest.skip(jars)
-    monkeypatch.setenv("HUDI_ORACLE_CONF", configuration(versitygw.url, jars))
+    monkeypatch.setenv("HUDI_ORACLE_CONF", configuration(server.url, jars))
     oracle = Oracle(environment.default_version())
     yield oracle
     oracle.close()
@@ -48,7 +53,7 @@ def oracle(versitygw: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Oracl
 @pytest.mark.oracle
 @pytest.mark.long
 @pytest.mark.parametrize(("kind", "version"), [("mor", 9), ("cow", 6), ("cow", 9), ("mor", 6), ("mor", 8)])
-def test_by_turns_with_apache_hudi(versitygw: Server, oracle: Oracle, kind: str, version: int) -> None:
-    bucket = versitygw.make_bucket(f"turns-{time.time_ns()}")
-    theirs = bucket.replace("s3://", "s3a://") + "/t"
-    by_turns(oracle, f"{bucket}/t", kind, version, theirs=theirs, storage_options=versitygw.options)
+def test_by_turns_with_apache_hudi(server: Server, oracle: Oracle, kind: str, version: int) -> None:
+    server.make_bucket("turns")
+    options = servers.options_for(server.url)
+    by_turns(oracle, "s3://turns/t", kind, version, theirs="s3a://turns/t", storage_options=options)
