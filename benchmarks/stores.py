@@ -27,7 +27,6 @@ import hudi_py
 from tests.oracle.client import Oracle
 from tests.stores import servers
 from tests.stores.proxy import Proxy, Spoilt, between
-from tests.stores.test_s3a import configuration
 
 Figures = dict[str, list[tuple[int, float]]]
 OFF = {
@@ -108,7 +107,7 @@ def theirs(measured: Measured, uri: str, oracle: Oracle, given: argparse.Namespa
     oracle.write(uri, first, "insert", **more, table_version=9, options=OFF, mode="overwrite")
     given_options = ",".join(f"{key}={value}" for key, value in {**OFF, DUE: "1"}.items())
     call = f"call run_compaction(op => 'scheduleAndExecute', path => '{uri}', options => '{given_options}')"
-    more["mode"] = "append"  # Hadoop's paths do not tell the oracle that there is a table
+    more["mode"] = "append"  # the oracle cannot look for a table at a path of Hadoop's
     oracle.sql(f"CREATE TABLE theirs USING hudi LOCATION '{uri}'")
     clean = "CALL run_clean(table => 'theirs', retain_commits => 1)"
     view = f"CREATE OR REPLACE TEMPORARY VIEW counted USING hudi OPTIONS (path '{uri}')"
@@ -190,7 +189,7 @@ def main(arguments: Sequence[str]) -> None:
             jars = servers.s3a_jars()
             if isinstance(jars, str):
                 parser.error(jars)
-            os.environ["HUDI_ORACLE_CONF"] = configuration(proxy.url, jars)
+            os.environ["HUDI_ORACLE_CONF"] = servers.s3a_configuration(proxy.url, jars)
             oracle = Oracle()
             try:
                 measured = Measured(proxy)

@@ -23,6 +23,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
+from tests.oracle import environment
 from tests.support.object_store import serving
 from tools import java
 
@@ -214,6 +215,23 @@ def aws_jars() -> Path | str:
 def s3a_jars() -> Path | str:
     """The folder of the jars with which Hadoop's client, that of Spark 3.5, has S3; else why they are missing."""
     return _jars("hadoop-aws-3.3.4", "s3a.xml", "HUDI_PY_S3A_JARS")
+
+
+def s3a_configuration(url: str, jars: Path) -> str:
+    """Options of Spark for s3a, as the oracle takes them."""
+    located = environment.locate()
+    assert located is not None
+    pairs = {
+        "spark.jars": ",".join([located[1], *map(str, sorted(jars.glob("*.jar")))]),
+        "spark.hadoop.fs.s3a.endpoint": url,
+        "spark.hadoop.fs.s3a.access.key": KEY,
+        "spark.hadoop.fs.s3a.secret.key": SECRET,
+        "spark.hadoop.fs.s3a.path.style.access": "true",
+        "spark.hadoop.fs.s3a.connection.ssl.enabled": "false",
+        # Apache Hudi leaves streams open
+        "spark.hadoop.fs.s3a.connection.maximum": "5000",
+    }
+    return ";".join(f"{key}={value}" for key, value in pairs.items())
 
 
 def _jars(name: str, project: str, variable: str) -> Path | str:

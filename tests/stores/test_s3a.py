@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -12,23 +11,6 @@ from tests.oracle.client import Oracle
 from tests.stores import servers
 from tests.stores.servers import Server
 from tests.stores.turns import by_turns
-
-
-def configuration(url: str, jars: Path) -> str:
-    """Options of Spark for s3a, as the oracle takes them."""
-    located = environment.locate()
-    assert located is not None
-    pairs = {
-        "spark.jars": ",".join([located[1], *map(str, sorted(jars.glob("*.jar")))]),
-        "spark.hadoop.fs.s3a.endpoint": url,
-        "spark.hadoop.fs.s3a.access.key": servers.KEY,
-        "spark.hadoop.fs.s3a.secret.key": servers.SECRET,
-        "spark.hadoop.fs.s3a.path.style.access": "true",
-        "spark.hadoop.fs.s3a.connection.ssl.enabled": "false",
-        # Apache Hudi leaves streams open
-        "spark.hadoop.fs.s3a.connection.maximum": "5000",
-    }
-    return ";".join(f"{key}={value}" for key, value in pairs.items())
 
 
 @pytest.fixture
@@ -44,7 +26,7 @@ def oracle(server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Oracle]:
     jars = servers.s3a_jars()
     if isinstance(jars, str):
         pytest.skip(jars)
-    monkeypatch.setenv("HUDI_ORACLE_CONF", configuration(server.url, jars))
+    monkeypatch.setenv("HUDI_ORACLE_CONF", servers.s3a_configuration(server.url, jars))
     oracle = Oracle(environment.default_version())
     yield oracle
     oracle.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol
 
@@ -57,13 +58,18 @@ class BaseWriter(Protocol):
     ) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class OpenBaseFile:
-    """A base file whose footer has been read."""
+    """A base file, open for reading."""
 
-    footer: BaseFileFooter
+    read_footer: Callable[[], BaseFileFooter]
     batches: Batches
     """Its rows, given columns (None: all) and the maximum rows of a batch, as `iter_base_batches`."""
+
+    @cached_property
+    def footer(self) -> BaseFileFooter:
+        """What the file says of itself; its bloom filter takes time to decode."""
+        return self.read_footer()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,17 +100,20 @@ def open_base_file(storage: Storage, path: str) -> Iterator[OpenBaseFile]:
     extension = extension_of(path)
     if extension == "lance":
         yield OpenBaseFile(
-            lance_footer(storage, path), lambda names, rows: iter_lance_batches(storage, path, names, batch_rows=rows)
+            lambda: lance_footer(storage, path),
+            lambda names, rows: iter_lance_batches(storage, path, names, batch_rows=rows),
         )
     elif extension == "orc":
         with open_orc(storage, path) as orc:
             zone = local_zone_name()
             yield OpenBaseFile(
-                orc_footer(orc, path), lambda names, rows: orc_batches(orc, names, batch_rows=rows, zone=zone)
+                lambda: orc_footer(orc, path), lambda names, rows: orc_batches(orc, names, batch_rows=rows, zone=zone)
             )
     else:
         with open_parquet(storage, path) as file:
-            yield OpenBaseFile(footer_of(file, path), lambda names, rows: batches_of(file, names, batch_rows=rows))
+            yield OpenBaseFile(
+                lambda: footer_of(file, path), lambda names, rows: batches_of(file, names, batch_rows=rows)
+            )
 
 
 def read_footer(storage: Storage, path: str) -> BaseFileFooter:
@@ -124,15 +133,8 @@ def iter_base_batches(
 
     Raises what `open_base_file` raises.
     """
-    extension = extension_of(path)
-    if extension == "lance":
-        yield from iter_lance_batches(storage, path, columns, batch_rows=batch_rows)
-    elif extension == "orc":
-        with open_orc(storage, path) as orc:
-            yield from orc_batches(orc, columns, batch_rows=batch_rows, zone=local_zone_name())
-    else:
-        with open_parquet(storage, path) as file:
-            yield from batches_of(file, columns, batch_rows=batch_rows)
+    with open_base_file(storage, path) as file:
+        yield from file.batches(columns, batch_rows)
 
 
 def base_writer(

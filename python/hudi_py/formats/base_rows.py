@@ -1,5 +1,5 @@
-"""What the writers of Parquet and ORC base files have in common: rows in the file's schema, and the bloom filter and
-range of the record keys in the footer (`HoodieBloomFilterWriteSupport`, `HoodieAvroOrcWriter`, 1.2.0)."""
+"""What the writers of base files have in common: rows in the file's schema, and the bloom filter and range of the
+record keys in the footer (`HoodieBloomFilterWriteSupport`, `HoodieAvroOrcWriter`, `HoodieBaseLanceWriter`, 1.2.0)."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from hudi_py.formats.hashing import Texts
 from hudi_py.formats.parquet import BLOOM_FILTER, BLOOM_FILTER_TYPE_CODE, MAX_RECORD_KEY, MIN_RECORD_KEY
 
 _KEY = "_hoodie_record_key"
+_FIRST_RATIO = 0.35
+"""File bytes per Arrow byte, until rows have been written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +113,17 @@ def conformed_rows(
     # batches well below a row group, so that the last one cannot make it much larger
     rows = max(1, int(table.num_rows * most_bytes / max(table.nbytes, 1) / 4))
     return [pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in table.to_batches(rows)]
+
+
+def estimated_bytes(written: int, flushed: int, pending: int) -> int:
+    """Bytes of a file with the rows that are still in memory, by the compression of earlier ones.
+
+    Args:
+        written: bytes of the file so far.
+        flushed: Arrow bytes of the rows in it.
+        pending: Arrow bytes of the rows in memory.
+    """
+    return written + int(pending * (written / flushed if flushed else _FIRST_RATIO))
 
 
 def least_and_greatest(keys: pa.StringArray) -> tuple[str | None, str | None]:

@@ -65,7 +65,7 @@ class LanceFileWriter:
         version = _WITH_STRUCTS if self._nested else _VERSION
         try:
             self._writer: Any = FileWriter(self._name, self._schema, version=version, data_cache_bytes=_CACHE_BYTES)
-        except BaseException:
+        except BaseException:  # nobody else knows of the folder yet
             self._folder.cleanup()
             raise
 
@@ -91,7 +91,7 @@ class LanceFileWriter:
             self._keys.add(batch)
             try:
                 self._writer.write_batch(self._whole(batch))
-            except (ValueError, NotImplementedError) as error:
+            except (ValueError, NotImplementedError) as error:  # as pylance raises them for types it lacks
                 raise SchemaMismatchError(
                     f"Cannot write rows to base file {self._path}: pylance says {error}"
                 ) from error

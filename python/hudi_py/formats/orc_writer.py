@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from hudi_py.errors import ConfigError, UnsupportedTableError
 from hudi_py.formats.avro.schema import resolve_record
-from hudi_py.formats.base_rows import BaseFileSummary, FileKeys, conformed_rows
+from hudi_py.formats.base_rows import BaseFileSummary, FileKeys, conformed_rows, estimated_bytes
 from hudi_py.formats.bloom import BloomConfig
 from hudi_py.formats.orc import AVRO_SCHEMA
 from hudi_py.formats.orc_tail import MOST_TAIL_BYTES, tail_with_pairs
@@ -40,8 +40,6 @@ _BUFFER_SIZES = (64 << 10, 128 << 10, 256 << 10)
 """Java has smaller ones too, Arrow has not."""
 _DICTIONARY_THRESHOLD = 0.8
 """A text column with a smaller share of distinct values gets a dictionary (`orc.dictionary.key.threshold`)."""
-_FIRST_RATIO = 0.35
-"""File bytes per Arrow byte, until a stripe has been written."""
 
 
 class OrcFileWriter:
@@ -150,9 +148,7 @@ class OrcFileWriter:
         """Bytes of the file so far; rows in memory are estimated from the compression of earlier ones."""
         if self._summary is not None:
             return self._summary.size
-        written = self._sink.written
-        ratio = written / self._flushed_bytes if self._flushed_bytes else _FIRST_RATIO
-        return written + int((self._taken_bytes - self._flushed_bytes) * ratio)
+        return estimated_bytes(self._sink.written, self._flushed_bytes, self._taken_bytes - self._flushed_bytes)
 
     def close(self) -> BaseFileSummary:
         """Completes the file; a second call returns the same summary."""

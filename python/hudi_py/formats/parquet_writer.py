@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hudi_py.errors import ConfigError
-from hudi_py.formats.base_rows import BaseFileSummary, FileKeys, conformed_rows
+from hudi_py.formats.base_rows import BaseFileSummary, FileKeys, conformed_rows, estimated_bytes
 from hudi_py.formats.bloom import BloomConfig
 from hudi_py.formats.parquet import AVRO_SCHEMA
 
@@ -35,8 +35,6 @@ _CODECS = {"gzip": "gzip", "snappy": "snappy", "zstd": "zstd", "uncompressed": "
 _LEVELS = {"gzip": 4, "zstd": 3}
 """Arrow's default for gzip, 9, makes files 4 % smaller but takes seven times as long. Its default for zstd, 1, is no
 faster than 3, Java's default, and makes larger files."""
-_FIRST_RATIO = 0.35
-"""File bytes per Arrow byte, until a row group has been written."""
 
 
 class BaseFileWriter:
@@ -126,9 +124,7 @@ class BaseFileWriter:
         """Bytes of the file so far; rows in memory are estimated from the compression of earlier ones."""
         if self._summary is not None:
             return self._summary.size
-        written = int(self._output.tell())
-        ratio = written / self._flushed_bytes if self._flushed_bytes else _FIRST_RATIO
-        return written + int(self._pending_bytes * ratio)
+        return estimated_bytes(int(self._output.tell()), self._flushed_bytes, self._pending_bytes)
 
     def close(self) -> BaseFileSummary:
         """Completes the file; a second call returns the same summary."""

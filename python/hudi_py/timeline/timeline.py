@@ -170,13 +170,13 @@ def load_timeline(
         zone: replaces the process's own zone for tables with LOCAL times.
         locked: whether the caller holds the table's lock, so that nothing completes meanwhile.
     """
-    layout = layout_for(config)
+    layout, zone = layout_for(config), table_zone(config, zone)
     began = time.monotonic()
-    found = _listed(storage, layout, table_zone(config, zone))
+    found = _listed(storage, layout, zone)
     if locked or not (found.pending or time.monotonic() - began > _QUICK_S):
         return found
     for _ in range(_LISTINGS):
-        again = _listed(storage, layout, table_zone(config, zone))
+        again = _listed(storage, layout, zone)
         if again.completed == found.completed:
             return again
         if layout.version == 2:

@@ -137,7 +137,7 @@ def test_rows_and_totals_are_those_of_a_full_publication(
     }
 
 
-def test_all_is_read_where_commits_do_not_tell(tmp_path: Path, opened: list[str]) -> None:
+def test_all_is_read_where_commits_do_not_name_all_changes(tmp_path: Path, opened: list[str]) -> None:
     hudi_py.write(tmp_path / "6", rows(1, [1, 2]), options=OPTIONS, **KEYED, table_type="mor", table_version=6)
     publish(tmp_path / "6")
     opened.clear()

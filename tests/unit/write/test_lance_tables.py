@@ -14,6 +14,7 @@ from hudi_py.formats.base_files import read_footer
 from hudi_py.interop.iceberg import publish
 from hudi_py.storage import open_storage
 from hudi_py.testing.machine import HudiPy, NewTable, check_writes
+from tests.support.base_formats import check_operations, index_options, made, rows, texts
 from tests.support.choice import cases
 
 pytest.importorskip("lance.file")
@@ -29,50 +30,16 @@ LANCE = {
 POINT = pa.struct([("x", pa.int64()), ("y", pa.string())])
 
 
-def rows(keys: list[int], ts: int, text: str) -> pa.Table:
-    return pa.table(
-        {
-            "k": keys,
-            "p": ["even" if key % 2 == 0 else "odd" for key in keys],
-            "ts": [ts] * len(keys),
-            "s": [f"{text}{key}" for key in keys],
-        }
-    )
-
-
 def make(path: Path, version: int = 9, kind: str = "cow", **more: Any) -> hudi_py.Table:
-    made: dict[str, Any] = {"record_key": "k", "partition_by": "p", "ordering_by": "ts", "table_type": kind}
-    options = LANCE | more.pop("options", {})
-    hudi_py.write(str(path), rows([1, 2, 3, 4], 1, "a"), "upsert", options, **made, table_version=version, **more)
-    return hudi_py.open_table(str(path), LANCE)
-
-
-def texts(table: hudi_py.Table, **scan: Any) -> list[str]:
-    found = table.scan(**scan).to_table()
-    return sorted(found["s"].to_pylist())
+    return made(path, rows([1, 2, 3, 4], 1, "a"), LANCE, version, kind, **more)
 
 
 @pytest.mark.parametrize(("version", "kind"), [(6, "mor"), (8, "cow"), (9, "cow"), (9, "mor")])
 def test_operations(tmp_path: Path, version: int, kind: str) -> None:
     table = make(tmp_path / "t", version, kind)
     assert table.properties["hoodie.table.base.file.format"] == "LANCE"
-    table.upsert(rows([2, 5], 2, "b"))
-    table.insert(rows([6], 2, "b"))
-    table.delete(rows([3], 3, ""))
-    table.bulk_insert(rows([8], 2, "c"))
-    assert texts(table) == ["a1", "a4", "b2", "b5", "b6", "c8"]
-    assert texts(table, filter="k > 4") == ["b5", "b6", "c8"]
-    table.update({"s": "'u'"}, "k = 4")
-    table.insert_overwrite(rows([1], 5, "o"))
-    assert texts(table) == ["b2", "b6", "c8", "o1", "u"]
-    if kind == "mor":
-        table.compact()
-        assert texts(table, query_type="read_optimized") == ["b2", "b6", "c8", "o1", "u"]
+    check_operations(table, tmp_path / "t", kind, rows, texts)
     assert table.scan(columns=[]).count() == 5
-    files = {path.suffix for path in (tmp_path / "t").rglob("*.*") if path.parent.name in ("even", "odd")}
-    assert ".lance" in files
-    assert ".parquet" not in files
-    assert table.doctor(full=True).findings == ()
 
 
 def test_footers_have_keys(tmp_path: Path) -> None:
@@ -102,9 +69,7 @@ def test_the_metadata_table_has_no_statistics(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("index", ["SIMPLE", "BLOOM", "GLOBAL_BLOOM", "BUCKET", "RECORD_INDEX"])
 def test_indexes(tmp_path: Path, index: str) -> None:
-    options = {"hoodie.index.type": index, "hoodie.bucket.index.num.buckets": "2"}
-    if index == "RECORD_INDEX":
-        options["hoodie.metadata.record.index.enable"] = "true"
+    options = index_options(index)
     table = make(tmp_path / "t", options=options)
     table.upsert(rows([2, 5], 2, "b"), options=options)
     assert texts(table) == ["a1", "a3", "a4", "b2", "b5"]

@@ -15,6 +15,8 @@ from hudi_py.formats.base_files import open_base_file
 from hudi_py.formats.orc import AVRO_SCHEMA
 from hudi_py.storage import open_storage
 from hudi_py.testing.machine import HudiPy, NewTable, check_writes
+from tests.support import base_formats
+from tests.support.base_formats import check_operations, index_options, made
 from tests.support.choice import cases
 
 ORC = {
@@ -26,28 +28,17 @@ AT = datetime(2024, 1, 2, 3, 4, 5, 123456, timezone.utc)
 
 
 def rows(keys: list[int], ts: int, text: str) -> pa.Table:
-    return pa.table(
-        {
-            "k": keys,
-            "p": ["even" if key % 2 == 0 else "odd" for key in keys],
-            "ts": [ts] * len(keys),
-            "at": pa.array([AT] * len(keys), pa.timestamp("us", "UTC")),
-            "s": [f"{text}{key}" for key in keys],
-        }
-    )
+    at = pa.array([AT] * len(keys), pa.timestamp("us", "UTC"))
+    return base_formats.rows(keys, ts, text).add_column(3, "at", at)
 
 
 def make(path: Path, version: int = 9, kind: str = "cow", **more: Any) -> hudi_py.Table:
-    made: dict[str, Any] = {"record_key": "k", "partition_by": "p", "ordering_by": "ts", "table_type": kind}
-    options = ORC | more.pop("options", {})
-    hudi_py.write(str(path), rows([1, 2, 3, 4], 1, "a"), "upsert", options, **made, table_version=version, **more)
-    return hudi_py.open_table(str(path), ORC)
+    return made(path, rows([1, 2, 3, 4], 1, "a"), ORC, version, kind, **more)
 
 
 def texts(table: hudi_py.Table, **scan: Any) -> list[str]:
-    found = table.scan(**scan).to_table()
-    assert set(found["at"].to_pylist()) <= {AT}
-    return sorted(found["s"].to_pylist())
+    assert set(table.scan(**scan).to_table()["at"].to_pylist()) <= {AT}
+    return base_formats.texts(table, **scan)
 
 
 @pytest.mark.parametrize(
@@ -56,22 +47,7 @@ def texts(table: hudi_py.Table, **scan: Any) -> list[str]:
 def test_operations(tmp_path: Path, version: int, kind: str) -> None:
     table = make(tmp_path / "t", version, kind)
     assert table.properties["hoodie.table.base.file.format"] == "ORC"
-    table.upsert(rows([2, 5], 2, "b"))
-    table.insert(rows([6], 2, "b"))
-    table.delete(rows([3], 3, ""))
-    table.bulk_insert(rows([8], 2, "c"))
-    assert texts(table) == ["a1", "a4", "b2", "b5", "b6", "c8"]
-    assert texts(table, filter="k > 4") == ["b5", "b6", "c8"]
-    table.update({"s": "'u'"}, "k = 4")
-    table.insert_overwrite(rows([1], 5, "o"))
-    assert texts(table) == ["b2", "b6", "c8", "o1", "u"]
-    if kind == "mor":
-        table.compact()
-        assert texts(table, query_type="read_optimized") == ["b2", "b6", "c8", "o1", "u"]
-    files = {path.suffix for path in (tmp_path / "t").rglob("*.*") if path.parent.name in ("even", "odd")}
-    assert ".orc" in files
-    assert ".parquet" not in files
-    assert table.doctor(full=True).findings == ()
+    check_operations(table, tmp_path / "t", kind, rows, texts)
 
 
 def test_footers_have_keys_and_schema(tmp_path: Path) -> None:
@@ -108,9 +84,7 @@ def test_no_statistics_of_whole_partitions(tmp_path: Path) -> None:
     "index", cases(["SIMPLE", "BLOOM", "GLOBAL_BLOOM", "BUCKET", "RECORD_INDEX"], "orc indexes", 2)
 )
 def test_indexes(tmp_path: Path, index: str) -> None:
-    options = {"hoodie.index.type": index, "hoodie.bucket.index.num.buckets": "2"}
-    if index == "RECORD_INDEX":
-        options["hoodie.metadata.record.index.enable"] = "true"
+    options = index_options(index)
     table = make(tmp_path / "t", options=options)
     table.upsert(rows([2, 5], 2, "b"), options=options)
     assert texts(table) == ["a1", "a3", "a4", "b2", "b5"]
@@ -125,7 +99,7 @@ def test_columns_that_orc_cannot_hold_are_refused_before_there_is_a_table(tmp_pa
     assert not (tmp_path / "t" / ".hoodie").exists()
 
 
-def test_a_damaged_file_is_found_and_its_group_mended(tmp_path: Path) -> None:
+def test_a_damaged_file_is_found(tmp_path: Path) -> None:
     table = make(tmp_path / "t")
     bad, good = sorted(table.files()["base_file"].to_pylist())
     place = next((tmp_path / "t").rglob(bad.rpartition("/")[2]))

@@ -17,7 +17,7 @@ from hudi_py.config import Options, Scope
 from hudi_py.config.read import DAMAGED
 from hudi_py.errors import ConfigError, ConflictError, CorruptFileError, UnsupportedTableError
 from hudi_py.formats.arrays import combined
-from hudi_py.formats.base_files import iter_base_batches
+from hudi_py.formats.base_files import extension_of, iter_base_batches
 from hudi_py.formats.log import read_blocks
 from hudi_py.formats.orc import open_orc
 from hudi_py.formats.orc_writer import readable_stripes
@@ -198,10 +198,11 @@ def _row_groups(storage: Storage, path: str) -> tuple[bytes | None, int, list[st
     sink = io.BytesIO()
     keys: list[str] = []
     try:
-        if path.endswith(".lance"):  # has no parts that could be left out
+        extension = extension_of(path)
+        if extension == "lance":  # has no parts that could be left out
             rows = sum(batch.num_rows for batch in iter_base_batches(storage, path, None))
             return storage.read(path), rows, []
-        if path.endswith(".orc"):
+        if extension == "orc":
             with open_orc(storage, path) as stripes:
                 content, unreadable = readable_stripes(stripes, path)
                 keys = [key for number in unreadable for key in _keys_of_stripe(stripes, number)]
