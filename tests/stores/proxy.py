@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -24,6 +25,8 @@ class Request:
     key: str
     """Of the object, or the prefix that is listed."""
     conditional: bool
+    signer: str = ""
+    """Access key that a request to a service of AWS is signed with."""
 
     @property
     def changes(self) -> bool:
@@ -83,7 +86,8 @@ def between(target: str) -> Iterator[Proxy]:
             conditional = any(name.lower() in CONDITIONS for name in self.headers)
             if "list-type" in query or query.get("comp") == "list":
                 return Request("LIST", query.get("prefix", ""), conditional)
-            return Request(self.command, key, conditional)
+            signed = re.search("Credential=([^/]+)/", self.headers.get("Authorization", ""))
+            return Request(self.command, key, conditional, signed[1] if signed else "")
 
         def respond(self) -> None:
             request = self.described()

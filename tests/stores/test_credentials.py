@@ -24,8 +24,10 @@ import pytest
 
 import hudi_py
 from hudi_py.config import Options
-from hudi_py.errors import ConfigError, HudiError
+from hudi_py.errors import ConfigError, HudiError, LockError
 from hudi_py.storage import open_storage
+from hudi_py.transaction.locks import table_lock
+from hudi_py.transaction.locks.settings import LockSettings
 from hudi_py.wiring import metadata_writer
 from hudi_py.write.distributed import plan_write
 from tests.stores.proxy import Proxy, Spoilt
@@ -34,6 +36,7 @@ from tests.stores.test_tables import SCHEMA, found, rows
 from tests.support.answering import Handler, listening
 from tests.support.object_store import Fault, serving
 
+ROLE = "arn:aws:iam::123456789012:role/lake"
 _calls: list[datetime] = []
 _expires: list[datetime | None] = [None]
 
@@ -107,7 +110,7 @@ def test_those_of_a_role(s3: Server, bucket: str, signed_by: tuple[str, list[tup
     role = {
         "credential_provider": "boto3",
         "profile": "lake",
-        "role_arn": "arn:aws:iam::123456789012:role/lake",
+        "role_arn": ROLE,
         "role_session_name": "nightly",
         "external_id": "outside",
     }
@@ -121,6 +124,55 @@ def test_those_of_a_role(s3: Server, bucket: str, signed_by: tuple[str, list[tup
     assert token
 
 
+def locked_in_dynamodb(proxy: Proxy) -> dict[str, str]:
+    """Options for a lock that no other test has."""
+    return {
+        "hoodie.write.lock.provider": "DynamoDBBasedLockProvider",
+        "hoodie.write.lock.dynamodb.endpoint_url": proxy.url,
+        "hoodie.write.lock.dynamodb.region": REGION,
+        "hoodie.write.lock.dynamodb.table": f"locks{time.time_ns()}",
+    }
+
+
+@pytest.mark.usefixtures("profiles")
+@pytest.mark.parametrize(
+    ("given", "signer"),
+    [
+        ({"credential_provider": "boto3", "profile": "lake"}, KEY),
+        ({"credential_provider": "boto3", "profile": "lake", "role_arn": ROLE}, "ASIA"),
+        ({"credential_provider": "tests.stores.test_credentials:provided"}, KEY),
+        ({"aws_access_key_id": KEY, "aws_secret_access_key": SECRET}, KEY),
+    ],
+)
+def test_a_lock_in_dynamodb_has_those_of_the_store(
+    s3: Server, bucket: str, proxy: Proxy, monkeypatch: pytest.MonkeyPatch, given: dict[str, str], signer: str
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAOFTHEENVIRONMENT")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "other")
+    options = locked_in_dynamodb(proxy)
+    more = {"options": options, "storage_options": bare(s3, **given)}
+    hudi_py.write(f"{bucket}/t", rows(range(3), 1), record_key="id", **more)
+    assert len(proxy.requests) > 3
+    assert [each.signer for each in proxy.requests if not each.signer.startswith(signer)] == []
+
+
+def test_a_lock_in_dynamodb_without_them(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a provider raises is an error of the lock; one of another cloud has nothing for it."""
+    key = {"hoodie.write.lock.dynamodb.partition_key": "t"}
+    settings = LockSettings.of(Options.resolve({**locked_in_dynamodb(proxy), **key}, defaults={}))
+    provider = {"credential_provider": "tests.stores.test_credentials:provided", "region": REGION}
+    monkeypatch.setattr(f"{__name__}._expires", [datetime.now(timezone.utc) - timedelta(seconds=1)])
+    lock = table_lock(open_storage("s3://b/t", provider), settings, purpose="test", storage_options=provider)
+    with pytest.raises(LockError, match=r"Cannot test: the table lock dynamodb://.* credentials have expired"):
+        lock.acquire()
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAOFTHEENVIRONMENT")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "other")
+    beside = open_storage("gs://b/t", {"credential_provider": "tests.stores.test_credentials:provided"})
+    with table_lock(beside, settings, purpose="test", storage_options=provider):
+        pass
+    assert {each.signer for each in proxy.requests} == {"AKIAOFTHEENVIRONMENT"}
+
+
 def test_what_a_role_is_asked_with(profiles: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[dict[str, str]] = []
 
@@ -130,7 +182,7 @@ def test_what_a_role_is_asked_with(profiles: Path, monkeypatch: pytest.MonkeyPat
             error = "<Error><Code>AccessDenied</Code><Message>not for you</Message></Error>"
             self.answer(403, f"<ErrorResponse>{error}</ErrorResponse>".encode())
 
-    role = {"credential_provider": "boto3", "profile": "lake", "role_arn": "arn:aws:iam::123456789012:role/lake"}
+    role = {"credential_provider": "boto3", "profile": "lake", "role_arn": ROLE}
     with listening(Refusing) as url:
         monkeypatch.setenv("AWS_ENDPOINT_URL_STS", url)
         storage = open_storage("s3://bucket/t", {**role, "external_id": "outside", "region": REGION})

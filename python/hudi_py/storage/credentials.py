@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta, timezone
 from typing import Any, Final
 
-from hudi_py.errors import ConfigError
+from hudi_py.errors import ConfigError, first_line
 
 PROVIDER: Final = "credential_provider"
 EXPIRED: Final = ("ExpiredToken", "TokenRefreshRequired", "ExpiredAuthenticationToken", "credentials have expired")
@@ -29,6 +29,13 @@ _OPTIONS: Final = {
     "databricks": ("service_credential",),
 }
 _PREFIXES: Final = {"boto3": ("s3", "s3a"), "google": ("gs",), "azure": ("az", "azure", "adl", "abfs", "abfss")}
+_KEYS: Final = {
+    "aws_access_key_id": ("aws_access_key_id", "access_key_id"),
+    "aws_secret_access_key": ("aws_secret_access_key", "secret_access_key"),
+    "aws_session_token": ("aws_session_token", "session_token", "aws_token", "token"),
+}
+"""boto3's names of keys, and those of the storage options."""
+_NEVER: Final = datetime(9999, 1, 1, tzinfo=timezone.utc)
 _BOTO3_TTL: Final = timedelta(minutes=9)
 """boto3 renews credentials ten minutes before they expire at the latest, so what it gives is valid this long."""
 _GOOGLE_SCOPE: Final = "https://www.googleapis.com/auth/devstorage.read_write"
@@ -70,6 +77,62 @@ def take_provider(options: dict[str, str], uri: str) -> Provider | None:
     if name == "databricks":
         return _databricks(given, options, uri)
     return _function(name, uri)
+
+
+def boto3_client(service: str, options: Mapping[str, str], uri: str, **more: Any) -> Any:
+    """A client of boto3 for a service of AWS beside a store, with the credentials that the store has from its storage
+    options. Where they give none, or none of AWS, boto3 looks for them itself.
+
+    Args:
+        more: for the client.
+
+    Raises:
+        ConfigError: as `take_provider`.
+    """
+    boto3 = importlib.import_module("boto3")
+    name, scheme = options.get(PROVIDER), uri.partition(":")[0].lower()
+    provider = take_provider(dict(options), uri) if name is not None and scheme in _PREFIXES["boto3"] else None
+    if name is None or provider is None:
+        keys = {key: next((options[each] for each in names if each in options), None) for key, names in _KEYS.items()}
+        return boto3.client(service, **keys, **more)
+    credentials = importlib.import_module("botocore.credentials")
+    session = importlib.import_module("botocore.session").Session()
+    found = _Loaded(credentials.DeferredRefreshableCredentials(_Metadata(provider, name), PROVIDER))
+    session.register_component("credential_provider", credentials.CredentialResolver([found]))
+    return boto3.Session(botocore_session=session).client(service, **more)
+
+
+class _Loaded:
+    """A credential provider of botocore."""
+
+    METHOD = CANONICAL_NAME = PROVIDER
+
+    def __init__(self, credentials: Any) -> None:
+        self._credentials = credentials
+
+    def load(self) -> Any:
+        return self._credentials
+
+
+class _Metadata:
+    """What a provider of a store's credentials gives, as botocore takes it."""
+
+    def __init__(self, provider: Provider, name: str) -> None:
+        self._provider = provider
+        self._name = name
+
+    def __call__(self) -> dict[str, str | None]:
+        try:
+            found = self._provider()
+        except Exception as error:  # whatever a user's function raises
+            failed = importlib.import_module("botocore.exceptions").CredentialRetrievalError
+            raise failed(provider=self._name, error_msg=first_line(error)) from None
+        return {
+            "access_key": found["access_key_id"],
+            "secret_key": found["secret_access_key"],
+            "token": found.get("token"),
+            "expiry_time": (found["expires_at"] or _NEVER).isoformat(),
+        }
 
 
 def _function(name: str, uri: str) -> Provider:

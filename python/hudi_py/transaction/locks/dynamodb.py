@@ -19,6 +19,7 @@ from typing import Any
 from hudi_py.config import lock as config
 from hudi_py.errors import LockError
 from hudi_py.storage import Storage
+from hudi_py.storage.credentials import boto3_client
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.transaction.locks.lease import NOT_RENEWED, HeldByContext, Renewal, lost_lock, wait_for
 from hudi_py.transaction.locks.settings import LockSettings
@@ -28,19 +29,12 @@ from hudi_py.transaction.owner.identity import WriterIdentity, process_identity
 
 _log = logging.getLogger(__name__)
 
-_OPTIONS = {
-    "aws_access_key_id": ("aws_access_key_id", "access_key_id"),
-    "aws_secret_access_key": ("aws_secret_access_key", "secret_access_key"),
-    "aws_session_token": ("aws_session_token", "session_token", "aws_token", "token"),
-}
-"""boto3's credential names, and those of the storage options."""
-
 
 class DynamoLock(HeldByContext):
     """The lock of one table, to be held by one thread at a time. Use as a context manager.
 
     Args:
-        storage_options: may hold credentials for DynamoDB; otherwise boto3 finds them.
+        storage_options: may hold credentials, or name what provides them; otherwise boto3 finds them.
     """
 
     def __init__(
@@ -64,7 +58,7 @@ class DynamoLock(HeldByContext):
             else self._dynamodb.key or load_table_config(storage).name
         )
         self.place = f"dynamodb://{self._dynamodb.region}/{self._dynamodb.table}/{self._key}"
-        self._client: Any = self._connected(storage_options or {})
+        self._client: Any = self._connected(storage_options or {}, storage.uri)
         self._failed: Any = importlib.import_module("botocore.exceptions").ClientError
         self._guard = threading.Lock()
         self._owner = ""
@@ -140,17 +134,17 @@ class DynamoLock(HeldByContext):
             return False
         return self._delete(_text(item, "recordVersionNumber"), owner)
 
-    def _connected(self, options: Mapping[str, str]) -> Any:
-        boto3 = importlib.import_module("boto3")
-        client_config = importlib.import_module("botocore.config").Config
-        given = {name: next((options[key] for key in keys if key in options), None) for name, keys in _OPTIONS.items()}
-        return boto3.client(
+    def _connected(self, options: Mapping[str, str], uri: str) -> Any:
+        return boto3_client(
             "dynamodb",
+            options,
+            uri,
             region_name=self._dynamodb.region,
             endpoint_url=self._dynamodb.endpoint,
             # A request repeated because its answer was lost finds its own item: the stored item decides
-            config=client_config(retries={"total_max_attempts": 3, "mode": "standard"}),
-            **given,
+            config=importlib.import_module("botocore.config").Config(
+                retries={"total_max_attempts": 3, "mode": "standard"}
+            ),
         )
 
     def _attempt(self) -> bool:

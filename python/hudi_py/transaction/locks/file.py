@@ -191,6 +191,11 @@ class FileLock(HeldByContext):
         if self._held is None or self._content() != self._held:
             raise lost_lock(self._purpose, self.place, "was taken away", option=config.LOCK_EXPIRE_MINUTES.key)
 
+    def moved(self, storage: Storage) -> None:
+        """A lock in the table's folder has been moved with it."""
+        if self._settings.path is None:
+            self._storage = storage
+
     def release(self) -> None:
         """Gives the lock back; one that is not ours any more is left alone."""
         held, self._held = self._held, None

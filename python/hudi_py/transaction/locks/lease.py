@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Final, TypeVar
 
 from hudi_py.errors import LockError
+from hudi_py.storage import Storage
 
 _log = logging.getLogger(__name__)
 
@@ -31,6 +32,9 @@ class HeldByContext(ABC):
     @abstractmethod
     def release(self) -> None:
         """Releases the lock, unless it belongs to another holder."""
+
+    def moved(self, storage: Storage) -> None:  # noqa: B027
+        """The lock is not kept in the table's folder, or in one that cannot be moved."""
 
     def __enter__(self: _Lock) -> _Lock:
         self.acquire()

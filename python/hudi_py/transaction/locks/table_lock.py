@@ -52,6 +52,10 @@ class TableLock(Protocol):
         action completes, the one moment that must never overlap between two processes."""
         ...
 
+    def moved(self, storage: Storage) -> None:
+        """Tells a held lock where the table's folder has been moved to, and with it a lock that is kept there."""
+        ...
+
     def holder(self) -> LockHolder | None:
         """The current holder of the lock, this process or another; None if it is free."""
         ...
@@ -93,6 +97,9 @@ class _CallersLock:
         pass
 
     def check(self) -> None:
+        pass
+
+    def moved(self, storage: Storage) -> None:
         pass
 
     def holder(self) -> None:

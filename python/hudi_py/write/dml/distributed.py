@@ -197,7 +197,8 @@ def commit_statement(
             storage.delete_tree("")
         return None
     if call.kind == "rename":
-        rename_table(storage, *new_place(call.text), storage_options)
+        name, target = new_place(call.text)
+        rename_table(storage, name, target, call.options, metadata=call.metadata, storage_options=storage_options)
         return None
     if call.kind == "forget":
         forget_source(storage, call.token)

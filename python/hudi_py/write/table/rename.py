@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
-from hudi_py.errors import ConfigError, TableExistsError
+from hudi_py.config import Options
+from hudi_py.errors import ConfigError, ConflictError, TableExistsError
+from hudi_py.model.instant import State
 from hudi_py.storage import Storage, open_storage
 from hudi_py.timeline.properties import load_table_config, update_table_config
+from hudi_py.transaction.conflicts import SingleWriter
+from hudi_py.transaction.protocols import MetadataWriter
+from hudi_py.transaction.recovery.failed_writes import examine, recovered
+from hudi_py.transaction.session import LockedTable
+from hudi_py.write.api import open_session
 
 _NAME = "hoodie.table.name"
 
@@ -37,17 +45,59 @@ def check_move(path: str, target: str, storage: Storage) -> None:
         raise TableExistsError(f"Cannot move the files of the table at {path}: there is something at {target} already")
 
 
-def rename_table(storage: Storage, name: str, target: str, storage_options: Mapping[str, str] | None) -> None:
-    """Gives a table another name in its properties, and moves its files to `target`. Raises as `check_move`."""
+def rename_table(
+    storage: Storage,
+    name: str,
+    target: str,
+    options: Options,
+    *,
+    metadata: MetadataWriter | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> None:
+    """Gives a table another name in its properties, and moves its files to `target`, under the table lock and while
+    nobody writes: who writes to a place that has been left would lose it, and locks in services have the table's name.
+    Failed writes are rolled back. Stricter than Apache Hudi, which does not look.
+
+    Args:
+        metadata: maintains the metadata table where a write is rolled back; None: drops it.
+
+    Raises:
+        TableNotFoundError, ConfigError, TableExistsError: as `check_move`.
+        ConflictError: a write or table service is under way; names its instant.
+        LockError: the table lock could not be acquired in time.
+        UnsupportedTableError: the table version can only be read.
+    """
     path = storage.uri
     check_move(path, target, storage)
-    update_table_config(storage, {_NAME: name})
-    (parent, old), (folder, new) = _split(path), _split(target)
-    if (parent, old) != (folder, new):
-        shared = _shared(parent, folder)
-        open_storage(shared, dict(storage_options or {}) or None).rename(
-            f"{parent[len(shared) :]}/{old}".strip("/"), f"{folder[len(shared) :]}/{new}".strip("/")
-        )
+    session = open_session(storage, load_table_config(storage), options, metadata, storage_options=storage_options)
+    with recovered(replace(session, conflicts=SingleWriter()), f"rename the table at {path}") as table:
+        _refuse_services(table)
+        check_move(path, target, storage)
+        update_table_config(table.session.storage, {_NAME: name})
+        (parent, old), (folder, new) = _split(path), _split(target)
+        if (parent, old) != (folder, new):
+            shared = _shared(parent, folder)
+            open_storage(shared, storage_options).rename(
+                f"{parent[len(shared) :]}/{old}".strip("/"), f"{folder[len(shared) :]}/{new}".strip("/")
+            )
+            table.lock.moved(open_storage(target, storage_options))
+
+
+def _refuse_services(table: LockedTable) -> None:
+    """Raises ConflictError if a table service is being carried out. One that is only planned moves with the table."""
+    session = table.session
+    writes = {instant.time for instant in table.plans.writes}
+    for instant in table.timeline.pending:
+        if instant.state is State.REQUESTED or instant.time in writes:
+            continue
+        found = examine(session.storage, table.timeline, instant)
+        if not found.dead(session.settings.heartbeat_expiry_ms):
+            raise ConflictError(
+                f"Cannot rename the table at {session.storage.uri}: the {instant.action.value} {instant.time} of "
+                f"{found.writer or 'another engine'} is under way; wait until it is done (a dead one counts as failed "
+                f"after {session.settings.heartbeat_expiry_ms / 1000:.0f} s)",
+                instant=instant.time,
+            )
 
 
 def _split(path: str) -> tuple[str, str]:
