@@ -204,6 +204,28 @@ MUTATIONS: Final = (
         "make stores",
     ),
     Mutation(
+        "lock in DynamoDB: the credentials of the store are not used",
+        CORE + "storage/credentials.py",
+        "    if name is None or provider is None:\n        keys",
+        "    if True:\n        keys",
+        "tests/stores/test_credentials.py::test_a_lock_in_dynamodb_has_those_of_the_store",
+        "make stores",
+    ),
+    Mutation(
+        "rename: a table service is under way",
+        CORE + "write/table/rename.py",
+        "instant.state is State.REQUESTED or",
+        "True or",
+        "tests/unit/write/test_rename_table.py",
+    ),
+    Mutation(
+        "rename: another writer is under way",
+        CORE + "write/table/rename.py",
+        "replace(session, conflicts=SingleWriter())",
+        "session",
+        "tests/unit/write/test_rename_table.py",
+    ),
+    Mutation(
         "lock in DynamoDB: the lease of another is not waited for",
         CORE + "transaction/locks/dynamodb.py",
         '        if now - self._seen[1] <= int(_text(item, "leaseDuration")) / 1000:\n',

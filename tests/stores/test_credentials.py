@@ -164,7 +164,7 @@ def test_a_lock_in_dynamodb_without_them(proxy: Proxy, monkeypatch: pytest.Monke
     monkeypatch.setattr(f"{__name__}._expires", [datetime.now(timezone.utc) - timedelta(seconds=1)])
     lock = table_lock(open_storage("s3://b/t", provider), settings, purpose="test", storage_options=provider)
     with pytest.raises(LockError, match=r"Cannot test: the table lock dynamodb://.* credentials have expired"):
-        lock.acquire()
+        lock.__enter__()
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAOFTHEENVIRONMENT")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "other")
     beside = open_storage("gs://b/t", {"credential_provider": "tests.stores.test_credentials:provided"})

@@ -10,8 +10,9 @@ import pytest
 import hudi_py
 from hudi_py.config import Options, Scope, concurrency, lock
 from hudi_py.errors import ConfigError, ConflictError, LockError, TableExistsError, TableNotFoundError
-from hudi_py.model.instant import Action
+from hudi_py.model.instant import Action, InstantTime
 from hudi_py.storage import LocalStorage, open_storage
+from hudi_py.transaction.instants import inflight_path
 from hudi_py.transaction.locks import table_lock
 from hudi_py.transaction.locks.settings import LockSettings
 from hudi_py.transaction.transaction import WriteTransaction
@@ -22,7 +23,9 @@ OPTIONS = Options.resolve({}, Scope.WRITE)
 OPTIMISTIC = Options.resolve(
     {concurrency.MODE.key: concurrency.OPTIMISTIC, lock.LOCK_PROVIDER.key: lock.FILE_SYSTEM_LOCK}, Scope.WRITE
 )
-IMPATIENT = Options.resolve({"hoodie.write.lock.wait_time_ms": "10", "hoodie.write.lock.client.num_retries": "0"}, Scope.WRITE)
+IMPATIENT = Options.resolve(
+    {"hoodie.write.lock.wait_time_ms": "10", "hoodie.write.lock.client.num_retries": "0"}, Scope.WRITE
+)
 
 
 def test_another_name_and_place(tmp_path: Path) -> None:
@@ -70,8 +73,13 @@ def test_nobody_writes_meanwhile(tmp_path: Path) -> None:
     with held, pytest.raises(LockError, match="Cannot rename the table at .*: the table lock"):
         rename_table(storage, "journeys", other, IMPATIENT)
     assert hudi_py.open_table(path).properties["hoodie.table.name"] == "trips"
-    table = hudi_py.open_table(path)
-    assert table.compaction.schedule() is not None  # a plan moves along
+    plan = hudi_py.open_table(path).compaction.schedule()
+    assert plan is not None
+    begun = inflight_path(session.layout, InstantTime(plan), Action.COMPACTION)
+    storage.put(begun, b"")
+    with pytest.raises(ConflictError, match=f"the compaction {plan} of another engine is under way"):
+        rename_table(storage, "journeys", other, OPTIMISTIC)
+    storage.delete(begun)  # one that is only planned moves along
     rename_table(storage, "journeys", other, OPTIMISTIC)
     assert hudi_py.open_table(other).compaction.run().num_file_groups == 1
     assert hudi_py.open_table(other).scan().count() == 1
