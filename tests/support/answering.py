@@ -20,6 +20,12 @@ class Handler(BaseHTTPRequestHandler):
     def respond(self) -> None:
         self.answer(501)
 
+    def handle_expect_100(self) -> bool:
+        """Asks for the body at once: s3a waits for that up to three seconds."""
+        asked = super().handle_expect_100()
+        self.wfile.flush()
+        return asked
+
     def handle(self) -> None:
         with contextlib.suppress(ConnectionError):  # of a client that has ended
             super().handle()
