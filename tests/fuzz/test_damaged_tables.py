@@ -1,7 +1,7 @@
 """A table of which one file is cut, emptied, removed or has a bit turned gives the same rows or an error of ours.
 
 The format has nothing by which to find a completed file of the timeline that is gone (its commit is then pending), nor
-a bit turned in a text of a timeline file or of `hoodie.properties`, or in a value of an Avro log block.
+a bit turned in a text of a timeline file or of `hoodie.properties`, or in a value of an Avro log block or of an ORC file.
 """
 
 from __future__ import annotations
@@ -69,7 +69,13 @@ def made(path: Path, kind: str) -> dict[str, bytes]:
     def rows(ids: list[str], value: int) -> pa.Table:
         parts = ["ab"[int(each[1:]) % 2] for each in ids]
         return pa.table(
-            {"id": ids, "part": parts, "ts": [value] * len(ids), "v": [value] * len(ids), "w": [f"w{each}" for each in ids]}
+            {
+                "id": ids,
+                "part": parts,
+                "ts": [value] * len(ids),
+                "v": [value] * len(ids),
+                "w": [f"w{each}" for each in ids],
+            }
         )
 
     given: dict[str, Any] = {"record_key": "id", "ordering_by": "ts", "partition_by": "part"}
@@ -79,7 +85,9 @@ def made(path: Path, kind: str) -> dict[str, bytes]:
             str(path), rows(ids, number), options=options, table_type=table_type, table_version=version, **given
         )
     if kind == "by-id":
-        hudi_py.open_table(str(path), options).alter(rename={"w": "x"}, add={"w": pa.int32()}, drop=["v"], move={"x": "first"})
+        hudi_py.open_table(str(path), options).alter(
+            rename={"w": "x"}, add={"w": pa.int32()}, drop=["v"], move={"x": "first"}
+        )
     if table_type == "MERGE_ON_READ":
         hudi_py.open_table(str(path), options).compact()
         hudi_py.write(str(path), rows(["k1", "k2"], 9), options=options)
@@ -114,6 +122,8 @@ def findable(failures: list[str], files: dict[str, bytes]) -> Iterator[str]:
     for failure in failures:
         path, _, what = failure.partition(" ")
         hidden = path.endswith(BY_CONTENT) and what.startswith(("removed", "bit"))
+        if path.endswith(".orc") and what.startswith("bit"):
+            hidden = True  # streams of ORC have no checksum
         if ".log." in path and (turned := re.match(r"bit \d of byte (\d+) turned", what)):
             hidden = is_value(files[path], int(turned[1]))
         if not hidden or "Error" in what:
