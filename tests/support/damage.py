@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import random
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -15,7 +15,9 @@ from hudi_py.storage import MemoryStorage, memory
 from hudi_py.table import Table
 from hudi_py.timeline.properties import load_table_config
 
-QUERIES: Final[tuple[Mapping[str, str], ...]] = (
+Query = Mapping[str, Any]
+"""Arguments of a scan; `count`: its rows are only counted."""
+QUERIES: Final[tuple[Query, ...]] = (
     {},
     {"query_type": "incremental", "begin": "000"},
     {"filter": "v = 3"},
@@ -28,7 +30,7 @@ def files_of(path: Path) -> dict[str, bytes]:
     return {str(each.relative_to(path)): each.read_bytes() for each in sorted(path.rglob("*")) if each.is_file()}
 
 
-def answers(files: Mapping[str, bytes]) -> list[list[str] | None]:
+def answers(files: Mapping[str, bytes], queries: Sequence[Query] = QUERIES) -> list[list[str] | None]:
     """The rows of each query, sorted; None where it ends in an error of ours. Other errors are not caught."""
     memory._STORES.pop("damage", None)
     storage = MemoryStorage("damage")
@@ -37,9 +39,14 @@ def answers(files: Mapping[str, bytes]) -> list[list[str] | None]:
     found: list[list[str] | None] = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for query in QUERIES:
+        for query in queries:
+            arguments = {name: value for name, value in query.items() if name != "count"}
             try:
-                table: pa.Table = Table(storage, load_table_config(storage), {}).scan(**query).to_table()
+                scan = Table(storage, load_table_config(storage), {}).scan(**arguments)
+                if "count" in query:
+                    found.append([f"{scan.count()} rows"])
+                    continue
+                table: pa.Table = scan.to_table()
                 found.append(sorted(map(str, table.to_pylist())))
             except hudi_py.HudiError:
                 found.append(None)
@@ -62,10 +69,15 @@ def damages(path: str, data: bytes, flips: int, *, seed: int = 0) -> Iterator[tu
 
 
 def wrong_answers(
-    files: Mapping[str, bytes], chosen: Mapping[str, bytes], flips: int, *, seed: int = 0
+    files: Mapping[str, bytes],
+    chosen: Mapping[str, bytes],
+    flips: int,
+    *,
+    seed: int = 0,
+    queries: Sequence[Query] = QUERIES,
 ) -> tuple[int, list[str]]:
     """How many damages were tried on the chosen files, and those that gave other rows or an error that is not ours."""
-    whole = answers(files)
+    whole = answers(files, queries)
     assert None not in whole
     tried, failures = 0, []
     for path, data in chosen.items():
@@ -73,11 +85,11 @@ def wrong_answers(
             others = {name: content for name, content in files.items() if name != path}
             tried += 1
             try:
-                found = answers(others if damaged is None else {**others, path: damaged})
+                found = answers(others if damaged is None else {**others, path: damaged}, queries)
             except Exception as error:
                 failures.append(f"{path} {what}: {error!r}")
                 continue
-            for query, good, got in zip(QUERIES, whole, found, strict=True):
+            for query, good, got in zip(queries, whole, found, strict=True):
                 if got is not None and got != good:
                     failures.append(f"{path} {what}: {len(got)} rows of {len(good or ())}, query {dict(query)}")
     return tried, failures

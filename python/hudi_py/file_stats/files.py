@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from hudi_py.errors import CorruptFileError, SchemaMismatchError, UnsupportedTableError
 from hudi_py.file_stats.columns import IndexedColumn, named_columns
@@ -21,6 +20,7 @@ from hudi_py.file_stats.sidecar import read_sidecar
 from hudi_py.formats.avro import decode_log_content, decode_values
 from hudi_py.formats.hfile import read_hfile
 from hudi_py.formats.log import BlockType, HeaderKey, LogBlock, read_blocks, read_content
+from hudi_py.formats.parquet import block_batches
 from hudi_py.merge import scan_log
 from hudi_py.model.files import BaseFile, LogFile
 from hudi_py.model.names import PartitionPath, join_path, parse_base_file_name, parse_log_file_name
@@ -128,16 +128,7 @@ def _block_ranges(storage: Storage, block: LogBlock, columns: Sequence[IndexedCo
             read_hfile(content, context=block.path).scan().values, schema, heads, context=block.path
         )
     elif block.type is BlockType.PARQUET:
-        batches = _parquet_batches(content, heads, block.path)
+        batches = block_batches(content, sorted(heads), f"Cannot read a Parquet block of {block.path}")
     for batch in batches:
         if batch.num_rows:
             yield column_ranges(batch, stored)
-
-
-def _parquet_batches(content: bytes, columns: set[str], path: str) -> Iterator[pa.RecordBatch]:
-    try:
-        file = pq.ParquetFile(pa.BufferReader(content))
-        names = [name for name in file.schema_arrow.names if name in columns]
-        yield from file.iter_batches(columns=names, use_threads=False)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise CorruptFileError(f"Cannot read a Parquet block of {path}: {error}") from error

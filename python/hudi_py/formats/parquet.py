@@ -5,7 +5,7 @@ Files of Avro writers and of Spark's row writers, with two- and three-level list
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -117,6 +117,23 @@ def open_parquet(storage: Storage, path: str) -> Iterator[pq.ParquetFile]:
             yield file
         finally:
             file.close()
+
+
+def block_batches(content: bytes, columns: Iterable[str], where: str) -> Iterator[pa.RecordBatch]:
+    """The named columns of a Parquet log block, as far as it has them.
+
+    Args:
+        where: the block, for errors.
+
+    Raises:
+        CorruptFileError: the content is not a Parquet file, or is damaged.
+    """
+    try:
+        file = pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True)
+        known = set(file.schema_arrow.names)
+        yield from file.iter_batches(columns=[name for name in columns if name in known], use_threads=False)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise CorruptFileError(f"{where}: {error}") from error
 
 
 def read_metadata(storage: Storage, path: str) -> pq.FileMetaData:

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from hudi_py.errors import CorruptFileError, UnsupportedTableError
 from hudi_py.formats.avro import decode_log_content, decode_values
 from hudi_py.formats.hfile import read_hfile
 from hudi_py.formats.log import BlockType, HeaderKey, LogBlock, decode_deletes, read_content
+from hudi_py.formats.parquet import block_batches
 from hudi_py.merge.damage import check_column_names
 from hudi_py.merge.entries import entry_schema, entry_table
 from hudi_py.merge.keys import with_keys
@@ -139,9 +139,11 @@ class _Portion:
             group.contents.append(content)
             group.places.append(np.arange(start, start + count, dtype=np.int64))
             return count
-        batches = _parquet_batches(content, block, self._schema, self._history)
         if block.type is BlockType.HFILE:
             batches = self._hfile_batches(content, block)
+        else:
+            wanted = self._history.columns(_instant(block), self._schema.names)
+            batches = block_batches(content, wanted, f"Parquet block at byte {block.content_offset} of {block.path}")
         count = 0
         for batch in batches:
             self._keep(batch, block, np.arange(start + count, start + count + batch.num_rows, dtype=np.int64))
@@ -195,18 +197,6 @@ class _Portion:
         schema = self._history.writer_schema(_parsed(_writer_schema(block), block))
         columns = self._history.columns(_instant(block), self._schema.names)
         return decode_values(entries.values, schema, columns, context=block.path)
-
-
-def _parquet_batches(
-    content: bytes, block: LogBlock, schema: pa.Schema, history: SchemaHistory
-) -> Iterator[pa.RecordBatch]:
-    try:
-        file = pq.ParquetFile(pa.BufferReader(content))
-        wanted = history.columns(_instant(block), schema.names)
-        names = [name for name in wanted if name in set(file.schema_arrow.names)]
-        yield from file.iter_batches(columns=names, use_threads=False)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise CorruptFileError(f"Parquet block at byte {block.content_offset} of {block.path}: {error}") from error
 
 
 def _instant(block: LogBlock) -> str:

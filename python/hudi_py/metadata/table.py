@@ -252,13 +252,17 @@ class MetadataTable:
         # a rollback does not count: it may undo an attempt to write to a table without a metadata table
         if not self.timeline.write_completed:
             raise CorruptFileError(f"The metadata table at {self.storage.uri} has no completed instant")
-        # When it was created; unknown in layout 1, and if the timeline's initial instants were archived
-        made = min((i.completion_time or "" for i in self.timeline.completed if _is_initial(i.time)), default="")
-        known = bool(made) and self.timeline.layout.version == timeline.layout.version == 2
+        # It was there by the time at which the first of these completed: its creation, unless that was archived. Layout
+        # 1 does not tell.
+        timed = self.timeline.layout.version == timeline.layout.version == 2
+        made = min((i.completion_time or "" for i in self.timeline.completed), default="") if timed else ""
+        is_whole = timed and any(map(_is_initial, own))
         for instant in timeline.completed:
             if instant.action.comparable not in WRITE_ACTIONS or instant.time in own:
                 continue
-            if (instant.completion_time or "") > made if known else first is not None and instant.time > start:
+            # a planned service that completed late may have the earliest time of all, before the others were archived
+            kept = is_whole or (first is not None and instant.time > start)
+            if kept and (not timed or (instant.completion_time or "") > made):
                 raise CorruptFileError(
                     f"The metadata table at {self.storage.uri} lacks the {instant.action.comparable.value} of "
                     f"{instant.time}: another writer did not maintain it"

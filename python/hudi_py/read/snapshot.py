@@ -12,7 +12,7 @@ import pyarrow as pa
 from hudi_py.errors import HistoryCleanedError, UnsupportedTableError
 from hudi_py.merge import CommittedInstants
 from hudi_py.model.instant import Action, Instant, InstantTime
-from hudi_py.model.names import FileId, PartitionPath, parse_base_file_name
+from hudi_py.model.names import FileId, PartitionPath, parse_base_file_name, parse_log_file_name
 from hudi_py.model.properties import TableConfig
 from hudi_py.read.support import check_schema, check_table, text_partition_columns
 from hudi_py.schema import SchemaHistory, with_meta, with_operation
@@ -139,17 +139,20 @@ def _check_not_cleaned(storage: Storage, config: TableConfig, timeline: Timeline
 
 
 def _check_versions(storage: Storage, config: TableConfig, timeline: Timeline, as_of: str) -> None:
-    """Cleans that retain a number of file versions may have removed one that is also current at a later time."""
+    """Cleans that retain a number of file versions may have removed one that is also current at a later time, and an
+    earlier clean may have retained less than the last one."""
     removed: dict[str, dict[str, str]] = defaultdict(dict)
     for clean in timeline.completed:
         if clean.action is not Action.CLEAN or clean.time < as_of:
             continue
         metadata = clean_metadata(storage, timeline, clean)
-        if not metadata or metadata.get("earliestCommitToRetain"):
+        retained = (metadata or {}).get("earliestCommitToRetain")
+        if not metadata or (retained and retained <= as_of):
             continue
         for partition, cleaned in (metadata.get("partitionMetadata") or {}).items():
             for path in cleaned.get("successDeleteFiles") or ():
-                name = parse_base_file_name(path.rpartition("/")[2])
+                file = path.rpartition("/")[2]
+                name = parse_base_file_name(file) or parse_log_file_name(file)  # groups may have logs only
                 if name is not None and name.instant <= as_of:
                     removed[partition][name.file_id] = max(removed[partition].get(name.file_id, ""), name.instant)
     if not removed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import warnings
 from collections.abc import Callable
@@ -242,3 +243,34 @@ def test_a_base_file_replaced_by_a_longer_one(tmp_path: Path, version: int) -> N
     assert (caught.value.path, caught.value.expected) == (base.name, size)
     with pytest.warns(UserWarning, match="Rows are missing or old"):
         assert rows(path, {**LISTED, "hoodie.py.read.damaged": "true"})
+
+
+def turn_a_bit_of_a_value(file: Path, start: int, content: bytes, column: str) -> None:
+    """In the dictionary of a column of Parquet content, which begins at a byte of a file."""
+    group = pq.read_metadata(pa.BufferReader(content)).row_group(0)
+    (found,) = [each for at in range(group.num_columns) if (each := group.column(at)).path_in_schema == column]
+    damaged = bytearray(file.read_bytes())
+    damaged[start + found.data_page_offset - 1] ^= 1
+    file.write_bytes(damaged)
+
+
+def test_a_bit_of_a_value_in_a_parquet_log_block(tmp_path: Path) -> None:
+    plain = {"hoodie.logfile.data.block.format": "parquet", "hoodie.parquet.compression.codec": "uncompressed"}
+    path = made(tmp_path / "t", "MERGE_ON_READ", 9, {**LISTED, **plain})
+    log = newest(path, ".*.log.*")
+    data = log.read_bytes()
+    start, end = data.index(b"PAR1"), data.rindex(b"PAR1") + 4
+    turn_a_bit_of_a_value(log, start, data[start:end], "v")
+    with pytest.raises(CorruptFileError, match=rf"Parquet block .*{log.name}"):
+        rows(path)
+
+
+def test_pages_of_the_archive_have_checksums(tmp_path: Path) -> None:
+    path = made(tmp_path / "t", "COPY_ON_WRITE", 9, LISTED)
+    keep = {"hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3", "hoodie.clean.commits.retained": "1"}
+    hudi_py.open_table(str(path)).archive(options={**LISTED, **keep})
+    data = newest(path / ".hoodie/timeline/history", "*.parquet").read_bytes()
+    column = pq.read_metadata(pa.BufferReader(data)).row_group(0).column(0)
+    header = data[column.data_page_offset :]
+    # in Thrift's compact form: type, size, compressed size, then `crc` as another int32; or, without it, a struct
+    assert re.match(rb"(\x15[\x80-\xff]*[\x00-\x7f]){3}\x15", header)

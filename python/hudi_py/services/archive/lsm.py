@@ -197,6 +197,7 @@ def _writer(out: object) -> pq.ParquetWriter:
         # Statistics store whole values; metadata and plans would bloat the footer
         write_statistics=["instantTime", "completionTime", "action", "version"],
         store_schema=False,
+        write_page_checksum=True,  # like Apache Hudi's own writer
     )
     avro = json.dumps(record_schema(_AVRO), separators=(",", ":"))
     writer.add_key_value_metadata({AVRO_SCHEMA: avro, "writer.model.name": "avro"})

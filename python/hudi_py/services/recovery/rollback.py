@@ -11,6 +11,7 @@ from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant, InstantTime, S
 from hudi_py.model.names import parse_base_file_name, parse_log_file_name
 from hudi_py.model.properties import TableConfig
 from hudi_py.model.words import counted
+from hudi_py.services.archive.service import archived_after
 from hudi_py.services.clean.guards import savepoints_of
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.planned.report import ServiceReport, listed
@@ -127,11 +128,31 @@ def _undone(
             instant=newer[-1].time,
         )
     undone = [*reversed(newer), found]
+    _check_archived(context, config, timeline, undone)
     gone: set[str] = set()
     for each in undone:
         gone.add(each.time)
         _check(context, config, timeline, each, gone)
     return undone
+
+
+def _check_archived(
+    context: ServiceContext, config: TableConfig, timeline: Timeline, undone: Collection[Instant]
+) -> None:
+    """Refuses to undo all commits of an active timeline that begins after archived ones: without a commit that tells
+    where it begins, no reader counts files of the archived ones as committed (`isBeforeTimelineStarts`, 1.2.0)."""
+    gone = {each.time for each in undone}
+    if any(each.time not in gone for each in timeline.write_completed):
+        return
+    archived = archived_after(context.storage, config, timeline, InstantTime(""))
+    if archived:
+        found = min(undone, key=lambda each: each.time)
+        raise HistoryCleanedError(
+            f"Cannot roll back the {found.action.value} {found.time} of {context.storage.uri}: no commit would be left "
+            f"on the active timeline, and the rows of the {len(archived)} archived ones, such as {archived[-1].time}, "
+            "would no longer be read; undo newer commits only, or write the rows of an earlier time again",
+            instant=found.time,
+        )
 
 
 def _find(context: ServiceContext, timeline: Timeline, instant: str) -> Instant | None:

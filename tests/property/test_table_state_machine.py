@@ -1,0 +1,102 @@
+"""Random operations, services, indexes and schema changes against a dict, in every form that a table may have."""
+
+from __future__ import annotations
+
+import os
+from itertools import product
+from typing import Any
+
+import pytest
+
+from tests.support.choice import cases, covering
+from tests.support.table_machine import INDEXES, Form, TableMachine, check_tables
+
+pytestmark = pytest.mark.slow  # tests/property/test_write_state_machine.py is quick
+
+LOGGED = ("", "op_key_only", "data_before", "data_before_after")
+BASES = ("PARQUET", "ORC")
+ALL = [
+    *product(("cow",), (6, 8, 9), [*INDEXES][:-1], BASES, ("avro",), (True,), LOGGED, (False, True)),
+    *product(("mor",), (6, 8, 9), INDEXES, BASES, ("avro", "parquet"), (True, False), LOGGED, (False, True)),
+]
+FORMS = [Form(*ALL[at]) for at in sorted(covering(ALL, "table forms"))]
+"""They have every pair of values; with another seed, others."""
+TABLES, STEPS = (32, 25) if os.environ.get("HUDI_PY_WHOLE") else (3, 15)
+"""Of each form. All forms together take more than 20,000 steps in the long run."""
+
+
+@pytest.mark.parametrize("form", cases(FORMS, "table machine", 3), ids=str)
+def test_every_query_agrees_after_each_step(form: Form) -> None:
+    check_tables(form, examples=TABLES, steps=STEPS)
+
+
+A, B = ("a", 1), ("b", 1)
+HASHES = Form("mor", 8, "HASHES")
+SEQUENCES: dict[str, tuple[Form, list[tuple[str, dict[str, Any]]]]] = {
+    # without a commit on the active timeline, no reader counts those that were archived
+    "all active commits are rolled back": (
+        Form("cow", 6),
+        [
+            *[("upsert", {"keys": [A, B], "inline": False, "small": True, "text": "x"})] * 4,
+            ("archive", {"kept": 2}),
+            ("roll_back", {"count": 2}),
+            ("roll_back", {"count": 1}),
+            ("roll_back", {"count": 1}),
+        ],
+    ),
+    # the clean told of log files only, which no base file is beside
+    "file groups of logs are cleaned": (
+        HASHES,
+        [
+            ("upsert", {"keys": [A], "inline": False, "small": True, "text": "x"}),
+            ("delete_partition", {"part": "a"}),
+            ("clean", {"policy": "KEEP_LATEST_FILE_VERSIONS", "kept": 3}),
+        ],
+    ),
+    # the last clean does not tell what the one before it removed
+    "cleans by commits and by versions": (
+        Form("cow", 6),
+        [
+            *[("upsert", {"keys": [A, B], "inline": False, "small": True, "text": "x"})] * 3,
+            ("clean", {"policy": "KEEP_LATEST_COMMITS", "kept": 1}),
+            ("roll_back", {"count": 1}),
+            ("delete_partition", {"part": "a"}),
+            ("clean", {"policy": "KEEP_LATEST_FILE_VERSIONS", "kept": 2}),
+        ],
+    ),
+    # the metadata table archived its beginning; then came an instant older than all that it had left
+    "a compaction planned before the metadata table was rebuilt": (
+        HASHES,
+        [
+            ("add", {"count": 3, "operation": "bulk_insert"}),
+            ("delete", {"keys": [("a", 3)], "inline": False}),
+            ("update", {"most": 3}),
+            ("plan_compaction", {}),
+            ("update", {"most": 3}),
+            ("delete_where", {"number": 6}),
+            ("overwrite", {"keys": [("a", 3)], "whole": True}),
+            ("roll_back", {"count": 2}),
+            ("update", {"most": 4}),
+            ("delete_where", {"number": 9}),
+            ("delete", {"keys": [("a", 7)], "inline": True}),
+        ],
+    ),
+}
+"""Sequences that failed once."""
+
+
+@pytest.mark.parametrize("name", sorted(SEQUENCES))
+def test_sequences_that_failed(name: str) -> None:
+    class Machine(TableMachine):
+        form = SEQUENCES[name][0]
+
+    machine = Machine()
+    try:
+        machine.first([A, B, ("a", 3), ("b", 2)])
+        for rule, arguments in SEQUENCES[name][1]:
+            getattr(machine, rule)(**arguments)
+            machine.every_query_agrees()
+            machine.the_past()
+            machine.the_metadata_table()
+    finally:
+        machine.teardown()
