@@ -35,7 +35,7 @@ def open_orc(storage: Storage, path: str) -> Iterator[Any]:
     """Opens a base file as a `pyarrow.orc.ORCFile`. Arrow's errors in the context become `CorruptFileError`.
 
     Raises:
-        CorruptFileError: the file is not an ORC file, or is damaged.
+        CorruptFileError: the file is not an ORC file, or is damaged, or names other columns than its Avro schema.
         FileNotFoundError: the file does not exist.
         UnsupportedTableError: pyarrow was built without ORC, or a timestamp is out of range for Arrow's ORC reader.
     """
@@ -44,7 +44,9 @@ def open_orc(storage: Storage, path: str) -> Iterator[Any]:
             f"Cannot read base file {path}: this build of pyarrow has no ORC; install pyarrow from PyPI"
         )
     with storage.open_input(path) as source, _damage_named(path):
-        yield orc.ORCFile(source)
+        file = orc.ORCFile(source)
+        _check_names(file, path)
+        yield file
 
 
 def orc_rows(storage: Storage, path: str) -> int:
@@ -160,6 +162,16 @@ def _nodes(file: Any) -> Mapping[str, Node]:
         return dict(resolve_record(json.loads(text)).fields) if text else {}
     except (ValueError, RecursionError, SchemaMismatchError, UnsupportedTableError):
         return {}
+
+
+def _check_names(file: Any, path: str) -> None:
+    """ORC has no checksums: a column whose name is damaged would be read as one that the file lacks, all null."""
+    names, expected = file.schema.names, list(_nodes(file))
+    if expected and names != expected:
+        raise CorruptFileError(
+            f"Cannot read base file {path}: its footer names the columns {', '.join(names)}, but its Avro schema "
+            f"{', '.join(expected)}; restore the file from a copy"
+        )
 
 
 @contextmanager
