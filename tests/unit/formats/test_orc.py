@@ -12,7 +12,8 @@ import pytest
 from pyarrow import orc
 
 from hudi_py.errors import CorruptFileError, UnsupportedTableError
-from hudi_py.formats.orc import iter_orc_batches, orc_metadata, orc_rows, orc_schema, stripe_sizes
+from hudi_py.formats.orc import AVRO_SCHEMA, iter_orc_batches, orc_metadata, orc_rows, orc_schema, stripe_sizes
+from hudi_py.formats.orc_tail import tail_with_pairs
 from hudi_py.storage import open_storage
 
 AT = datetime(2024, 7, 1, 12, 0, 0, 654)
@@ -107,6 +108,20 @@ def test_damage_is_an_error(file: str) -> None:
         path.write_bytes(mutated)
         with contextlib.suppress(CorruptFileError, UnsupportedTableError):
             list(iter_orc_batches(storage, "a.orc", None))
+
+
+def test_a_damaged_name_of_a_column_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "a.orc"
+    schema = '{"type": "record", "name": "r", "fields": [{"name": "id", "type": "long"}]}'
+    for name in ("id", "ie"):  # one bit apart
+        orc.write_table(pa.table({name: [1]}), str(path))
+        data = path.read_bytes()
+        path.write_bytes(data[: -1 - data[-1]] + tail_with_pairs(data, {AVRO_SCHEMA: schema}, "a.orc"))
+        if name == "id":
+            assert read(str(tmp_path)).to_pydict() == {"id": [1]}
+            continue
+        with pytest.raises(CorruptFileError, match=r"a\.orc: its footer names the columns ie, but its Avro schema id"):
+            read(str(tmp_path))
 
 
 def test_a_timestamp_beyond_nanoseconds(tmp_path: Path) -> None:
