@@ -38,13 +38,14 @@ def rows_of(
     partitions = reader.partitions() if partitions is None else partitions
     tasks = [pickle.dumps(partition) for partition in partitions]
     volume = sum(split.size for partition in partitions for split in partition.splits)
-    # Catalyst estimates sizes from the number of ids, and broadcasts what seems small
+    # Catalyst estimates sizes from the number of ids, and broadcasts what seems small; Python gets the first of a task
     ids = min(max(volume // len(tasks) // _BYTES_OF_AN_ID, 1), _MOST_IDS)
 
     def hudi_py(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return _read(reader, tasks, ids, batches)
 
-    return spark.range(0, len(tasks) * ids, 1, len(tasks)).mapInArrow(hudi_py, schema)
+    first = spark.range(0, len(tasks) * ids, 1, len(tasks)).where(f"id % {ids} = 0")
+    return first.mapInArrow(hudi_py, schema)
 
 
 def _read(

@@ -68,6 +68,14 @@ class InstantClock:
         if self._waits and self.skew_ms > 0:
             self._sleep(self.skew_ms / 1000)
 
+    def wait_second(self, instant: InstantTime) -> None:
+        """Waits until a file written now has a later modification time than `instant`, even in whole seconds and by
+        another clock within the skew."""
+        second_ms = min(epoch_ms(instant, self.zone, fold) for fold in (0, 1)) // 1000 * 1000
+        left_ms = second_ms + 1000 + self.skew_ms - self._wall_ms()
+        if left_ms > 0:
+            self._sleep(left_ms / 1000)
+
     def next_completion(self, timeline: Timeline, after: InstantTime | None = None) -> CompletionTime:
         """A completion time, greater than all times on the timeline and than `after`, the action's own requested time.
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from hudi_py.model.instant import Action, CompletionTime, InstantTime
+from hudi_py.storage.base import ConditionalStorage
 from hudi_py.transaction.instants import complete
 from hudi_py.transaction.metadata_drop import warn_dropped
 from hudi_py.transaction.protocols import MetadataUpdate, TableChange
@@ -56,6 +57,8 @@ def complete_action(
     if in_between is not None:
         in_between()
         timeline = session.timeline()
+    if session.layout.version < 2 and isinstance(session.storage, ConditionalStorage):
+        session.clock.wait_second(instant)  # the file's modification time, in whole seconds, is its completion time
     completion = session.clock.next_completion(timeline, instant)
     if session.settings.optimistic is not None and session.layout.version >= 2:
         session.clock.wait_skew()  # puts the next writer's clock past it, as Apache Hudi's writers expect

@@ -6,6 +6,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from hudi_py.errors import ConfigError
+from hudi_py.model.instant import InstantTime
 from hudi_py.model.properties import TableConfig
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.layout import Layout
@@ -74,6 +75,15 @@ def test_completion_is_later_than_its_own_instant() -> None:
     assert same.next_completion(timeline(f"{instant}.inflight")) == "20260701100000200"
     frozen = clock(Wall(datetime(2026, 7, 1, 10, tzinfo=timezone.utc)), zone="UTC")
     assert frozen.next_completion(timeline(), after=instant) == "20260701100000001"
+
+
+@pytest.mark.parametrize(("passed_ms", "waits_s"), [(0, 1.05), (250, 0.8), (1_049, 0.001), (1_050, 0), (90_000, 0)])
+def test_files_written_after_the_second_of_an_instant(passed_ms: int, waits_s: float) -> None:
+    wall = Wall(datetime(2026, 7, 1, 10, 0, 0, 150_000, tzinfo=timezone.utc))
+    same = clock(wall, skew_ms=200)
+    wall.ms += passed_ms
+    same.wait_second(InstantTime("20260701120000150"))
+    assert sum(wall.slept) == pytest.approx(waits_s)
 
 
 @pytest.mark.parametrize("name", ["20260701100500000.inflight", "20260701090000000_20260701100500000.commit"])
