@@ -99,7 +99,7 @@ def test_two_hundred_generated_merges(oracle: Oracle, tmp_path: Path, version: i
 
 
 @pytest.mark.parametrize(("key", "ordering"), [("id", "ts"), ("id", None), (None, None)])
-@pytest.mark.parametrize(("version", "kind"), product((6, 8, 9), ("cow", "mor")))
+@pytest.mark.parametrize(("version", "kind"), list(product((6, 8, 9), ("cow", "mor"))))
 def test_generated_merges_of_any_table(
     oracle: Oracle, tmp_path: Path, version: int, kind: str, key: str | None, ordering: str | None
 ) -> None:

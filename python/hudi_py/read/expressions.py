@@ -294,7 +294,7 @@ def _decimal(node: Node) -> pa.DataType:
     kind = kind_of(node)
     if pa.types.is_decimal(kind):
         return kind
-    if isinstance(node, Literal):
-        digits = len(str(abs(int(str(node.value)))))
-        return pa.decimal128(_DIGITS[8] if pa.types.is_int8(kind) else digits, 0)  # as in `DecimalType.fromLiteral`
+    # a constant has its digits, but for TINYINT (`DecimalType.fromLiteral`)
+    if isinstance(node, Literal) and isinstance(node.value, int) and not pa.types.is_int8(kind):
+        return pa.decimal128(len(str(abs(node.value))), 0)
     return pa.decimal128(_DIGITS[kind.bit_width], 0)

@@ -70,6 +70,7 @@ Y2K = datetime.datetime(2000, 1, 1)
         ("greatest(b, l = 4)", [True, False, True], pa.bool_()),
         ("least(at, TIMESTAMP_NTZ '2000-01-01')", [Y2K, Y2K, datetime.datetime(1969, 12, 31, 23)], pa.timestamp("us")),
         ("CAST('-in' || if(l = 2, 'f', 'finity') AS FLOAT)", [-math.inf] * 3, pa.float32()),
+        ("CAST(NULL AS INT) + 1.5", [None] * 3, pa.decimal128(12, 1)),
         ("4Y * 1.5", [Decimal("6.0")] * 3, pa.decimal128(6, 1)),
         ("NULL", [None, None, None], pa.null()),
     ],
