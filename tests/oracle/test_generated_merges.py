@@ -4,7 +4,7 @@ Left out is what Apache Hudi 1.2.0 does otherwise, see docs/differences.md: clau
 match, several clauses of one kind, rows of the source with a lower ordering value. Merge on read it refuses columns of
 the table in expressions, mixes up the values of partial updates out of the table's order, or merged into small files,
 and takes a row that a log has deleted for one of the table. Conditions of deletes have no `IS NULL OR ... LIKE`, which
-it evaluates wrongly. Without ordering field it ignores deletes of merges that update nothing.
+it evaluates wrongly. Without ordering field, merges that update nothing ignore deletes, and insert rows that match.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def check(
             merge = replace(merge, source=tuple(row for row in merge.source if row["id"] not in gone))
             if not merge.source:
                 continue
-        if ordering is None and {clause.action for clause in merge.clauses} & {"update", "delete"} == {"delete"}:
+        if ordering is None and all(clause.action != "update" for clause in merge.clauses):
             continue
         merge.run(table, pa.Table.from_pylist(list(merge.source), SCHEMA))
         oracle.sql(merge.sql(), theirs, given)
