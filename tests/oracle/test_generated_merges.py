@@ -4,7 +4,8 @@ Left out is what Apache Hudi 1.2.0 does otherwise, see docs/differences.md: clau
 match, several clauses of one kind, rows of the source with a lower ordering value. Merge on read it refuses columns of
 the table in expressions, mixes up the values of partial updates out of the table's order, or merged into small files,
 and takes a row that a log has deleted for one of the table. Conditions of deletes have no `IS NULL OR ... LIKE`, which
-it evaluates wrongly. Without ordering field, merges that update nothing ignore deletes, and insert rows that match.
+it evaluates wrongly. In merge-on-read tables of version 6 it wants updates to set the key.
+Without ordering field, merges that update nothing ignore deletes, and insert rows that match.
 """
 
 from __future__ import annotations
@@ -63,6 +64,7 @@ def check(
     generator = Generator(rnd, target=kind == "cow", several=False, late=False)
     given = {"hoodie.write.table.version": str(version), "hoodie.write.auto.upgrade": "false"}
     gone: set[int] = set()
+    expected = [model[each] for each in sorted(model)]
     for number in range(count):
         merge = generator.merge(11 + number)
         if kind == "mor":
@@ -70,7 +72,10 @@ def check(
             merge = replace(merge, source=tuple(row for row in merge.source if row["id"] not in gone))
             if not merge.source:
                 continue
-        if ordering is None and all(clause.action != "update" for clause in merge.clauses):
+        updates = [clause for clause in merge.clauses if clause.action == "update"]
+        if version == 6 and kind == "mor" and key and any(clause.values is not None for clause in updates):
+            continue
+        if ordering is None and not updates:
             continue
         merge.run(table, pa.Table.from_pylist(list(merge.source), SCHEMA))
         oracle.sql(merge.sql(), theirs, given)
