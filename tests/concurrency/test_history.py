@@ -26,6 +26,13 @@ def test_what_is_serialisable_passes():
     History(FIRST, [C, A, B], GOOD, ["a", "b"]).check()
 
 
+def test_commits_of_the_same_time_have_the_order_that_answers_show():
+    tied = [C, replace(B, completed="10"), A]
+    History(FIRST, tied, GOOD[:3]).check()
+    with pytest.raises(AssertionError, match="cycle"):
+        History(FIRST, tied, [*GOOD[:3], Answer("r", {1: "", 2: "b", 3: "b"}, 20, 35)]).check()
+
+
 @pytest.mark.parametrize(
     ("commits", "answer", "confirmed", "message"),
     [

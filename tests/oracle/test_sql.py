@@ -221,7 +221,8 @@ def test_the_statements_of_a_page(spark: SparkSession, oracle: Oracle, tmp_path:
             expected = oracle.sql(text.format(path=theirs, **given))
             found = run(WORD.sub("USING hudi-py", text.format(path=ours, **given)))
             assert shown([row.asDict() for row in found.collect()]) == shown(expected), text
-        assert oracle.check(ours)["problems"] == []
+        # keys that Apache Hudi's INSERT adds twice are in its table twice as well
+        assert oracle.check(ours)["problems"] == oracle.check(theirs)["problems"]
         read = oracle.read(ours, drop_meta=True).to_pylist()
         assert shown(read) == shown(oracle.read(theirs, drop_meta=True).to_pylist())
     finally:

@@ -10,9 +10,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby, islice, permutations
+from typing import Final
 
 State = dict[int, str]
 """Key to value: the name of the commit that wrote it."""
+_MOST_ORDERS: Final = 120
 
 
 @dataclass(frozen=True)
@@ -57,18 +60,45 @@ class History:
     """After each number of commits."""
 
     def __post_init__(self) -> None:
-        self.commits = sorted(self.commits, key=lambda commit: commit.completed)
+        self._order(sorted(self.commits, key=lambda commit: commit.completed))
+        for _, same in groupby(enumerate(self.commits), lambda each: each[1].completed):
+            places, tied = zip(*same, strict=True)
+            if len(tied) > 1:
+                self._settle(places[0], tied)
+
+    def _order(self, commits: Sequence[Commit]) -> None:
+        self.commits = commits
         self.states = [dict(self.first)]
-        for commit in self.commits:
+        for commit in commits:
             self.states.append(self.states[-1] | dict.fromkeys(commit.keys, commit.name))
-        self._place = {commit.name: at for at, commit in enumerate(self.commits)}
+        self._place = {commit.name: at for at, commit in enumerate(commits)}
+
+    def _settle(self, start: int, tied: Sequence[Commit]) -> None:
+        """Brings commits with the same completion time, which object stores keep in seconds for version 6, into the
+        order with which most agrees."""
+        before, after = self.commits[:start], self.commits[start + len(tied) :]
+        fewest: int | None = None
+        for order in islice(permutations(tied), _MOST_ORDERS):
+            previous = self.commits
+            self._order([*before, *order, *after])
+            found = len(self._found())
+            if fewest is None or found < fewest:
+                fewest = found
+            else:
+                self._order(previous)
+            if not fewest:
+                break
 
     def check(self) -> None:
         """Raises AssertionError, which names all that is not serialisable."""
+        found = self._found()
+        assert not found, "\n".join(found)
+
+    def _found(self) -> list[str]:
         found = [*self._counted(), *self._in_real_time()]
         for answer in self.answers:
             found += self._snapshot(answer) if answer.since is None else self._range(answer)
-        assert not found, "\n".join(found)
+        return found
 
     def _counted(self) -> Iterator[str]:
         for name, times in Counter(commit.name for commit in self.commits).items():

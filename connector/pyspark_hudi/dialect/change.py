@@ -19,6 +19,7 @@ from hudi_py.read import parse_condition, parse_expression, parse_filter
 from hudi_py.schema import PARTITION_PATH, RECORD_KEY
 from pyspark_hudi import statements
 from pyspark_hudi.catalog import sql_type
+from pyspark_hudi.dialect.meaning import Meaning
 from pyspark_hudi.dialect.queries import run_query
 from pyspark_hudi.dialect.store import is_atomic
 from pyspark_hudi.dialect.tables import Tables, Target
@@ -47,15 +48,18 @@ def update(tables: Tables, cursor: Cursor) -> DataFrame | None:
     values = _assignments(cursor.until("WHERE"), alias)
     condition = cursor.rest().source if cursor.take("WHERE") else None
     cursor.finish()
-    inputs = arrow_schema(target.schema)
+    inputs, meaning = arrow_schema(target.schema), Meaning(tables.spark)
     given = {
-        target.field(name).name: (text, _cast(_bare(text, alias), target.field(name).dataType, inputs))
+        target.field(name).name: (
+            text,
+            _cast(meaning.in_moments(_bare(text, alias)), target.field(name).dataType, inputs),
+        )
         for name, text in values.items()
     }
-    known = all(_holds(partial(parse_expression, text, inputs)) for _, text in given.values())
-    if known and _is_filter(condition, alias, inputs):
+    where = None if condition is None else meaning.in_moments(_bare(condition, alias))
+    known = all(meaning.shared(text, partial(parse_expression, schema=inputs)) for _, text in given.values())
+    if known and meaning.shared(where, partial(parse_filter, schema=inputs)):
         assigned = {name: text for name, (_, text) in given.items()}
-        where = None if condition is None else _bare(condition, alias)
         statements.update(tables.spark, target.path, assigned, where, options=target.options)
         return tables.nothing()
     casts = {name: _cast(text, target.field(name).dataType) for name, (text, _) in given.items()}
@@ -74,8 +78,9 @@ def delete(tables: Tables, cursor: Cursor) -> DataFrame | None:
     alias = _alias(cursor, "WHERE") or target.names[-1]
     condition = cursor.rest().source if cursor.take("WHERE") else "true"
     cursor.finish()
-    if _is_filter(condition, alias, arrow_schema(target.schema)):
-        where = _bare(condition, alias)
+    meaning = Meaning(tables.spark)
+    where = meaning.in_moments(_bare(condition, alias))
+    if meaning.shared(where, partial(parse_filter, schema=arrow_schema(target.schema))):
         statements.delete_from(tables.spark, target.path, where, options=target.options)
     else:
         _merging_by_key(target, _evaluated(target, alias, {}, condition)).when_matched_delete().execute()
@@ -152,6 +157,7 @@ class _Merging:
         self.source = source
         self.own = source.columns
         self.computed: list[str] = []
+        self.meaning = Meaning(target.spark)
         self.clauses: list[_Clause] = []
         ours = StructType(list(target.schema))
         both = [(target_alias, ours), (source_alias, source.schema)]
@@ -162,10 +168,10 @@ class _Merging:
         }
 
     def add(self, clause: _Clause) -> None:
-        inputs = self.inputs[clause.when]
-        condition = clause.condition
-        if condition is not None and not _holds(partial(parse_condition, condition, inputs, aliases=inputs.names)):
-            condition = self.compute(condition, clause.when, None)
+        inputs, meaning = self.inputs[clause.when], self.meaning
+        condition = None if clause.condition is None else meaning.in_moments(clause.condition)
+        if not meaning.shared(condition, partial(parse_condition, schema=inputs, aliases=inputs.names)):
+            condition = self.compute(str(condition), clause.when, None)
         values = clause.values
         if values is None and clause.action != "delete":
             values = self.all_columns(clause)
@@ -174,8 +180,8 @@ class _Merging:
             made = {}
             for name, text in values.items():
                 field = self.target.field(name)
-                cast = _cast(text, field.dataType, inputs, inputs.names)
-                if not _holds(partial(parse_expression, cast, inputs, aliases=inputs.names)):
+                cast = _cast(meaning.in_moments(text), field.dataType, inputs, inputs.names)
+                if not meaning.shared(cast, partial(parse_expression, schema=inputs, aliases=inputs.names)):
                     cast = self.compute(cast, clause.when, clause.condition)
                 made[field.name] = cast
         self.clauses.append(_Clause(clause.when, clause.action, condition, made))
@@ -204,11 +210,17 @@ class _Merging:
             whole = text
         if when == "not matched by source" or not self.of_source(whole, when):
             parse_expression(text, inputs, aliases=inputs.names)
-            raise ConfigError(
-                f"Expression {text!r} cannot be evaluated for rows of the table; compute it in the source"
-            )
+            raise self.undecided(text, inputs)
         self.computed.append(whole)
         return f"{quoted(self.aliases[1])}.{_COMPUTED}{len(self.computed) - 1}"
+
+    def undecided(self, text: str, inputs: pa.Schema) -> ConfigError:
+        """Of an expression that this session reads in another way than the core."""
+        setting = self.meaning.differs(text, partial(parse_expression, schema=inputs, aliases=inputs.names))
+        return ConfigError(
+            f"Expression {text!r} cannot be evaluated for rows of the table: its meaning depends on {setting}; "
+            "compute it in the source, write types and time zones into it, or unset that setting"
+        )
 
     def of_source(self, text: str, when: str) -> bool:
         """Whether an expression names columns of the source alone."""
@@ -226,6 +238,9 @@ class _Merging:
 
     def execute(self, on: str) -> None:
         source, spark = self.source, self.target.spark
+        on, inputs = self.meaning.in_moments(on), self.inputs["matched"]
+        if self.meaning.differs(on, partial(parse_condition, schema=inputs, aliases=inputs.names)):
+            raise self.undecided(on, inputs)
         if self.computed:
             columns = [f"{text} AS {_COMPUTED}{number}" for number, text in enumerate(self.computed)]
             source = source.alias(self.aliases[1]).selectExpr("*", *columns)
@@ -273,11 +288,6 @@ def _merging_by_key(target: Target, rows: DataFrame) -> MergeBuilder:
 
 def _structs(tables: Sequence[tuple[str, StructType]]) -> pa.Schema:
     return pa.schema([pa.field(alias, pa.struct(list(arrow_schema(schema)))) for alias, schema in tables])
-
-
-def _is_filter(text: str | None, alias: str, inputs: pa.Schema) -> bool:
-    """Whether the core evaluates a condition."""
-    return text is None or _holds(partial(parse_filter, _bare(text, alias), inputs))
 
 
 def _holds(parse: Callable[[], object]) -> bool:

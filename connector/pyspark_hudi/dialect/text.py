@@ -4,10 +4,11 @@ written, cut out between tokens."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hudi_py.errors import ConfigError
+from hudi_py.read import TextPart, text_constants
 
 _BLANK = re.compile(r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*", re.DOTALL)
 _WORD = re.compile(r"[A-Za-z]+(?!\w)")
@@ -51,15 +52,20 @@ def tokens_of(text: str) -> list[Token] | None:
     word = _WORD.match(text, start)
     # sqlglot takes the rest of commands such as CALL for one token
     skipped = word.end() if word else start
+    constants = {part.start: part for part in text_constants(text) if part.value is not None}
     try:
-        found = sqlglot.tokenize(text[skipped:], read="spark")
+        # constants of the same length in their places: releases of sqlglot differ in where some of them end
+        found = sqlglot.tokenize(_masked(text, constants)[skipped:], read="spark")
     except (SqlglotError, RecursionError):
         return None
     made = [Token(word.group(), "word", start, skipped)] if word else []
     for token in found:
         at, end = skipped + token.start, skipped + token.end + 1
         kind = kinds.get(token.token_type, "word")
-        if kind == "word":  # such as GROUP BY, which is one token
+        constant = constants.get(at)
+        if constant is not None and kind == "text":
+            made.append(Token(str(constant.value), kind, at, end))
+        elif kind == "word":  # such as GROUP BY, which is one token
             for part in re.finditer(r"\S+", text[at:end]):
                 made.append(Token(part.group(), kind, at + part.start(), at + part.end()))
         else:
@@ -67,6 +73,14 @@ def tokens_of(text: str) -> list[Token] | None:
     while made and made[-1].is_word(";"):
         made.pop()
     return _joined(made)
+
+
+def _masked(text: str, constants: Mapping[int, TextPart]) -> str:
+    pieces, done = [], 0
+    for start, part in constants.items():
+        pieces += [text[done:start], f"'{'x' * (part.end - start - 2)}'"]
+        done = part.end
+    return "".join([*pieces, text[done:]])
 
 
 def _joined(tokens: Sequence[Token]) -> list[Token]:

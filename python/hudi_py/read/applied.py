@@ -30,6 +30,12 @@ _ARGUMENTS: Final = {
     "regexp_replace": ("pattern", "replacement"),
 }
 """The options that a function's arguments after the column are; others have none."""
+OF_TIMES: Final = frozenset({*_ARGUMENTS, "year", "month", "day", "hour"}) - {
+    "substring",
+    "regexp_extract",
+    "regexp_replace",
+}
+"""Functions that read texts as times: one that is none is NULL, or an error in ANSI mode."""
 _DEFAULTS: Final = {"regexp_extract": {"idx": "1"}, "substring": {"len": str(2**31 - 1)}}
 _SIDES: Final = {"BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}
 FUNCTIONS: Final = frozenset({*NAMES, *_ALIASES}) - {IDENTITY, "split"}

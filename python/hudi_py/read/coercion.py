@@ -39,6 +39,26 @@ def is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
+def is_zoned(kind: pa.DataType) -> bool:
+    """Whether its values are moments: timestamps with a zone."""
+    return bool(pa.types.is_timestamp(kind) and kind.tz is not None)
+
+
+def names_zone(text: str) -> bool:
+    """Whether a text that is read as a timestamp says in which zone it is."""
+    found = _TIMESTAMP_TEXT.fullmatch(text.strip(_BLANKS))
+    return found is not None and found.groups()[-1] is not None
+
+
+def converts(value: object, target: pa.DataType) -> bool:
+    """Whether `convert` takes the constant."""
+    try:
+        convert(value, target)
+    except ValueError:
+        return False
+    return True
+
+
 def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     """The type in which two operands are compared; None if Spark or this subset has none."""
     if left.equals(right):

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from hudi_py.errors import ConfigError, SchemaMismatchError, first_line
-from hudi_py.read.coercion import common_type, is_number, is_text, number
+from hudi_py.read.coercion import common_type, is_number, is_text, is_zoned, number
 from hudi_py.read.functions import Call, Case, Cast, castable, values_of
 from hudi_py.read.grammar import SUPPORTED, Binder, syntax_tree
 from hudi_py.read.predicate import Column, Literal, Node, kind_of
@@ -52,6 +52,8 @@ class Expression:
 
     text: str
     node: Node
+    depends: frozenset[str] = frozenset()
+    """What its meaning in Spark depends on; see `Binder.depends`."""
 
     @property
     def kind(self) -> pa.DataType:
@@ -88,8 +90,9 @@ def parse_expression(given: object, schema: pa.Schema, *, aliases: Sequence[str]
         SchemaMismatchError: it names an unknown column, or one of several.
     """
     if isinstance(given, str):
-        tree = syntax_tree(given, "Expression")
-        return Expression(given, _ValueBinder(given, schema, tuple(aliases)).bind(tree, 0))
+        binder = _ValueBinder(given, schema, tuple(aliases))
+        node = binder.bind(syntax_tree(given, "Expression"), 0)
+        return Expression(given, node, frozenset(binder.depends))
     return Expression(repr(given), _constant(given))
 
 
@@ -97,7 +100,7 @@ def parse_condition(text: str, schema: pa.Schema, *, aliases: Sequence[str] = ()
     """A condition, with the functions of value expressions; for arguments and errors see `parse_expression`."""
     result = parse_expression(text, schema, aliases=aliases)
     if pa.types.is_null(result.kind):
-        return Expression(text, Literal(None, pa.bool_()))
+        return Expression(text, Literal(None, pa.bool_()), result.depends)
     if not pa.types.is_boolean(result.kind):
         raise ConfigError(f"Expression {text!r} is a {result.kind}, not a condition; {VALUES}")
     return result
@@ -190,6 +193,7 @@ class _ValueBinder(Binder):
             if found is None or texts:
                 raise self.refuse(f"{result} and {kind} as values of one expression; cast one of them")
             result = found
+        self.note(operands, result)
         return result
 
     def case(self, tree: Any, depth: int) -> Node:
@@ -212,6 +216,10 @@ class _ValueBinder(Binder):
         plain = not tree.to.args.get("expressions")
         kind = pa.string() if named in ("TEXT", "VARCHAR") and plain else self.target(tree)
         operand = self.bind(tree.this, depth)
+        if is_zoned(kind_of(operand)) and not is_zoned(kind):
+            self.depends.add("zone")
+        elif is_zoned(kind):
+            self.note([operand], kind)
         if isinstance(operand, Literal) and not is_text(kind):
             return self.converted(operand, kind)
         if not castable(kind_of(operand), kind):
@@ -222,6 +230,7 @@ class _ValueBinder(Binder):
         left, right = self.bind(tree.this, depth), self.bind(tree.expression, depth)
         kinds = [kind_of(left), kind_of(right)]
         kind = common_type(*kinds)
+        self.note([left, right], kind or pa.null())
         if kind is None or not all(is_number(each) or pa.types.is_null(each) for each in kinds):
             raise self.refuse(f"{operator} of {kinds[0]} and {kinds[1]}")
         if pa.types.is_null(kind):
@@ -285,6 +294,7 @@ def _decimal(node: Node) -> pa.DataType:
     kind = kind_of(node)
     if pa.types.is_decimal(kind):
         return kind
-    if isinstance(node, Literal):
-        return pa.decimal128(max(len(str(abs(int(str(node.value))))), 1), 0)
+    # a constant has its digits, but for TINYINT (`DecimalType.fromLiteral`)
+    if isinstance(node, Literal) and isinstance(node.value, int) and not pa.types.is_int8(kind):
+        return pa.decimal128(len(str(abs(node.value))), 0)
     return pa.decimal128(_DIGITS[kind.bit_width], 0)

@@ -24,6 +24,8 @@ class Filter:
     """Top-level columns that it reads."""
     predicate: Node | None = None
     expression: pc.Expression | None = None
+    depends: frozenset[str] = frozenset()
+    """What the meaning of the text in Spark depends on; see `Binder.depends`."""
 
     def evaluate(self, batch: pa.RecordBatch | pa.Table) -> pa.Array:
         """The three-valued result: a boolean array with nulls, one value per row.
@@ -116,8 +118,8 @@ def parse_filter(given: str | pc.Expression | Filter | None, schema: pa.Schema) 
     if isinstance(given, str):
         if not given.strip():
             raise ConfigError(f"Filter {given!r} is empty; leave it out to read all rows")
-        node = parse(given, schema)
-        return Filter(given, node.columns(), predicate=node)
+        node, depends = parse(given, schema)
+        return Filter(given, node.columns(), predicate=node, depends=depends)
     if isinstance(given, pc.Expression):
         return _from_expression(given, schema)
     raise ConfigError(f"A filter is text or a pyarrow expression, not {type(given).__name__}; {SUPPORTED}")

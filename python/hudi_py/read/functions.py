@@ -11,11 +11,11 @@ import pyarrow.compute as pc
 
 from hudi_py.formats.arrays import combined, true_where
 from hudi_py.read.coercion import cast, is_text
-from hudi_py.read.predicate import Node, Value, Values, as_kind, kind_of
+from hudi_py.read.predicate import IsNull, Node, Not, Value, Values, as_kind, kind_of
 from hudi_py.schema.conform import conform_array
 
 _WHOLE = r"^[+-]?[0-9]+$"
-_NUMBER = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"
+_NUMBER = r"^[+-]?(([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?|(?i:nan|inf|infinity))$"
 _DAY = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
 
 
@@ -31,7 +31,16 @@ class Call(Value):
         return self.operands
 
     def evaluate(self, batch: pa.RecordBatch | pa.Table) -> Values:
-        arrays = [values_of(node, batch, kind) for node, kind in zip(self.operands, self.operand_kinds, strict=True)]
+        try:
+            arrays = [
+                values_of(node, batch, kind) for node, kind in zip(self.operands, self.operand_kinds, strict=True)
+            ]
+        except pa.ArrowInvalid:
+            if self.name != "COALESCE":
+                raise
+            # what fails is no error where a value before it is not null
+            present = tuple(Not(IsNull(node)) for node in self.operands[:-1])
+            return Case(self.kind, present, self.operands).evaluate(batch)
         return FUNCTIONS[self.name](arrays)
 
 
@@ -133,6 +142,14 @@ def _remainder(arrays: Sequence[pa.Array]) -> pa.Array:
     return pc.subtract(arrays[0], whole)
 
 
+def _extreme(kernel: Callable[..., pa.Array], arrays: Sequence[pa.Array]) -> pa.Array:
+    kind = arrays[0].type
+    if pa.types.is_timestamp(kind) or pa.types.is_boolean(kind):  # which the kernels lack
+        number = pa.int64() if pa.types.is_timestamp(kind) else pa.int8()
+        return kernel(*(array.cast(number) for array in arrays)).cast(kind)
+    return kernel(*arrays)
+
+
 def _join(arrays: Sequence[pa.Array]) -> pa.Array:
     return pc.binary_join_element_wise(*arrays, "")
 
@@ -166,7 +183,7 @@ FUNCTIONS: dict[str, Callable[[Sequence[pa.Array]], pa.Array]] = {
     "UPPER": _upper,
     "TRIM": lambda arrays: pc.utf8_trim(arrays[0], characters=" "),
     "LENGTH": lambda arrays: pc.utf8_length(arrays[0]).cast(pa.int32()),
-    "GREATEST": lambda arrays: pc.max_element_wise(*arrays),
-    "LEAST": lambda arrays: pc.min_element_wise(*arrays),
+    "GREATEST": lambda arrays: _extreme(pc.max_element_wise, arrays),
+    "LEAST": lambda arrays: _extreme(pc.min_element_wise, arrays),
 }
 """By name: the result for arrays of the types that the function was bound with."""

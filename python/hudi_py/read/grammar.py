@@ -11,8 +11,19 @@ from typing import Any
 import pyarrow as pa
 
 from hudi_py.errors import ConfigError, SchemaMismatchError, first_line
-from hudi_py.read.applied import FUNCTIONS, Applied, call_of, dialect, expression_of
-from hudi_py.read.coercion import common_type, convert, decimal_type, is_number, is_text, number
+from hudi_py.read.applied import FUNCTIONS, OF_TIMES, Applied, call_of, dialect, expression_of
+from hudi_py.read.coercion import (
+    common_type,
+    convert,
+    converts,
+    decimal_type,
+    is_number,
+    is_text,
+    is_zoned,
+    names_zone,
+    number,
+)
+from hudi_py.read.literals import plain
 from hudi_py.read.predicate import (
     Arithmetic,
     Column,
@@ -64,17 +75,18 @@ _ARGUMENTS = {
 """Arguments that a syntax node may have besides its operands; any other would change its meaning unnoticed."""
 
 
-def parse(text: str, schema: pa.Schema) -> Node:
-    """Parses a filter and binds it to `schema`.
+def parse(text: str, schema: pa.Schema) -> tuple[Node, frozenset[str]]:
+    """Parses a filter and binds it to `schema`; with what its meaning in Spark depends on, see `Binder.depends`.
 
     Raises:
         ConfigError: the text is not a predicate of the supported subset.
         SchemaMismatchError: it names an unknown column.
     """
-    node = Binder(text, schema).bind(syntax_tree(text, read=dialect()), 0)
+    binder = Binder(text, schema)
+    node = binder.bind(syntax_tree(text, read=dialect()), 0)
     if not pa.types.is_boolean(kind_of(node)) and not pa.types.is_null(kind_of(node)):
         raise ConfigError(f"Filter {text!r} is a {kind_of(node)}, not a condition; {SUPPORTED}")
-    return node
+    return node, frozenset(binder.depends)
 
 
 def syntax_tree(text: str, what: str = "Filter", read: Any = "spark") -> Any:
@@ -88,7 +100,7 @@ def syntax_tree(text: str, what: str = "Filter", read: Any = "spark") -> Any:
     from sqlglot.errors import SqlglotError
 
     try:
-        trees = sqlglot.parse(text, read=read)
+        trees = sqlglot.parse(plain(text), read=read)
     except (SqlglotError, RecursionError) as error:
         reason = first_line(error)
         raise ConfigError(f"{what} {text!r} cannot be parsed ({reason}); {SUPPORTED}") from error
@@ -108,6 +120,9 @@ class Binder:
     def __init__(self, text: str, schema: pa.Schema) -> None:
         self.text = text
         self.schema = schema
+        self.depends: set[str] = set()
+        """What its meaning in Spark depends on: `zone`, the session's time zone, which is UTC here; `ansi`, the mode,
+        which is on here; `lenient`, a function that gives NULL here, as without ANSI mode, and fails with it."""
 
     def refuse(self, what: str) -> ConfigError:
         return ConfigError(f"{self.what} {self.text!r} uses {what}; {self.supported}")
@@ -174,7 +189,7 @@ class Binder:
         if pa.types.is_null(kind_of(node)):
             return Literal(None, pa.bool_())
         if not pa.types.is_boolean(kind_of(node)):
-            raise self.refuse(f"{tree.sql()} ({kind_of(node)}) as a condition")
+            raise self.refuse(f"{tree.sql(dialect='spark')} ({kind_of(node)}) as a condition")
         return node
 
     def compare(self, operator: str, left: Node, right: Node, kind: pa.DataType | None = None) -> Node:
@@ -198,10 +213,24 @@ class Binder:
             if found is None:
                 raise self.refuse(f"a comparison of {result} with {kind}")
             result = found
+        self.note(operands, result)
         texts = [node for node in operands if is_text(kind_of(node)) and not isinstance(node, Literal)]
         if texts and not is_text(result) and not pa.types.is_binary(result):
             raise self.refuse(f"a comparison of text in a column with {result}; quote the constant to compare texts")
         return result
+
+    def note(self, operands: Sequence[Node], common: pa.DataType) -> None:
+        """Notes what it depends on that operands become values of their common type."""
+        kinds = [kind_of(node) for node in operands]
+        if any(map(pa.types.is_float32, kinds)) and any(pa.types.is_integer(kind) or is_text(kind) for kind in kinds):
+            self.depends.add("ansi")  # without it, integers and texts become FLOAT
+        whole = [kind for kind in kinds if pa.types.is_integer(kind)]
+        for node in operands:
+            if is_zoned(common) and not is_zoned(kind_of(node)) and not _names_zone(node):
+                self.depends.add("zone")
+            text = node.value if isinstance(node, Literal) else None
+            if isinstance(text, str) and any(not converts(text, kind) for kind in whole):
+                self.depends.add("ansi")  # without it, the text becomes NULL
 
     def fold(self, node: Node, kind: pa.DataType) -> Node:
         """Constants cast to the type they are compared in; other nodes unchanged."""
@@ -221,6 +250,8 @@ class Binder:
             raise self.refuse("IN without a list of constants")
         items = [self.bind(item, depth + 1) for item in tree.expressions]
         kind = self.common([kind_of(operand), *map(kind_of, items)], [operand, *items])
+        if len({is_text(kind_of(node)) for node in (operand, *items) if not pa.types.is_null(kind_of(node))}) > 1:
+            self.depends.add("ansi")  # without it, all of them are texts
         constants = [folded for item in items if isinstance(folded := self.fold(item, kind), Literal)]
         if len(constants) < len(items) or isinstance(operand, Literal):
             return Logical("OR", tuple(self.compare("=", operand, item, kind) for item in items))
@@ -235,7 +266,7 @@ class Binder:
             return IsNull(operand)
         if isinstance(right, Literal) and isinstance(right.value, bool) and pa.types.is_boolean(kind_of(operand)):
             return Comparison("<=>", operand, right, pa.bool_())
-        raise self.refuse(tree.sql())
+        raise self.refuse(tree.sql(dialect="spark"))
 
     def like(self, tree: Any, ignore_case: bool, depth: int) -> Node:
         operand, pattern = self.bind(tree.this, depth + 1), self.bind(tree.expression, depth + 1)
@@ -250,6 +281,7 @@ class Binder:
     def arithmetic(self, operator: str, tree: Any, depth: int) -> Node:
         left, right = self.bind(tree.this, depth + 1), self.bind(tree.expression, depth + 1)
         kind = common_type(kind_of(left), kind_of(right))
+        self.note([left, right], kind or pa.null())
         numbers = all(is_number(kind_of(node)) or pa.types.is_null(kind_of(node)) for node in (left, right))
         if kind is None or not numbers or not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
             raise self.refuse(f"{operator} of {kind_of(left)} and {kind_of(right)}")
@@ -273,6 +305,10 @@ class Binder:
         why = expression.check() or expression.check_column(kind_of(operand))
         if why:
             raise self.refuse(f"{tree.sql(dialect='spark')}, which is not supported: {why}")
+        if expression.is_zoned(kind_of(operand)):
+            self.depends.add("zone")
+        if name in OF_TIMES and is_text(kind_of(operand)):
+            self.depends.add("lenient")
         return Applied(expression.result(kind_of(operand)), operand, expression)
 
     def column(self, tree: Any) -> Node:
@@ -280,14 +316,14 @@ class Binder:
         rest = tree
         while type(rest).__name__ == "Dot":
             if type(rest.expression).__name__ != "Identifier":
-                raise self.refuse(tree.sql())
+                raise self.refuse(tree.sql(dialect="spark"))
             parts.insert(0, rest.expression.name)
             rest = rest.this
         if type(rest).__name__ != "Column":
-            raise self.refuse(tree.sql())
+            raise self.refuse(tree.sql(dialect="spark"))
         own = [rest.args.get(part) for part in ("catalog", "db", "table", "this")]
         if any(type(part).__name__ != "Identifier" for part in own if part is not None):
-            raise self.refuse(tree.sql())
+            raise self.refuse(tree.sql(dialect="spark"))
         return self.resolve([part.name for part in own if part is not None] + parts)
 
     def resolve(self, parts: list[str]) -> Column:
@@ -346,7 +382,9 @@ class Binder:
         raise self.refuse(f"- of {positive.kind}")
 
     def cast(self, tree: Any) -> Literal:
-        return self.converted(self.constant(tree.this), self.target(tree))
+        operand, kind = self.constant(tree.this), self.target(tree)
+        self.note([operand], kind)
+        return self.converted(operand, kind)
 
     def target(self, tree: Any) -> pa.DataType:
         """`DATE '...'`, `TIMESTAMP '...'`, typed numbers (`10L`, `0.1F`) and casts of constants to these types."""
@@ -355,6 +393,13 @@ class Binder:
         if kind is None:
             raise self.refuse(tree.sql(dialect="spark"))
         return kind
+
+
+def _names_zone(node: Node) -> bool:
+    """Whether it is a constant that is the same moment in every zone, or NULL."""
+    return isinstance(node, Literal) and (
+        node.value is None or (isinstance(node.value, str) and names_zone(node.value))
+    )
 
 
 def _decimal_of(target: Any) -> pa.DataType | None:

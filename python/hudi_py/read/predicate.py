@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hudi_py.formats.arrays import combined
 from hudi_py.read.coercion import cast
 
 Values: TypeAlias = Any  # pa.Array | pa.ChunkedArray | pa.Scalar; pyarrow publishes no types
@@ -102,8 +103,26 @@ class Logical(Node):
         kernel = pc.and_kleene if self.operator == "AND" else pc.or_kleene
         result = self.parts[0].evaluate(batch)
         for part in self.parts[1:]:
-            result = kernel(result, part.evaluate(batch))
+            try:
+                values = part.evaluate(batch)
+            except pa.ArrowInvalid:
+                values = self._where_it_counts(part, batch, result)
+            result = kernel(result, values)
         return result
+
+    def _where_it_counts(self, part: Node, batch: pa.RecordBatch | pa.Table, before: Values) -> Values:
+        """The values of a part that fails for some rows: those that the parts before it decide have none.
+
+        Raises:
+            pyarrow.ArrowInvalid: it fails for others too.
+        """
+        if isinstance(before, pa.Scalar):
+            before = pa.repeat(before, batch.num_rows)
+        counts = pc.fill_null(combined(before) if self.operator == "AND" else pc.invert(combined(before)), True)
+        values = part.evaluate(batch.filter(counts))
+        if not isinstance(values, pa.Scalar):
+            values = combined(values)
+        return pc.replace_with_mask(pa.nulls(batch.num_rows, pa.bool_()), counts, values)
 
 
 @dataclass(frozen=True, slots=True)

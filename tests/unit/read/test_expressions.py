@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 import pickle
 from decimal import Decimal
 from typing import Any
@@ -28,6 +29,7 @@ ROWS = pa.record_batch(
         ),
     }
 )
+Y2K = datetime.datetime(2000, 1, 1)
 
 
 @pytest.mark.parametrize(
@@ -61,6 +63,15 @@ ROWS = pa.record_batch(
         ("CAST(l AS DECIMAL(4,1))", [Decimal("2.0"), Decimal("3.0"), Decimal("4.0")], pa.decimal128(4, 1)),
         ("CAST(at AS DATE)", [datetime.date(2026, 1, 2), None, datetime.date(1969, 12, 31)], pa.date32()),
         ("i > 0 AND s IS NOT NULL", [True, False, None], pa.bool_()),
+        # what fails for a row is no error where something before it decides
+        ("l <> 2 AND 1 / (l - 2) > 0.6", [False, True, False], pa.bool_()),
+        ("l = 2 OR 1 / (l - 2) > 0.6 OR 1 / (l - 2) < 0", [True, True, False], pa.bool_()),
+        ("coalesce(f, 1 / (l - 2))", [0.5, 1.0, -1.5], pa.float64()),
+        ("greatest(b, l = 4)", [True, False, True], pa.bool_()),
+        ("least(at, TIMESTAMP_NTZ '2000-01-01')", [Y2K, Y2K, datetime.datetime(1969, 12, 31, 23)], pa.timestamp("us")),
+        ("CAST('-in' || if(l = 2, 'f', 'finity') AS FLOAT)", [-math.inf] * 3, pa.float32()),
+        ("CAST(NULL AS INT) + 1.5", [None] * 3, pa.decimal128(12, 1)),
+        ("4Y * 1.5", [Decimal("6.0")] * 3, pa.decimal128(6, 1)),
         ("NULL", [None, None, None], pa.null()),
     ],
 )
@@ -100,11 +111,45 @@ def test_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["i / (l - 2)", "i % (l - 3)", "CAST(s AS INT)", "CAST(3000000000 + l AS INT)", "2147483647 + i"]
+    "text",
+    [
+        "i / (l - 2)",
+        "l <> 3 AND 1 / (l - 2) > 0",
+        "coalesce(f, 1 / (l - 3))",
+        "i % (l - 3)",
+        "CAST(s AS INT)",
+        "CAST(3000000000 + l AS INT)",
+        "2147483647 + i",
+    ],
 )
 def test_errors_of_values(text: str) -> None:
     with pytest.raises(ConfigError, match="cannot be evaluated"):
         parse_expression(text, ROWS.schema).evaluate(ROWS)
+
+
+@pytest.mark.parametrize(
+    ("text", "depends"),
+    [
+        ("at > DATE '2026-01-01' OR day = '2026-01-02' OR i = '5' OR f < 2", set()),
+        ("CAST(at AS DATE) = day AND at < TIMESTAMP_NTZ '2026-01-01 00:00:00'", set()),
+        ("z > TIMESTAMP '2026-01-01 00:00:00+00:00' AND z = '2026-01-01 00:00:00Z' AND z IS NOT NULL", set()),
+        ("z > TIMESTAMP '2026-01-01 00:00:00'", {"zone"}),
+        ("z > '2026-01-01'", {"zone"}),
+        ("z IN (DATE '2026-01-01')", {"zone"}),
+        ("z = at", {"zone"}),
+        ("CAST(z AS DATE) = day", {"zone"}),
+        ("coalesce(z, day) IS NULL", {"zone"}),
+        ("r = i", {"ansi"}),
+        ("r + 1 > 2e0", {"ansi"}),
+        ("r IN ('1', 2e0)", {"ansi"}),
+        ("i IN ('1')", {"ansi"}),
+        ("i = '3000000000'", {"ansi"}),
+        ("if(b, r, l) > 0", {"ansi"}),
+    ],
+)
+def test_what_the_meaning_depends_on(text: str, depends: set[str]) -> None:
+    more = [("z", pa.timestamp("us", "UTC")), ("r", pa.float32())]
+    assert parse_condition(text, pa.schema([*ROWS.schema, *more])).depends == depends
 
 
 def test_constants() -> None:
