@@ -1,7 +1,8 @@
 """A table of which one file is cut, emptied, removed or has a bit turned gives the same rows or an error of ours.
 
 The format has nothing by which to find a completed file of the timeline that is gone (its commit is then pending), nor
-a bit turned in a text of a timeline file or of `hoodie.properties`, or in a value of an Avro log block or a stripe of an ORC file.
+a bit turned in a text of a timeline file or of `hoodie.properties`, in a value of an Avro log block or in a stripe of
+an ORC file.
 """
 
 from __future__ import annotations
