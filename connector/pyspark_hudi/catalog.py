@@ -13,6 +13,7 @@ from pyspark.sql.udtf import UserDefinedTableFunction
 from hudi_py.config import STORAGE_PREFIX
 from hudi_py.config import spark as spark_config
 from hudi_py.errors import ConfigError
+from hudi_py.read import literal
 from pyspark_hudi.enabled import (
     SqlTable,
     forget_table,
@@ -85,7 +86,7 @@ def register_sql(
             frame.createOrReplaceTempView(name)
             return
     if temporary:
-        listed = ", ".join(f"{quoted(key)} {_text(value)}" for key, value in given.items())
+        listed = ", ".join(f"{quoted(key)} {literal(str(value))}" for key, value in given.items())
         _sql(spark, f"CREATE OR REPLACE TEMPORARY VIEW {_quoted(name)} USING `{FORMAT}` OPTIONS ({listed})")
         return
     secrets = [key for key in given if key.lower().startswith(STORAGE_PREFIX)]
@@ -131,13 +132,13 @@ def set_managed(spark: SparkSession, name: str) -> None:
 def set_properties(spark: SparkSession, name: str, properties: Mapping[str, str]) -> None:
     """Sets properties that the catalog keeps with a registered table."""
     if properties:
-        listed = ", ".join(f"{_text(key)} = {_text(value)}" for key, value in properties.items())
+        listed = ", ".join(f"{literal(key)} = {literal(str(value))}" for key, value in properties.items())
         _sql(spark, f"ALTER VIEW {_quoted(name)} SET TBLPROPERTIES ({listed})")
 
 
 def unset_properties(spark: SparkSession, name: str, keys: Iterable[str]) -> None:
     """Removes properties; those that a table does not have are ignored."""
-    listed = ", ".join(map(_text, keys))
+    listed = ", ".join(map(literal, keys))
     _sql(spark, f"ALTER VIEW {_quoted(name)} UNSET TBLPROPERTIES IF EXISTS ({listed})")
 
 
@@ -190,7 +191,7 @@ def is_from(spark: SparkSession, name: str, table: SqlTable) -> bool:
 def _make_pair(spark: SparkSession, name: str, given: Mapping[str, str]) -> str:
     """Returns the text of the view."""
     view, table = _quoted(name), _quoted(name + SUFFIX)
-    listed = ", ".join(f"{quoted(key)} = {_text(value)}" for key, value in given.items())
+    listed = ", ".join(f"{quoted(key)} = {literal(str(value))}" for key, value in given.items())
     query = f"SELECT * FROM {table} WITH ({listed})"
     schema = spark.read.format(FORMAT).options(**{**given, spark_config.NATIVE.key: "never"}).load().schema
     text = _text_of(spark, name)
@@ -211,7 +212,7 @@ def _make_pair(spark: SparkSession, name: str, given: Mapping[str, str]) -> str:
         _sql(spark, f"DROP TABLE {table}")
     columns = ", ".join(f"{quoted(field.name)} {sql_type(field.dataType)}" for field in schema)
     # a table with a path is external, so dropping it deletes no files
-    _sql(spark, f"CREATE TABLE {table} ({columns}) USING `{FORMAT}` LOCATION {_text(given['path'])}")
+    _sql(spark, f"CREATE TABLE {table} ({columns}) USING `{FORMAT}` LOCATION {literal(given['path'])}")
     _sql(spark, f"CREATE VIEW {view} AS {query}")
     return query
 
@@ -248,8 +249,3 @@ def sql_type(kind: DataType) -> str:
     if isinstance(kind, MapType):
         return f"MAP<{sql_type(kind.keyType)}, {sql_type(kind.valueType)}>"
     return str(kind.simpleString())
-
-
-def _text(value: object) -> str:
-    escaped = str(value).replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pyspark.errors import PySparkException
 
 from hudi_py.config import read as read_config
-from pyspark_hudi.dialect.text import literal
+from hudi_py.read import literal
 from pyspark_hudi.enabled import statements_are_sparks
 from pyspark_hudi.table import FORMAT
 from pyspark_hudi.types import quoted

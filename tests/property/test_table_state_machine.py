@@ -44,7 +44,7 @@ SEQUENCES: dict[str, tuple[Form, list[tuple[str, dict[str, Any]]]]] = {
             ("roll_back", {"count": 1}),
         ],
     ),
-    # the clean told of log files only, which no base file is beside
+    # the clean removed file groups that have log files only
     "file groups of logs are cleaned": (
         HASHES,
         [
@@ -53,7 +53,7 @@ SEQUENCES: dict[str, tuple[Form, list[tuple[str, dict[str, Any]]]]] = {
             ("clean", {"policy": "KEEP_LATEST_FILE_VERSIONS", "kept": 3}),
         ],
     ),
-    # the last clean does not tell what the one before it removed
+    # what the earlier clean removed is not in the metadata of the last one
     "cleans by commits and by versions": (
         Form("cow", 6),
         [

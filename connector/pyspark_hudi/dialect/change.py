@@ -6,7 +6,8 @@ alone (UPDATE, DELETE) or the source alone (MERGE), and the core merges the resu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -19,7 +20,7 @@ from hudi_py.read import parse_condition, parse_expression, parse_filter
 from hudi_py.schema import PARTITION_PATH, RECORD_KEY
 from pyspark_hudi import statements
 from pyspark_hudi.catalog import sql_type
-from pyspark_hudi.dialect.meaning import Meaning
+from pyspark_hudi.dialect.meaning import Meaning, Parse
 from pyspark_hudi.dialect.queries import run_query
 from pyspark_hudi.dialect.store import is_atomic
 from pyspark_hudi.dialect.tables import Tables, Target
@@ -169,9 +170,12 @@ class _Merging:
 
     def add(self, clause: _Clause) -> None:
         inputs, meaning = self.inputs[clause.when], self.meaning
+        parse, parse_test = (
+            partial(each, schema=inputs, aliases=inputs.names) for each in (parse_expression, parse_condition)
+        )
         condition = None if clause.condition is None else meaning.in_moments(clause.condition)
-        if not meaning.shared(condition, partial(parse_condition, schema=inputs, aliases=inputs.names)):
-            condition = self.compute(str(condition), clause.when, None)
+        if not meaning.shared(condition, parse_test):
+            condition = self.compute(str(condition), clause.when, None, parse_test)
         values = clause.values
         if values is None and clause.action != "delete":
             values = self.all_columns(clause)
@@ -181,8 +185,8 @@ class _Merging:
             for name, text in values.items():
                 field = self.target.field(name)
                 cast = _cast(meaning.in_moments(text), field.dataType, inputs, inputs.names)
-                if not meaning.shared(cast, partial(parse_expression, schema=inputs, aliases=inputs.names)):
-                    cast = self.compute(cast, clause.when, clause.condition)
+                if not meaning.shared(cast, parse):
+                    cast = self.compute(cast, clause.when, clause.condition, parse)
                 made[field.name] = cast
         self.clauses.append(_Clause(clause.when, clause.action, condition, made))
 
@@ -197,30 +201,21 @@ class _Merging:
         alias = quoted(self.aliases[1])
         return {field.name: f"{alias}.{quoted(known[field.name.lower()])}" for field in self.target.schema}
 
-    def compute(self, text: str, when: str, condition: str | None) -> str:
+    def compute(self, text: str, when: str, condition: str | None, parse: Parse) -> str:
         """A column of the source with the values of an expression, as Spark evaluates it: by `condition`, for the
         rows that need it.
 
         Raises:
             ConfigError, SchemaMismatchError: of the core, if the expression needs the table.
         """
-        inputs = self.inputs[when]
         whole = text if condition is None else f"CASE WHEN {condition} THEN {text} END"
         if when == "not matched by source" or not self.of_source(whole, when):
             whole = text
         if when == "not matched by source" or not self.of_source(whole, when):
-            parse_expression(text, inputs, aliases=inputs.names)
-            raise self.undecided(text, inputs)
+            parse(text)
+            raise _undecided(text, self.meaning.differs(text, parse))
         self.computed.append(whole)
         return f"{quoted(self.aliases[1])}.{_COMPUTED}{len(self.computed) - 1}"
-
-    def undecided(self, text: str, inputs: pa.Schema) -> ConfigError:
-        """Of an expression that this session reads in another way than the core."""
-        setting = self.meaning.differs(text, partial(parse_expression, schema=inputs, aliases=inputs.names))
-        return ConfigError(
-            f"Expression {text!r} cannot be evaluated for rows of the table: its meaning depends on {setting}; "
-            "compute it in the source, write types and time zones into it, or unset that setting"
-        )
 
     def of_source(self, text: str, when: str) -> bool:
         """Whether an expression names columns of the source alone."""
@@ -239,8 +234,9 @@ class _Merging:
     def execute(self, on: str) -> None:
         source, spark = self.source, self.target.spark
         on, inputs = self.meaning.in_moments(on), self.inputs["matched"]
-        if self.meaning.differs(on, partial(parse_condition, schema=inputs, aliases=inputs.names)):
-            raise self.undecided(on, inputs)
+        setting = self.meaning.differs(on, partial(parse_condition, schema=inputs, aliases=inputs.names))
+        if setting:
+            raise _undecided(on, setting)
         if self.computed:
             columns = [f"{text} AS {_COMPUTED}{number}" for number, text in enumerate(self.computed)]
             source = source.alias(self.aliases[1]).selectExpr("*", *columns)
@@ -290,21 +286,22 @@ def _structs(tables: Sequence[tuple[str, StructType]]) -> pa.Schema:
     return pa.schema([pa.field(alias, pa.struct(list(arrow_schema(schema)))) for alias, schema in tables])
 
 
-def _holds(parse: Callable[[], object]) -> bool:
-    try:
-        parse()
-    except (ConfigError, SchemaMismatchError):
-        return False
-    return True
+def _undecided(text: str, setting: str | None) -> ConfigError:
+    """Of an expression that this session reads in another way than the core."""
+    return ConfigError(
+        f"Expression {text!r} cannot be evaluated for rows of the table: its meaning depends on {setting}; "
+        "compute it in the source, write types and time zones into it, or unset that setting"
+    )
 
 
 def _cast(text: str, kind: DataType, inputs: pa.Schema | None = None, aliases: Sequence[str] = ()) -> str:
     """An expression as a value of a column's type. `inputs`: what the core is to evaluate it with, so that nothing is
     cast that has the type."""
-    found: list[pa.DataType] = []
+    found = None
     if inputs is not None:
-        _holds(lambda: found.append(parse_expression(text, inputs, aliases=aliases).kind))
-    if (found and found[0].equals(arrow_schema(StructType().add("value", kind)).field(0).type)) or not is_atomic(kind):
+        with suppress(ConfigError, SchemaMismatchError):
+            found = parse_expression(text, inputs, aliases=aliases).kind
+    if (found and found.equals(arrow_schema(StructType().add("value", kind)).field(0).type)) or not is_atomic(kind):
         return text
     return f"CAST(({text}) AS {sql_type(kind)})"
 

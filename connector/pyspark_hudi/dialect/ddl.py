@@ -11,6 +11,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from hudi_py.config import table as table_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, TableExistsError, TableNotFoundError
+from hudi_py.read import literal
 from hudi_py.schema import META_FIELDS
 from hudi_py.write.dml.distributed import table_text
 from pyspark_hudi import catalog
@@ -18,7 +19,7 @@ from pyspark_hudi.catalog import sql_type
 from pyspark_hudi.dialect.insert import delete_partition, partition_spec, query_operation
 from pyspark_hudi.dialect.queries import run_query
 from pyspark_hudi.dialect.tables import PREFIXES, Tables, Target
-from pyspark_hudi.dialect.text import Cursor, literal
+from pyspark_hudi.dialect.text import Cursor
 from pyspark_hudi.failure import raised_here
 from pyspark_hudi.paths import checked_path
 from pyspark_hudi.statements import issue

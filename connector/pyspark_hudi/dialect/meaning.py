@@ -36,6 +36,9 @@ class _Parsed(Protocol):
     def depends(self) -> frozenset[str]: ...
 
 
+Parse = Callable[[str], _Parsed | None]
+
+
 @dataclass(frozen=True)
 class Meaning:
     """The settings of a session that expressions depend on."""
@@ -55,11 +58,11 @@ class Meaning:
             found["texts"] = f"{of_texts[0]}=true"
         return found
 
-    def shared(self, text: str | None, parse: Callable[[str], _Parsed | None]) -> bool:
+    def shared(self, text: str | None, parse: Parse) -> bool:
         """Whether the core takes an expression, and reads it as this session does."""
         return text is None or self.differs(text, parse) == ""
 
-    def differs(self, text: str, parse: Callable[[str], _Parsed | None]) -> str | None:
+    def differs(self, text: str, parse: Parse) -> str | None:
         """The setting that makes an expression mean something else to the core; empty: none; None: it is refused."""
         try:
             parsed = parse(text)

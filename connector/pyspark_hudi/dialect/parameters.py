@@ -11,7 +11,8 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from hudi_py.errors import ConfigError
-from pyspark_hudi.dialect.text import literal, tokens_of
+from hudi_py.read import literal
+from pyspark_hudi.dialect.text import tokens_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from hudi_py.read import literal
 from pyspark_hudi import catalog
-from pyspark_hudi.dialect.text import Cursor, Token, literal, tokens_of
+from pyspark_hudi.dialect.text import Cursor, Token, tokens_of
 from pyspark_hudi.functions import FUNCTIONS
 from pyspark_hudi.table import read_table
 from pyspark_hudi.types import quoted

@@ -20,8 +20,8 @@ from pyspark.sql.types import (
 )
 
 from hudi_py.errors import SchemaMismatchError
+from hudi_py.read import literal
 from pyspark_hudi.catalog import sql_type
-from pyspark_hudi.dialect.text import literal
 
 _TIMES = (DateType, TimestampType, TimestampNTZType)
 

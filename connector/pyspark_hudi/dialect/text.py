@@ -4,7 +4,7 @@ written, cut out between tokens."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from hudi_py.errors import ConfigError
@@ -55,7 +55,7 @@ def tokens_of(text: str) -> list[Token] | None:
     constants = {part.start: part for part in text_constants(text) if part.value is not None}
     try:
         # constants of the same length in their places: releases of sqlglot differ in where some of them end
-        found = sqlglot.tokenize(_masked(text, constants)[skipped:], read="spark")
+        found = sqlglot.tokenize(_masked(text, constants.values())[skipped:], read="spark")
     except (SqlglotError, RecursionError):
         return None
     made = [Token(word.group(), "word", start, skipped)] if word else []
@@ -75,10 +75,10 @@ def tokens_of(text: str) -> list[Token] | None:
     return _joined(made)
 
 
-def _masked(text: str, constants: Mapping[int, TextPart]) -> str:
+def _masked(text: str, constants: Iterable[TextPart]) -> str:
     pieces, done = [], 0
-    for start, part in constants.items():
-        pieces += [text[done:start], f"'{'x' * (part.end - start - 2)}'"]
+    for part in constants:
+        pieces += [text[done : part.start], f"'{'x' * (part.end - part.start - 2)}'"]
         done = part.end
     return "".join([*pieces, text[done:]])
 
@@ -211,9 +211,3 @@ class Cursor:
         if self.at >= self.end:
             return ""
         return self.text[self.tokens[self.at].start : self.tokens[self.end - 1].end]
-
-
-def literal(value: str) -> str:
-    """A constant text in Spark SQL."""
-    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"

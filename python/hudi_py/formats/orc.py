@@ -7,6 +7,7 @@ interprets the wall-clock time in the reading process's zone. `formats.orc_value
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -157,9 +158,14 @@ def _pairs(file: Any, path: str) -> dict[str, str]:
 
 def _nodes(file: Any) -> Mapping[str, Node]:
     """The columns' types in the file's Avro schema; none if it has no readable one."""
-    text = dict(file.metadata or {}).get(AVRO_SCHEMA.encode())
+    return _fields_of(dict(file.metadata or {}).get(AVRO_SCHEMA.encode(), b""))
+
+
+@functools.lru_cache(maxsize=16)
+def _fields_of(avro: bytes) -> Mapping[str, Node]:
+    """Opening a file and reading it both ask, and a table's files have the same few schemas."""
     try:
-        return dict(resolve_record(json.loads(text)).fields) if text else {}
+        return dict(resolve_record(json.loads(avro)).fields) if avro else {}
     except (ValueError, RecursionError, SchemaMismatchError, UnsupportedTableError):
         return {}
 

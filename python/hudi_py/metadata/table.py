@@ -253,7 +253,7 @@ class MetadataTable:
         if not self.timeline.write_completed:
             raise CorruptFileError(f"The metadata table at {self.storage.uri} has no completed instant")
         # It was there by the time at which the first of these completed: its creation, unless that was archived. Layout
-        # 1 does not tell.
+        # 1 keeps no such times.
         timed = self.timeline.layout.version == timeline.layout.version == 2
         made = min((i.completion_time or "" for i in self.timeline.completed), default="") if timed else ""
         is_whole = timed and any(map(_is_initial, own))

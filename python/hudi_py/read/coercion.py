@@ -39,11 +39,6 @@ def is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
-def is_zoned(kind: pa.DataType) -> bool:
-    """Whether its values are moments: timestamps with a zone."""
-    return bool(pa.types.is_timestamp(kind) and kind.tz is not None)
-
-
 def names_zone(text: str) -> bool:
     """Whether a text that is read as a timestamp says in which zone it is."""
     found = _TIMESTAMP_TEXT.fullmatch(text.strip(_BLANKS))

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from hudi_py.metadata.expressions import IDENTITY, Expression, filter_texts
+from hudi_py.metadata.expressions import IDENTITY, Expression, filter_texts, is_zoned_instant
 from hudi_py.metadata.locations import EXPRESSION_PREFIX, IndexDefinition, bloom_filters
 from hudi_py.metadata.stats import ColumnRange, expression_stats
 from hudi_py.metadata.table import MetadataTable
@@ -109,7 +109,7 @@ class ExpressionIndexes:
         if not index.matches(node):
             return False
         operand = node.operand if isinstance(node, Applied) else node
-        of_times = not index.of_ranges and pa.types.is_timestamp(kind_of(node)) and kind_of(node).tz is not None
+        of_times = not index.of_ranges and is_zoned_instant(kind_of(node))
         zoned = index.expression.is_zoned(kind_of(operand)) or of_times
         return (not zoned or self._zone == UTC) and (not index.of_ranges or has_usable_bounds(kind_of(node)))
 

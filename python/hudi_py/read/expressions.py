@@ -14,7 +14,8 @@ from typing import Any
 import pyarrow as pa
 
 from hudi_py.errors import ConfigError, SchemaMismatchError, first_line
-from hudi_py.read.coercion import common_type, is_number, is_text, is_zoned, number
+from hudi_py.metadata.expressions import is_zoned_instant
+from hudi_py.read.coercion import common_type, is_number, is_text, number
 from hudi_py.read.functions import Call, Case, Cast, castable, values_of
 from hudi_py.read.grammar import SUPPORTED, Binder, syntax_tree
 from hudi_py.read.predicate import Column, Literal, Node, kind_of
@@ -216,9 +217,9 @@ class _ValueBinder(Binder):
         plain = not tree.to.args.get("expressions")
         kind = pa.string() if named in ("TEXT", "VARCHAR") and plain else self.target(tree)
         operand = self.bind(tree.this, depth)
-        if is_zoned(kind_of(operand)) and not is_zoned(kind):
+        if is_zoned_instant(kind_of(operand)) and not is_zoned_instant(kind):
             self.depends.add("zone")
-        elif is_zoned(kind):
+        elif is_zoned_instant(kind):
             self.note([operand], kind)
         if isinstance(operand, Literal) and not is_text(kind):
             return self.converted(operand, kind)

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from hudi_py.errors import ConfigError, SchemaMismatchError, first_line
+from hudi_py.metadata.expressions import is_zoned_instant
 from hudi_py.read.applied import FUNCTIONS, OF_TIMES, Applied, call_of, dialect, expression_of
 from hudi_py.read.coercion import (
     common_type,
@@ -19,7 +20,6 @@ from hudi_py.read.coercion import (
     decimal_type,
     is_number,
     is_text,
-    is_zoned,
     names_zone,
     number,
 )
@@ -226,7 +226,7 @@ class Binder:
             self.depends.add("ansi")  # without it, integers and texts become FLOAT
         whole = [kind for kind in kinds if pa.types.is_integer(kind)]
         for node in operands:
-            if is_zoned(common) and not is_zoned(kind_of(node)) and not _names_zone(node):
+            if is_zoned_instant(common) and not is_zoned_instant(kind_of(node)) and not _names_zone(node):
                 self.depends.add("zone")
             text = node.value if isinstance(node, Literal) else None
             if isinstance(text, str) and any(not converts(text, kind) for kind in whole):

@@ -65,12 +65,12 @@ def plain(text: str) -> str:
         between = text[done : part.start]
         if part.value is not None and last is not None and not between.strip():
             joined += part.value
-            pieces[-1] = _quoted(joined)
+            pieces[-1] = literal(joined)
         elif part.value is not None:
             # what follows a word, such as X'00', is no text that could be continued
             last = None if between[-1:].isalnum() else part
             joined = part.value
-            pieces += [between, _quoted(joined)]
+            pieces += [between, literal(joined)]
         elif last is not None and not between.strip():
             pass  # a comment after a text, which another one may continue
         else:
@@ -110,5 +110,6 @@ def _value(quoted: str) -> str:
     return _LONE.sub("?", made.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass"))
 
 
-def _quoted(value: str) -> str:
+def literal(value: str) -> str:
+    """A constant text in Spark SQL."""
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -71,7 +71,7 @@ class InstantClock:
     def wait_second(self, instant: InstantTime) -> None:
         """Waits until a file written now has a later modification time than `instant`, even in whole seconds and by
         another clock within the skew."""
-        second_ms = min(epoch_ms(instant, self.zone, fold) for fold in (0, 1)) // 1000 * 1000
+        second_ms = min(self._readings(instant)) // 1000 * 1000
         left_ms = second_ms + 1000 + self.skew_ms - self._wall_ms()
         if left_ms > 0:
             self._sleep(left_ms / 1000)
@@ -96,7 +96,7 @@ class InstantClock:
         return chosen
 
     def _refuse_if_ahead(self, newest: str, now: str, now_ms: int) -> None:
-        readings = [epoch_ms(newest, self.zone, fold) for fold in (0, 1)]
+        readings = self._readings(newest)
         if any(self._at(now_ms - before_ms).fold for before_ms in (0, _AFTER_FOLD_MS)):
             # Times incremented during a repeated hour may exceed its end: interpret them in the offset from before it
             set_back = _offset(self._at(now_ms - _LONGEST_FOLD_MS)) - _offset(self._at(now_ms))
@@ -109,6 +109,10 @@ class InstantClock:
                 f"up to {self.skew_ms} ms is accepted (hoodie.time.generator.max_expected_clock_skew_ms); correct the "
                 "clock or the time zone (hoodie.table.timeline.timezone), or wait"
             )
+
+    def _readings(self, text: str) -> list[int]:
+        """The points in time that a time may be: two within an hour that is repeated."""
+        return [epoch_ms(text, self.zone, fold) for fold in (0, 1)]
 
     def _at(self, moment_ms: int) -> datetime:
         return datetime.fromtimestamp(moment_ms // 1000, self.zone)

@@ -3,7 +3,15 @@
 Source: `ExpressionIndexSparkFunctions`, 1.2.0.
 """
 
-from hudi_py.metadata.expressions.function import EXPR, FILTER_SIZES, IDENTITY, NAMES, Expression, filter_texts
+from hudi_py.metadata.expressions.function import (
+    EXPR,
+    FILTER_SIZES,
+    IDENTITY,
+    NAMES,
+    Expression,
+    filter_texts,
+    is_zoned_instant,
+)
 from hudi_py.metadata.expressions.times import check_zone
 
-__all__ = ["EXPR", "FILTER_SIZES", "IDENTITY", "NAMES", "Expression", "check_zone", "filter_texts"]
+__all__ = ["EXPR", "FILTER_SIZES", "IDENTITY", "NAMES", "Expression", "check_zone", "filter_texts", "is_zoned_instant"]

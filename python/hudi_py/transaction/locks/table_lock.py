@@ -53,7 +53,7 @@ class TableLock(Protocol):
         ...
 
     def moved(self, storage: Storage) -> None:
-        """Tells a held lock where the table's folder has been moved to, and with it a lock that is kept there."""
+        """Follows the table's folder, which was moved to `storage` with a lock that is kept there."""
         ...
 
     def holder(self) -> LockHolder | None:
