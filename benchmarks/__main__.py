@@ -8,6 +8,7 @@ from benchmarks import (
     compaction,
     large,
     many_files,
+    operations,
     publication,
     reading,
     stores,
@@ -23,6 +24,7 @@ OTHERS = {
     "commits": commits,
     "files": many_files,
     "large": large,
+    "operations": operations,
     "publication": publication,
     "stores": stores,
 }

@@ -40,6 +40,10 @@ def session(jar: str) -> SparkSession:
 
 
 def run(spark: SparkSession, request: dict[str, Any]) -> dict[str, Any]:
+    if request["format"] == "hudi-py":
+        import pyspark_hudi
+
+        (pyspark_hudi.enable if request.get("enabled") else pyspark_hudi.disable)(spark)
     if request["op"] == "write":
         source = spark.read.parquet(request["source"])
         started = time.perf_counter()
@@ -47,10 +51,14 @@ def run(spark: SparkSession, request: dict[str, Any]) -> dict[str, Any]:
             request["path"]
         )
         return {"seconds": time.perf_counter() - started}
-    if request["format"] == "hudi-py":
-        import pyspark_hudi
-
-        (pyspark_hudi.enable if request.get("enabled") else pyspark_hudi.disable)(spark)
+    if request["op"] == "sql":
+        spark.sql("DROP TABLE IF EXISTS measured")
+        spark.sql(f"CREATE TABLE measured USING `{request['format']}` LOCATION '{request['path']}'")
+        if request.get("source"):
+            spark.read.parquet(request["source"]).createOrReplaceTempView("source")
+        started = time.perf_counter()
+        spark.sql(request["statement"].format(table="measured"))
+        return {"seconds": time.perf_counter() - started}
     started = time.perf_counter()
     reader = spark.read.format(request["format"]).options(**request.get("options", {}))
     frame: DataFrame = reader.load(request.get("files") or request["path"])

@@ -44,8 +44,10 @@ LOAD_OPTIONS = {
 Figures = dict[str, dict[str, float | None]]
 
 
-def table_options(kind: str, operation: str) -> dict[str, str]:
+def table_options(kind: str, operation: str, codec: str = "") -> dict[str, str]:
+    """With no `codec`, each engine takes its own: zstd, and Apache Hudi gzip."""
     return {
+        **({"hoodie.parquet.compression.codec": codec} if codec else {}),
         "hoodie.table.name": "lineitem",
         "hoodie.datasource.write.table.type": kind,
         "hoodie.datasource.write.operation": operation,
@@ -150,10 +152,9 @@ def timed(action: Callable[[], object]) -> float:
     return time.perf_counter() - started
 
 
-def core_write(path: Path, source: Path, kind: str, operation: str) -> float:
+def core_write(path: Path, source: Path, options: dict[str, str]) -> float:
     """`hudi_py.write` without Spark, from the same Parquet files."""
-    options = table_options(kind, operation)
-    options.pop("hoodie.datasource.write.operation")
+    operation = options.pop("hoodie.datasource.write.operation")
     return timed(lambda: hudi_py.write(str(path), pq.read_table(source), operation, options))
 
 
@@ -209,7 +210,8 @@ def median(runs: int, action: Callable[..., float | None], *arguments: object) -
     return statistics.median(found) if found else None
 
 
-def run(scale: float, runs: int, work: Path, *, reads_only: bool = False, cpu: bool = False) -> Figures:
+def run(given: argparse.Namespace, work: Path) -> Figures:
+    scale, runs, cpu = given.scale, given.runs, given.cpu
     source, update = prepare(work, scale)
     oracle = locate()
     workers = {"hudi-py (Spark)": SparkWorker(sys.executable, "hudi-py", cpu=cpu)}
@@ -231,22 +233,25 @@ def run(scale: float, runs: int, work: Path, *, reads_only: bool = False, cpu: b
         spark = workers["hudi-py (Spark)"]
         for kind, short in (("COPY_ON_WRITE", "cow"), ("MERGE_ON_READ", "mor")):
             engines: list[tuple[str, SparkWorker | None]] = [("hudi-py (core)", None)]
-            if not reads_only:
-                engines = [*workers.items(), *engines]
+            if not given.reads_only:
+                engines = [*workers.items(), ("hudi-py (enabled)", spark), *engines]
             for engine, at in engines:
-                path = work / f"{short}-{'core' if at is None else at.form}"
+                spark.enabled = engine == "hudi-py (enabled)"
+                path = work / f"{short}-{'core' if at is None else 'enabled' if spark.enabled else at.form}"
                 for row, data, operation in (
                     ("bulk insert", source, "bulk_insert"),
                     ("upsert of 5 %", update, "upsert"),
                 ):
+                    options = table_options(kind, operation, given.codec)
                     if at is None:
-                        seconds: float | None = core_write(path, data, kind, operation)
+                        seconds: float | None = core_write(path, data, options)
                     else:
-                        seconds = at("write", path, source=str(data), options=table_options(kind, operation))
+                        seconds = at("write", path, source=str(data), options=options)
                     note(f"{row}, {short}", engine, seconds)
         plain = work / "plain"
-        spark.form = "parquet"
-        seconds = spark("write", plain, source=str(source), options={}, mode="overwrite")
+        spark.form, spark.enabled = "parquet", False
+        codec = {"compression": given.codec or "zstd"}
+        seconds = spark("write", plain, source=str(source), options=codec, mode="overwrite")
         note("bulk insert, cow", "Spark Parquet", seconds)
         spark.form = "hudi-py"
         for name, path in {"mor, 5 % in logs": work / "mor-core", "cow": work / "cow-core"}.items():
@@ -299,11 +304,12 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--reads-only", action="store_true", help="write with the core alone")
     parser.add_argument("--cpu", action="store_true", help="CPU seconds of all of Spark's processes, not elapsed ones")
+    parser.add_argument("--codec", default="", help="of all engines' Parquet files, instead of each one's own")
     parser.add_argument("--out", help="write the figures as JSON")
     arguments = parser.parse_args()
     work = Path(tempfile.mkdtemp(prefix="hudi-py-bench-"))
     try:
-        figures = run(arguments.scale, arguments.runs, work, reads_only=arguments.reads_only, cpu=arguments.cpu)
+        figures = run(arguments, work)
     finally:
         shutil.rmtree(work, ignore_errors=True)
     print("\n" + report(figures))
