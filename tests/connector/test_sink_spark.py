@@ -35,6 +35,7 @@ class Files:
         self.folder = folder
         self.table = str(folder / "table")
         self.checkpoint = folder / "checkpoint"
+        self.patience_s = PATIENCE_S
         (folder / "in").mkdir()
 
     def add(self, name: str, *ids: int) -> None:
@@ -52,7 +53,7 @@ class Files:
         """Run all batches; the ids in the table."""
         writer = (frame or self.stream).writeStream.format(FORMAT).options(**PARTITIONED, **options).outputMode(mode)
         query = writer.option("checkpointLocation", str(self.checkpoint)).trigger(availableNow=True).start(self.table)
-        assert query.awaitTermination(PATIENCE_S)
+        assert query.awaitTermination(self.patience_s)
         return [row[0] for row in rows(read(self.spark, self.table), "id")]
 
     def forget_the_end_of_the_last_batch(self) -> None:
@@ -147,6 +148,7 @@ def test_a_query_killed_twenty_times(files: Files, version: str, kind: str) -> N
         finally:
             os.killpg(query.pid, signal.SIGKILL)
             query.wait()
+    files.patience_s = 10 * 6 * KILLS  # for each batch, where the killed ones have left most to do
     assert sorted(files.run(**made, **INSERT)) == expected
 
 
