@@ -23,38 +23,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-import hudi_py
-from benchmarks.tpch import Figures, SparkWorker, prepare, report, table_options
+from benchmarks.tpch import Figures, SparkWorker, core_write, prepare, report, table_options
 from tests.oracle.environment import locate
 
 KINDS: Final = {"cow": "COPY_ON_WRITE", "mor": "MERGE_ON_READ"}
-RECORD_INDEX: Final = {"hoodie.metadata.global.record.level.index.enable": "true"}
-PARTITIONED_RECORD_INDEX: Final = {"hoodie.metadata.record.level.index.enable": "true"}
 NEW_KEYS: Final = 1_000_000_000
 """Added to order keys of rows to insert."""
 
 
-@dataclass(frozen=True)
-class Index:
-    """An index, and the options that a table is made with for it."""
-
-    name: str
-    made_with: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def options(self) -> dict[str, str]:
-        return {"hoodie.index.type": self.name, **dict(self.made_with)}
-
-
-INDEXES: Final = (
-    Index("SIMPLE"),
-    Index("GLOBAL_SIMPLE"),
-    Index("BLOOM"),
-    Index("GLOBAL_BLOOM"),
-    Index("GLOBAL_RECORD_LEVEL_INDEX", tuple(RECORD_INDEX.items())),
-    Index("RECORD_LEVEL_INDEX", tuple(PARTITIONED_RECORD_INDEX.items())),
-    Index("BUCKET", (("hoodie.bucket.index.num.buckets", "4"),)),
-)
+INDEXES: Final[dict[str, dict[str, str]]] = {
+    "SIMPLE": {},
+    "GLOBAL_SIMPLE": {},
+    "BLOOM": {},
+    "GLOBAL_BLOOM": {},
+    "GLOBAL_RECORD_LEVEL_INDEX": {"hoodie.metadata.global.record.level.index.enable": "true"},
+    "RECORD_LEVEL_INDEX": {"hoodie.metadata.record.level.index.enable": "true"},
+    "BUCKET": {"hoodie.bucket.index.num.buckets": "4"},
+}
+"""By type, with the other options that a table is made and written with."""
 
 
 @dataclass(frozen=True)
@@ -68,18 +54,19 @@ class Work:
 
 
 UPSERT: Final = Work("upsert of 5 %", "update", "upsert")
+MERGE: Final = Work(
+    "MERGE of 5 %",
+    "update",
+    statement="MERGE INTO {table} AS t USING source AS s "
+    "ON t.l_orderkey = s.l_orderkey AND t.l_linenumber = s.l_linenumber "
+    "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *",
+)
 OPERATIONS: Final = (
     Work("insert of 5 %", "insert", "insert"),
     Work("delete of 1 %", "delete", "delete"),
     Work("insert_overwrite of a partition", "year", "insert_overwrite"),
     Work("delete_partition", "year", "delete_partition"),
-    Work(
-        "MERGE of 5 %",
-        "update",
-        statement="MERGE INTO {table} AS t USING source AS s "
-        "ON t.l_orderkey = s.l_orderkey AND t.l_linenumber = s.l_linenumber "
-        "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *",
-    ),
+    MERGE,
     Work("UPDATE of 1 %", statement="UPDATE {table} SET l_linestatus = 'X' WHERE l_orderkey % 100 = 0"),
     Work("DELETE of 1 %", statement="DELETE FROM {table} WHERE l_orderkey % 100 = 0"),
 )
@@ -114,13 +101,13 @@ def run(given: argparse.Namespace, work: Path) -> Figures:
         print("  Apache Hudi's environment is not set up (make oracle): left out", file=sys.stderr)
     figures: Figures = {}
 
-    def measure(table: Path, kind: str, index: Index, each: Work, label: str) -> None:
+    def measure(table: Path, kind: str, index: dict[str, str], each: Work, label: str) -> None:
         """By each engine, on a copy of its own."""
         copy = table.with_name("copy")
         for engine, worker in workers.items():
             shutil.rmtree(copy, ignore_errors=True)
             shutil.copytree(table, copy)
-            options = table_options(kind, each.operation) | index.options
+            options = table_options(kind, each.operation) | index
             seconds = worker(
                 "sql" if each.statement else "write",
                 copy,
@@ -137,17 +124,15 @@ def run(given: argparse.Namespace, work: Path) -> Figures:
             for operation in ("bulk_insert", "upsert"):
                 options = table_options("COPY_ON_WRITE", operation)
                 worker("write", warm, options, source=str(folders["delete"]))
-            worker("sql", warm, source=str(folders["delete"]), statement=OPERATIONS[4].statement)
+            worker("sql", warm, source=str(folders["delete"]), statement=MERGE.statement)
         for short in given.kinds:
             kind = KINDS[short]
-            for index in INDEXES:
-                table = work / f"{short}-{index.name.lower()}"
-                options = table_options(kind, "bulk_insert") | index.options
-                options.pop("hoodie.datasource.write.operation")
-                operation = "insert" if index.name == "BUCKET" else "bulk_insert"
-                hudi_py.write(str(table), pq.read_table(folders["source"]), operation, options)
-                measure(table, kind, index, UPSERT, f"{UPSERT.name}, {index.name}, {short}")
-                for each in OPERATIONS if index.name == "SIMPLE" else ():
+            for name, others in INDEXES.items():
+                table, index = work / f"{short}-{name.lower()}", {"hoodie.index.type": name, **others}
+                operation = "insert" if name == "BUCKET" else "bulk_insert"
+                core_write(table, folders["source"], table_options(kind, operation) | index)
+                measure(table, kind, index, UPSERT, f"{UPSERT.name}, {name}, {short}")
+                for each in OPERATIONS if name == "SIMPLE" else ():
                     measure(table, kind, index, each, f"{each.name}, {short}")
                 shutil.rmtree(table)
     finally:

@@ -23,6 +23,7 @@ pytestmark = pytest.mark.spark
 
 PATIENCE_S = 250
 KILLS = 20
+FILES_A_KILL = 6
 SCHEMA = "id long, p string, ts long"
 INSERT = {"hoodie.datasource.write.operation": "insert"}
 
@@ -131,7 +132,7 @@ def test_a_query_killed_twenty_times(files: Files, version: str, kind: str) -> N
     choose = random.Random(7)
     expected: list[int] = []
     for run in range(KILLS):
-        for number in range(6):
+        for number in range(FILES_A_KILL):
             ids = range(100 * len(expected), 100 * len(expected) + 3)
             files.add(f"{run:02}-{number}", *ids)
             expected += ids
@@ -148,7 +149,7 @@ def test_a_query_killed_twenty_times(files: Files, version: str, kind: str) -> N
         finally:
             os.killpg(query.pid, signal.SIGKILL)
             query.wait()
-    files.patience_s = 10 * 6 * KILLS  # for each batch, where the killed ones have left most to do
+    files.patience_s = 10 * FILES_A_KILL * KILLS  # for each batch, where the killed ones have left most to do
     assert sorted(files.run(**made, **INSERT)) == expected
 
 
