@@ -1,7 +1,8 @@
 """`write_table`: Spark shuffles rows by file group, so that tasks merge and write them, instead of one process.
 
-The keys of rows are looked up in tasks, after a shuffle by partition. A second shuffle brings the rows of a file group
-to one task, which writes it whole. Both have an explicit number of partitions, which Spark's adaptive execution keeps.
+The keys of rows are looked up in tasks, after a shuffle by partition unless they are few. Another shuffle brings the
+rows of a file group to one task, which writes it whole. Both have an explicit number of partitions, which Spark's
+adaptive execution keeps.
 """
 
 from __future__ import annotations
@@ -152,21 +153,20 @@ class _Write:
 
     def _by_group(self, counts: list[Row]) -> DataFrame:
         sizes = Sizes({row["path"]: row["rows"] for row in counts}, counts[0]["record_size"] if counts else 1)
-        looks_up = self._plan["looks_up"]
+        parts = min(sum(row["parts"] for row in counts), self._most)
+        shuffles = self._plan["looks_up"] and parts > 0
 
         def number(write: RoutedWrite, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             context = TaskContext.get()
             first = (0 if context is None else context.partitionId()) * _ROWS_OF_A_PARTITION
-            numbered = write.number(sizes, first, batches, parts=looks_up)
-            return numbered if looks_up else write.route(sizes, numbered)
+            numbered = write.number(sizes, first, batches, parts=shuffles)
+            return numbered if shuffles else write.route(sizes, numbered)
 
         def route(write: RoutedWrite, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             return write.route(sizes, batches)
 
-        if looks_up:
-            frame = self._step(self._df, number, ORDER, PART)
-            parts = min(sum(row["parts"] for row in counts), self._most)
-            frame = frame.repartition(max(parts, 1), PART.name)
+        if shuffles:
+            frame = self._step(self._df, number, ORDER, PART).repartition(parts, PART.name)
             frame = self._step(frame, route, ORDER, GROUP, STATE)
         else:
             frame = self._step(self._df, number, ORDER, GROUP, STATE)
@@ -176,7 +176,7 @@ class _Write:
         """The rows of the input by partition path: `MEASURED`."""
         columns = self._df.select(*map(quoted, self._plan["counted"]))
         counted = self._apply(columns, lambda write, batches: write.count(batches), spark_schema(COUNTED))
-        total = counted.groupBy("path").sum("rows").withColumnRenamed("sum(rows)", "rows").coalesce(1)
+        total = counted.groupBy("path").sum("rows", "tasks").toDF(*COUNTED.names).coalesce(1)
         return self._apply(total, lambda write, batches: write.measure(batches), spark_schema(MEASURED)).collect()
 
     def _tasks(self, size: int, each: int) -> int:

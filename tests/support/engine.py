@@ -54,13 +54,14 @@ class Engine:
         return [list(run(RoutedWrite(decode_plan(self.plan["plan"], {})), task)) for task in tasks]
 
     def measured(self) -> list[dict[str, Any]]:
-        counted: dict[str, int] = defaultdict(int)
+        counted: dict[str, dict[str, int]] = defaultdict(lambda: {"rows": 0, "tasks": 0})
         some = [[batch.select(self.plan["counted"]) for batch in task] for task in self.tasks]
         for task in self.each(some, lambda write, task: write.count(task)):
             for batch in task:
                 for row in batch.to_pylist():
-                    counted[row["path"]] += row["rows"]
-        counts = [{"path": path, "rows": rows} for path, rows in counted.items()]
+                    counted[row["path"]]["rows"] += row["rows"]
+                    counted[row["path"]]["tasks"] += row["tasks"]
+        counts = [{"path": path, **numbers} for path, numbers in counted.items()]
         one = [pa.RecordBatch.from_pylist(counts, routing.COUNTED)]
         return [row for batch in self.each([one], RoutedWrite.measure)[0] for row in batch.to_pylist()]
 
@@ -69,12 +70,12 @@ class Engine:
         counts = self.measured()
         size = counts[0]["record_size"] if counts else 1
         sizes = sizes or Sizes({row["path"]: row["rows"] for row in counts}, size)
-        looks_up = self.plan["looks_up"]
+        shuffles = self.plan["looks_up"] and any(row["parts"] for row in counts)
         first = iter(range(len(self.tasks)))
         numbered = self.each(
-            self.tasks, lambda write, task: write.number(sizes, next(first) << 33, task, parts=looks_up)
+            self.tasks, lambda write, task: write.number(sizes, next(first) << 33, task, parts=shuffles)
         )
-        if looks_up:
+        if shuffles:
             numbered = shuffled(numbered, PART.name, 3)
         return shuffled(self.each(numbered, lambda write, task: write.route(sizes, task)), GROUP.name, 4)
 

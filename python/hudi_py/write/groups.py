@@ -90,8 +90,8 @@ def write_in_parts(
     names = [name for name in incoming.names if name in wanted]
     for batch in count_rows(context, (batch.select(names) for batch in batches())):
         counts.update(dict(zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True)))
-    counted = pa.RecordBatch.from_pylist([{"path": path, "rows": rows} for path, rows in counts.items()], COUNTED)
-    (measured,) = measure(context, operation, incoming, [counted])
+    rows = [{"path": path, "rows": rows, "tasks": 1} for path, rows in counts.items()]
+    (measured,) = measure(context, operation, incoming, [pa.RecordBatch.from_pylist(rows, COUNTED)])
     sizes = Sizes(counts, measured.column("record_size")[0].as_py() if measured.num_rows else 1)
     number = max(sum(measured.column("parts").to_pylist()), 1)
     parts = looks_up(context.settings, operation)

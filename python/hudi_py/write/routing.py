@@ -2,7 +2,8 @@
 
 An engine runs these steps over its shuffles. Rows are counted by partition (`count_rows`, `measure`); the numbers only
 choose sizes. Each row is numbered, and for a look-up gets the part of the look-up to which it belongs (`number_rows`).
-After a shuffle by part, `route_rows` finds the file group of each key, or chooses the file to which a new key goes.
+After a shuffle by part, which few rows do without, `route_rows` finds the file group of each key, or chooses the file
+to which a new key goes.
 After a second shuffle, by file group, `write_routed` writes file groups whole.
 
 What rows carry from one step to the next was found for these very rows: nothing depends on two evaluations of the input
@@ -11,6 +12,7 @@ being equal.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -46,22 +48,24 @@ from hudi_py.write.settings import WriteSettings
 ORDER = pa.field("_hudi_py_order", pa.int64())
 """The place of a row in the input, by which ties between rows of one key are broken."""
 PART = pa.field("_hudi_py_part", pa.int32())
-"""Rows with the same part must come to one task of a look-up."""
+"""Rows with the same part must come to one task of a look-up, if it is divided into parts."""
 GROUP = pa.field("_hudi_py_group", pa.string())
 """Rows with the same group must come to one task that writes: a partition path, NUL, and a file id or the number of a
 file to be made."""
 STATE = pa.field("_hudi_py_state", pa.int64())
 """`NEW`, `LEAVING` or `KNOWN`; greater numbers: known, and in that row of the file group's base file."""
-COUNTED = pa.schema([("path", pa.string()), ("rows", pa.int64())])
+COUNTED = pa.schema([("path", pa.string()), ("rows", pa.int64()), ("tasks", pa.int64())])
 MEASURED = pa.schema([*COUNTED, ("parts", pa.int64()), ("record_size", pa.int64()), ("work", pa.int64())])
-"""Rows by partition path, into how many parts their look-up is divided, the bytes of a row, and the bytes that the
-write reads and writes."""
+"""Rows by partition path, how many tasks have them, into how many parts their look-up is divided (0: each task looks up
+the rows that it has), the bytes of a row, and the bytes that the write reads and writes."""
 
 NEW, LEAVING, KNOWN = -3, -2, -1
 TO_MAKE = "+"
 _LOOKUP_ROWS = 2_000_000
 """Rows of a partition that are looked up at a time: each time the keys of its base files are read."""
 _GLOBAL_LOOKUP_ROWS = 500_000
+_TASKS_OF_A_PARTITION = 2
+"""How many tasks, on average, may look up rows of one partition: with more, bringing the rows together is cheaper."""
 _TEXT_BYTES = 24
 """Of a value of a type without a width, for estimates."""
 _ROW = pa.field("_hudi_py_row", pa.int64())
@@ -85,15 +89,18 @@ def looks_up(settings: WriteSettings, operation: Operation) -> bool:
 
 
 def count_rows(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The rows of each batch by partition path: `COUNTED`. `batches`: with the partition columns at least."""
+    """The rows of one task by partition path: `COUNTED`. `batches`: with the partition columns at least."""
     keygen, schema = context.settings.keygen, context.settings.schema
     columns = keygen.partition_columns(schema.arrow)
+    rows: Counter[str] = Counter()
     for batch in batches:
         if columns:
             counts = keygen.partition_paths(schema.conform_some(batch, columns)).value_counts()
-            yield pa.RecordBatch.from_arrays([counts.field("values"), counts.field("counts")], schema=COUNTED)
-        else:
-            yield pa.RecordBatch.from_pylist([{"path": "", "rows": batch.num_rows}], COUNTED)
+            rows.update(dict(zip(counts.field("values").to_pylist(), counts.field("counts").to_pylist(), strict=True)))
+        elif batch.num_rows:
+            rows[""] += batch.num_rows
+    found = {"path": list(rows), "rows": list(rows.values()), "tasks": [1] * len(rows)}
+    yield pa.RecordBatch.from_pydict(found, COUNTED)
 
 
 def measure(
@@ -101,18 +108,26 @@ def measure(
 ) -> Iterator[pa.RecordBatch]:
     """From `COUNTED`, one row for each path, to `MEASURED`."""
     transaction = context.transaction
-    counts = [(PartitionPath(row["path"]), row["rows"]) for batch in batches for row in batch.to_pylist()]
-    transaction.view.lister.prefetch([path for path, _ in counts])
+    counts = [row for batch in batches for row in batch.to_pylist()]
+    transaction.view.lister.prefetch([PartitionPath(row["path"]) for row in counts])
     size = record_size(context, incoming)
     rewrites = not transaction.config.is_mor and (operation is Operation.INSERT or operation.looks_up_keys)
-    most = _GLOBAL_LOOKUP_ROWS if context.settings.index.is_global else _LOOKUP_ROWS
+    is_global = context.settings.index.is_global
+    most = _GLOBAL_LOOKUP_ROWS if is_global else _LOOKUP_ROWS
+    # the group of a row does not depend on other rows, unless their keys are in other partitions
+    in_place = (
+        not is_global
+        and sum(row["rows"] for row in counts) <= most
+        and sum(row["tasks"] for row in counts) <= _TASKS_OF_A_PARTITION * len(counts)
+    )
     found = []
-    for path, rows in counts:
+    for row in counts:
+        path, rows = PartitionPath(row["path"]), row["rows"]
         slices = transaction.view.latest_slices(path) if not operation.overwrites else ()
         each = [slice_.size if rewrites else MEGABYTE for slice_ in slices]
         touched = sum(each) * min(rows, len(each)) // max(len(each), 1)
-        parts = -(-rows // most)
-        found.append({"path": path, "rows": rows, "parts": parts, "record_size": size, "work": touched + rows * size})
+        parts = 0 if in_place else -(-rows // most)
+        found.append({**row, "parts": parts, "record_size": size, "work": touched + rows * size})
     yield pa.RecordBatch.from_pylist(found, MEASURED)
 
 
@@ -147,7 +162,7 @@ def route_rows(
     context: WriteContext, operation: Operation, sizes: Sizes, incoming: pa.Schema, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     """Adds `GROUP` and `STATE` to rows with `ORDER`, and drops `PART`. With a look-up, a row may come out in several
-    groups or in none, and `batches` must hold all rows of their parts.
+    groups or in none, and `batches` must hold all rows of their parts, where `measure` found any.
 
     Args:
         incoming: normalised schema of the rows' own columns.

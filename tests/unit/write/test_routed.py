@@ -125,6 +125,25 @@ def test_wrong_counts_only_change_sizes(tmp_path: Path, monkeypatch: pytest.Monk
     assert result.num_files > 3
 
 
+@pytest.mark.parametrize("index", ["simple", "moving"])
+@pytest.mark.parametrize("most", [0, 9])
+def test_few_rows_are_looked_up_by_the_tasks_that_have_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, index: str, most: int
+) -> None:
+    """Not where a key may be in other partitions: its rows must come to one task."""
+    monkeypatch.setattr(routing, "_TASKS_OF_A_PARTITION", most)
+    root, given = base(tmp_path, **INDEXES[index])
+    data = pa.concat_tables([rows(range(30, 50), 2, 100 * n) for n in range(3)])
+    engine = Engine(root, data, "upsert", given)
+    in_place = index == "simple" and most > 0
+    assert {row["parts"] for row in engine.measured()} == {0 if in_place else 1}
+    engine.commit()
+    other = str(tmp_path / "other")
+    hudi_py.write(other, rows(range(40), 1, 0), options=given)
+    hudi_py.write(other, data, options=given)
+    assert stored(root) == stored(other)
+
+
 def test_of_equal_rows_the_last_of_the_input_counts(tmp_path: Path) -> None:
     root, given = base(tmp_path)
     data = pa.concat_tables([rows(range(30, 50), 2, 100 * n) for n in range(7)])
