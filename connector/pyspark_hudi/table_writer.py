@@ -2,7 +2,7 @@
 
 The keys of rows are looked up in tasks, after a shuffle by partition unless they are few. Another shuffle brings the
 rows of a file group to one task, which writes it whole. Both have an explicit number of partitions, which Spark's
-adaptive execution keeps.
+adaptive execution keeps. Small writes are left to one process, which takes less time than the steps between tasks.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import base64
 import itertools
 import json
 import logging
+import re
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -18,11 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark import TaskContext
+from pyspark.errors import PySparkException
 from pyspark.sql import Row
 from pyspark.sql.types import StructType
 
 from hudi_py.config import SECRET_KEYS, Options, Scope
 from hudi_py.config import spark as spark_config
+from hudi_py.errors import first_line
 from hudi_py.write.distributed import WriteResult, redo_on_conflict
 from hudi_py.write.routed import (
     COUNTED,
@@ -50,8 +53,12 @@ _log = logging.getLogger(__name__)
 
 Step = Callable[[RoutedWrite, Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
+_ESTIMATE = re.compile(r"sizeInBytes=(?P<number>[\d.]+(?:E\+?\d+)?) (?P<unit>[KMGTPE]i)?B\b")
+_UNITS = (None, "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _TASK_BYTES = 64 * 1024 * 1024
 """What a task reads and writes at least, where there is more than one."""
+_INFLATION = 4
+"""Bytes of rows for each byte that Catalyst estimates: of files, it takes the compressed size."""
 _ROWS_OF_A_PARTITION = 1 << 33
 """More than a partition of Spark's has, as for `monotonically_increasing_id`."""
 
@@ -67,7 +74,8 @@ def write_table(
 
     One task merges and writes each file group, and holds the rows of one at a time. Rows with new keys fill up small
     files. Bulk inserts and overwrites write files of their own, in the order that `hoodie.bulkinsert.sort.mode` asks
-    for. `spark.sql.shuffle.partitions` limits the number of tasks.
+    for. `spark.sql.shuffle.partitions` limits the number of tasks. Up to `hoodie.py.local.max.bytes` one process merges
+    the rows, as it does for the plain format.
 
     The session becomes the active one of the calling thread.
 
@@ -87,14 +95,15 @@ def write_table(
     """
     activate(df.sparkSession)
     given = {str(key): value for key, value in (options or {}).items()}
-    first = _plan(df, path, operation, given)
-    plans = itertools.chain([first], iter(lambda: _plan(df, path, operation, given), None))
 
-    def attempt() -> WriteResult:
+    def prepared() -> _Write:
+        plan = _plan(df, path, operation, given)
         with raised_here():
-            return _Write(df, path, next(plans), given).run()
+            return _Write(df, path, plan, given)
 
-    result, retries = redo_on_conflict(attempt, first["retries"])
+    first = prepared()
+    writes = itertools.chain([first], iter(prepared, None))
+    result, retries = redo_on_conflict(lambda: next(writes).run(), first.retries)
     return replace(result, retries=result.retries + retries)
 
 
@@ -111,7 +120,7 @@ def _plan(df: DataFrame, path: str, operation: str, options: Mapping[str, Any]) 
 
 
 class _Write:
-    """One attempt."""
+    """One attempt, planned, with its rows counted where that decides who writes them."""
 
     def __init__(self, df: DataFrame, path: str, plan: Row, options: Mapping[str, Any]) -> None:
         self._df = df.select(*map(quoted, plan["columns"]))
@@ -119,29 +128,37 @@ class _Write:
         self._plan = plan
         self._storage = of_storage(options)
         self._most = shuffle_partitions(df.sparkSession)
+        self._frame = self._df if plan["committed"] is not None else self._shuffled()
+        self.retries: int = 0 if self._frame is None else plan["retries"]
+        """After conflicts; one process tries its staged rows again itself."""
 
     def run(self) -> WriteResult:
         if self._plan["committed"] is not None:
             _log.warning("skipping a write to %s: %s", self._path, self._plan["committed"])
             return WriteResult(None, None, self._plan["operation"], 0, 0, 0, 0, 0)
-        plan = base64.b64encode(self._plan["plan"]).decode()
         given = {
             **self._storage,
-            spark_config.WRITE_PLAN.key: plan,
+            spark_config.WRITE_PLAN.key: base64.b64encode(self._plan["plan"]).decode(),
+            spark_config.WRITE_STAGES.key: str(self._frame is None),
             spark_config.SERVICE_TOKEN.key: uuid.uuid4().hex,
         }
-        self._shuffled().write.format(FORMAT).options(**given).mode("append").save(self._path)
-        what = f"the write to {self._path} did: it was committed"
-        return WriteResult.from_dict(stored_report(self._df.sparkSession, self._path, given, what))
+        frame = self._df if self._frame is None else self._frame
+        with raised_here():
+            frame.write.format(FORMAT).options(**given).mode("append").save(self._path)
+            what = f"the write to {self._path} did: it was committed"
+            return WriteResult.from_dict(stored_report(self._df.sparkSession, self._path, given, what))
 
-    def _shuffled(self) -> DataFrame:
-        """The rows as the tasks that write expect them."""
+    def _shuffled(self) -> DataFrame | None:
+        """The rows as the tasks that write expect them; None if one process is to merge the rows as they come."""
         arrival = self._plan["arrival"]
         if arrival == "any":
             return self._df
+        if arrival == "groups" and self._seems_small():
+            return None
         counts = self._counts()
         if arrival == "groups":
-            return self._by_group(counts)
+            work = sum(row["work"] for row in counts)
+            return None if work <= self._plan["local_bytes"] else self._by_group(counts, work)
         size = sum(row["rows"] * row["record_size"] for row in counts)
         number = self._tasks(size, self._plan["max_file_size"])
         keyed = self._step(self._df, lambda write, batches: write.key(batches), PATH, KEY)
@@ -151,7 +168,15 @@ class _Write:
             keyed = keyed.repartition(min(number, max(len(counts), 1)), PATH.name)
         return keyed.drop(PATH.name, KEY.name)
 
-    def _by_group(self, counts: list[Row]) -> DataFrame:
+    def _seems_small(self) -> bool:
+        """Whether Catalyst's estimate of the rows, which costs no job, is enough to leave them to one process."""
+        rewritten, most = self._plan["rewritten_bytes"], self._plan["local_bytes"]
+        if rewritten is None or rewritten > most:
+            return False
+        estimate = estimated_bytes(self._df)
+        return estimate is not None and rewritten + estimate * _INFLATION <= most
+
+    def _by_group(self, counts: list[Row], work: int) -> DataFrame:
         sizes = Sizes({row["path"]: row["rows"] for row in counts}, counts[0]["record_size"] if counts else 1)
         parts = min(sum(row["parts"] for row in counts), self._most)
         shuffles = self._plan["looks_up"] and parts > 0
@@ -170,7 +195,7 @@ class _Write:
             frame = self._step(frame, route, ORDER, GROUP, STATE)
         else:
             frame = self._step(self._df, number, ORDER, GROUP, STATE)
-        return frame.repartition(self._tasks(sum(row["work"] for row in counts), _TASK_BYTES), GROUP.name)
+        return frame.repartition(self._tasks(work, _TASK_BYTES), GROUP.name)
 
     def _counts(self) -> list[Row]:
         """The rows of the input by partition path: `MEASURED`."""
@@ -194,6 +219,17 @@ class _Write:
             return step(RoutedWrite(decode_plan(plan, storage)), batches)
 
         return frame.mapInArrow(apply, schema)
+
+
+def estimated_bytes(df: DataFrame) -> int | None:
+    """Catalyst's estimate of a DataFrame; None if there is none."""
+    try:
+        row = df.sparkSession.sql("EXPLAIN COST SELECT * FROM {rows}", rows=df).first()
+    except PySparkException as error:
+        _log.debug("no estimate of the rows: %s", first_line(error))
+        return None
+    found = _ESTIMATE.search("" if row is None else str(row[0]))
+    return None if found is None else int(float(found["number"]) * 1024 ** _UNITS.index(found["unit"]))
 
 
 def shuffle_partitions(spark: SparkSession) -> int:

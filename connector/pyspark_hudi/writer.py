@@ -80,8 +80,10 @@ class HudiWriter(DataSourceArrowWriter):
     @classmethod
     def planned(cls, options: Options) -> HudiWriter:
         """For a write by `write_table`, whose plan is in the options."""
-        plan = base64.b64decode(options.get(spark_config.WRITE_PLAN) or "")
-        return cls(decode_plan(plan, options.storage), token=options.get(spark_config.SERVICE_TOKEN))
+        write = decode_plan(base64.b64decode(options.get(spark_config.WRITE_PLAN) or ""), options.storage)
+        if options.get(spark_config.WRITE_STAGES):
+            write = replace(write, arrival="one")
+        return cls(write, token=options.get(spark_config.SERVICE_TOKEN))
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
         if self.committed is None:

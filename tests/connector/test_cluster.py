@@ -31,7 +31,7 @@ OPTIONS = {
     "hoodie.datasource.write.recordkey.field": "id",
     "hoodie.datasource.write.partitionpath.field": "p",
     "hoodie.table.ordering.fields": "ts",
-    "hoodie.py.statement.local.max.bytes": "0",
+    "hoodie.py.local.max.bytes": "0",
     "hoodie.clean.automatic": "false",
     "hoodie.archive.automatic": "false",
 }

@@ -38,7 +38,7 @@ def test_all_ways(spark: SparkSession, path: str, kind: str) -> None:
     assert values(spark.read.format("hudi-py").load(path)) == expected
     write_table(numbers(spark, 10, 15, "id * 3D"), path, options=options)
     expected |= {number: number * 3.0 for number in range(10, 15)}
-    tasks = {"hoodie.py.statement.local.max.bytes": "0"}
+    tasks = {"hoodie.py.local.max.bytes": "0"}
     update(spark, path, {"v": "v + 1"}, "id < 3", options=tasks)
     expected |= {number: number + 1.0 for number in range(3)}
     delete_from(spark, path, "id = 4", options=tasks)

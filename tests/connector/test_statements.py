@@ -26,7 +26,7 @@ from tests.support.merges import COLUMNS, KEYS, Generator, row_of
 from tests.unit.write.test_generated_merges import OPTIONS, SCHEMA
 
 QUIET = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
-TASKS = {**QUIET, "hoodie.py.statement.local.max.bytes": "0"}
+TASKS = {**QUIET, "hoodie.py.local.max.bytes": "0"}
 """However small a statement is, Spark's tasks run it."""
 
 

@@ -14,6 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 import hudi_py
 from hudi_py.errors import ConfigError, ConflictError, SchemaMismatchError, TableNotFoundError
 from pyspark_hudi import write_table
+from pyspark_hudi.table import FORMAT
+from pyspark_hudi.table_writer import _Write, estimated_bytes
 from tests.connector.tables import KEYED, PARTITIONED, read, rows
 from tests.connector.test_write import ALL_TYPES, TYPES, VALUES
 from tests.faults.tables import leftovers
@@ -21,7 +23,8 @@ from tests.support.choice import cases
 
 pytestmark = pytest.mark.spark
 
-QUIET = {"hoodie.py.write.durable": "false"}
+QUIET = {"hoodie.py.write.durable": "false", "hoodie.py.local.max.bytes": "0"}
+"""Tasks write, however few the rows are."""
 INDEXES = {
     "simple": {},
     "bloom": {"hoodie.index.type": "BLOOM"},
@@ -200,6 +203,45 @@ def test_rows_with_generated_keys(spark: SparkSession, path: str) -> None:
     keys = table.scan(columns=["_hoodie_record_key"]).to_table().column(0).to_pylist()
     assert len(keys) == len(set(keys)) == 40
     assert "hoodie.table.recordkey.fields" not in table.properties
+
+
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_one_process_merges_few_rows(
+    spark: SparkSession, path: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a job that counts them, where Catalyst's estimate is enough; it tries again itself after a conflict."""
+    options = {**PARTITIONED, **OPTIMISTIC, "hoodie.datasource.write.table.type": TYPES[kind]}
+    options |= {"hoodie.py.write.durable": "false", "hoodie.write.num.retries.on.conflict.failures": "3"}
+    hudi_py.write(path, numbers(spark, 0, 50, "1L ts", "id v").toArrow(), options=options)
+    monkeypatch.setattr(_Write, "_by_group", None)
+    unknown = spark.read.format(FORMAT).load(path).where("id < 20").selectExpr("id", "p", "2L ts", "id + 1 v")
+    assert (estimated_bytes(unknown) or 0) > 1 << 60
+    result = write_table(unknown, path, options=options)
+    assert (result.num_updated, result.num_inserted) == (20, 0)
+    monkeypatch.setattr(_Write, "_counts", None)
+    marker = tmp_path / "marker"
+    marker.touch()
+    result = write_table(
+        meddling(numbers(spark, 20, 70, "2L ts", "id + 1 v"), path, str(marker), fails=False), path, options=options
+    )
+    assert (result.num_updated, result.num_inserted, result.retries) == (30, 20, 1)
+    assert rows(read(spark, path), "id", "v") == sorted([(n, -1 if n == 25 else n + 1) for n in range(70)], key=repr)
+    assert not left(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("8.0 EiB", 8 << 60), ("1.5 KiB", 1536), ("16.0 B", 16), ("1.2E+25 B", int(1.2e25)), ("many", None)],
+)
+def test_the_estimate_is_read_as_catalyst_writes_it(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, text: str, size: int | None
+) -> None:
+    frame = spark.range(1)
+    plan = spark.createDataFrame(
+        [(f"== Optimized Logical Plan ==\nRange, Statistics(sizeInBytes={text}, rowCount=1)",)]
+    )
+    monkeypatch.setattr(type(spark), "sql", lambda *_, **__: plan)
+    assert estimated_bytes(frame) == size
 
 
 def test_the_number_of_tasks_is_that_of_spark_if_it_is_not_set(spark: SparkSession, path: str) -> None:

@@ -63,7 +63,7 @@ def spread(
     """
     rnd = random.Random(seed)
     given = {
-        "hoodie.py.statement.local.max.bytes": "0",
+        "hoodie.py.local.max.bytes": "0",
         **options,
         "hoodie.py.statement": text,
         "hoodie.py.service.token": TOKEN,

@@ -86,6 +86,12 @@ WRITE_REQUEST = optional_text(
     Scope.READ,
 )
 WRITE_PLAN = optional_text("hoodie.py.write.plan", "The plan of a write: the view `write`.", Scope.WRITE)
+WRITE_STAGES = flag(
+    "hoodie.py.write.stages",
+    "With the plan of a write: whether its rows come in no order, for one process to merge. Set by `write_table`.",
+    Scope.WRITE,
+    False,
+)
 STATEMENT = optional_text(
     "hoodie.py.statement",
     "An update, delete or merge, or a change of an index, to run instead of writing rows, as JSON; the rows are the "

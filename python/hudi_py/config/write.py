@@ -358,15 +358,16 @@ DROP_INDEXES = flag(
     Scope.WRITE,
     False,
 )
-STATEMENT_LOCAL_BYTES = integer(
-    "hoodie.py.statement.local.max.bytes",
-    "An update, delete or merge through Spark runs in one process if what it reads of the table, together with the "
-    "staged source of a merge, takes no more than this: the steps between tasks would take longer. Otherwise Spark's "
-    "tasks run it.",
+LOCAL_MAX_BYTES = integer(
+    "hoodie.py.local.max.bytes",
+    "Through Spark, one process does a write by `write_table` (or by `df.write` after `enable`), an update, a delete or "
+    "a merge if its rows, with what it reads and rewrites of the table, take no more than this: the steps between tasks "
+    "would take longer. Otherwise Spark's tasks do it.",
     Scope.WRITE,
     256 * _MB,
     minimum=0,
     unit="bytes",
+    aliases=("hoodie.py.statement.local.max.bytes",),
 )
 STAGING_MAX_BYTES = integer(
     "hoodie.py.staging.max.bytes",

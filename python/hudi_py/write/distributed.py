@@ -109,8 +109,8 @@ class DistributedWrite:
     last: Batch | None = None
     """Its last batch that was in the table when the write was planned."""
     arrival: str = "any"
-    """How rows come to tasks: in no order (`any`), by ranges of their keys (`ranges`), by partition (`partitions`), or
-    by file group with the columns of `write.routing` (`groups`)."""
+    """How rows come to tasks: in no order (`any`), also for the commit to write all of them (`one`), by ranges of their
+    keys (`ranges`), by partition (`partitions`), or by file group with the columns of `write.routing` (`groups`)."""
     relied_on: tuple[str, ...] | None = None
     """The partitions of the metadata table by which it was planned; None: those that the operation reads."""
     storage_options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
@@ -118,7 +118,7 @@ class DistributedWrite:
     @property
     def stages_all(self) -> bool:
         """Whether a file may need the rows of several tasks."""
-        if self.settings.index.buckets is not None:
+        if self.arrival == "one" or self.settings.index.buckets is not None:
             return True
         if not self.operation.takes_whole_rows or self.operation.looks_up_keys:
             return True

@@ -58,13 +58,17 @@ PLAN_SCHEMA = pa.schema(
         ("counted", pa.list_(pa.string())),
         ("looks_up", pa.bool_()),
         ("max_file_size", pa.int64()),
+        ("local_bytes", pa.int64()),
+        ("rewritten_bytes", pa.int64()),
         ("committed", pa.string()),
         ("retries", pa.int32()),
     ]
 )
 """One row: the plan, what it does, how rows must come to the tasks that write (`DistributedWrite.arrival`), the columns
 that these need, those that make up partition paths (one column at least), whether keys are looked up, the bytes of a
-file, a text if the table holds this batch of a stream already, and how often the write is repeated after a conflict."""
+file, those up to which one process should write (arrival `one`), those that it rewrites of the table at
+most (null: unknown), a text if the table holds this batch of a stream already, and how often the write is repeated
+after a conflict."""
 PATH = pa.field("_hudi_py_path", pa.string())
 KEY = pa.field("_hudi_py_key", pa.string())
 
@@ -93,6 +97,7 @@ def plan_routed(
     arrival = _arrival(write, options.get(write_config.BULK_INSERT_SORT_MODE))
     if arrival != "any":
         write = replace(write, arrival=arrival, incoming=pa.schema(map(write.incoming.field, key_columns(write))))
+    context = WriteContext(write.attach(), write.settings)
     keygen = write.settings.keygen
     wanted = set(keygen.partition_columns(write.settings.schema.arrow)) or {write.incoming.names[0]}
     row = {
@@ -103,6 +108,8 @@ def plan_routed(
         "counted": [name for name in write.incoming.names if name in wanted],
         "looks_up": routing.looks_up(write.settings, write.operation),
         "max_file_size": write.settings.packing.max_file_size,
+        "local_bytes": options.get(write_config.LOCAL_MAX_BYTES),
+        "rewritten_bytes": routing.rewritten_bytes(context, write.operation) if arrival == "groups" else 0,
         "committed": committed,
         "retries": write.handle.settings.conflict_retries,
     }

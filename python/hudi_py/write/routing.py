@@ -66,6 +66,8 @@ _LOOKUP_ROWS = 2_000_000
 _GLOBAL_LOOKUP_ROWS = 500_000
 _TASKS_OF_A_PARTITION = 2
 """How many tasks, on average, may look up rows of one partition: with more, bringing the rows together is cheaper."""
+_ADDED_PARTITIONS = 32
+"""Partitions whose files the plan of a write adds up."""
 _TEXT_BYTES = 24
 """Of a value of a type without a width, for estimates."""
 _ROW = pa.field("_hudi_py_row", pa.int64())
@@ -111,7 +113,7 @@ def measure(
     counts = [row for batch in batches for row in batch.to_pylist()]
     transaction.view.lister.prefetch([PartitionPath(row["path"]) for row in counts])
     size = record_size(context, incoming)
-    rewrites = not transaction.config.is_mor and (operation is Operation.INSERT or operation.looks_up_keys)
+    rewrites = _rewrites(context, operation)
     is_global = context.settings.index.is_global
     most = _GLOBAL_LOOKUP_ROWS if is_global else _LOOKUP_ROWS
     # the group of a row does not depend on other rows, unless their keys are in other partitions
@@ -129,6 +131,23 @@ def measure(
         parts = 0 if in_place else -(-rows // most)
         found.append({**row, "parts": parts, "record_size": size, "work": touched + rows * size})
     yield pa.RecordBatch.from_pylist(found, MEASURED)
+
+
+def rewritten_bytes(context: WriteContext, operation: Operation) -> int | None:
+    """What a write reads and rewrites of the table at most; None if it would take long to add up."""
+    if not _rewrites(context, operation):
+        return 0
+    view = context.transaction.view
+    paths = view.partitions()
+    if len(paths) > _ADDED_PARTITIONS:
+        return None
+    view.lister.prefetch(paths)
+    return sum(slice_.size for path in paths for slice_ in view.latest_slices(path))
+
+
+def _rewrites(context: WriteContext, operation: Operation) -> bool:
+    """Whether rows that come to a file group rewrite its base file."""
+    return not context.transaction.config.is_mor and (operation is Operation.INSERT or operation.looks_up_keys)
 
 
 def record_size(context: WriteContext, incoming: pa.Schema) -> int:

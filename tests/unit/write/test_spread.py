@@ -241,10 +241,10 @@ def test_one_process_runs_what_is_small(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr("tests.support.spread.run_spread_task", noted)
     for less, spreads in ((0, False), (1, True)):
         size = hudi_py.open_table(path).scan(filter="p = 'x'").plan().size
-        options = {**OPTIONS, "hoodie.py.statement.local.max.bytes": str(size - less)}
+        options = {**OPTIONS, "hoodie.py.local.max.bytes": str(size - less)}
         assert spread(path, update_text({"v": "'n'"}, "p = 'x'"), options).num_updated == 10
         assert bool(tasks) is spreads
     tasks.clear()
-    most = {"hoodie.py.statement.local.max.bytes": str(1 << 30), "hoodie.py.staging.max.bytes": "10"}
+    most = {"hoodie.py.local.max.bytes": str(1 << 30), "hoodie.py.staging.max.bytes": "10"}
     merging(source((5, "m")), "id", path, {**OPTIONS, **most}).when_matched_update_all().execute()
     assert tasks

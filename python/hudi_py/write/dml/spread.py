@@ -129,7 +129,7 @@ def plan_spread(
         owner_pid: the process whose end ends the write; None: unknown.
 
     Returns:
-        None if one process does it faster, as it would read no more than `hoodie.py.statement.local.max.bytes` of the
+        None if one process does it faster, as it would read no more than `hoodie.py.local.max.bytes` of the
         table and the source.
 
     Raises:
@@ -152,7 +152,7 @@ def plan_spread(
     scan = None if request is None else make_scan(transaction.storage, handle.config, transaction.timeline, request)
     splits = [] if scan is None else scan.splits()
     size = sum(split.size for split in splits)
-    if size + num_bytes <= options.get(write_config.STATEMENT_LOCAL_BYTES) and (
+    if size + num_bytes <= options.get(write_config.LOCAL_MAX_BYTES) and (
         num_bytes <= options.get(write_config.STAGING_MAX_BYTES)
     ):
         return None
