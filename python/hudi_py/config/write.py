@@ -360,8 +360,8 @@ DROP_INDEXES = flag(
 )
 LOCAL_MAX_BYTES = integer(
     "hoodie.py.local.max.bytes",
-    "Through Spark, one process does a write by `write_table` (or by `df.write` after `enable`), an update, a delete or "
-    "a merge if its rows, with what it reads and rewrites of the table, take no more than this: the steps between tasks "
+    "Through Spark, one process does a write by `write_table` (or by `df.write` after `enable`), an update, delete or "
+    "merge if its rows, with what it reads and rewrites of the table, take no more than this: the steps between tasks "
     "would take longer. Otherwise Spark's tasks do it.",
     Scope.WRITE,
     256 * _MB,
