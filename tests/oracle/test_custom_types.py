@@ -1,11 +1,13 @@
-"""VECTOR, VARIANT and BLOB columns: Apache Hudi reads, upserts and compacts what hudi-py writes, and the other way round.
+"""VECTOR, VARIANT and BLOB columns: Apache Hudi reads, upserts and compacts what hudi-py writes, and the other way
+round.
 
-Apache Hudi reads variants on Spark 4 only; on Spark 3.5 it writes them, upserts into them and compacts them. So their bytes
-are read with hudi-py after Apache Hudi has rewritten the files.
+Apache Hudi reads variants on Spark 4 only; on Spark 3.5 it writes them, upserts into them and compacts them. So their
+bytes are read with hudi-py after Apache Hudi has rewritten the files.
 """
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,7 @@ import pytest
 import hudi_py
 from hudi_py.errors import UnsupportedTableError
 from tests.oracle.client import Oracle, OracleError
-from tests.support.choice import cases, product
+from tests.support.choice import cases
 
 VARIANT = pa.struct([pa.field("metadata", pa.binary(), nullable=False), pa.field("value", pa.binary(), nullable=False)])
 REFERENCE = pa.struct(
@@ -252,6 +254,10 @@ def test_what_apache_hudi_cannot_write(oracle: Oracle, tmp_path: Path) -> None:
         with pytest.raises(UnsupportedTableError, match="VECTOR"):
             hudi_py.write(str(tmp_path / name), rows, record_key="id", ordering_by="ts", options=chosen)
         with pytest.raises(OracleError, match="VECTOR"):
-            for _ in range(2):
-                made = tmp_path / f"its_{name}"
-                oracle.write(made, plain, key="id", ordering="ts", type="cow", types={"e": "VECTOR(2)"}, options=chosen)
+            written_twice(oracle, tmp_path / f"its_{name}", plain, chosen)
+
+
+def written_twice(oracle: Oracle, path: Path, rows: pa.Table, chosen: dict[str, str]) -> None:
+    """The second write has change logs."""
+    for _ in range(2):
+        oracle.write(path, rows, key="id", ordering="ts", type="cow", types={"e": "VECTOR(2)"}, options=chosen)

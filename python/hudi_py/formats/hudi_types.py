@@ -1,6 +1,6 @@
 """VECTOR, VARIANT and BLOB: how a column is declared, and its Avro type.
 
-A column is declared by the entry `hudi_type` of its metadata: `VECTOR(128)`, `VECTOR(128, DOUBLE)`, `VARIANT` or `BLOB`.
+The entry `hudi_type` of a column's metadata declares it: `VECTOR(128)`, `VECTOR(128, DOUBLE)`, `VARIANT` or `BLOB`.
 Sources: `HoodieSchema.Vector`, `HoodieSchema.Variant`, `HoodieSchema.Blob`, `HoodieSchema.parseTypeDescriptor` and
 `HoodieSparkSchemaConverters` (1.2.0), and the schemas that Apache Hudi 1.2.0 writes.
 """
@@ -160,10 +160,10 @@ def _blob_avro() -> dict[str, Any]:
 
 
 def shared_names(avro: Any, whole: Any = None) -> Any:
-    """An Avro schema in which each vector, variant and blob type is defined where it first occurs, and named from then on.
+    """An Avro schema in which each vector, variant and blob is defined where it first occurs, and named from then on.
 
-    Avro allows one definition of a name. Needed where columns come together, and where some of `whole` are left out, one
-    of which may define a type that others name.
+    Avro allows one definition of a name. Needed where columns come together, and where some of `whole` are left out,
+    one of which may define a type that others name.
 
     Args:
         avro: a schema, whose names may be defined several times, or in `whole` only.
@@ -200,8 +200,8 @@ def vector_footer(columns: Mapping[str, Vector]) -> dict[str, str]:
 
 
 def _shared(avro: Any) -> Iterator[dict[str, Any]]:
-    """The definitions of vectors, variants and blobs in a schema, but for those with a namespace: Apache Hudi on Spark 4
-    names a variant after its column."""
+    """The definitions of vectors, variants and blobs in a schema, but for those with a namespace, such as variants that
+    Apache Hudi on Spark 4 names after their column."""
     if isinstance(avro, list):
         for branch in avro:
             yield from _shared(branch)

@@ -246,7 +246,7 @@ def _stored(table: pa.Table, schema: pa.Schema, vectors: dict[str, Vector]) -> p
     """Rows as they are in a file: vectors as bytes, and no nulls below null structs where the file may have none.
 
     Raises:
-        SchemaMismatchError: a vector has another length, or a null in it, or a member of a struct is null and may not be.
+        SchemaMismatchError: a vector has another length, or a null in it, or a member is null that may not be.
     """
     if not vectors and not any(has_required(field.type) for field in schema):
         return table
