@@ -13,6 +13,7 @@ from pyspark.sql.types import ArrayType, FloatType, LongType, StringType, Struct
 import hudi_py
 from hudi_py.errors import SchemaMismatchError
 from pyspark_hudi import read_table, sql, write_table
+from tests.support.choice import cases
 
 BLOB = "named_struct('type', 'INLINE', 'data', CAST('abc' AS BINARY), 'reference', NULL)"
 INLINE = {"type": "INLINE", "data": b"abc", "reference": None}
@@ -45,7 +46,7 @@ def core(path: str, *columns: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["cow", "mor"])
+@pytest.mark.parametrize("kind", cases(("cow", "mor"), "custom types, SQL", 1))
 def test_statements(spark: SparkSession, path: str, kind: str) -> None:
     create(spark, path, kind)
     own = hudi_py.open_table(path).schema
@@ -82,7 +83,7 @@ def test_statements(spark: SparkSession, path: str, kind: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["cow", "mor"])
+@pytest.mark.parametrize("kind", cases(("mor", "cow"), "custom types, DataFrames", 1))
 def test_data_frames(spark: SparkSession, path: str, kind: str) -> None:
     """Column metadata declares a new table's columns; reading gives the same, which may be written again."""
     schema = StructType(
@@ -93,7 +94,9 @@ def test_data_frames(spark: SparkSession, path: str, kind: str) -> None:
         ]
     )
     rows = spark.createDataFrame([("a", [1.0, 2.0], 1), ("b", None, 1)], schema)
-    rows = rows.selectExpr("*", "CASE WHEN id = 'a' THEN parse_json('1') END AS v", "named_struct('type', 'x') AS plain")
+    rows = rows.selectExpr(
+        "*", "CASE WHEN id = 'a' THEN parse_json('1') END AS v", "named_struct('type', 'x') AS plain"
+    )
     options = {
         "hoodie.datasource.write.recordkey.field": "id",
         "hoodie.datasource.write.precombine.field": "ts",
@@ -106,7 +109,7 @@ def test_data_frames(spark: SparkSession, path: str, kind: str) -> None:
     assert own.field("plain").metadata is None
     changed = spark.createDataFrame([("b", [3.0, 4.0], 2), ("c", [5.0, 6.0], 2)], schema)
     changed = changed.selectExpr("*", "parse_json('[2]') AS v", "named_struct('type', 'x') AS plain")
-    write_table(changed, path, options)
+    write_table(changed, path, options=options)
     expected = [("a", [1, 2], "1"), ("b", [3, 4], "[2]"), ("c", [5, 6], "[2]")]
     for frame in (spark.read.format("hudi-py").load(path), read_table(spark, path)):
         assert frame.schema["emb"].metadata == {"hudi_type": "VECTOR(2)"}

@@ -48,7 +48,7 @@ TYPES = {
     "b2": "BLOB",
 }
 KINDS = {"cow": "COPY_ON_WRITE", "mor": "MERGE_ON_READ"}
-PRODUCT = product((6, 8, 9), ("cow", "mor"))
+PRODUCT = list(product((6, 8, 9), ("cow", "mor")))
 
 
 def declared(name: str, text: str, kind: pa.DataType) -> pa.Field:
@@ -112,7 +112,7 @@ def options(version: int, kind: str, **more: str) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize(("version", "kind"), cases(PRODUCT, "custom types, ours", 3))
+@pytest.mark.parametrize(("version", "kind"), cases(PRODUCT, "custom types, ours", 2))
 def test_ours(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
     """Apache Hudi reads ours equal, upserts into it and compacts it, and we read that, and go on."""
     path, columns = tmp_path / "t", schema()
@@ -142,7 +142,7 @@ def test_ours(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
     assert oracle.check(path, deep=True)["problems"] == []
 
 
-@pytest.mark.parametrize(("version", "kind"), cases(PRODUCT, "custom types, its", 2))
+@pytest.mark.parametrize(("version", "kind"), cases(PRODUCT, "custom types, its", 1))
 def test_its(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
     """We write to a table that SQL of Apache Hudi created, with lists of Arrow and without declarations."""
     path, columns = tmp_path / "t", schema()
@@ -165,7 +165,7 @@ def test_its(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
     assert oracle.check(path, deep=True)["problems"] == []
 
 
-@pytest.mark.parametrize(("version", "kind"), cases(PRODUCT, "variants", 2))
+@pytest.mark.parametrize(("version", "kind"), cases(PRODUCT, "variants", 1))
 def test_variants(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
     path = tmp_path / "t"
     columns = pa.schema(
@@ -213,7 +213,11 @@ def test_the_files_are_alike(oracle: Oracle, tmp_path: Path) -> None:
     footers = [pq.ParquetFile(next(path.glob("*.parquet"))) for path in (own, made)]
     for key in (b"parquet.avro.schema", b"hoodie.vector.columns"):
         assert footers[0].metadata.metadata[key] == footers[1].metadata.metadata[key]
-    assert [str(field) for field in footers[0].schema_arrow] == [str(field) for field in footers[1].schema_arrow]
+    # Arrow reads Java's enums as binary, and writes none
+    shown = [[str(field) for field in footer.schema_arrow] for footer in footers]
+    assert shown[0] == [
+        text.replace("struct<type: binary not null", "struct<type: string not null") for text in shown[1]
+    ]
 
 
 def test_parquet_logs_nested_blobs_and_new_columns(oracle: Oracle, tmp_path: Path) -> None:

@@ -174,6 +174,12 @@ def shared_names(avro: Any, whole: Any = None) -> Any:
     return _once(avro, known, set()) if known else avro
 
 
+def spelled_out(avro: Any) -> Any:
+    """The schema with the definition of a vector, variant or blob wherever it is named: no Avro, but easier to walk."""
+    known = {kind["name"]: kind for kind in _shared(avro)}
+    return _once(avro, known, None) if known else avro
+
+
 def vector_columns(avro: Mapping[str, Any]) -> dict[str, Vector]:
     """The vector columns of a record: Apache Hudi has them at the top level only."""
     fields = list(avro.get("fields", ()))
@@ -221,9 +227,10 @@ def _is_shared(avro: Mapping[str, Any]) -> bool:
     return logical in ("vector", "variant", "blob") and isinstance(name, str) and not avro.get("namespace")
 
 
-def _once(avro: Any, known: Mapping[str, dict[str, Any]], seen: set[str]) -> Any:
+def _once(avro: Any, known: Mapping[str, dict[str, Any]], seen: set[str] | None) -> Any:
+    """`seen`: names defined so far; None: names become definitions everywhere."""
     if isinstance(avro, str):
-        if avro not in known or avro in seen:
+        if avro not in known or (seen is not None and avro in seen):
             return avro
         avro = known[avro]
     if isinstance(avro, list):
@@ -231,9 +238,10 @@ def _once(avro: Any, known: Mapping[str, dict[str, Any]], seen: set[str]) -> Any
     if not isinstance(avro, dict):
         return avro
     if _is_shared(avro) and avro["name"] in known:
-        if avro["name"] in seen:
-            return avro["name"]
-        seen.add(avro["name"])
+        if seen is not None:
+            if avro["name"] in seen:
+                return avro["name"]
+            seen.add(avro["name"])
         return avro
     result = dict(avro)
     if "fields" in result:
