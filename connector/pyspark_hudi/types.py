@@ -10,8 +10,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
 from hudi_py.errors import SchemaMismatchError
-from hudi_py.formats.hudi_types import HUDI_TYPE, VARIANT, declaration, declared
-from hudi_py.schema import conform
+from hudi_py.schema import HUDI_TYPE, VARIANT, conform, declaration, declared
 
 _HUDI_TYPE = HUDI_TYPE.decode()
 _SPARKS_VARIANT = pa.struct(
@@ -26,7 +25,7 @@ _SPARKS_VARIANT = pa.struct(
 def spark_schema(schema: pa.Schema) -> StructType:
     """The Spark schema of a table's columns; every column and member may be null, as with Spark's own file sources.
 
-    As Apache Hudi has it on Spark 4, a VARIANT has Spark's type, a VECTOR is an array whose values are never null, and a
+    As with Apache Hudi on Spark 4, a VARIANT has Spark's type, a VECTOR is an array whose values are never null, and a
     VECTOR or BLOB has the metadata entry `hudi_type`, or the column that holds it in an array or map.
     """
     fields = [pa.field(field.name, _spark_type(field)) for field in schema]

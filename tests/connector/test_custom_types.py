@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import pyarrow as pa
 import pytest
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql.types import ArrayType, FloatType, LongType, StringType, StructField, StructType, VariantType
 
 import hudi_py
-from hudi_py.errors import SchemaMismatchError
 from pyspark_hudi import read_table, sql, write_table
 from tests.support.choice import cases
 
@@ -54,7 +52,8 @@ def test_statements(spark: SparkSession, path: str, kind: str) -> None:
     assert own.field("v").metadata == {b"hudi_type": b"VARIANT"}
     sql(
         spark,
-        f"INSERT INTO custom SELECT 'a', array(0.1, 2, 3), array(1, 2), array(1, -2), parse_json('{{\"x\": 1}}'), {BLOB}, "
+        "INSERT INTO custom SELECT 'a', array(0.1, 2, 3), array(1, 2), array(1, -2), "
+        f"parse_json('{{\"x\": 1}}'), {BLOB}, "
         f"named_struct('b', {BLOB}, 'blob', 7), array({BLOB}, NULL), map('k', {BLOB}), 1",
     )
     sql(spark, "INSERT INTO custom (id, emb, ts) VALUES ('b', array(1F, 2F, 3F), 1), ('c', NULL, 1)")

@@ -12,8 +12,8 @@ from hudi_py.config import Options, Scope
 from hudi_py.errors import ConfigError
 from hudi_py.write.dml.distributed import alter_text, rename_text
 from pyspark_hudi import catalog
-from pyspark_hudi.dialect.ddl import OF_CREATION, default_path
 from pyspark_hudi.dialect.columns import columns_of
+from pyspark_hudi.dialect.ddl import OF_CREATION, default_path
 from pyspark_hudi.dialect.insert import delete_partition, partition_spec
 from pyspark_hudi.dialect.tables import Tables, Target
 from pyspark_hudi.dialect.text import Cursor

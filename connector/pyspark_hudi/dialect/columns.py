@@ -1,6 +1,6 @@
 """Definitions of columns, with the types VECTOR and BLOB, which Spark's parser does not know.
 
-Apache Hudi's parser (`HoodieSpark4_0ExtendedSqlParser`, 1.2.0) knows them in CREATE TABLE. VARIANT is a type of Spark 4.
+Apache Hudi's parser (`HoodieSpark3_5ExtendedSqlParser`, 1.2.0) knows them in CREATE TABLE; VARIANT is Spark 4's own.
 """
 
 from __future__ import annotations
@@ -8,17 +8,16 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
 from hudi_py.errors import SchemaMismatchError
-from hudi_py.formats.hudi_types import BLOB, BLOB_TYPE, HUDI_TYPE, Vector, parse_type
-from hudi_py.formats.vectors import ELEMENT_TYPES
 from hudi_py.read import literal
+from hudi_py.schema import BLOB, BLOB_TYPE, HUDI_TYPE, Vector, parse_type
 from pyspark_hudi.catalog import sql_type
 from pyspark_hudi.types import spark_schema
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import SparkSession
 
 _KEY = HUDI_TYPE.decode()
@@ -110,12 +109,6 @@ def _of_values(custom: str | None, path: str) -> str | None:
 
 
 def _spark_type(parsed: Vector | str) -> DataType:
-    import pyarrow as pa
-
-    kind: pa.DataType = BLOB_TYPE
-    if isinstance(parsed, Vector):
-        kind = pa.list_(pa.field("element", ELEMENT_TYPES[parsed.element], nullable=False))
-        found = spark_schema(pa.schema([pa.field("column", kind, metadata={HUDI_TYPE: parsed.text})]))
-    else:
-        found = spark_schema(pa.schema([pa.field("column", kind)]))
-    return found[0].dataType
+    kind, text = (parsed.arrow, parsed.text) if isinstance(parsed, Vector) else (BLOB_TYPE, BLOB)
+    found: DataType = spark_schema(pa.schema([pa.field("column", kind, metadata={HUDI_TYPE: text})]))[0].dataType
+    return found

@@ -15,7 +15,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from hudi_py.errors import SchemaMismatchError
-from hudi_py.formats.vectors import ELEMENT_TYPES
+from hudi_py.formats.vectors import ELEMENT_TYPES, vector_type
 
 HUDI_TYPE: Final = b"hudi_type"
 """Key of a column's metadata (`HoodieSchema.TYPE_METADATA_FIELD`)."""
@@ -70,6 +70,11 @@ class Vector:
     def text(self) -> str:
         """As `hudi_type` has it."""
         return f"VECTOR({self.dimension})" if self.element == "FLOAT" else f"VECTOR({self.dimension}, {self.element})"
+
+    @property
+    def arrow(self) -> pa.DataType:
+        """The type in Arrow: a list."""
+        return vector_type(ELEMENT_TYPES[self.element])
 
     @property
     def avro(self) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Members of a struct that may not be null, where the struct itself is.
 
-Arrow allows anything below a null struct, and readers of Parquet leave nulls there. Arrow's Parquet writer refuses those in
-a required column, such as the member `type` of a BLOB that is null.
+Arrow allows anything below a null struct, and readers of Parquet leave nulls there. Arrow's Parquet writer refuses
+those in a required column, such as the member `type` of a BLOB that is null.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def required(array: pa.Array, field: pa.Field, path: str = "", live: Mask | None
         wrong = ~valid if live is None else ~valid & live
         if wrong.any():
             raise SchemaMismatchError(
-                f"Column '{path}' has {int(wrong.sum())} nulls in {len(array)} values, but it may not be null; fill them"
+                f"Column '{path}' has {int(wrong.sum())} nulls in {len(array)} values, but may not be null; fill them"
             )
     keep = field.nullable
     if pa.types.is_struct(kind):

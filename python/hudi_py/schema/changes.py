@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
@@ -168,7 +168,8 @@ class Columns:
             raise self._refused(what, f"'{'.'.join(above)}' is no struct, but {_shown(parent)}")
         self._check_new(parent, name, what)
         free = last_id(self.schema) + 1
-        kind, following = new_type(self._avro(change.path, change.type, change.custom), free + 1, self._named, change.path)
+        avro = self._avro(change.path, change.type, change.custom)
+        kind, following = new_type(avro, free + 1, self._named, change.path)
         field = InternalField(free, name, _plain_decimals(kind), doc=change.comment)
         record = _with_members(self.schema.record, path, lambda fields: (*fields, field))
         return replace(self, schema=InternalSchema(UNSAVED, record, following - 1))
@@ -277,14 +278,14 @@ class Columns:
     def _avro(self, path: str, kind: pa.DataType, custom: str | None = None) -> object:
         if pa.types.is_null(kind):
             raise self._refused(f"give '{path}' the type {kind}", "a column needs a type with values")
-        made = pa.field("column", kind, metadata=declaration(custom))
         *above, name = path.split(".")
-        for each in ("column", *reversed(above)):  # in its structs, as a vector may not be
-            made = made.with_name(name) if each == "column" else pa.field(each, pa.struct([made]))
-        avro = avro_schema(pa.schema([made]), "record", "")
-        for _ in path.split("."):
-            avro = value_type(avro["fields"][0]["type"])
-        return avro
+        made = pa.field(name, kind, metadata=declaration(custom))
+        for each in reversed(above):  # a vector may not be in a struct
+            made = pa.field(each, pa.struct([made]))
+        found: Any = avro_schema(pa.schema([made]), "record", "")
+        for _ in (*above, name):
+            found = value_type(found["fields"][0]["type"])
+        return found
 
     def _refused(self, what: str, why: str) -> SchemaMismatchError:
         return SchemaMismatchError(f"Cannot {what} in the table '{self.table}': {why}")

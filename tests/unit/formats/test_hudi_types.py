@@ -49,9 +49,24 @@ def test_texts(text: str, expected: Vector | str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "VECTOR", "VECTOR()", "VECTOR(0)", "VECTOR(-1)", "VECTOR(x)", "VECTOR(3, HALF)", "VECTOR(3, FLOAT, LIST)", "VECTOR(3",
-     "VECTOR(3, FLOAT, FIXED_BYTES, 1)", "VECTOR(999999999)", "BLOB(1)", "VARIANT(2)", "STRING", "VECTOR(3) x"],
-)  # fmt: skip
+    [
+        "",
+        "VECTOR",
+        "VECTOR()",
+        "VECTOR(0)",
+        "VECTOR(-1)",
+        "VECTOR(x)",
+        "VECTOR(3, HALF)",
+        "VECTOR(3, FLOAT, LIST)",
+        "VECTOR(3",
+        "VECTOR(3, FLOAT, FIXED_BYTES, 1)",
+        "VECTOR(999999999)",
+        "BLOB(1)",
+        "VARIANT(2)",
+        "STRING",
+        "VECTOR(3) x",
+    ],
+)
 def test_texts_that_are_refused(text: str) -> None:
     with pytest.raises(SchemaMismatchError, match=r"Column 'c' has the hudi_type .* supported are VECTOR"):
         parse_type(text, "c")
@@ -107,16 +122,25 @@ def test_variants_that_are_named_after_their_column_keep_their_names() -> None:
 @pytest.mark.parametrize(
     ("wrong", "why"),
     [
-        (field("c", "VECTOR(3)", pa.list_(pa.float64())), r"'c' of type list<.*double> as VECTOR\(3\): its values must be list<float>"),
+        (
+            field("c", "VECTOR(3)", pa.list_(pa.float64())),
+            r"'c' of type list<.*> as VECTOR\(3\): its values must be list<float>",
+        ),
         (field("c", "VECTOR(3)", pa.list_(pa.float32(), 2)), "its lists have 2 values"),
         (field("c", "VECTOR(3)", pa.string()), r"'c' of type string as VECTOR\(3\)"),
-        (pa.field("s", pa.struct([field("c", "VECTOR(3)", FLOATS)])), r"'s\.c' as VECTOR\(3\): a vector must be a column"),
-        (pa.field("l", pa.list_(field("element", "VECTOR(3)", FLOATS))), r"'l\.element' as VECTOR\(3\): a vector must be"),
+        (
+            pa.field("s", pa.struct([field("c", "VECTOR(3)", FLOATS)])),
+            r"'s\.c' as VECTOR\(3\): a vector must be a column",
+        ),
+        (
+            pa.field("l", pa.list_(field("element", "VECTOR(3)", FLOATS))),
+            r"'l\.element' as VECTOR\(3\): a vector must be",
+        ),
         (field("c", "BLOB", pa.binary()), "as BLOB: its values must be struct<type"),
         (field("c", "BLOB", VARIANT_TYPE), "as BLOB: its values must be struct<type"),
         (field("c", "VARIANT", pa.struct([*VARIANT_TYPE, pa.field("typed_value", pa.int64())])), "as VARIANT"),
     ],
-)  # fmt: skip
+)
 def test_declarations_that_do_not_fit(wrong: pa.Field, why: str) -> None:
     with pytest.raises(SchemaMismatchError, match=rf"cannot write column .*{why}"):
         made(wrong)

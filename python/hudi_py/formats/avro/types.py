@@ -53,8 +53,8 @@ def avro_schema(arrow: pa.Schema, name: str, namespace: str) -> dict[str, Any]:
     Nullable columns are `["null", T]` with default null. A nested record has its field's name, and the enclosing
     record's full name as namespace. A decimal is a fixed named `fixed` in the namespace of the field's full name, with
     the fewest bytes that hold its digits. Integers of up to 32 bits are int. A struct whose members are all nullable
-    and named `member<n>` is a union. A field's metadata entry `comment` is its doc. The entry `hudi_type` makes a VECTOR
-    of a list, and a VARIANT or BLOB of a struct, also of the structs in a list or map.
+    and named `member<n>` is a union. A field's metadata entry `comment` is its doc. The entry `hudi_type` makes a
+    VECTOR of a list, and a VARIANT or BLOB of a struct, also of the structs in a list or map.
 
     Raises:
         SchemaMismatchError: a column has a type that Avro or Spark does not support (times of day, durations, unsigned

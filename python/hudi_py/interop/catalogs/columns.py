@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from hudi_py.errors import UnsupportedTableError
-from hudi_py.interop.catalogs.entry import CatalogColumn
 from hudi_py.formats.hudi_types import spelled_out
+from hudi_py.interop.catalogs.entry import CatalogColumn
 from hudi_py.schema import META_FIELDS, OPERATION
 
 Field = Mapping[str, Any]

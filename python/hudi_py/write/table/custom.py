@@ -1,4 +1,4 @@
-"""VECTOR, VARIANT and BLOB columns of a table, and data for them (`HoodieSchema.Vector`, `.Variant`, `.Blob`, 1.2.0)."""
+"""VECTOR, VARIANT and BLOB columns of a table, and data for them (`HoodieSchema.Vector`, `Variant`, `Blob`, 1.2.0)."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def check_values(batch: pa.RecordBatch) -> None:
         batch: in the table's types, with their `hudi_type`.
 
     Raises:
-        SchemaMismatchError: a vector has another length than its column, or a null in it, or a blob is of no known kind.
+        SchemaMismatchError: a vector has another length than its column, or a null in it, or a blob has no known type.
     """
     for field, column in zip(batch.schema, batch.columns, strict=True):
         _check_values(field, column, field.name)
