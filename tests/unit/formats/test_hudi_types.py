@@ -84,7 +84,7 @@ def test_equal_types_share_a_name() -> None:
     types = {each["name"]: each["type"] for each in avro["fields"]}
     assert types["a"][1]["name"] == "vector_float_3"
     assert types["b"] == "vector_float_3"
-    assert [each["type"] for each in types["s"][1]["fields"]][0] == ["null", "blob"]
+    assert types["s"][1]["fields"][0]["type"] == ["null", "blob"]
     assert types["v"] == ["null", "variant"]
     arrow = arrow_schema(avro)
     assert arrow.field("a").metadata == arrow.field("b").metadata == {b"hudi_type": b"VECTOR(3)"}

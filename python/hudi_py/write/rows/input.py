@@ -230,9 +230,9 @@ def _normalise_field(field: pa.Field, path: str) -> pa.Field:
     kind = normalise_type(field.type, path) if name is None else _extension(field.type, name.decode(), path)
     custom = VARIANT if _is_sparks_variant(field.type) else declared(field)
     vector = None if custom is None else parse_type(custom, path)
-    if isinstance(vector, Vector) and pa.types.is_list(kind) and vector.element == "INT8":
-        if pa.types.is_int32(kind.value_type):  # what bytes became
-            kind = pa.list_(kind.value_field.with_type(pa.int8()))
+    of_bytes = isinstance(vector, Vector) and vector.element == "INT8" and pa.types.is_list(kind)
+    if of_bytes and pa.types.is_int32(kind.value_type):  # what bytes became
+        kind = pa.list_(kind.value_field.with_type(pa.int8()))
     if custom is not None and not isinstance(vector, Vector) and not pa.types.is_struct(kind):
         kind, custom = _declared_within(kind, custom), None
     return pa.field(field.name, kind, field.nullable, metadata=declaration(custom))
