@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hudi_py.errors import ConfigError
+from hudi_py.formats.arrays import in_schema
 from hudi_py.formats.base_rows import BaseFileSummary, FileKeys, conformed_rows, estimated_bytes
 from hudi_py.formats.bloom import BloomConfig
 from hudi_py.formats.hudi_types import Vector, vector_columns, vector_footer
@@ -205,7 +206,7 @@ class BaseFileWriter:
             self._open = undo.pop_all()
         with self._storage.open_input(aside) as source, pq.ParquetFile(source) as file:
             for group in range(file.num_row_groups):
-                table = file.read_row_group(group).cast(self._stored)
+                table = in_schema(file.read_row_group(group), self._stored)
                 self._started().write_table(table, row_group_size=table.num_rows)
         self._finish()
         self._storage.delete(aside)

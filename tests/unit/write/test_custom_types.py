@@ -11,8 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import hudi_py
+from hudi_py.config.write import PARTIAL_UPSERT
 from hudi_py.errors import ConfigError, SchemaMismatchError, UnsupportedTableError
-from hudi_py.formats.hudi_types import BLOB_TYPE, VARIANT_TYPE
+from hudi_py.formats.hudi_types import BLOB_TYPE, VARIANT_TYPE, Vector, vector_columns
+from hudi_py.formats.log import HeaderKey, read_blocks
+from hudi_py.storage import open_storage
 from tests.support.choice import cases
 
 FLOATS = pa.list_(pa.float32())
@@ -109,9 +112,13 @@ def test_a_partial_log_block_defines_the_vector_it_names(tmp_path: Path) -> None
     """`e2` alone is in the block; in the table's schema `e` defines its type."""
     path = create(tmp_path / "t", "mor")
     source = pa.Table.from_pylist([{"id": "a", "e2": [7, 8], "ts": 9}], SCHEMA).select(["id", "e2", "ts"])
-    merge = hudi_py.open_table(path).merge(source, on="id")
-    merge.when_matched_update({"e2": "s.e2", "ts": "s.ts"}).execute()
+    hudi_py.write(path, source, options={PARTIAL_UPSERT.key: "true"})
     assert rows_of(path)[0] == row("a", 9, e=[1, 0.5], e2=[7, 8])
+    storage = open_storage(path)
+    (log,) = (info for info in storage.walk() if ".log." in info.name and not info.path.startswith(".hoodie"))
+    (block,) = read_blocks(storage, log.path, log.size)
+    schema = json.loads(block.header[HeaderKey.SCHEMA])
+    assert vector_columns(schema) == {"e2": Vector(2)}
 
 
 def test_data_without_declarations(tmp_path: Path) -> None:
@@ -266,3 +273,29 @@ def test_read_and_written_to_another_table(tmp_path: Path) -> None:
     hudi_py.write(other, hudi_py.open_table(path).scan().to_table(), record_key="id", ordering_by="ts")
     assert rows_of(other) == rows_of(path)
     assert hudi_py.open_table(other).schema.field("v").metadata == {b"hudi_type": b"VARIANT"}
+
+
+def test_rows_that_move_between_partitions(tmp_path: Path) -> None:
+    """A global index packs rows of several sources together; null structs have members that may not be null."""
+    path = str(tmp_path / "t")
+    schema = SCHEMA.append(pa.field("p", pa.string()))
+    options = {"hoodie.index.type": "GLOBAL_SIMPLE", "hoodie.simple.index.update.partition.path": "true"}
+    how: dict[str, Any] = {"record_key": "id", "ordering_by": "ts", "partition_by": "p", "options": options}
+    first = [row("a", 1, p="x"), empty("b") | {"p": "x"}, row("c", 1, p="y")]
+    hudi_py.write(path, table(*first, schema=schema), **how)
+    moved = [row("a", 2, p="y"), empty("b") | {"p": "y", "ts": 2}]
+    hudi_py.write(path, table(*moved, schema=schema), options=options)
+    assert rows_of(path) == [*moved, first[2]]
+
+
+def test_a_file_that_is_written_again_for_its_nan(tmp_path: Path) -> None:
+    """A NaN after the first row group; null blobs have members that may not be null."""
+    path = str(tmp_path / "t")
+    columns = pa.schema([("id", pa.string()), ("x", pa.float64()), SCHEMA.field("e"), SCHEMA.field("b")])
+    rows = [{"id": f"{at:04}", "x": 1.0, "e": [at, 1], "b": None if at % 2 else OUTSIDE} for at in range(2000)]
+    rows[-1] |= {"x": float("nan")}
+    small = {"hoodie.parquet.block.size": "4096", "hoodie.parquet.max.file.size": "100000000"}
+    hudi_py.write(path, table(*rows, schema=columns), record_key="id", options=small)
+    found = rows_of(path)
+    assert [each["e"] for each in found] == [[at, 1] for at in range(2000)]
+    assert [each["b"] for each in found] == [each["b"] for each in rows]
