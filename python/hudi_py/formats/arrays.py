@@ -30,8 +30,8 @@ def is_text(kind: pa.DataType) -> bool:
 def in_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """The table, whose columns have the names of `schema`, in its types.
 
-    Not by `Table.cast`: that also casts columns whose types differ in metadata only, and fails for structs that are null
-    and have members that may not be null.
+    Not by `Table.cast`: that also casts columns whose types differ in metadata only, and fails for structs that are
+    null and have members that may not be null.
     """
     columns = [
         column if column.type.equals(field.type) else column.cast(field.type)
