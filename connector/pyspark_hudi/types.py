@@ -10,23 +10,39 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
 from hudi_py.errors import SchemaMismatchError
-from hudi_py.schema import conform
+from hudi_py.schema import HUDI_TYPE, VARIANT, conform, declaration, declared
+
+_HUDI_TYPE = HUDI_TYPE.decode()
+_SPARKS_VARIANT = pa.struct(
+    [
+        pa.field("value", pa.binary(), nullable=False),
+        pa.field("metadata", pa.binary(), nullable=False, metadata={"variant": "true"}),
+    ]
+)
+"""What PySpark takes for its VariantType."""
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
-    """The Spark schema of a table's columns; every column and member may be null, as with Spark's own file sources."""
-    nullable = pa.schema([pa.field(field.name, _nullable(field.type)) for field in schema])
-    return from_arrow_schema(nullable, prefer_timestamp_ntz=True)
+    """The Spark schema of a table's columns; every column and member may be null, as with Spark's own file sources.
+
+    As with Apache Hudi on Spark 4, a VARIANT has Spark's type, a VECTOR is an array whose values are never null, and a
+    VECTOR or BLOB has the metadata entry `hudi_type`, or the column that holds it in an array or map.
+    """
+    fields = [pa.field(field.name, _spark_type(field)) for field in schema]
+    found = from_arrow_schema(pa.schema(fields), prefer_timestamp_ntz=True)
+    return StructType([_with_declarations(ours, field) for ours, field in zip(found, schema, strict=True)])
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """The Arrow schema that Spark passes and expects for `schema`: timestamps in UTC, no large or dictionary types.
+    """The Arrow schema that Spark passes and expects for `schema`: timestamps in UTC, no large or dictionary types. The
+    metadata of columns keeps `hudi_type`.
 
     Raises:
         SchemaMismatchError: Spark cannot pass a column of this type to Python.
     """
     try:
-        return _to_arrow(schema)
+        found = _to_arrow(schema)
+        return pa.schema([_declared_field(ours, field) for ours, field in zip(found, schema, strict=True)])
     except (PySparkTypeError, ValueError) as error:  # neither names the column
         for field in schema:
             path, kind = _unsupported(field.dataType, field.name) or (None, None)
@@ -77,14 +93,52 @@ def to_target(batch: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
     return conform(batch, target)
 
 
+def _spark_type(field: pa.Field) -> pa.DataType:
+    custom = declared(field)
+    if custom == VARIANT:
+        return _SPARKS_VARIANT
+    # vectors: their values are never null
+    return field.type if custom is not None and pa.types.is_list(field.type) else _nullable(field.type)
+
+
 def _nullable(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_struct(kind):
-        return pa.struct([pa.field(field.name, _nullable(field.type)) for field in kind])
+        return pa.struct([pa.field(field.name, _spark_type(field)) for field in kind])
     if pa.types.is_map(kind):
-        return pa.map_(_nullable(kind.key_type), pa.field("value", _nullable(kind.item_type)))
+        return pa.map_(_nullable(kind.key_type), pa.field("value", _spark_type(kind.item_field)))
     if pa.types.is_list(kind):
-        return pa.list_(pa.field("element", _nullable(kind.value_type)))
+        return pa.list_(pa.field("element", _spark_type(kind.value_field)))
     return kind
+
+
+def _with_declarations(spark: StructField, arrow: pa.Field) -> StructField:
+    """Spark's column with the `hudi_type` of a column, or of what is in it."""
+    custom = _declared_in(arrow)
+    metadata = {_HUDI_TYPE: custom} if custom is not None else {}
+    kind = spark.dataType
+    if isinstance(kind, StructType) and pa.types.is_struct(arrow.type):
+        kind = StructType([_with_declarations(ours, inner) for ours, inner in zip(kind, arrow.type, strict=True)])
+    return StructField(spark.name, kind, spark.nullable, {**spark.metadata, **metadata})
+
+
+def _declared_in(arrow: pa.Field) -> str | None:
+    """The `hudi_type` of a field, or of the values of its lists or maps. Not that of a variant, which Spark knows."""
+    custom = declared(arrow)
+    if custom is not None:
+        return None if custom == VARIANT else custom
+    if pa.types.is_list(arrow.type):
+        return _declared_in(arrow.type.value_field)
+    return _declared_in(arrow.type.item_field) if pa.types.is_map(arrow.type) else None
+
+
+def _declared_field(arrow: pa.Field, spark: StructField) -> pa.Field:
+    custom = spark.metadata.get(_HUDI_TYPE)
+    kind = arrow.type
+    if isinstance(spark.dataType, StructType) and pa.types.is_struct(kind):
+        members = zip(kind, spark.dataType, strict=True)
+        kind = pa.struct([_declared_field(member, inner) for member, inner in members])
+    metadata = {**(arrow.metadata or {}), **(declaration(custom) or {})} if isinstance(custom, str) else arrow.metadata
+    return pa.field(arrow.name, kind, arrow.nullable, metadata=metadata)
 
 
 def quoted(name: str) -> str:

@@ -105,8 +105,11 @@ class Oracle:
         name: str | None = None,
         mode: str | None = None,
         options: Mapping[str, str] | None = None,
+        types: Mapping[str, str] | None = None,
     ) -> list[dict[str, Any]]:
         """Write rows; the newest three instants afterwards. What is left out comes from the existing table.
+
+        `types`: the `hudi_type` of columns.
 
         `key`, `ordering` and `partition` are field names separated by commas; `type` is `cow` or `mor`. Timestamps in
         nanoseconds are written in microseconds: Spark has no finer ones.
@@ -126,6 +129,7 @@ class Oracle:
             name=name,
             mode=mode,
             options=dict(options or {}),
+            types=dict(types or {}),
         )
         os.unlink(source)
         instants: list[dict[str, Any]] = answer["instants"]

@@ -219,11 +219,17 @@ class Oracle:
         mode=None,
         schema=None,
         options=None,
+        types=None,
     ):
-        """Writes a parquet, JSON-lines, csv or orc file into a table. An existing table keeps its settings."""
+        """Writes a parquet, JSON-lines, csv or orc file into a table. An existing table keeps its settings.
+
+        `types`: the hudi_type of columns, by name; values within a vector or variant are then never null.
+        """
         form = os.path.splitext(input)[1].lstrip(".").replace("jsonl", "json")
         reader = self.spark.read.schema(schema) if schema else self.spark.read
         frame = reader.format(form).load(input)
+        if types:
+            frame = self._declared(frame, types)
         if mode is None and "://" in path:
             raise ValueError(f"whether {path} is a table is not known here: say mode='append' or mode='overwrite'")
         exists = os.path.exists(os.path.join(path, ".hoodie", "hoodie.properties"))
@@ -307,6 +313,24 @@ class Oracle:
         return report
 
     # ---- helpers
+
+    def _declared(self, frame, types):
+        """The rows with columns of Hudi's own types: files give Spark neither their metadata nor what is never null."""
+        from pyspark.sql import DataFrame
+
+        schema = json.loads(frame.schema.json())
+        for field in schema["fields"]:
+            kind = types.get(field["name"])
+            if kind is None:
+                continue
+            field["metadata"] = {"hudi_type": kind}
+            if kind.startswith("VECTOR"):
+                field["type"]["containsNull"] = False
+            elif kind == "VARIANT":
+                for member in field["type"]["fields"]:
+                    member["nullable"] = False
+        made = self.spark._jvm.org.apache.spark.sql.types.DataType.fromJson(json.dumps(schema))
+        return DataFrame(self.spark._jsparkSession.createDataFrame(frame._jdf.toJavaRDD(), made), self.spark)
 
     def _load(self, path, **options):
         return self.spark.read.format("hudi").options(**options).load(path)

@@ -12,6 +12,7 @@ from hudi_py.config import Options, Scope
 from hudi_py.errors import ConfigError
 from hudi_py.write.dml.distributed import alter_text, rename_text
 from pyspark_hudi import catalog
+from pyspark_hudi.dialect.columns import columns_of
 from pyspark_hudi.dialect.ddl import OF_CREATION, default_path
 from pyspark_hudi.dialect.insert import delete_partition, partition_spec
 from pyspark_hudi.dialect.tables import Tables, Target
@@ -84,7 +85,7 @@ def _alter_columns(target: Target, changes: _Changes) -> None:
     if not changes.found:
         return
     listed = ", ".join(f"`c{at}` {text}" for at, text in enumerate(changes.types))
-    source = spark.createDataFrame([], listed) if listed else None
+    source = spark.createDataFrame([], columns_of(spark, listed)) if listed else None
     run(spark, target.path, alter_text(changes.found), target.options, source)
     if not (target.is_path or target.of_catalog):
         catalog.refresh(spark, target.name, target.path)

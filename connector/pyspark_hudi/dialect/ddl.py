@@ -15,7 +15,7 @@ from hudi_py.read import literal
 from hudi_py.schema import META_FIELDS
 from hudi_py.write.dml.distributed import table_text
 from pyspark_hudi import catalog
-from pyspark_hudi.catalog import sql_type
+from pyspark_hudi.dialect.columns import column_type, columns_of
 from pyspark_hudi.dialect.insert import delete_partition, partition_spec, query_operation
 from pyspark_hudi.dialect.queries import run_query
 from pyspark_hudi.dialect.tables import PREFIXES, Tables, Target
@@ -136,10 +136,10 @@ def _create(tables: Tables, definition: _Definition) -> None:
                 f"Cannot create the table {name} without columns: there is no table at {path}; give columns, or the "
                 "location of a table"
             )
-        columns = spark.createDataFrame([], ", ".join([definition.columns, *definition.partition_columns]))
+        columns = columns_of(spark, ", ".join([definition.columns, *definition.partition_columns]))
         last = [each.lower() for each in definition.partitions]
-        fields = [each for each in columns.schema if each.name.lower() not in last]
-        fields += [each for name in last for each in columns.schema if each.name.lower() == name]
+        fields = [each for each in columns if each.name.lower() not in last]
+        fields += [each for name in last for each in columns if each.name.lower() == name]
         issue(spark, path, table_text("create"), options, spark.createDataFrame([], StructType(fields)))
     else:
         _check_same(target, definition, options)
@@ -181,7 +181,7 @@ def _check_same(target: Target, definition: _Definition, options: Mapping[str, s
     config = target.config
     if definition.columns is not None:
         text = ", ".join([definition.columns, *definition.partition_columns])
-        given = {each.name.lower() for each in target.spark.createDataFrame([], text).schema}
+        given = {each.name.lower() for each in columns_of(target.spark, text)}
         own = {each.name.lower() for each in target.schema}
         if given != own:
             raise ConfigError(
@@ -297,8 +297,7 @@ def show_create_table(tables: Tables, cursor: Cursor) -> DataFrame | None:
     cursor.finish()
     config = target.config
     columns = [
-        f"  {quoted(each.name)} {sql_type(each.dataType)}{'' if each.nullable else ' NOT NULL'}"
-        for each in target.schema
+        f"  {quoted(each.name)} {column_type(each)}{'' if each.nullable else ' NOT NULL'}" for each in target.schema
     ]
     given = {
         "type": {long: short for short, long in _TYPES.items()}[config.table_type],

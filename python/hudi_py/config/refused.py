@@ -200,6 +200,6 @@ OPTIONS = (
         _READ,
     ),
     refused(
-        "hoodie.read.blob.inline.mode", "columns of type BLOB are not supported", _READ, accepts=("", "descriptor")
+        "hoodie.read.blob.inline.mode", "BLOB columns are read as they are stored", _READ, accepts=("", "descriptor")
     ),
 )

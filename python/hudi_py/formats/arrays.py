@@ -25,3 +25,16 @@ def true_where(mask: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.bool_]:
 def is_text(kind: pa.DataType) -> bool:
     """Whether a type is string or large_string."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def in_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The table, whose columns have the names of `schema`, in its types.
+
+    Not by `Table.cast`: that also casts columns whose types differ in metadata only, and fails for structs that are
+    null and have members that may not be null.
+    """
+    columns = [
+        column if column.type.equals(field.type) else column.cast(field.type)
+        for field, column in zip(schema, table.columns, strict=True)
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)

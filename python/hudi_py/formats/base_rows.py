@@ -98,7 +98,8 @@ def conformed_rows(
         columns = []
         for each in schema:
             try:
-                columns.append(table.column(each.name).cast(each.type))
+                column = table.column(each.name)
+                columns.append(column if column.type.equals(each.type) else column.cast(each.type))
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
                 raise SchemaMismatchError(
                     f"Cannot write column {each.name!r} of type {table.schema.field(each.name).type} "

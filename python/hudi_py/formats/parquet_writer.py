@@ -3,11 +3,13 @@
 Like Java's writers it uses format version 1.0, three-level lists, maps as `key_value`, decimals as fixed-length byte
 arrays of minimal width, timestamps as INT64 microseconds, and column and offset indexes, and stores in the footer the
 bloom filter and range of the record keys (`HoodieBloomFilterWriteSupport`) and the Avro schema (`AvroWriteSupport`).
+VECTOR columns are fixed-length byte arrays, which the footer names (`HoodieRowParquetWriteSupport`, 1.2.0).
 """
 
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Iterator
 from contextlib import ExitStack
 from types import TracebackType
@@ -18,9 +20,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hudi_py.errors import ConfigError
+from hudi_py.formats.arrays import in_schema
 from hudi_py.formats.base_rows import BaseFileSummary, FileKeys, conformed_rows, estimated_bytes
 from hudi_py.formats.bloom import BloomConfig
+from hudi_py.formats.hudi_types import Vector, vector_columns, vector_footer
 from hudi_py.formats.parquet import AVRO_SCHEMA
+from hudi_py.formats.required import has_required, required
+from hudi_py.formats.vectors import ELEMENT_TYPES, vector_bytes
 
 if TYPE_CHECKING:
     from hudi_py.storage import Storage
@@ -75,6 +81,9 @@ class BaseFileWriter:
             )
         self._path = path
         self._schema = schema.remove_metadata()
+        self._vectors = _vectors(avro_schema_json)
+        self._stored = _stored_schema(self._schema, self._vectors)
+        """As in the file."""
         self._keys = FileKeys(bloom, schema, path)
         self._row_group_bytes = row_group_bytes
         self._pending: list[pa.RecordBatch] = []
@@ -86,7 +95,7 @@ class BaseFileWriter:
         self._floats = list(float_columns(self._schema))
         self._nan: set[str] = set()
         self._codec = _CODECS[codec.lower()]
-        self._pairs = {AVRO_SCHEMA: avro_schema_json, "writer.model.name": "avro"}
+        self._pairs = {AVRO_SCHEMA: avro_schema_json, "writer.model.name": "avro", **vector_footer(self._vectors)}
         self._storage = storage
         self._writer: pq.ParquetWriter | None = None
         self._bare: frozenset[str] = frozenset()
@@ -160,7 +169,7 @@ class BaseFileWriter:
     def _flush(self) -> None:
         if not self._pending:
             return
-        table = pa.Table.from_batches(self._pending, self._schema)
+        table = _stored(pa.Table.from_batches(self._pending, self._schema), self._stored, self._vectors)
         self._pending = []
         self._started().write_table(table, row_group_size=table.num_rows)
         self._flushed_bytes += self._pending_bytes
@@ -175,9 +184,9 @@ class BaseFileWriter:
         """
         if self._writer is None:
             self._bare = frozenset(self._nan)
-            leaves = [path for each in self._schema for path in leaf_paths(each)] if self._bare else []
+            leaves = [path for each in self._stored for path in leaf_paths(each)] if self._bare else []
             statistics = [path for path in leaves if path not in self._bare] if self._bare else True
-            self._writer = _parquet_writer(self._output, self._schema, self._codec, statistics, self._footers)
+            self._writer = _parquet_writer(self._output, self._stored, self._codec, statistics, self._footers)
         return self._writer
 
     def _finish(self) -> None:
@@ -197,7 +206,7 @@ class BaseFileWriter:
             self._open = undo.pop_all()
         with self._storage.open_input(aside) as source, pq.ParquetFile(source) as file:
             for group in range(file.num_row_groups):
-                table = file.read_row_group(group).cast(self._schema)
+                table = in_schema(file.read_row_group(group), self._stored)
                 self._started().write_table(table, row_group_size=table.num_rows)
         self._finish()
         self._storage.delete(aside)
@@ -213,10 +222,46 @@ def encode_parquet(rows: pa.Table, avro_schema_json: str, codec: str) -> bytes:
         codec: as for `BaseFileWriter`.
     """
     sink = io.BytesIO()
-    with _parquet_writer(sink, rows.schema.remove_metadata(), _CODECS[codec.lower()], False, None) as writer:
-        writer.write_table(rows, row_group_size=max(rows.num_rows, 1))
-        writer.add_key_value_metadata({AVRO_SCHEMA: avro_schema_json, "writer.model.name": "avro"})
+    vectors = _vectors(avro_schema_json)
+    schema = _stored_schema(rows.schema.remove_metadata(), vectors)
+    with _parquet_writer(sink, schema, _CODECS[codec.lower()], False, None) as writer:
+        writer.write_table(_stored(rows, schema, vectors), row_group_size=max(rows.num_rows, 1))
+        pairs = {AVRO_SCHEMA: avro_schema_json, "writer.model.name": "avro", **vector_footer(vectors)}
+        writer.add_key_value_metadata(pairs)
     return sink.getvalue()
+
+
+def _vectors(avro_schema_json: str) -> dict[str, Vector]:
+    return vector_columns(json.loads(avro_schema_json)) if '"vector"' in avro_schema_json else {}
+
+
+def _stored_schema(schema: pa.Schema, vectors: dict[str, Vector]) -> pa.Schema:
+    for name, vector in vectors.items():
+        at = schema.get_field_index(name)
+        if at >= 0 and not pa.types.is_fixed_size_binary(schema.field(at).type):
+            schema = schema.set(at, schema.field(at).with_type(pa.binary(vector.size)))
+    return schema
+
+
+def _stored(table: pa.Table, schema: pa.Schema, vectors: dict[str, Vector]) -> pa.Table:
+    """Rows as they are in a file: vectors as bytes, and no nulls below null structs where the file may have none.
+
+    Raises:
+        SchemaMismatchError: a vector has another length, or a null in it, or a member is null that may not be.
+    """
+    if not vectors and not any(has_required(field.type) for field in schema):
+        return table
+    columns = []
+    for field, column in zip(schema, table.columns, strict=True):
+        vector = vectors.get(field.name)
+        if has_required(field.type):
+            column = pa.chunked_array([required(chunk, field) for chunk in column.chunks], column.type)
+        if vector is not None and not column.type.equals(field.type):
+            element = ELEMENT_TYPES[vector.element]
+            chunks = [vector_bytes(chunk, element, vector.dimension, field.name) for chunk in column.chunks]
+            column = pa.chunked_array(chunks, field.type)
+        columns.append(column)
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
 def _parquet_writer(

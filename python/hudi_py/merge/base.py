@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hudi_py.formats.arrays import in_schema
 from hudi_py.merge.fold import FoldSpace, combine
 from hudi_py.merge.merger import RecordMerger, load_merger
 from hudi_py.merge.ordering import default_mask, field_codes, ordering_codes
@@ -176,7 +177,7 @@ class BaseMerge:
         # deletes without a row are numbered after all rows
         held = np.flatnonzero(slots >= 0)
         newer = log.rows.take(pa.array(slots[held]))
-        rows = pa.concat_tables([older.cast(newer.schema), newer]).combine_chunks()
+        rows = pa.concat_tables([in_schema(older, newer.schema), newer]).combine_chunks()
         count = len(hits)
         numbers = np.full(count, -1, np.int64)
         numbers[held] = count + np.arange(len(held))

@@ -1,5 +1,15 @@
 """Arrow schemas of tables: meta columns, and conforming batches to a schema."""
 
+from hudi_py.formats.hudi_types import (
+    BLOB,
+    BLOB_TYPE,
+    HUDI_TYPE,
+    VARIANT,
+    Vector,
+    declaration,
+    declared,
+    parse_type,
+)
 from hudi_py.schema.conform import conform, conform_array
 from hudi_py.schema.floats import java_float_texts
 from hudi_py.schema.internal import SchemaHistory
@@ -16,16 +26,24 @@ from hudi_py.schema.meta import (
 )
 
 __all__ = [
+    "BLOB",
+    "BLOB_TYPE",
     "COMMIT_TIME",
     "FILE_NAME",
+    "HUDI_TYPE",
     "META_FIELDS",
     "OPERATION",
     "PARTITION_PATH",
     "RECORD_KEY",
+    "VARIANT",
     "SchemaHistory",
+    "Vector",
     "conform",
     "conform_array",
+    "declaration",
+    "declared",
     "java_float_texts",
+    "parse_type",
     "with_meta",
     "with_operation",
     "without_meta",

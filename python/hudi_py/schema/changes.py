@@ -9,13 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
 from hudi_py.errors import SchemaMismatchError
 from hudi_py.formats.avro import avro_schema
-from hudi_py.schema.ids import UNSAVED, DecimalName, last_id, new_type, value_type
+from hudi_py.formats.hudi_types import declaration
+from hudi_py.schema.ids import UNSAVED, DecimalName, is_opaque, last_id, new_type, value_type
 from hudi_py.schema.internal import (
     InternalArray,
     InternalField,
@@ -62,6 +63,8 @@ class AddColumn:
     path: str
     type: pa.DataType
     comment: str | None = None
+    custom: str | None = None
+    """Its `hudi_type`, of a VECTOR, VARIANT or BLOB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +168,8 @@ class Columns:
             raise self._refused(what, f"'{'.'.join(above)}' is no struct, but {_shown(parent)}")
         self._check_new(parent, name, what)
         free = last_id(self.schema) + 1
-        kind, following = new_type(self._avro(change.path, change.type), free + 1, self._named, change.path)
+        avro = self._avro(change.path, change.type, change.custom)
+        kind, following = new_type(avro, free + 1, self._named, change.path)
         field = InternalField(free, name, _plain_decimals(kind), doc=change.comment)
         record = _with_members(self.schema.record, path, lambda fields: (*fields, field))
         return replace(self, schema=InternalSchema(UNSAVED, record, following - 1))
@@ -271,11 +275,17 @@ class Columns:
         if name.lower().startswith("_hoodie_"):
             raise self._refused(what, "names that begin with _hoodie_ are Hudi's own")
 
-    def _avro(self, path: str, kind: pa.DataType) -> object:
+    def _avro(self, path: str, kind: pa.DataType, custom: str | None = None) -> object:
         if pa.types.is_null(kind):
             raise self._refused(f"give '{path}' the type {kind}", "a column needs a type with values")
-        found = avro_schema(pa.schema([pa.field("column", kind)]), "record", "")
-        return value_type(found["fields"][0]["type"])
+        *above, name = path.split(".")
+        made = pa.field(name, kind, metadata=declaration(custom))
+        for each in reversed(above):  # a vector may not be in a struct
+            made = pa.field(each, pa.struct([made]))
+        found: Any = avro_schema(pa.schema([made]), "record", "")
+        for _ in (*above, name):
+            found = value_type(found["fields"][0]["type"])
+        return found
 
     def _refused(self, what: str, why: str) -> SchemaMismatchError:
         return SchemaMismatchError(f"Cannot {what} in the table '{self.table}': {why}")
@@ -373,12 +383,16 @@ def _family(kind: str) -> str:
 def _shown(kind: InternalType) -> str:
     if isinstance(kind, str):
         decimal = DecimalName.of(kind)
-        return kind if decimal is None else f"decimal({decimal.precision}, {decimal.scale})"
+        if decimal is None:
+            return "its Avro type" if is_opaque(kind) else kind
+        return f"decimal({decimal.precision}, {decimal.scale})"
     return {InternalRecord: "a struct", InternalArray: "a list", InternalMap: "a map"}[type(kind)]
 
 
 def _same_kind(one: InternalType, other: InternalType) -> bool:
     if isinstance(one, str) and isinstance(other, str):
+        if is_opaque(one) or is_opaque(other):
+            return one == other
         return _shown(one) == _shown(other)
     return False
 

@@ -164,6 +164,11 @@ class _Ids:
         )
 
 
+def is_opaque(kind: str) -> bool:
+    """Whether a type stands for an Avro type that internal schemas do not have."""
+    return kind.startswith(_OPAQUE)
+
+
 def value_type(avro: Any) -> Any:
     """An Avro type without null, and without braces around it; a list if several types are left."""
     while True:

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from hudi_py.file_stats.columns import IndexedColumn, indexed_columns
 from hudi_py.file_stats.keys import KeyReader
 from hudi_py.file_stats.sidecar import Sidecar, SidecarSettings
+from hudi_py.formats.hudi_types import shared_names
 from hudi_py.merge import CommittedInstants
 from hudi_py.model.names import FileId, new_file_id
 from hudi_py.progress import Progress
@@ -169,7 +170,9 @@ def _partial_avro(whole: dict[str, Any], columns: Sequence[str] | None) -> dict[
     if columns is None:
         return None
     wanted = {*META_FIELDS, *columns}
-    return {**whole, "fields": [field for field in whole["fields"] if field["name"] in wanted]}
+    fields = [field for field in whole["fields"] if field["name"] in wanted]
+    record: dict[str, Any] = shared_names({**whole, "fields": fields}, whole)
+    return record
 
 
 def _constant(value: str, rows: int) -> pa.Array:

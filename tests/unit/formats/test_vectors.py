@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import json
+import math
 import struct
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-import hudi_py
 from hudi_py.errors import SchemaMismatchError, UnsupportedTableError
 from hudi_py.formats.avro import arrow_schema, decode_log_content, encode_log_content
+from hudi_py.formats.parquet_writer import encode_parquet
+from hudi_py.formats.vectors import vector_bytes, vector_lists, vector_type
 from hudi_py.schema import conform
 
 
@@ -97,15 +102,72 @@ def test_bytes_that_are_no_vector() -> None:
         conform(batch, schema)
 
 
-@pytest.mark.parametrize("logical", ["vector", "variant"])
-def test_tables_with_them_are_not_written(tmp_path: Path, logical: str) -> None:
-    path = str(tmp_path / "t")
-    schema = pa.schema([("id", pa.string()), ("v", pa.int64())])
-    hudi_py.create_table(path, schema, {"hoodie.table.name": "t"}, record_key="id")
-    properties = Path(path) / ".hoodie" / "hoodie.properties"
-    own = vector("FLOAT", 2, 8) if logical == "vector" else VARIANT
-    text = json.dumps(record(("id", "string"), ("v", ["null", own])), separators=(",", ":"))
-    lines = [line for line in properties.read_text().splitlines() if "create.schema" not in line]
-    properties.write_text("\n".join([*lines, f"hoodie.table.create.schema={text}"]) + "\n")
-    with pytest.raises(UnsupportedTableError, match=f"column of type {logical}"):
-        hudi_py.write(path, pa.table({"id": ["a"], "v": [1]}))
+LISTS = st.lists(st.none() | st.lists(st.floats(width=32), min_size=3, max_size=3), max_size=20)
+
+
+@given(LISTS, st.sampled_from(["list", "large", "fixed", "view", "slice"]))
+def test_lists_become_bytes_and_lists_again(rows: list[list[float] | None], form: str) -> None:
+    """Of every kind of list, and with values below null lists and beyond slices."""
+    kinds = {
+        "large": pa.large_list(pa.float32()),
+        "fixed": pa.list_(pa.float32(), 3),
+        "view": pa.list_view(pa.float32()),
+    }
+    array = pa.array([[9.0], *rows, [9.0, 9.0]] if form == "slice" else rows, kinds.get(form, pa.list_(pa.float32())))
+    if form == "slice":
+        array = array.slice(1, len(rows))
+    stored = vector_bytes(array, pa.float32(), 3, "v")
+    assert stored.type == pa.binary(12)
+    assert stored.to_pylist() == [None if row is None else struct.pack("<3f", *row) for row in rows]
+    stored.validate(full=True)
+    again = vector_lists(stored, vector_type(pa.float32()))
+    assert pa.array(rows, vector_type(pa.float32())).equals(again) or any(math.isnan(x) for r in rows if r for x in r)
+
+    avro = record(("v", ["null", vector("FLOAT", 3, 12)]))
+    batch = pa.table({"v": array})
+    decoded = decode_log_content([encode_log_content(batch, avro)], avro)
+    assert vector_bytes(decoded.column("v"), pa.float32(), 3, "v").equals(stored)
+
+
+@pytest.mark.parametrize(
+    ("rows", "why"),
+    [
+        ([[1.0, 2.0, 3.0], [1.0], None, []], r"2 of 4 rows have another number of values, the first one 1: \[1\.0\]"),
+        ([[1.0, None, 3.0], None], r"1 of 2 rows have null among the values, the first one \[1\.0, None, 3\.0\]"),
+        ([None, None, [None, 1.0, 2.0]], r"1 of 3 rows have null among the values, the first one \[None, 1\.0, 2\.0\]"),
+    ],
+)
+def test_values_that_are_no_vectors(rows: list[list[float | None] | None], why: str) -> None:
+    array = pa.array(rows, pa.list_(pa.float32()))
+    with pytest.raises(SchemaMismatchError, match=rf"^Column 'v' is a VECTOR of 3 float .*{why}"):
+        vector_bytes(array, pa.float32(), 3, "v")
+    avro = record(("v", ["null", vector("FLOAT", 3, 12)]))
+    with pytest.raises(SchemaMismatchError, match=why):
+        encode_log_content(pa.table({"v": array}), avro)
+    with pytest.raises(SchemaMismatchError, match=why):
+        encode_parquet(pa.table({"v": array}), json.dumps(avro), "zstd")
+
+
+def test_a_vector_of_another_type() -> None:
+    with pytest.raises(
+        SchemaMismatchError, match=r"'v' is a VECTOR of 2 float .* and list<item: double>|list<element: double>"
+    ):
+        vector_bytes(pa.array([[1.0, 2.0]]), pa.float32(), 2, "v")
+
+
+def test_a_parquet_block_names_its_vectors() -> None:
+    avro = record(("v", ["null", vector("FLOAT", 2, 8)]), ("n", vector("INT8", 2, 2)), ("x", "int"))
+    rows = pa.table(
+        {
+            "v": pa.array([[1, 2], None], pa.list_(pa.float32())),
+            "n": pa.array([[1, 2]] * 2, pa.list_(pa.int8())),
+            "x": [1, 2],
+        }
+    )
+    file = pq.ParquetFile(io.BytesIO(encode_parquet(rows.cast(arrow_schema(avro)), json.dumps(avro), "zstd")))
+    assert file.metadata.metadata[b"hoodie.vector.columns"] == b"v:VECTOR(2),n:VECTOR(2, INT8)"
+    assert [file.schema_arrow.field(at).type for at in range(3)] == [pa.binary(8), pa.binary(2), pa.int32()]
+    assert (
+        b"hoodie.vector.columns"
+        not in pq.ParquetFile(io.BytesIO(encode_parquet(rows.select(["x"]), "{}", "zstd"))).metadata.metadata
+    )

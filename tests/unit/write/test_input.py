@@ -316,11 +316,35 @@ def test_columns_that_differ_from_hudis_own_in_case_only_are_refused(name: str) 
             read_input(pa.table({"k": [1], other: [None]}))
 
 
-@pytest.mark.parametrize("name", ["variant", "geography", "geometry"])
+@pytest.mark.parametrize("name", ["geography", "geometry"])
 def test_types_that_spark_hands_on_as_structs_are_refused_by_name(name: str) -> None:
     marked = pa.struct([("value", pa.binary()), pa.field("metadata", pa.binary(), metadata={name: "true"})])
     with pytest.raises(SchemaMismatchError, match=rf"Column 'c\.x' has Spark's type {name}, which cannot"):
         read_input(pa.table({"c": pa.array([], pa.struct([("x", marked)]))}))
+
+
+def test_declared_types_stay_with_their_fields() -> None:
+    """Spark marks a variant within it, and has the type of a list's values in the metadata of the column."""
+    marked = pa.struct([("value", pa.binary()), pa.field("metadata", pa.binary(), metadata={"variant": "true"})])
+    blob = pa.struct([("type", pa.string())])
+    schema = pa.schema(
+        [
+            pa.field("v", marked, metadata={"other": "x"}),
+            pa.field("bs", pa.list_(pa.list_(blob)), metadata={"hudi_type": "BLOB"}),
+            pa.field("m", pa.map_(pa.string(), blob), metadata={"hudi_type": "BLOB"}),
+            pa.field("s", pa.struct([pa.field("inner", marked)])),
+            pa.field("e", pa.list_(pa.int8()), metadata={"hudi_type": "VECTOR(2, INT8)"}),
+            pa.field("plain", pa.list_(pa.int8())),
+        ]
+    )
+    found = read_input(schema.empty_table()).schema
+    assert found.field("v").metadata == {b"hudi_type": b"VARIANT"}
+    assert found.field("bs").metadata is None
+    assert found.field("bs").type.value_type.value_field.metadata == {b"hudi_type": b"BLOB"}
+    assert found.field("m").type.item_field.metadata == {b"hudi_type": b"BLOB"}
+    assert found.field("s").type.field("inner").metadata == {b"hudi_type": b"VARIANT"}
+    assert found.field("e").type.value_type == pa.int8()
+    assert found.field("plain").type.value_type == pa.int32()
 
 
 def test_values_are_cast_and_kept() -> None:

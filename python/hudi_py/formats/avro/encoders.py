@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from hudi_py.errors import SchemaMismatchError, first_line
 from hudi_py.formats.avro import schema as avro
 from hudi_py.formats.avro.rows import Flags, Lengths, Rows, TooLargeError
+from hudi_py.formats.vectors import vector_bytes
 
 CHUNK_ROWS = 16384
 _LIMIT = (1 << 31) - 1
@@ -79,7 +80,7 @@ def append(rows: Rows, node: avro.Node, array: pa.Array, act: Flags | None, path
     elif isinstance(node, avro.FixedWidth):
         _append_fixed(rows, node, array, act, path)
     elif isinstance(node, avro.Vector):
-        raise _mismatch(path, array.type, "vector")
+        _append_vector(rows, node, array, act, path)
     elif isinstance(node, avro.Bytes):
         _append_bytes(rows, _as_bytes(array, node.arrow, path), act)
     elif isinstance(node, avro.Enum):
@@ -144,6 +145,12 @@ def _append_fixed(rows: Rows, node: avro.FixedWidth, array: pa.Array, act: Flags
     if not node.size:
         return
     values = _numbers(array, f"<u{node.size}" if node.size in (4, 8) else f"V{node.size}")
+    rows.put(values, node.size if act is None else act * np.int64(node.size))
+
+
+def _append_vector(rows: Rows, node: avro.Vector, array: pa.Array, act: Flags | None, path: str) -> None:
+    stored = vector_bytes(array, node.arrow.value_type, node.dimension, path)
+    values = _numbers(stored, f"V{node.size}")
     rows.put(values, node.size if act is None else act * np.int64(node.size))
 
 

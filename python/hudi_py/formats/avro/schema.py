@@ -17,6 +17,8 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from hudi_py.errors import SchemaMismatchError, UnsupportedTableError
+from hudi_py.formats.hudi_types import Vector as VectorType
+from hudi_py.formats.hudi_types import declaration
 from hudi_py.formats.vectors import ELEMENT_TYPES, vector_type
 
 AvroSchema: TypeAlias = dict[str, Any] | list[Any] | str
@@ -64,6 +66,13 @@ class Vector:
 
     arrow: pa.DataType
     size: int
+    text: str = ""
+    """As `hudi_type` has it: `VECTOR(3)`."""
+
+    @property
+    def dimension(self) -> int:
+        """Numbers of a vector."""
+        return self.size // int(self.arrow.value_type.bit_width // 8)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,6 +142,8 @@ class Record:
 
     name: str
     fields: list[tuple[str, Node]] = field(default_factory=list)
+    logical: str = ""
+    """`BLOB` or `VARIANT`, if it is one."""
 
 
 Node: TypeAlias = (
@@ -167,8 +178,23 @@ def arrow_of(node: Node) -> pa.DataType:
 
 
 def arrow_field(name: str, node: Node) -> pa.Field:
-    """The Arrow field of a record's field, nullable if the Avro type allows null."""
-    return pa.field(name, arrow_of(node), nullable=admits_null(node))
+    """The Arrow field of a record's field, nullable if the Avro type allows null. A VECTOR, VARIANT or BLOB has the
+    metadata entry `hudi_type`."""
+    return _field(name, node, ())
+
+
+def custom_type(node: Node) -> str | None:
+    """The `hudi_type` of a vector, variant or blob; None for other types."""
+    if isinstance(node, Nullable):
+        node = node.value
+    if isinstance(node, Vector):
+        return node.text
+    return (node.logical or None) if isinstance(node, Record) else None
+
+
+def _field(name: str, node: Node, above: tuple[Record, ...], nullable: bool | None = None) -> pa.Field:
+    may_be_null = admits_null(node) if nullable is None else nullable
+    return pa.field(name, _arrow_of(node, above), may_be_null, metadata=declaration(custom_type(node)))
 
 
 def admits_null(node: Node) -> bool:
@@ -193,21 +219,21 @@ def _arrow_of(node: Node, above: tuple[Record, ...]) -> pa.DataType:
     if isinstance(node, Nullable):
         return _arrow_of(node.value, above)
     if isinstance(node, Array):
-        return pa.list_(pa.field(_LIST_ITEM, _arrow_of(node.item, above), nullable=admits_null(node.item)))
+        return pa.list_(_field(_LIST_ITEM, node.item, above))
     if isinstance(node, Map):
-        value = pa.field("value", _arrow_of(node.value, above), nullable=admits_null(node.value))
+        value = _field("value", node.value, above)
         return pa.map_(pa.field("key", pa.string(), nullable=False), value)
     if isinstance(node, Choice):
         if node.number is not None:
             return node.number
-        return pa.struct([pa.field(name, _arrow_of(b, above)) for name, b in struct_members(node)])
+        return pa.struct([_field(name, b, above, nullable=True) for name, b in struct_members(node)])
     if node in above:
         raise UnsupportedTableError(
             f"cannot read the Avro record {node.name!r}: it contains itself, and recursive types are not supported; "
             f"do not select the column"
         )
     above = (*above, node)
-    return pa.struct([pa.field(n, _arrow_of(f, above), nullable=admits_null(f)) for n, f in node.fields])
+    return pa.struct([_field(n, f, above) for n, f in node.fields])
 
 
 _PRIMITIVES: Mapping[str, Node] = {
@@ -252,7 +278,9 @@ class _Resolver:
         logical = schema.get("logicalType")
         if kind in ("record", "error"):
             record = self._record(schema, namespace, depth)
-            if logical == "variant" and isinstance(record, Record) and _SHREDDED in dict(record.fields):
+            if logical in ("blob", "variant"):
+                record.logical = logical.upper()
+            if logical == "variant" and _SHREDDED in dict(record.fields):
                 raise UnsupportedTableError(
                     f"cannot read the shredded variant {record.name!r}: values are in '{_SHREDDED}'; only variants of "
                     "metadata and value are supported"
@@ -300,7 +328,7 @@ class _Resolver:
         self.named[f"{space}.{name}" if space else name] = node
         return node
 
-    def _record(self, schema: dict[str, Any], namespace: str, depth: int) -> Node:
+    def _record(self, schema: dict[str, Any], namespace: str, depth: int) -> Record:
         name, space = _full_name(schema, namespace)
         record = Record(f"{space}.{name}" if space else name)
         self._define(schema, namespace, record)
@@ -336,14 +364,15 @@ class _Resolver:
 
 
 def _vector(schema: dict[str, Any], size: int) -> Vector:
-    element = ELEMENT_TYPES.get(str(schema.get("elementType", "FLOAT")).upper())
+    named = str(schema.get("elementType", "FLOAT")).upper()
+    element = ELEMENT_TYPES.get(named)
     stored = str(schema.get("storageBacking", "FIXED_BYTES")).upper()
     if element is None or stored != "FIXED_BYTES" or schema.get("dimension") != size // (element.bit_width // 8):
         raise UnsupportedTableError(
             f"cannot read the vector type of the Avro schema {_brief(schema)}: supported are elements of type "
             f"{', '.join(ELEMENT_TYPES)} in a fixed of matching size"
         )
-    return Vector(vector_type(element), size)
+    return Vector(vector_type(element), size, VectorType(schema["dimension"], named).text)
 
 
 def _decimal(schema: dict[str, Any], size: int | None) -> Decimal | None:

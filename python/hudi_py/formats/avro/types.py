@@ -9,8 +9,20 @@ import pyarrow as pa
 
 from hudi_py.errors import SchemaMismatchError
 from hudi_py.formats.avro.schema import AvroSchema, arrow_field, arrow_of, resolve, resolve_record
+from hudi_py.formats.hudi_types import (
+    BLOB,
+    BLOB_TYPE,
+    VARIANT_TYPE,
+    Vector,
+    custom_avro,
+    declared,
+    parse_type,
+    shared_names,
+)
+from hudi_py.formats.vectors import ELEMENT_TYPES
 
 _MEMBER = re.compile(r"member\d+")
+_LISTS = (pa.ListType, pa.LargeListType, pa.FixedSizeListType, pa.ListViewType, pa.LargeListViewType)
 
 
 def arrow_type(avro: AvroSchema) -> pa.DataType:
@@ -41,13 +53,14 @@ def avro_schema(arrow: pa.Schema, name: str, namespace: str) -> dict[str, Any]:
     Nullable columns are `["null", T]` with default null. A nested record has its field's name, and the enclosing
     record's full name as namespace. A decimal is a fixed named `fixed` in the namespace of the field's full name, with
     the fewest bytes that hold its digits. Integers of up to 32 bits are int. A struct whose members are all nullable
-    and named `member<n>` is a union. A field's metadata entry `comment` is its doc.
+    and named `member<n>` is a union. A field's metadata entry `comment` is its doc. The entry `hudi_type` makes a
+    VECTOR of a list, and a VARIANT or BLOB of a struct, also of the structs in a list or map.
 
     Raises:
         SchemaMismatchError: a column has a type that Avro or Spark does not support (times of day, durations, unsigned
             64-bit integers, maps with keys that are not strings), or a name that Avro does not allow.
     """
-    result = _record(list(arrow), name, namespace, "")
+    result = shared_names(_record(list(arrow), name, namespace, ""))
     assert isinstance(result, dict)
     return result
 
@@ -80,7 +93,7 @@ def _record(fields: list[pa.Field], name: str, namespace: str, path: str) -> Avr
         if each.name in seen:
             raise SchemaMismatchError(f"cannot write column {where!r}: the name occurs twice; rename one")
         seen.add(each.name)
-        kind = _nullable(_type(each.type, each.name, inside, where), each.nullable)
+        kind = _nullable(_type(each.type, each.name, inside, where, declared(each)), each.nullable)
         member: dict[str, Any] = {"name": each.name, "type": kind}
         comment = (each.metadata or {}).get(b"comment")
         if comment:
@@ -101,13 +114,17 @@ def _nullable(avro: AvroSchema, nullable: bool) -> AvroSchema:
     return ["null", *avro] if isinstance(avro, list) else ["null", avro]
 
 
-def _type(arrow: pa.DataType, name: str, namespace: str, where: str) -> AvroSchema:
-    """Avro type of a column `name` in the record `namespace` (a full name)."""
+def _type(arrow: pa.DataType, name: str, namespace: str, where: str, custom: str | None = None) -> AvroSchema:
+    """Avro type of a column `name` in the record `namespace` (a full name). `custom`: its `hudi_type`."""
     is_ = pa.types
     if is_.is_dictionary(arrow):
-        return _type(arrow.value_type, name, namespace, where)
+        return _type(arrow.value_type, name, namespace, where, custom)
     if isinstance(arrow, pa.BaseExtensionType):
-        return _type(arrow.storage_type, name, namespace, where)
+        return _type(arrow.storage_type, name, namespace, where, custom)
+    if custom is not None:
+        parsed = parse_type(custom, where)
+        if isinstance(parsed, Vector) or not _holds_values(arrow):
+            return _custom(parsed, arrow, where)
     if is_.is_boolean(arrow):
         return "boolean"
     if is_.is_integer(arrow) and not is_.is_uint64(arrow):
@@ -149,19 +166,68 @@ def _type(arrow: pa.DataType, name: str, namespace: str, where: str) -> AvroSche
         fields = list(arrow)
         if fields and all(_MEMBER.fullmatch(f.name) and f.nullable for f in fields):
             inside = f"{namespace}.{name}"
-            return [_type(f.type, f.name, inside, f"{where}.{f.name}") for f in fields]
+            return [_type(f.type, f.name, inside, f"{where}.{f.name}", declared(f)) for f in fields]
         return _record(fields, name, namespace, where)
     if is_.is_map(arrow):
         key = arrow.key_type
         if not (is_.is_string(key) or is_.is_large_string(key) or is_.is_string_view(key)):
             raise SchemaMismatchError(f"cannot write column {where!r} of type {arrow}: map keys must be strings")
         value = arrow.item_field
-        return {"type": "map", "values": _nullable(_type(value.type, name, namespace, where), value.nullable)}
-    if isinstance(arrow, (pa.ListType, pa.LargeListType, pa.FixedSizeListType, pa.ListViewType, pa.LargeListViewType)):
+        kind = _type(value.type, name, namespace, f"{where}.value", declared(value) or custom)
+        return {"type": "map", "values": _nullable(kind, value.nullable)}
+    if isinstance(arrow, _LISTS):
         item = arrow.value_field
-        return {"type": "array", "items": _nullable(_type(item.type, name, namespace, where), item.nullable)}
+        kind = _type(item.type, name, namespace, f"{where}.element", declared(item) or custom)
+        return {"type": "array", "items": _nullable(kind, item.nullable)}
     raise SchemaMismatchError(
         f"cannot write column {where!r} of type {arrow}: Hudi tables have no such type; cast it to a string or a number"
+    )
+
+
+def _holds_values(arrow: pa.DataType) -> bool:
+    """Whether the `hudi_type` of a column is that of the values in it."""
+    return isinstance(arrow, (*_LISTS, pa.MapType))
+
+
+def _custom(kind: Vector | str, arrow: pa.DataType, where: str) -> AvroSchema:
+    """The Avro type of a VECTOR, VARIANT or BLOB, given as `arrow`."""
+    if isinstance(kind, Vector):
+        element = ELEMENT_TYPES[kind.element]
+        if "." in where:
+            raise SchemaMismatchError(
+                f"cannot write column {where!r} as {kind.text}: a vector must be a column of the table, not a part of "
+                "one; leave its hudi_type out to write a list"
+            )
+        of_bytes = pa.types.is_int8(element) and pa.types.is_integer(getattr(arrow, "value_type", pa.null()))
+        if not isinstance(arrow, _LISTS) or not (of_bytes or arrow.value_type == element):
+            raise SchemaMismatchError(
+                f"cannot write column {where!r} of type {arrow} as {kind.text}: its values must be list<{element}>; "
+                "cast the column"
+            )
+        if isinstance(arrow, pa.FixedSizeListType) and arrow.list_size != kind.dimension:
+            raise SchemaMismatchError(
+                f"cannot write column {where!r} of type {arrow} as {kind.text}: its lists have {arrow.list_size} values"
+            )
+    else:
+        wanted = BLOB_TYPE if kind == BLOB else VARIANT_TYPE
+        if not _has_shape(arrow, wanted):
+            raise SchemaMismatchError(
+                f"cannot write column {where!r} of type {arrow} as {kind}: its values must be {wanted}; cast the column"
+            )
+    return custom_avro(kind)
+
+
+def _has_shape(arrow: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether a type is a struct with the members of another one, in any order and whatever may be null."""
+    if not pa.types.is_struct(wanted):
+        same_text = pa.types.is_string(wanted) and (pa.types.is_large_string(arrow) or pa.types.is_string_view(arrow))
+        same_bytes = pa.types.is_binary(wanted) and (pa.types.is_large_binary(arrow) or pa.types.is_binary_view(arrow))
+        return bool(arrow == wanted or same_text or same_bytes or pa.types.is_null(arrow))
+    if not pa.types.is_struct(arrow):
+        return bool(pa.types.is_null(arrow))
+    given = {field.name: field.type for field in arrow}
+    return given.keys() == {field.name for field in wanted} and all(
+        _has_shape(given[field.name], field.type) for field in wanted
     )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from hudi_py.errors import UnsupportedTableError
+from hudi_py.formats.hudi_types import spelled_out
 from hudi_py.interop.catalogs.entry import CatalogColumn
 from hudi_py.schema import META_FIELDS, OPERATION
 
@@ -42,7 +43,7 @@ _LOCAL: Final = ("local-timestamp-millis", "local-timestamp-micros")
 
 def table_fields(record: Mapping[str, Any], *, meta: bool) -> tuple[Field, ...]:
     """The fields of a table's Avro record, with the meta columns, or without them."""
-    own = tuple(each for each in record["fields"] if each["name"] != OPERATION)
+    own = tuple(each for each in spelled_out(record)["fields"] if each["name"] != OPERATION)
     if not meta:
         return own
     names = (*META_FIELDS, *(OPERATION for _ in range(len(record["fields"]) - len(own))))

@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 import pyarrow as pa
 
 from hudi_py.errors import ConfigError
+from hudi_py.formats.hudi_types import declared
 from hudi_py.schema.changes import (
     AddColumn,
     ChangeType,
@@ -111,7 +112,15 @@ def column_changes(text: str, types: pa.Schema) -> list[ColumnChange]:
     for each in json.loads(text)["changes"]:
         members = {key: value for key, value in each.items() if key != "change"}
         if "type" in members:
-            members["type"] = types.field(members["type"]).type
+            field = types.field(members["type"])
+            members["type"] = field.type
+            if each["change"] == "add":
+                members["custom"] = declared(field)
+            elif declared(field) is not None:
+                raise ConfigError(
+                    f"Cannot change the type of '{each['path']}' to {declared(field)}, which a column keeps from its "
+                    "beginning; add a column of that type"
+                )
         found.append(_CHANGES[each["change"]](**members))
     return found
 

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from hudi_py.errors import DuplicateKeyError
 from hudi_py.file_stats.keys import KeyReader
-from hudi_py.formats.arrays import combined
+from hudi_py.formats.arrays import combined, in_schema
 from hudi_py.merge import MergeSettings, delete_marks, find_winners
 from hudi_py.merge.reduce import row_versions
 from hudi_py.model.names import FileId, PartitionPath
@@ -125,7 +125,7 @@ def _win(
             wanted = keys.filter(pc.and_(within, pc.equal(file_ids, file_id)))
             parts.append(reader.ordering_of(slices[FileId(file_id)], wanted.unique()).select(columns))
     there = pa.concat_tables(parts)
-    both = pa.concat_tables([there, rows.select(columns).cast(there.schema)]).combine_chunks()
+    both = pa.concat_tables([there, in_schema(rows.select(columns), there.schema)]).combine_chunks()
     position = np.arange(both.num_rows, dtype=np.int64)
     winners = find_winners(row_versions(both, reader.merge, combined(both[RECORD_KEY]), position), reader.merge)
     won = winners.keys.filter(pa.array(winners.versions >= there.num_rows))

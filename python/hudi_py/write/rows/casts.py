@@ -21,6 +21,15 @@ def holds_exactly(target: pa.DataType, source: pa.DataType) -> bool:
     return bool(same and target.bit_width >= source.bit_width)
 
 
+def takes(target: pa.DataType, source: pa.DataType) -> bool:
+    """Whether a column of type `target` takes every value of type `source`."""
+    if pa.types.is_integer(target) and pa.types.is_integer(source):
+        return bool(source.bit_width <= target.bit_width)
+    if pa.types.is_timestamp(target) and pa.types.is_timestamp(source):
+        return (target.tz is None) == (source.tz is None)  # an instant is no wall-clock time
+    return promotable(source, target)
+
+
 def may_hold(target: pa.DataType, source: pa.DataType) -> bool:
     """Whether `cast_exactly` tries to convert values of a type whose values may not all fit `target`."""
     types = pa.types

@@ -3,7 +3,8 @@
 Accepts objects with the Arrow C stream or array interface (PyArrow, Polars, DuckDB, ...), PyArrow datasets and
 scanners, pandas data frames and lists of dicts. Types that Hudi tables lack are widened if nothing is lost (unsigned
 and small integers, dictionaries, large and view types, timestamps of other units), and refused otherwise. Of Arrow's
-extension types, `bool8` becomes boolean, `json` a string and `uuid` its 16 bytes; others are refused.
+extension types, `bool8` becomes boolean, `json` a string and `uuid` its 16 bytes; others are refused. Of a field's
+metadata, `hudi_type` stays: it makes a VECTOR, VARIANT or BLOB of a new column.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from typing import Any
 import pyarrow as pa
 
 from hudi_py.errors import SchemaMismatchError
+from hudi_py.formats.hudi_types import VARIANT, Vector, declaration, declared, parse_type
 from hudi_py.merge.settings import IS_DELETED
 from hudi_py.schema import META_FIELDS, OPERATION, conform_array
 
-_SPARKS_OWN = ("variant", "geography", "geometry")
+_SPARKS_OWN = ("geography", "geometry")
 """Types that Spark passes as structs of their bytes, with this name in the metadata of a member. Written as structs,
-they would become different columns."""
+they would become different columns. So does it pass variants, which are written."""
 BATCH_ROWS = 131_072
 """Largest number of rows of a batch which `Input.batches` yields."""
 
@@ -139,7 +141,7 @@ def normalise_schema(schema: pa.Schema) -> pa.Schema:
     _check_names(fields)
     for field in fields:
         _check_reserved(field.name)
-    result = pa.schema([pa.field(field.name, _normalise_field(field, field.name), field.nullable) for field in fields])
+    result = pa.schema([_normalise_field(field, field.name) for field in fields])
     for field in result:
         if field.name == IS_DELETED and not (pa.types.is_boolean(field.type) or pa.types.is_null(field.type)):
             raise SchemaMismatchError(
@@ -213,22 +215,44 @@ def normalise_type(kind: pa.DataType, path: str) -> pa.DataType:
                         f"Column '{path}' has Spark's type {name}, which cannot be written yet; leave it out, or "
                         "cast it to a text, to binary or to a struct"
                     )
-        return pa.struct(
-            [pa.field(field.name, _normalise_field(field, f"{path}.{field.name}"), field.nullable) for field in kind]
-        )
+        return pa.struct([_normalise_field(field, f"{path}.{field.name}") for field in kind])
     if types.is_map(kind):
         if not normalise_type(kind.key_type, f"{path}.key").equals(pa.string()):
             _refuse(kind, path)
-        return pa.map_(pa.string(), kind.item_field.with_type(_normalise_field(kind.item_field, f"{path}.value")))
+        return pa.map_(pa.string(), _normalise_field(kind.item_field, f"{path}.value"))
     if _is_list(kind):
-        item = kind.value_field
-        return pa.list_(pa.field("element", _normalise_field(item, f"{path}.element"), item.nullable))
+        return pa.list_(_normalise_field(kind.value_field, f"{path}.element").with_name("element"))
     return _refuse(kind, path)
 
 
-def _normalise_field(field: pa.Field, path: str) -> pa.DataType:
+def _normalise_field(field: pa.Field, path: str) -> pa.Field:
     name = (field.metadata or {}).get(b"ARROW:extension:name")  # a type that this process does not know
-    return normalise_type(field.type, path) if name is None else _extension(field.type, name.decode(), path)
+    kind = normalise_type(field.type, path) if name is None else _extension(field.type, name.decode(), path)
+    custom = VARIANT if _is_sparks_variant(field.type) else declared(field)
+    vector = None if custom is None else parse_type(custom, path)
+    of_bytes = isinstance(vector, Vector) and vector.element == "INT8" and pa.types.is_list(kind)
+    if of_bytes and pa.types.is_int32(kind.value_type):  # what bytes became
+        kind = pa.list_(kind.value_field.with_type(pa.int8()))
+    if custom is not None and not isinstance(vector, Vector) and not pa.types.is_struct(kind):
+        kind, custom = _declared_within(kind, custom), None
+    return pa.field(field.name, kind, field.nullable, metadata=declaration(custom))
+
+
+def _declared_within(kind: pa.DataType, custom: str) -> pa.DataType:
+    """A list or map whose values are variants or blobs: Spark has the type of values in the metadata of the column."""
+    if pa.types.is_list(kind):
+        return pa.list_(_values(kind.value_field, custom))
+    return pa.map_(kind.key_type, _values(kind.item_field, custom)) if pa.types.is_map(kind) else kind
+
+
+def _values(field: pa.Field, custom: str) -> pa.Field:
+    if pa.types.is_struct(field.type):
+        return field.with_metadata(declaration(custom))
+    return field.with_type(_declared_within(field.type, custom))
+
+
+def _is_sparks_variant(kind: pa.DataType) -> bool:
+    return pa.types.is_struct(kind) and any((member.metadata or {}).get(b"variant") == b"true" for member in kind)
 
 
 def _extension(kind: pa.DataType, name: str, path: str) -> pa.DataType:

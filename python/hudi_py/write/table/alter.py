@@ -17,6 +17,7 @@ from hudi_py.config import Options
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, SchemaMismatchError, TableNotFoundError
 from hudi_py.formats.avro import arrow_schema
+from hudi_py.formats.hudi_types import declared, shared_names
 from hudi_py.metadata.locations import SECONDARY_PREFIX, index_definitions
 from hudi_py.model.instant import Action
 from hudi_py.model.properties import TableConfig
@@ -93,8 +94,8 @@ def column_changes(
     dropped = [drop] if isinstance(drop, str) else drop
     found: list[ColumnChange] = [DropColumn(path) for path in dropped]
     found += [RenameColumn(path, name) for path, name in (rename or {}).items()]
-    found += [AddColumn(path, kind, note) for path, kind, note in _types("add", add)]
-    found += [ChangeType(path, kind) for path, kind, _ in _types("type", type)]
+    found += [AddColumn(path, each.type, _comment(each), declared(each)) for path, each in _types("add", add)]
+    found += [ChangeType(path, each.type) for path, each in _types("type", type)]
     found += [SetComment(path, text) for path, text in (comment or {}).items()]
     found += [SetNullable(path, flag) for path, flag in (nullable or {}).items()]
     for path, place in (move or {}).items():
@@ -113,7 +114,7 @@ def column_changes(
     return tuple(found)
 
 
-def _types(argument: str, types: Types | None) -> list[tuple[str, pa.DataType, str | None]]:
+def _types(argument: str, types: Types | None) -> list[tuple[str, pa.Field]]:
     given = {each.name: each for each in types} if isinstance(types, pa.Schema) else types or {}
     found = []
     for path, kind in given.items():
@@ -123,15 +124,24 @@ def _types(argument: str, types: Types | None) -> list[tuple[str, pa.DataType, s
                     f"Argument add={{{path!r}: ...}} is a column without nulls; the rows that are there have none in a "
                     "new column: make the field nullable"
                 )
-            note = (kind.metadata or {}).get(b"comment")
-            found.append((path, kind.type, note.decode("utf-8", "replace") if note else None))
+            if argument == "type" and declared(kind) is not None:
+                raise ConfigError(
+                    f"Argument type={{{path!r}: ...}} is the type {declared(kind)}, which a column keeps from its "
+                    "beginning; add a column of that type"
+                )
+            found.append((path, kind))
         elif isinstance(kind, pa.DataType):
-            found.append((path, kind, None))
+            found.append((path, pa.field(path, kind)))
         else:
             raise ConfigError(
                 f"Argument {argument}={{{path!r}: {kind!r}}} is not valid; expected an Arrow type, such as pa.int64()"
             )
     return found
+
+
+def _comment(field: pa.Field) -> str | None:
+    note = (field.metadata or {}).get(b"comment")
+    return note.decode("utf-8", "replace") if note else None
 
 
 def alter_table(
@@ -229,7 +239,7 @@ def altered(
         columns = then
     if columns.schema.record == latest.record:
         return None
-    avro = avro_with_ids(columns.schema, latest, stored.avro)
+    avro = shared_names(avro_with_ids(columns.schema, latest, stored.avro), stored.avro)
     text = json.dumps(avro, separators=(",", ":"), ensure_ascii=False)
     arrow = arrow_schema(avro)
     if not has_ids:
@@ -327,7 +337,7 @@ def _described(change: ColumnChange, before: pa.Schema) -> SchemaChange:
     shown = None if old is None else str(old)
     match change:
         case AddColumn():
-            return SchemaChange(change.path, None, str(change.type))
+            return SchemaChange(change.path, None, change.custom or str(change.type))
         case ChangeType():
             return SchemaChange(change.path, shown, str(change.type))
         case DropColumn():

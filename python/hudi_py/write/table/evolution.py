@@ -21,12 +21,13 @@ import pyarrow as pa
 from hudi_py.config import write as write_config
 from hudi_py.errors import SchemaMismatchError
 from hudi_py.formats.avro import arrow_schema, avro_schema, record_name
+from hudi_py.formats.hudi_types import declared, shared_names
 from hudi_py.schema import META_FIELDS, SchemaHistory, conform
-from hudi_py.schema.conform import promotable
 from hudi_py.schema.ids import UNSAVED, reconciled, with_ids
 from hudi_py.timeline.table_schema import TableSchema
 from hudi_py.transaction.column_ids import ColumnIds
-from hudi_py.write.rows.casts import cast_exactly, holds_exactly, may_hold
+from hudi_py.write.rows.casts import cast_exactly, holds_exactly, may_hold, takes
+from hudi_py.write.table.custom import check_type, check_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,8 @@ class WriteSchema:
         """An incoming batch in this schema, or in the types of some of its columns.
 
         Raises:
-            SchemaMismatchError: a value does not fit, or is null in a column that may not be null.
+            SchemaMismatchError: a value does not fit, or is null in a column that may not be null, or a vector has
+                another length than its column.
         """
         target = self.arrow if names is None else pa.schema([self.arrow.field(name) for name in names])
         result = conform(batch, target, convert=cast_exactly)
@@ -96,6 +98,7 @@ class WriteSchema:
                     f"Column '{field.name}' of the data has {column.null_count} nulls in {batch.num_rows} rows, but "
                     "the table's column may not be null; fill the column or leave the rows out"
                 )
+        check_values(result)
         return result
 
 
@@ -142,7 +145,7 @@ def write_schema(
             fields.append(made)
         elif not field.type.equals(table.field(position).type):
             fields[position] = {**fields[position], "type": made["type"]}
-    avro = {**table_avro, "fields": fields}
+    avro = shared_names({**table_avro, "fields": fields})
     return WriteSchema(_dump(avro), arrow_schema(avro), tuple(merge.changes))
 
 
@@ -193,7 +196,10 @@ class _Merge:
         for field in table:
             found = by_name.get(field.name)
             where = f"{path}{field.name}"
-            if found is not None:
+            if found is not None and (declared(field) or declared(found)):
+                check_type(field, found, where)
+                result.append(field)
+            elif found is not None:
                 result.append(field.with_type(self._type(field.type, found.type, where)))
             elif (self.set_null or (self.partial and not path)) and field.nullable and not self._is_fixed(where):
                 result.append(field)
@@ -203,7 +209,7 @@ class _Merge:
                 )
         for field in new:
             _check_no_nulls([field], path)
-            self.changes.append(SchemaChange(f"{path}{field.name}", None, str(field.type)))
+            self.changes.append(SchemaChange(f"{path}{field.name}", None, declared(field) or str(field.type)))
             result.append(field.with_nullable(True))  # the rows already there have none
         return result
 
@@ -239,10 +245,10 @@ class _Merge:
         return self._scalar(table, incoming, path)
 
     def _scalar(self, table: pa.DataType, incoming: pa.DataType, path: str) -> pa.DataType:
-        if _takes(table, incoming):
+        if takes(table, incoming):
             return table
         # dates and decimals do not become text: Apache Hudi 1.2.0 cannot merge into files with the old type
-        widens = _takes(incoming, table) and (pa.types.is_decimal(incoming) or not _is_day_or_decimal(table))
+        widens = takes(incoming, table) and (pa.types.is_decimal(incoming) or not _is_day_or_decimal(table))
         role = (
             "key or partition"
             if self._is_fixed(path)
@@ -264,14 +270,6 @@ class _Merge:
                 f"{write_config.WIDEN_COLUMNS.key}=true"
             )
         raise SchemaMismatchError(f"{said}, and neither can be converted to the other; cast the data")
-
-
-def _takes(target: pa.DataType, source: pa.DataType) -> bool:
-    if pa.types.is_integer(target) and pa.types.is_integer(source):
-        return bool(source.bit_width <= target.bit_width)
-    if pa.types.is_timestamp(target) and pa.types.is_timestamp(source):
-        return (target.tz is None) == (source.tz is None)  # an instant is no wall-clock time
-    return promotable(source, target)
 
 
 def _is_day_or_decimal(kind: pa.DataType) -> bool:

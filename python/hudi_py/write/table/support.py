@@ -7,6 +7,7 @@ from typing import Any
 from hudi_py.errors import ConfigError, UnsupportedTableError, first_line
 from hudi_py.formats.avro.schema import resolve_record
 from hudi_py.formats.base_files import WRITTEN
+from hudi_py.formats.hudi_types import vector_columns
 from hudi_py.formats.lance_writer import unwritable_to_lance
 from hudi_py.formats.orc_values import unwritable as unwritable_to_orc
 from hudi_py.merge import merge_settings
@@ -15,7 +16,8 @@ from hudi_py.model.properties import TableConfig
 from hudi_py.timeline.properties import check_writable as check_version_writable
 from hudi_py.write.rows.keygen import key_generator, parse_keygen
 
-_READ_ONLY_TYPES = frozenset({"variant", "vector"})
+_ELSEWHERE_REFUSED = {"ORC": ("variant", "vector"), "LANCE": ("blob", "variant", "vector")}
+"""Logical types that are not written, by the format of base files. In Lance files they have encodings of their own."""
 _REFUSED_PROPERTIES = {
     "hoodie.populate.meta.fields": ("false", "rows without meta columns"),
     "hoodie.datasource.write.drop.partition.columns": ("true", "files without partition columns"),
@@ -71,14 +73,14 @@ _UNWRITABLE = {"ORC": unwritable_to_orc, "LANCE": unwritable_to_lance}
 
 
 def check_types(config: TableConfig, avro: Any) -> None:
-    """Refuses columns of types that this release reads but does not write, and those that the table's base files
-        cannot have.
+    """Refuses columns that the table's base files cannot have, and vectors in change logs: writes of Apache Hudi 1.2.0
+        fail there (`HoodieSparkSchemaConverters`: a vector must be a column of its own).
 
     Args:
         avro: the table's columns as a parsed Avro record.
 
     Raises:
-        UnsupportedTableError: names the type.
+        UnsupportedTableError: names the type or column.
     """
     check = _UNWRITABLE.get(config.base_file_format)
     if check is not None:
@@ -93,13 +95,19 @@ def check_types(config: TableConfig, avro: Any) -> None:
     while pending:
         each = pending.pop()
         if isinstance(each, dict):
-            # a BLOB has an encoding of its own in Lance files
-            blob = each.get("logicalType") == "blob" and config.base_file_format == "LANCE"
-            if blob or each.get("logicalType") in _READ_ONLY_TYPES:
+            logical = each.get("logicalType")
+            if logical in _ELSEWHERE_REFUSED.get(config.base_file_format, ()):
                 raise UnsupportedTableError(
-                    f"Cannot write to the table '{config.name}': it has a column of type {each['logicalType']}; such "
-                    "columns can only be read; write it with Apache Hudi"
+                    f"Cannot write to the table '{config.name}': it has a column of type {str(logical).upper()}, and "
+                    f"its base files are {config.base_file_format}; such columns need Parquet base files"
                 )
             pending.extend(each.values())
         elif isinstance(each, list):
             pending.extend(each)
+    vectors = vector_columns(avro)
+    if vectors and config.cdc_enabled:
+        raise UnsupportedTableError(
+            f"Cannot write to the table '{config.name}': it has change data capture (hoodie.table.cdc.enabled) and the "
+            f"VECTOR column '{min(vectors)}', which Apache Hudi can neither write to change logs nor read from them; "
+            "leave the column or change data capture out"
+        )

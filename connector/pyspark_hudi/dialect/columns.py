@@ -1,0 +1,114 @@
+"""Definitions of columns, with the types VECTOR and BLOB, which Spark's parser does not know.
+
+Apache Hudi's parser (`HoodieSpark3_5ExtendedSqlParser`, 1.2.0) knows them in CREATE TABLE; VARIANT is Spark 4's own.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
+
+from hudi_py.errors import SchemaMismatchError
+from hudi_py.read import literal
+from hudi_py.schema import BLOB, BLOB_TYPE, HUDI_TYPE, Vector, parse_type
+from pyspark_hudi.catalog import sql_type
+from pyspark_hudi.types import spark_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_KEY = HUDI_TYPE.decode()
+_MARK = "__hudi_type"
+_PARTS = re.compile(
+    r"""'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"|`(?:[^`]|``)*`|\bVECTOR\s*\([^()]*\)|\w+|[<>(),:]""",
+    re.IGNORECASE | re.DOTALL,
+)
+_AFTER_TYPES = frozenset({"NOT", "COMMENT", "DEFAULT", "GENERATED", "FIRST", "AFTER", "NULL"})
+
+
+def columns_of(spark: SparkSession, definitions: str) -> StructType:
+    """The columns that the text between the parentheses of CREATE TABLE defines.
+
+    Raises:
+        SchemaMismatchError: the dimension or element type of a vector is not valid.
+    """
+    found = spark.createDataFrame([], _marked(definitions)).schema
+    return StructType([_declared(field) for field in found])
+
+
+def column_type(field: StructField) -> str:
+    """The type of a column in SQL's notation."""
+    custom = field.metadata.get(_KEY)
+    kind = field.dataType
+    if isinstance(custom, str) and not isinstance(kind, MapType):
+        if isinstance(kind, StructType) or custom != BLOB:
+            return custom
+        if isinstance(kind, ArrayType):
+            return f"ARRAY<{column_type(StructField(field.name, kind.elementType, metadata={_KEY: custom}))}>"
+    if isinstance(custom, str) and isinstance(kind, MapType):
+        value = column_type(StructField(field.name, kind.valueType, metadata={_KEY: custom}))
+        return f"MAP<{sql_type(kind.keyType)}, {value}>"
+    return sql_type(kind)
+
+
+def _marked(text: str) -> str:
+    """The text with structs in place of VECTOR and BLOB, each with one member that has the type for a comment."""
+    parts = [(found[0], found.start(), found.end()) for found in _PARTS.finditer(text)]
+    made, at, depth = [], 0, 0
+    for number, (part, start, end) in enumerate(parts):
+        before = parts[number - 1][0] if number else ","
+        after = parts[number + 1][0] if number + 1 < len(parts) else ","
+        depth += (part in "<(") - (part in ">)")
+        is_type = False
+        if part.upper() == BLOB:
+            begins = before in ",<("
+            is_type = after != ":" and not (
+                begins and (depth == 0 or (re.fullmatch(r"[\w`].*", after) and after.upper() not in _AFTER_TYPES))
+            )
+        elif part[:6].upper() == "VECTOR" and part.endswith(")"):
+            is_type = True
+        if is_type:
+            made += [text[at:start], f"STRUCT<`{_MARK}`: STRING COMMENT {literal(part)}>"]
+            at = end
+    return "".join([*made, text[at:]])
+
+
+def _declared(field: StructField) -> StructField:
+    kind, custom = _read(field.dataType, field.name)
+    metadata = {**field.metadata, **({_KEY: custom} if custom is not None else {})}
+    return StructField(field.name, kind, field.nullable, metadata)
+
+
+def _read(kind: DataType, path: str) -> tuple[DataType, str | None]:
+    """A type without marks, and the `hudi_type` of the column that has it."""
+    if isinstance(kind, StructType) and kind.names == [_MARK]:
+        text = str(kind[0].metadata["comment"])
+        parsed = parse_type(text, path)
+        return _spark_type(parsed), parsed.text if isinstance(parsed, Vector) else parsed
+    if isinstance(kind, StructType):
+        return StructType([_declared(field) for field in kind]), None
+    if isinstance(kind, ArrayType):
+        element, custom = _read(kind.elementType, path)
+        return ArrayType(element, kind.containsNull), _of_values(custom, path)
+    if isinstance(kind, MapType):
+        value, custom = _read(kind.valueType, path)
+        return MapType(kind.keyType, value, kind.valueContainsNull), _of_values(custom, path)
+    return kind, None
+
+
+def _of_values(custom: str | None, path: str) -> str | None:
+    if custom not in (None, BLOB):
+        raise SchemaMismatchError(
+            f"Cannot make a column '{path}' of several {custom}: a vector must be a column of the table; supported in "
+            "arrays and maps are BLOB, and arrays of FLOAT or DOUBLE"
+        )
+    return custom
+
+
+def _spark_type(parsed: Vector | str) -> DataType:
+    kind, text = (parsed.arrow, parsed.text) if isinstance(parsed, Vector) else (BLOB_TYPE, BLOB)
+    found: DataType = spark_schema(pa.schema([pa.field("column", kind, metadata={HUDI_TYPE: text})]))[0].dataType
+    return found

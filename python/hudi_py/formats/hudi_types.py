@@ -1,0 +1,259 @@
+"""VECTOR, VARIANT and BLOB: how a column is declared, and its Avro type.
+
+The entry `hudi_type` of a column's metadata declares it: `VECTOR(128)`, `VECTOR(128, DOUBLE)`, `VARIANT` or `BLOB`.
+Sources: `HoodieSchema.Vector`, `HoodieSchema.Variant`, `HoodieSchema.Blob`, `HoodieSchema.parseTypeDescriptor` and
+`HoodieSparkSchemaConverters` (1.2.0), and the schemas that Apache Hudi 1.2.0 writes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+
+from hudi_py.errors import SchemaMismatchError
+from hudi_py.formats.vectors import ELEMENT_TYPES, vector_type
+
+HUDI_TYPE: Final = b"hudi_type"
+"""Key of a column's metadata (`HoodieSchema.TYPE_METADATA_FIELD`)."""
+BLOB: Final = "BLOB"
+VARIANT: Final = "VARIANT"
+VECTOR_COLUMNS: Final = "hoodie.vector.columns"
+"""Footer key of Parquet files: `name:VECTOR(3)` for each vector column, separated by commas."""
+FIXED_BYTES: Final = "FIXED_BYTES"
+_DESCRIPTOR: Final = re.compile(r"\s*(\w+)\s*(?:\((.*)\))?\s*", re.DOTALL)
+_SUPPORTED: Final = "supported are VECTOR(<dimension>), VECTOR(<dimension>, FLOAT | DOUBLE | INT8), VARIANT and BLOB"
+_MOST_BYTES: Final = (1 << 31) - 1
+
+VARIANT_TYPE: Final = pa.struct(
+    [pa.field("metadata", pa.binary(), nullable=False), pa.field("value", pa.binary(), nullable=False)]
+)
+"""A variant in Arrow: the bytes of the Parquet variant encoding."""
+BLOB_TYPE: Final = pa.struct(
+    [
+        pa.field("type", pa.string(), nullable=False),
+        pa.field("data", pa.binary()),
+        pa.field(
+            "reference",
+            pa.struct(
+                [
+                    pa.field("external_path", pa.string(), nullable=False),
+                    pa.field("offset", pa.int64()),
+                    pa.field("length", pa.int64()),
+                    pa.field("managed", pa.bool_(), nullable=False),
+                ]
+            ),
+        ),
+    ]
+)
+"""A blob in Arrow: `type` is INLINE (the bytes are in `data`) or OUT_OF_LINE (`reference` says where they are)."""
+BLOB_KINDS: Final = ("INLINE", "OUT_OF_LINE")
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """VECTOR: so many numbers of one type, none of them null."""
+
+    dimension: int
+    element: str = "FLOAT"
+    """FLOAT, DOUBLE or INT8."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of a value in a file."""
+        return self.dimension * int(ELEMENT_TYPES[self.element].bit_width // 8)
+
+    @property
+    def text(self) -> str:
+        """As `hudi_type` has it."""
+        return f"VECTOR({self.dimension})" if self.element == "FLOAT" else f"VECTOR({self.dimension}, {self.element})"
+
+    @property
+    def arrow(self) -> pa.DataType:
+        """The type in Arrow: a list."""
+        return vector_type(ELEMENT_TYPES[self.element])
+
+    @property
+    def avro(self) -> dict[str, Any]:
+        """The Avro type."""
+        return {
+            "type": "fixed",
+            "name": f"vector_{self.element.lower()}_{self.dimension}",
+            "namespace": "",
+            "size": self.size,
+            "logicalType": "vector",
+            "dimension": self.dimension,
+            "elementType": self.element,
+            "storageBacking": FIXED_BYTES,
+        }
+
+
+def parse_type(text: str, column: str) -> Vector | str:
+    """A vector, `VARIANT` or `BLOB`, from the text of a `hudi_type`. `column` is for messages.
+
+    Raises:
+        SchemaMismatchError: it is none of them.
+    """
+    found = _DESCRIPTOR.fullmatch(text)
+    name = found[1].upper() if found else ""
+    given = [part.strip() for part in found[2].split(",")] if found and (found[2] or "").strip() else []
+    if name in (BLOB, VARIANT) and not given:
+        return name
+    if name == "VECTOR" and 1 <= len(given) <= 3 and re.fullmatch(r"0*[1-9][0-9]{0,9}", given[0], re.ASCII):
+        element = given[1].upper() if len(given) > 1 else "FLOAT"
+        if element in ELEMENT_TYPES and (len(given) < 3 or given[2].upper() == FIXED_BYTES):
+            vector = Vector(int(given[0]), element)
+            if vector.size <= _MOST_BYTES:
+                return vector
+    raise SchemaMismatchError(f"Column '{column}' has the hudi_type {text!r}, which is not known; {_SUPPORTED}")
+
+
+def declared(field: pa.Field) -> str | None:
+    """The text of a field's `hudi_type`; None if it has none."""
+    text = (field.metadata or {}).get(HUDI_TYPE)
+    return None if text is None else text.decode("utf-8", "replace")
+
+
+def declaration(text: str | None) -> dict[bytes, bytes] | None:
+    """Metadata of a field of that `hudi_type`."""
+    return None if text is None else {HUDI_TYPE: text.encode()}
+
+
+def custom_avro(kind: Vector | str) -> dict[str, Any]:
+    """The Avro type of a VECTOR, VARIANT or BLOB. Its name has no namespace, and equal ones of a table share it."""
+    if isinstance(kind, Vector):
+        return kind.avro
+    return _blob_avro() if kind == BLOB else _variant_avro()
+
+
+def _variant_avro() -> dict[str, Any]:
+    parts = ("metadata", "value")
+    return {
+        "type": "record",
+        "name": "variant",
+        "namespace": "",
+        "fields": [{"name": part, "type": "bytes", "doc": f"Variant {part} component"} for part in parts],
+        "logicalType": "variant",
+    }
+
+
+def _blob_avro() -> dict[str, Any]:
+    reference = {
+        "type": "record",
+        "name": "reference",
+        "fields": [
+            {"name": "external_path", "type": "string"},
+            {"name": "offset", "type": ["null", "long"]},
+            {"name": "length", "type": ["null", "long"]},
+            {"name": "managed", "type": "boolean"},
+        ],
+    }
+    return {
+        "type": "record",
+        "name": "blob",
+        "namespace": "",
+        "fields": [
+            {"name": "type", "type": {"type": "enum", "name": "blob_storage_type", "symbols": list(BLOB_KINDS)}},
+            {"name": "data", "type": ["null", "bytes"], "default": None},
+            {"name": "reference", "type": ["null", reference], "default": None},
+        ],
+        "logicalType": "blob",
+    }
+
+
+def shared_names(avro: Any, whole: Any = None) -> Any:
+    """An Avro schema in which each vector, variant and blob is defined where it first occurs, and named from then on.
+
+    Avro allows one definition of a name. Needed where columns come together, and where some of `whole` are left out,
+    one of which may define a type that others name.
+
+    Args:
+        avro: a schema, whose names may be defined several times, or in `whole` only.
+        whole: the schema that it was taken from.
+    """
+    known = {kind["name"]: kind for kind in _shared(whole)}
+    known |= {kind["name"]: kind for kind in _shared(avro)}
+    return _once(avro, known, set()) if known else avro
+
+
+def spelled_out(avro: Any) -> Any:
+    """The schema with the definition of a vector, variant or blob wherever it is named: no Avro, but easier to walk."""
+    known = {kind["name"]: kind for kind in _shared(avro)}
+    return _once(avro, known, None) if known else avro
+
+
+def vector_columns(avro: Mapping[str, Any]) -> dict[str, Vector]:
+    """The vector columns of a record: Apache Hudi has them at the top level only."""
+    fields = list(avro.get("fields", ()))
+    known = {kind["name"]: kind for kind in _shared(avro) if kind["logicalType"] == "vector"}
+    if not known:
+        return {}
+    found = {}
+    for each in fields:
+        kind = each["type"]
+        branches = kind if isinstance(kind, list) else [kind]
+        for branch in branches:
+            node = known.get(branch) if isinstance(branch, str) else branch
+            if isinstance(node, dict) and node.get("logicalType") == "vector":
+                element = str(node.get("elementType", "FLOAT")).upper()
+                found[each["name"]] = Vector(int(node["dimension"]), element)
+    return found
+
+
+def vector_footer(columns: Mapping[str, Vector]) -> dict[str, str]:
+    """What the footer of a Parquet file says of its vector columns."""
+    if not columns:
+        return {}
+    return {VECTOR_COLUMNS: ",".join(f"{name}:{vector.text}" for name, vector in columns.items())}
+
+
+def _shared(avro: Any) -> Iterator[dict[str, Any]]:
+    """The definitions of vectors, variants and blobs in a schema, but for those with a namespace, such as variants that
+    Apache Hudi on Spark 4 names after their column."""
+    if isinstance(avro, list):
+        for branch in avro:
+            yield from _shared(branch)
+    elif isinstance(avro, dict):
+        if _is_shared(avro):
+            yield avro
+            return
+        for field in avro.get("fields", ()):
+            yield from _shared(field["type"])
+        for key in ("type", "items", "values"):
+            if isinstance(avro.get(key), (dict, list)):
+                yield from _shared(avro[key])
+
+
+def _is_shared(avro: Mapping[str, Any]) -> bool:
+    logical, name = avro.get("logicalType"), avro.get("name")
+    return logical in ("vector", "variant", "blob") and isinstance(name, str) and not avro.get("namespace")
+
+
+def _once(avro: Any, known: Mapping[str, dict[str, Any]], seen: set[str] | None) -> Any:
+    """`seen`: names defined so far; None: names become definitions everywhere."""
+    if isinstance(avro, str):
+        if avro not in known or (seen is not None and avro in seen):
+            return avro
+        avro = known[avro]
+    if isinstance(avro, list):
+        return [_once(branch, known, seen) for branch in avro]
+    if not isinstance(avro, dict):
+        return avro
+    if _is_shared(avro) and avro["name"] in known:
+        if seen is not None:
+            if avro["name"] in seen:
+                return avro["name"]
+            seen.add(avro["name"])
+        return avro
+    result = dict(avro)
+    if "fields" in result:
+        result["fields"] = [{**field, "type": _once(field["type"], known, seen)} for field in result["fields"]]
+    for key in ("items", "values"):
+        if key in result:
+            result[key] = _once(result[key], known, seen)
+    if isinstance(result.get("type"), (dict, list)):
+        result["type"] = _once(result["type"], known, seen)
+    return result

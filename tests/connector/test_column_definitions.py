@@ -1,0 +1,61 @@
+"""VECTOR and BLOB in the text of column definitions. No JVM."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql.types import ArrayType, ByteType, IntegerType, MapType, StringType, StructField, StructType
+
+from hudi_py.errors import SchemaMismatchError
+from pyspark_hudi.dialect.columns import _declared, _marked, column_type
+
+MARK = "STRUCT<`__hudi_type`: STRING COMMENT '{}'>"
+
+
+@pytest.mark.parametrize(
+    ("text", "marked"),
+    [
+        ("emb VECTOR(3)", "emb [VECTOR(3)]"),
+        ("vector vector (3, double) NOT NULL", "vector [vector (3, double)] NOT NULL"),
+        ("blob BLOB, id INT", "blob [BLOB], id INT"),
+        ("blob INT COMMENT 'a BLOB, b', x Blob", "blob INT COMMENT 'a BLOB, b', x [Blob]"),
+        ('x Blob COMMENT "BLOB"', 'x [Blob] COMMENT "BLOB"'),
+        ("`a BLOB` ARRAY<BLOB>", "`a BLOB` ARRAY<[BLOB]>"),
+        ("s STRUCT<blob: BLOB, b: STRUCT<blob: INT>>", "s STRUCT<blob: [BLOB], b: STRUCT<blob: INT>>"),
+        ("s STRUCT<blob BLOB NOT NULL, x BLOB>", "s STRUCT<blob [BLOB] NOT NULL, x [BLOB]>"),
+        ("m MAP<STRING, BLOB>, blob STRING", "m MAP<STRING, [BLOB]>, blob STRING"),
+        ("d DECIMAL(10, 2), b BLOB", "d DECIMAL(10, 2), b [BLOB]"),
+        ("vectors ARRAY<FLOAT>, blobs INT", "vectors ARRAY<FLOAT>, blobs INT"),
+    ],
+)  # fmt: skip
+def test_types_are_told_from_names(text: str, marked: str) -> None:
+    expected = ""
+    for part in marked.replace("]", "[").split("["):
+        is_type = part.upper() == "BLOB" or (part.upper().startswith("VECTOR") and part.endswith(")"))
+        expected += MARK.format(part) if is_type else part
+    assert _marked(text) == expected
+
+
+def mark(text: str) -> StructType:
+    return StructType([StructField("__hudi_type", StringType(), metadata={"comment": text})])
+
+
+def test_marks_become_types() -> None:
+    found = _declared(StructField("e", mark("vector(2, int8)"), metadata={"comment": "x"}))
+    assert found.dataType == ArrayType(ByteType(), False)
+    assert found.metadata == {"comment": "x", "hudi_type": "VECTOR(2, INT8)"}
+    assert column_type(found) == "VECTOR(2, INT8)"
+    blobs = _declared(StructField("m", MapType(StringType(), ArrayType(mark("blob")))))
+    assert blobs.metadata == {"hudi_type": "BLOB"}
+    assert column_type(blobs) == "MAP<string, ARRAY<BLOB>>"
+    inner = _declared(StructField("s", StructType([StructField("b", mark("BLOB"))])))
+    assert isinstance(inner.dataType, StructType)
+    assert inner.dataType["b"].metadata == {"hudi_type": "BLOB"}
+    assert column_type(StructField("x", IntegerType())) == "int"
+
+
+@pytest.mark.parametrize("text", ["VECTOR(0)", "VECTOR(2, HALF)"])
+def test_vectors_that_are_refused(text: str) -> None:
+    with pytest.raises(SchemaMismatchError, match="Column 'e' has the hudi_type"):
+        _declared(StructField("e", mark(text)))
+    with pytest.raises(SchemaMismatchError, match=r"a column 'a' of several VECTOR\(2\)"):
+        _declared(StructField("a", ArrayType(mark("VECTOR(2)"))))
