@@ -87,7 +87,6 @@ OPTIONS = (
     refused("hoodie.index.class", _CLASS, _WRITE, accepts=_EMPTY),
     refused("hoodie.bulkinsert.overwrite.operation.type", "use mode overwrite", _WRITE, accepts=_EMPTY),
     refused("hoodie.bulkinsert.user.defined.partitioner.class", _CLASS, _WRITE, accepts=_EMPTY),
-    refused("hoodie.datasource.write.drop.partition.columns", "partition columns are always stored in files", _WRITE),
     refused(
         "hoodie.datasource.write.schema.allow.auto.evolution.column.drop",
         "writes never drop columns: use Table.alter(drop=...)",
@@ -107,12 +106,6 @@ OPTIONS = (
         accepts=("", "org.apache.hudi.defaultsparkrecordmerger", "org.apache.hudi.common.model.hoodieavrorecordmerger"),
     ),
     refused("hoodie.allow.operation.metadata.field", "the column _hoodie_operation is not written yet", _WRITE),
-    refused(
-        "hoodie.populate.meta.fields",
-        "tables without the _hoodie_* columns are not written yet",
-        _WRITE,
-        accepts=("", "true"),
-    ),
     refused(
         "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled",
         "keys are made from timestamps as without this option",

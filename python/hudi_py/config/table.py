@@ -257,6 +257,21 @@ BASE_FILE_FORMAT = choice(
     aliases=("hoodie.base.file.format", "hoodie.table.ro.file.format"),
     not_built={"HFILE": "only Parquet, ORC and Lance base files are written"},
 )
+META_FIELDS = flag(
+    "hoodie.populate.meta.fields",
+    "Whether files have the columns `_hoodie_*`. Without them, files are smaller and rows are found by the columns of "
+    "the record key; incremental queries, record indexes and bloom filters need them. A table keeps what it was made "
+    "with.",
+    Scope.TABLE,
+    True,
+)
+DROP_PARTITION_COLUMNS = flag(
+    "hoodie.datasource.write.drop.partition.columns",
+    "Whether files lack the partition columns, whose values are then the texts in partition paths. A table keeps what "
+    "it was made with.",
+    Scope.TABLE,
+    False,
+)
 CDC_ENABLED = flag(
     "hoodie.table.cdc.enabled",
     "Change data capture: whether writes log the rows they change, for queries of changes.",

@@ -8,19 +8,31 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.errors import SchemaMismatchError
-from hudi_py.formats.arrays import is_text
-from hudi_py.merge.settings import MergeSettings
+from hudi_py.formats.arrays import combined, is_text
+from hudi_py.merge.settings import with_structs
 from hudi_py.schema import RECORD_KEY, java_float_texts
+from hudi_py.schema.paths import values_at
 
 _NULL_KEY = "__null__"
 _EMPTY_KEY = "__empty__"
 
 
-def with_keys(batch: pa.RecordBatch, settings: MergeSettings) -> pa.RecordBatch:
-    """Adds `_hoodie_record_key`, computed from the key columns, if the table's files do not store it."""
-    if not settings.key_fields:
+def key_columns(key_fields: Sequence[str]) -> tuple[str, ...]:
+    """The columns of files that give the record key, of which files may lack some: `a.b` is a column, or a field of the
+    struct `a`. `key_fields`: as in `MergeSettings`."""
+    return with_structs(key_fields) or (RECORD_KEY,)
+
+
+def keys_of(batch: pa.RecordBatch, key_fields: Sequence[str]) -> pa.Array:
+    """The record keys (string) of rows with `key_columns`. Raises SchemaMismatchError as `record_keys`."""
+    return record_keys(batch, key_fields) if key_fields else batch.column(RECORD_KEY).cast(pa.string())
+
+
+def with_keys(batch: pa.RecordBatch, key_fields: Sequence[str]) -> pa.RecordBatch:
+    """Adds `_hoodie_record_key`, computed from the key columns, if the table's files do not store it (`key_fields`)."""
+    if not key_fields:
         return batch
-    keys = record_keys(batch, settings.key_fields)
+    keys = record_keys(batch, key_fields)
     at = batch.schema.get_field_index(RECORD_KEY)
     if at >= 0:
         return batch.set_column(at, pa.field(RECORD_KEY, pa.string()), keys)
@@ -31,18 +43,20 @@ def record_keys(batch: pa.RecordBatch, fields: Sequence[str]) -> pa.Array:
     """The record keys of rows, string: the value of a single field as text, else `field:value` joined by commas.
 
     Args:
-        fields: top-level columns of the batch.
+        fields: columns of the batch or, as `a.b`, fields of structs.
 
     Raises:
         SchemaMismatchError: a key column is missing, or its type is not supported for keys.
     """
-    missing = [name for name in fields if name not in batch.schema.names]
-    if missing:
-        raise SchemaMismatchError(
-            f"Column '{missing[0]}' of the record key is missing in the data, whose columns are "
-            f"{', '.join(batch.schema.names)}; it is required with hoodie.populate.meta.fields=false"
-        )
-    texts = [_text(batch.column(name), name) for name in fields]
+    texts = []
+    for name in fields:
+        values = values_at(batch, name)
+        if values is None:
+            raise SchemaMismatchError(
+                f"Column '{name}' of the record key is missing in the data, whose columns are "
+                f"{', '.join(batch.schema.names)}; it is required with hoodie.populate.meta.fields=false"
+            )
+        texts.append(_text(combined(values), name))
     if len(texts) == 1:
         return texts[0]
     parts = []

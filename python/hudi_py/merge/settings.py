@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -137,15 +137,25 @@ class MergeSettings:
     @property
     def ordering_columns(self) -> tuple[str, ...]:
         """The ordering fields and, for fields of structs, the struct columns."""
-        return tuple(dict.fromkeys(part for name in self.ordering_fields for part in (name, name.partition(".")[0])))
+        return with_structs(self.ordering_fields)
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """The key fields and, for fields of structs, the struct columns."""
+        return with_structs(self.key_fields)
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Columns that the merge needs besides the record key; a table may lack some."""
         own = (self.payload.operation_column, self.payload.sequence_column) if self.payload else ()
-        named = (*self.ordering_columns, *self.marker_columns, *self.key_fields, *self.merger_columns)
+        named = (*self.ordering_columns, *self.marker_columns, *self.key_columns, *self.merger_columns)
         names = (*named, *(name for name in own if name))
         return tuple(dict.fromkeys(names))
+
+
+def with_structs(fields: Sequence[str]) -> tuple[str, ...]:
+    """Fields, of which `a.b` may be the field `b` of struct `a`, and such structs: the columns that have them."""
+    return tuple(dict.fromkeys(part for name in fields for part in (name, name.partition(".")[0])))
 
 
 def merge_settings(config: TableConfig, options: Mapping[str, str] | None = None) -> MergeSettings:

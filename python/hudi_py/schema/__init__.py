@@ -14,6 +14,7 @@ from hudi_py.schema.meta import (
     with_operation,
     without_meta,
 )
+from hudi_py.schema.stored import StoredRows
 
 __all__ = [
     "COMMIT_TIME",
@@ -23,6 +24,7 @@ __all__ = [
     "PARTITION_PATH",
     "RECORD_KEY",
     "SchemaHistory",
+    "StoredRows",
     "conform",
     "conform_array",
     "java_float_texts",

@@ -341,7 +341,7 @@ def _commit_rows(
         result = replace(result, replaced=replaced_by(context, [*stats, *result.stats]))
     done = transaction.commit(
         [*stats, *result.stats],
-        schema_json=settings.schema.avro_json,
+        schema_json=settings.stored_avro_json,
         replaced=result.replaced,
         extra=dict(write.extra),
         relied_on=relied_on(context, write.operation) if write.relied_on is None else write.relied_on,

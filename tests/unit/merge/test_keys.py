@@ -37,9 +37,9 @@ def test_several_fields() -> None:
 def test_a_column_in_place_of_none() -> None:
     settings = MergeSettings(COMMIT_TIME, key_fields=("k",))
     batch = pa.RecordBatch.from_pydict({"_hoodie_record_key": pa.nulls(1, pa.string()), "k": ["a"]})
-    assert with_keys(batch, settings)["_hoodie_record_key"].to_pylist() == ["a"]
-    assert with_keys(batch.select(["k"]), settings).schema.names == ["k", "_hoodie_record_key"]
-    assert with_keys(batch, MergeSettings(COMMIT_TIME)) is batch
+    assert with_keys(batch, settings.key_fields)["_hoodie_record_key"].to_pylist() == ["a"]
+    assert with_keys(batch.select(["k"]), settings.key_fields).schema.names == ["k", "_hoodie_record_key"]
+    assert with_keys(batch, MergeSettings(COMMIT_TIME).key_fields) is batch
 
 
 def test_what_is_no_key() -> None:

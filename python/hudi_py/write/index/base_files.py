@@ -22,6 +22,7 @@ from hudi_py.errors import ConfigError
 from hudi_py.formats.arrays import combined
 from hudi_py.formats.base_files import open_base_file
 from hudi_py.formats.parquet import BaseFileFooter
+from hudi_py.merge.keys import key_columns, keys_of
 from hudi_py.model.files import BaseFile, FileSlice
 from hudi_py.model.names import PartitionPath
 from hudi_py.schema import RECORD_KEY
@@ -57,6 +58,8 @@ class BaseFileIndex:
     threads: int = 1
     check_key: Callable[[BaseFile, str], None] | None = None
     """Called with each base file and its first key, to raise an error if its keys have another form."""
+    key_fields: tuple[str, ...] = ()
+    """The columns that make up the record key, if files do not store it."""
 
     is_global: ClassVar[Literal[False]] = False
 
@@ -112,8 +115,9 @@ class BaseFileIndex:
                 candidates = self._candidates(wanted, footer)
                 if not len(candidates):
                     continue
-                batches = file.batches([RECORD_KEY], _LOOKUP_ROWS)
-                keys = pa.chunked_array([batch.column(0) for batch in batches], wanted.keys.type)
+                batches = file.batches(key_columns(self.key_fields), _LOOKUP_ROWS)
+                found_keys = [keys_of(batch, self.key_fields) for batch in batches]
+                keys = pa.chunked_array(found_keys, wanted.keys.type)
             if len(candidates) > len(keys):
                 waiting.append((at, keys))
                 rows += len(keys)

@@ -80,6 +80,10 @@ class TableSpec:
     """Change data capture; default: no."""
     logging_mode: str | None = None
     """What it logs; default: `DATA_BEFORE_AFTER`."""
+    populates_meta_fields: bool | None = None
+    """Default: yes."""
+    drops_partition_columns: bool | None = None
+    """Default: no."""
     base_file_format: str | None = None
     create_schema: str | None = None
     """Avro JSON without meta columns."""
@@ -115,6 +119,8 @@ def table_spec(options: Options) -> TableSpec:
         timezone=given(table_config.TIMEZONE),
         logs_changes=given(table_config.CDC_ENABLED),
         logging_mode=given(table_config.CDC_MODE),
+        populates_meta_fields=given(table_config.META_FIELDS),
+        drops_partition_columns=given(table_config.DROP_PARTITION_COLUMNS),
         base_file_format=given(table_config.BASE_FILE_FORMAT),
     )
 
@@ -173,10 +179,10 @@ def table_properties(spec: TableSpec) -> dict[str, str]:
         "hoodie.table.base.file.format": base_format,
         "hoodie.table.timeline.timezone": timezone,
         ENABLED: _flag(bool(spec.logs_changes)),
-        "hoodie.populate.meta.fields": "true",
+        table_config.META_FIELDS.key: _flag(spec.populates_meta_fields is not False),
         "hoodie.datasource.write.hive_style_partitioning": _flag(hive_style),
         "hoodie.datasource.write.partitionpath.urlencode": _flag(bool(spec.url_encoded)),
-        "hoodie.datasource.write.drop.partition.columns": "false",
+        table_config.DROP_PARTITION_COLUMNS.key: _flag(bool(spec.drops_partition_columns)),
         "hoodie.partition.metafile.use.base.format": "false",
     }
     if keys:
@@ -305,6 +311,8 @@ def check_spec(config: TableConfig, spec: TableSpec) -> None:
         spec.base_file_format and spec.base_file_format.upper(),
         config.base_file_format,
     )
+    compare(table_config.META_FIELDS.key, spec.populates_meta_fields, config.populates_meta_fields)
+    compare(table_config.DROP_PARTITION_COLUMNS.key, spec.drops_partition_columns, config.drops_partition_columns)
     compare("hoodie.table.timeline.timezone", spec.timezone and spec.timezone.upper(), config.timezone)
     compare(ENABLED, spec.logs_changes, config.cdc_enabled)
     if config.cdc_enabled:

@@ -17,8 +17,6 @@ from hudi_py.write.rows.keygen import key_generator, parse_keygen
 
 _READ_ONLY_TYPES = frozenset({"variant", "vector"})
 _REFUSED_PROPERTIES = {
-    "hoodie.populate.meta.fields": ("false", "rows without meta columns"),
-    "hoodie.datasource.write.drop.partition.columns": ("true", "files without partition columns"),
     "hoodie.partition.metafile.use.base.format": ("true", "partition metafiles in the base file format"),
     "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled": ("true", "timestamps in keys as text"),
 }
