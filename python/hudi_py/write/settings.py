@@ -41,7 +41,7 @@ from hudi_py.write.rows.keygen import KeyGenerator, key_generator
 from hudi_py.write.rows.partitioned import DEFAULT_BUDGET
 from hudi_py.write.table.create import key_options
 from hudi_py.write.table.evolution import WriteSchema, existing_schema, with_column_ids, write_schema
-from hudi_py.write.table.stored import check_stored_rows
+from hudi_py.write.table.stored import as_stored, check_evolution, check_stored_rows
 from hudi_py.write.table.support import check_types, check_writable
 
 _SORTED = ("GLOBAL_SORT", "PARTITION_SORT")
@@ -132,6 +132,7 @@ def write_settings(
     schema = _schema(config, stored.avro if stored is not None else None, incoming, operation, options)
     begins = options.get(write_config.SCHEMA_ON_READ) and options.get(write_config.RECONCILE_SCHEMA)
     schema = with_column_ids(schema, stored, config.name, begins=begins)
+    check_evolution(config, on_read=schema.ids is not None)
     check_types(config, schema.avro)
     named = options.get(table_config.COMPLEX_NEW_ENCODING) is False
     keygen = key_generator(config, schema.avro, names_single_key=named, given=key_options(options))
@@ -204,7 +205,7 @@ def new_table_schema(config: TableConfig, incoming: pa.Schema, options: Options)
         UnsupportedTableError, SchemaMismatchError, ConfigError: columns and options do not go together.
     """
     base_file_codec(options)
-    schema = write_schema(None, incoming, config.name)
+    schema = write_schema(None, as_stored(config, incoming), config.name)
     check_types(config, schema.avro)
     keygen = key_generator(config, schema.avro, given=key_options(options))
     keygen.check(schema.arrow)
@@ -250,6 +251,9 @@ def _schema(
     config: TableConfig, avro: Mapping[str, Any] | None, incoming: pa.Schema, operation: Operation, options: Options
 ) -> WriteSchema:
     fixed = [*config.record_key_fields, *config.partition_fields]
+    shown = as_stored(config, incoming)
+    if avro is None:
+        incoming = shown
     if not operation.takes_whole_rows:
         if avro is None:  # an empty table: there is nothing to delete, and no column to know
             return write_schema(None, incoming, config.name)

@@ -22,6 +22,7 @@ from hudi_py.storage import open_storage
 from tests.support.choice import cases
 
 VIRTUAL = {"hoodie.populate.meta.fields": "false"}
+DROPPED = {"hoodie.datasource.write.drop.partition.columns": "true"}
 QUICK = {
     "hoodie.time.generator.max_expected_clock_skew_ms": "1",
     "hoodie.py.write.durable": "false",
@@ -99,13 +100,13 @@ def test_rows_without_meta_columns(tmp_path: Path, version: int, kind: str, inde
     table.held = {key: value for key, value in table.held.items() if key not in ("r4", "r9")}
     table.check()
     source = pa.table({"id": ["r2", "r20"], "k": [2, 20], "p": ["p0", "p0"], "o": [50, 50], "v": [7, 8]})
-    merge = table.table.merge(source, "t.id = s.id", target_alias="t", source_alias="s")
+    merge = table.table.merge(source, "t.id = s.id")
     merge.when_matched_update_all().when_not_matched_insert_all().execute()
     table.held |= {"r2": 7, "r20": 8}
     table.check()
     if kind == "mor":
         if version >= 8:
-            table.table.log_compact()
+            assert table.table.log_compact(options={"hoodie.log.compaction.blocks.threshold": "2"}).instant is not None
             table.check()
         table.table.compact()
         table.check()
@@ -199,6 +200,120 @@ def test_tables_keep_their_columns(tmp_path: Path) -> None:
     assert sorted(hudi_py.open_table(table.path).scan().to_table()["v"].to_pylist()) == [102, 201]
     with pytest.raises(ConfigError, match="made of record keys"):
         table.table.create_index("record_index", using="record_index")
+    merge = table.table.merge(rows(1, turn=3), "t._hoodie_record_key = s.id").when_matched_update_all()
     with pytest.raises(ConfigError, match="it has no meta columns"):
-        merge = table.table.merge(rows(1, turn=3), "t._hoodie_record_key = s.id", target_alias="t", source_alias="s")
-        merge.when_matched_update_all().execute()
+        merge.execute()
+
+
+# ---- partition columns
+
+
+STATS = {"hoodie.metadata.index.column.stats.enable": "true"}
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "more"),
+    cases(
+        [
+            (version, kind, more)
+            for version in (6, 8, 9)
+            for kind in ("cow", "mor")
+            for more in ({}, {"hoodie.index.type": "GLOBAL_SIMPLE"}, VIRTUAL)
+        ],
+        "no partition columns",
+        6,
+    ),
+)
+def test_rows_without_partition_columns(tmp_path: Path, version: int, kind: str, more: dict[str, str]) -> None:
+    table = Written(tmp_path / "t", version, kind, {**DROPPED, **STATS, **more})
+    meta = [] if more == VIRTUAL else [*META_FIELDS]
+    table.write("insert", *range(8))
+    table.write("upsert", 3, 4, 5, 8, 9)
+    table.write("delete", 0, 5, 77)
+    assert table.check().column_names == [*meta, "id", "k", "o", "v", "p"]
+    assert table.table.update({"v": "v + 1000", "o": "9"}, "p = 'p1' and id = 'r3'").num_updated == 1
+    table.held["r3"] += 1000
+    assert table.table.delete_where("p = 'p0' and v > 108").num_deleted == 2
+    table.held = {key: value for key, value in table.held.items() if key not in ("r4", "r8")}
+    table.check()
+    source = pa.table({"id": ["r2", "r20"], "k": [2, 20], "p": ["p0", "p0"], "o": [50, 50], "v": [7, 8]})
+    merge = table.table.merge(source, "t.id = s.id and t.p = s.p")
+    merge.when_matched_update_all().when_not_matched_insert_all().execute()
+    table.held |= {"r2": 7, "r20": 8}
+    table.check()
+    if kind == "mor":
+        if version >= 8:
+            assert table.table.log_compact(options={"hoodie.log.compaction.blocks.threshold": "2"}).instant is not None
+            table.check()
+        table.table.compact()
+        table.check()
+    table.turn = 60
+    table.write("insert_overwrite", 1, 3)
+    table.write("bulk_insert", 30, 31)
+    table.check()
+    assert table.table.alter(add={"x": pa.int32()}).instant is not None
+    table.check()
+    for path in table.files("**/*.parquet"):
+        assert pq.read_schema(path).names == [*meta, "id", "k", "o", "v"]
+    assert table.table.metadata.verify().ok
+    found = hudi_py.doctor(table.path, full=True)
+    assert [each for each in found.findings if not each.code.startswith("environment")] == []
+    where = table.table.scan(filter="p = 'p1'").to_table()
+    assert set(where["p"].to_pylist()) == {"p1"}
+
+
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_partition_columns_are_texts_of_paths(tmp_path: Path, kind: str) -> None:
+    """As in Apache Hudi 1.2.0."""
+    path = str(tmp_path / "t")
+    data = pa.table(
+        {
+            "d": [date(2024, 2, 29), None, date(1969, 1, 1)],
+            "id": ["a", "b", "c"],
+            "n": pa.array([1, -2, None], pa.int32()),
+            "v": [1, 2, 3],
+        }
+    )
+    given = {"record_key": "id", "partition_by": "d,n", "table_type": kind}
+    hudi_py.write(path, data, "insert", {**DROPPED, **QUICK}, **given)
+    hudi_py.write(path, data.slice(1), "upsert", {**DROPPED, **QUICK}, **given)
+    found = hudi_py.open_table(path).scan(meta=False).to_table().sort_by("id")
+    assert found.to_pydict() == {
+        "id": ["a", "b", "c"],
+        "v": [1, 2, 3],
+        "d": ["2024-02-29", None, "1969-01-01"],
+        "n": ["1", "-2", None],
+    }
+    hudi_py.write(path, data.slice(0, 1), "delete", {**DROPPED, **QUICK}, **given)
+    assert hudi_py.open_table(path).scan(columns="id").to_table().num_rows == 2
+
+
+@pytest.mark.parametrize(
+    ("more", "options", "text"),
+    [
+        ({"partition_by": "p:SIMPLE"}, {}, "key generator CUSTOM"),
+        ({"ordering_by": "k", "partition_by": "k"}, {}, "partition column 'k' as ordering field"),
+        ({"record_key": "id,p"}, VIRTUAL, "record key field of a table without meta columns"),
+        ({"partition_by": "t"}, {}, "partition column 't' of type timestamp"),
+        ({"partition_by": "s.p"}, {}, "partition field 's.p' of a struct"),
+        ({}, {"hoodie.datasource.write.slash.separated.date.partitioning": "true"}, "slash-separated dates"),
+        ({}, {"hoodie.schema.on.read.enable": "true", "hoodie.datasource.write.reconcile.schema": "true"}, "on.read"),
+    ],
+)
+def test_partition_columns_that_files_need_are_refused(
+    tmp_path: Path, more: dict[str, Any], options: dict[str, str], text: str
+) -> None:
+    table = Written(tmp_path / "t", 9, "cow", {**DROPPED, **options}, **more)
+    data = rows(1, turn=1).append_column("t", pa.array([datetime(2024, 1, 1, tzinfo=timezone.utc)]))
+    data = data.append_column("s", pa.array([{"p": "x"}]))
+    with pytest.raises(UnsupportedTableError, match=text):
+        hudi_py.write(table.path, data, "insert", table.options, **table.more)
+
+
+def test_changes_of_rows_without_partition_columns(tmp_path: Path) -> None:
+    table = Written(tmp_path / "t", 9, "cow", {**DROPPED, "hoodie.table.cdc.enabled": "true"})
+    table.write("insert", 1, 2)
+    table.write("upsert", 2, 3)
+    found = table.table.scan(query_type="cdc", begin="000").to_table().to_pylist()
+    assert sorted(each["op"] for each in found) == ["i", "i", "i", "u"]
+    assert all(json.loads(each["after"])["id"] in ("r1", "r2", "r3") for each in found)

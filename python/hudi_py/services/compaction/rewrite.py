@@ -25,7 +25,7 @@ from hudi_py.model.instant import InstantTime
 from hudi_py.model.properties import TableConfig
 from hudi_py.read.slice import MERGE_ROWS, read_slice
 from hudi_py.read.split import ReadSpec
-from hudi_py.schema import FILE_NAME, META_FIELDS, OPERATION, SchemaHistory, StoredRows, with_meta, with_operation
+from hudi_py.schema import FILE_NAME, META_FIELDS, OPERATION, SchemaHistory, with_meta, with_operation
 from hudi_py.schema.stored import avro_text_field, avro_with_meta, compact_json
 from hudi_py.storage import Storage
 from hudi_py.timeline.table_schema import (
@@ -102,13 +102,13 @@ class RewriteSettings:
                 "to the table first"
             )
         check_types(config, table.avro)
-        stored = StoredRows.of(config)
+        stored = table.stored
         schema, avro = stored.columns(table.arrow), stored.avro(table.avro)
         if logs:
             schema, avro = with_meta(table.arrow), avro_with_meta(table.avro)
         if OPERATION not in schema.names and has_operation_column(storage, config, commits):
             schema, avro = with_operation(schema), _with_operation(avro)
-        extra = {SCHEMA_KEY: compact_json(stored.own_avro(table.avro))}
+        extra = {SCHEMA_KEY: compact_json(table.stored_avro)}
         if table.evolves_on_read:
             latest = next((text for each in commits if (text := each.extra.get(LATEST_SCHEMA_KEY))), None)
             if latest is not None:
@@ -127,7 +127,7 @@ class RewriteSettings:
             bloom=bloom_config(options) if stored.has_meta else None,
             layout=file_layout(config, options),
             memory=replace(memory, limit=max(memory.limit // threads, 1)),
-            changes=ChangeLogging.of(config, stored.own_avro(table.avro), options.get(write_config.LOG_BLOCK_MAX_SIZE)),
+            changes=ChangeLogging.of(config, table.stored_avro, options.get(write_config.LOG_BLOCK_MAX_SIZE)),
         )
 
 

@@ -6,11 +6,15 @@ import pyarrow as pa
 
 from hudi_py.errors import UnsupportedTableError
 from hudi_py.model.properties import TableConfig
+from hudi_py.schema import StoredRows
 from hudi_py.schema.paths import type_at
 from hudi_py.write.rows.keygen import KeyGenerator, KeyGeneratorType
 
 _VIRTUAL = (KeyGeneratorType.SIMPLE, KeyGeneratorType.COMPLEX, KeyGeneratorType.NON_PARTITION)
 _META = "hoodie.populate.meta.fields=false"
+_DROP = "hoodie.datasource.write.drop.partition.columns=true"
+_OF_PATHS = (pa.types.is_string, pa.types.is_integer, pa.types.is_decimal, pa.types.is_date32)
+"""Types whose texts are the same in paths and as columns."""
 
 
 def check_stored_rows(config: TableConfig, keygen: KeyGenerator, schema: pa.Schema) -> None:
@@ -24,6 +28,41 @@ def check_stored_rows(config: TableConfig, keygen: KeyGenerator, schema: pa.Sche
     """
     if not config.populates_meta_fields:
         _check_virtual_keys(config, keygen, schema)
+    if config.drops_partition_columns:
+        _check_omitted(config, keygen)
+
+
+def check_evolution(config: TableConfig, *, on_read: bool) -> None:
+    """Raises UnsupportedTableError if columns have ids (`on_read`) and files do not have all of them."""
+    if on_read and (not config.populates_meta_fields or config.drops_partition_columns):
+        what = _DROP if config.populates_meta_fields else _META
+        raise UnsupportedTableError(
+            f"Cannot write to the table '{config.name}' with {what} and hoodie.schema.on.read.enable=true: supported "
+            "is a schema that evolves on write; leave one of the two out"
+        )
+
+
+def as_stored(config: TableConfig, incoming: pa.Schema) -> pa.Schema:
+    """The columns of incoming rows as a new table shows them. If its files lack the partition columns, these are texts,
+    and come last (`TableSchemaResolver.appendPartitionColumns`, 1.2.0).
+
+    Raises:
+        UnsupportedTableError: values of a partition column are not the texts in paths.
+    """
+    omitted = config.partition_fields if config.drops_partition_columns else ()
+    texts = []
+    for name in omitted:
+        if name not in incoming.names:
+            continue
+        kind = incoming.field(name).type
+        if not any(is_kind(kind) for is_kind in _OF_PATHS):
+            raise UnsupportedTableError(
+                f"Cannot write to the table '{config.name}' with {_DROP} and the partition column '{name}' of type "
+                f"{kind}: queries show the texts of paths; supported are strings, integers, decimals and dates: cast "
+                "the column, or store it"
+            )
+        texts.append(pa.field(name, pa.string()))
+    return pa.schema([*(field for field in incoming if field.name not in omitted), *texts])
 
 
 def _check_virtual_keys(config: TableConfig, keygen: KeyGenerator, schema: pa.Schema) -> None:
@@ -60,6 +99,32 @@ def _check_virtual_keys(config: TableConfig, keygen: KeyGenerator, schema: pa.Sc
                 f"{start} and the record key column '{name}' of type {shown}: readers compute other keys from it than "
                 "the key generator makes; supported are strings, integers, decimals, booleans and timestamps in "
                 "microseconds: choose another column, or store the meta columns"
+            )
+
+
+def _check_omitted(config: TableConfig, keygen: KeyGenerator) -> None:
+    start = f"Cannot write to the table '{config.name}' with {_DROP}"
+    if keygen.type not in _VIRTUAL or keygen.slashed_dates:
+        shown = "slash-separated dates" if keygen.slashed_dates else f"the key generator {keygen.type.value}"
+        raise UnsupportedTableError(
+            f"{start} and {shown}: queries would show the texts of paths in place of the column's values; supported "
+            f"are {', '.join(kind.value for kind in _VIRTUAL)}: use one of them, or store the partition columns"
+        )
+    omitted = StoredRows.of(config).omitted
+    ordering = () if config.merge_mode == "COMMIT_TIME_ORDERING" else config.ordering_fields
+    keys = () if config.populates_meta_fields else keygen.key_fields
+    for fields, role in ((ordering, "ordering field"), (keys, "record key field of a table without meta columns")):
+        for name in fields:
+            if name in omitted:
+                raise UnsupportedTableError(
+                    f"{start} and the partition column '{name}' as {role}: rows are merged by columns in files; store "
+                    "the partition columns, or choose another column"
+                )
+    for name in omitted:
+        if "." in name:
+            raise UnsupportedTableError(
+                f"{start} and the partition field '{name}' of a struct: only columns can be left out; store the "
+                "partition columns"
             )
 
 
