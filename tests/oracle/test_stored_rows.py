@@ -29,7 +29,7 @@ FORMS: dict[str, tuple[Mapping[str, str], Mapping[str, Any]]] = {
     "dropped": (DROPPED, {"key": "id", "partition": "p"}),
     "dropped numbers": ({**DROPPED, **HIVE}, {"key": "id", "partition": "n"}),
     "dropped of two": (DROPPED, {"key": "id", "partition": "p,n"}),
-    "dropped and virtual": ({**DROPPED, **VIRTUAL, **HIVE}, {"key": "id", "partition": "p"}),
+    "dropped and a key": (DROPPED, {"key": "id,p", "partition": "p"}),
 }
 SCHEMA = pa.schema(
     [

@@ -104,22 +104,25 @@ def _check_virtual_keys(config: TableConfig, keygen: KeyGenerator, schema: pa.Sc
 
 def _check_omitted(config: TableConfig, keygen: KeyGenerator) -> None:
     start = f"Cannot write to the table '{config.name}' with {_DROP}"
-    if keygen.type not in _VIRTUAL or keygen.slashed_dates:
+    if not config.populates_meta_fields:
+        raise UnsupportedTableError(
+            f"{start} and {_META}: upserts of Apache Hudi 1.2.0 fail in such a table, as it makes keys of whole rows; "
+            "store the meta columns or the partition columns"
+        )
+    if keygen.dated_fields or keygen.slashed_dates:
         shown = "slash-separated dates" if keygen.slashed_dates else f"the key generator {keygen.type.value}"
         raise UnsupportedTableError(
-            f"{start} and {shown}: queries would show the texts of paths in place of the column's values; supported "
-            f"are {', '.join(kind.value for kind in _VIRTUAL)}: use one of them, or store the partition columns"
+            f"{start} and {shown}: paths have dates in place of the column's values; supported are partition columns "
+            "whose values are in paths as they are: use another key generator, or store the partition columns"
         )
     omitted = StoredRows.of(config).omitted
     ordering = () if config.merge_mode == "COMMIT_TIME_ORDERING" else config.ordering_fields
-    keys = () if config.populates_meta_fields else keygen.key_fields
-    for fields, role in ((ordering, "ordering field"), (keys, "record key field of a table without meta columns")):
-        for name in fields:
-            if name in omitted:
-                raise UnsupportedTableError(
-                    f"{start} and the partition column '{name}' as {role}: rows are merged by columns in files; store "
-                    "the partition columns, or choose another column"
-                )
+    for name in ordering:
+        if name in omitted:
+            raise UnsupportedTableError(
+                f"{start} and the partition column '{name}' as ordering field: rows are merged by columns in files; "
+                "store the partition columns, or choose another column"
+            )
     for name in omitted:
         if "." in name:
             raise UnsupportedTableError(
