@@ -15,6 +15,7 @@ from tests.oracle.client import Oracle
 
 VIRTUAL = {"hoodie.populate.meta.fields": "false"}
 DROPPED = {"hoodie.datasource.write.drop.partition.columns": "true"}
+METAFILES = {"hoodie.partition.metafile.use.base.format": "true"}
 HIVE = {"hoodie.datasource.write.hive_style_partitioning": "true"}
 QUICK = {"hoodie.time.generator.max_expected_clock_skew_ms": "1", "hoodie.parquet.small.file.limit": "0"}
 LATE = {"hoodie.compact.inline": "false", "hoodie.parquet.small.file.limit": "0"}
@@ -26,6 +27,7 @@ FORMS: dict[str, tuple[Mapping[str, str], Mapping[str, Any]]] = {
     "virtual of a struct": (VIRTUAL, {"key": "s.id", "partition": "p"}),
     "virtual in buckets": ({**VIRTUAL, **BUCKETS}, {"key": "id", "partition": "p"}),
     "virtual and global": ({**VIRTUAL, "hoodie.index.type": "GLOBAL_SIMPLE"}, {"key": "id", "partition": "p"}),
+    "metafiles in Parquet": (METAFILES, {"key": "id", "partition": "p"}),
     "dropped": (DROPPED, {"key": "id", "partition": "p"}),
     "dropped numbers": ({**DROPPED, **HIVE}, {"key": "id", "partition": "n"}),
     "dropped of two": (DROPPED, {"key": "id", "partition": "p,n"}),
@@ -128,5 +130,8 @@ def test_by_turns(oracle: Oracle, tmp_path: Path, form: str, version: int, kind:
     table.write(mine, "upsert", 0, 4)
     table.compact(mine)
     table.write(mine, "insert_overwrite", 5, 10, 11, 12)
+    extension = ".parquet" if form.startswith("metafiles") else ""
+    found = {file.name for file in Path(table.path).rglob(".hoodie_partition_metadata*") if ".hoodie" not in file.parts}
+    assert found == {f".hoodie_partition_metadata{extension}"}
     assert oracle.check(table.path, deep=True)["problems"] == []
     assert hudi_py.open_table(table.path).metadata.verify().ok

@@ -436,9 +436,11 @@ FAULTS: Final = (
         ),
     ),
     Fault(
-        "files without partition columns",
+        "timestamps in keys as text",
         "release.read_only",
-        lambda p: set_property(p, hoodie__datasource__write__drop__partition__columns="true"),
+        lambda p: set_property(
+            p, hoodie__datasource__write__keygenerator__consistent__logical__timestamp__enabled="true"
+        ),
     ),
 )
 BY_NAME: Final = {fault.name: fault for fault in FAULTS}

@@ -148,7 +148,6 @@ OPTIONS = (
         accepts=("", "timestamp_micros"),
     ),
     refused("hoodie.parquet.write.utc-timezone.enabled", "timestamps are written in UTC", _WRITE, accepts=("", "true")),
-    refused("hoodie.partition.metafile.use.base.format", "partition metadata files are written as text", _TABLE),
     refused("hoodie.table.multiple.base.file.formats.enable", "base files are Parquet", _TABLE),
     refused("hoodie.table.format", "only Hudi's own table format", _TABLE, accepts=("", "native")),
     refused(

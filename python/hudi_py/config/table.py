@@ -272,6 +272,13 @@ DROP_PARTITION_COLUMNS = flag(
     Scope.TABLE,
     False,
 )
+METAFILES_IN_BASE_FORMAT = flag(
+    "hoodie.partition.metafile.use.base.format",
+    "Whether the file by which a partition's folder is known is a Parquet file instead of a text. A table keeps what "
+    "it was made with.",
+    Scope.TABLE,
+    False,
+)
 CDC_ENABLED = flag(
     "hoodie.table.cdc.enabled",
     "Change data capture: whether writes log the rows they change, for queries of changes.",

@@ -303,6 +303,11 @@ class TableConfig:
         return self._flag("hoodie.datasource.write.drop.partition.columns", False)
 
     @property
+    def metafiles_in_base_format(self) -> bool:
+        """Whether the metafiles of partitions have the format of base files."""
+        return self._flag("hoodie.partition.metafile.use.base.format", False)
+
+    @property
     def populates_meta_fields(self) -> bool:
         return self._flag("hoodie.populate.meta.fields", True)
 

@@ -141,8 +141,8 @@ def write_settings(
         found = _existing_form(storage, view, keygen)
         if found is not None:
             keygen = replace(keygen, names_single_key=found)
-    keygen.check(schema.arrow)
     check_stored_rows(config, keygen, schema.arrow)
+    keygen.check(schema.arrow)
     if keygen.generates_keys:
         check_generated_keys(config, options)
     check_ordering(merge, schema, is_mor=config.is_mor)
@@ -208,8 +208,8 @@ def new_table_schema(config: TableConfig, incoming: pa.Schema, options: Options)
     schema = write_schema(None, as_stored(config, incoming), config.name)
     check_types(config, schema.avro)
     keygen = key_generator(config, schema.avro, given=key_options(options))
-    keygen.check(schema.arrow)
     check_stored_rows(config, keygen, schema.arrow)
+    keygen.check(schema.arrow)
     if keygen.generates_keys:
         check_generated_keys(config, options)
     check_ordering(merge_settings(config, options.values), schema, is_mor=config.is_mor)

@@ -205,6 +205,27 @@ def test_tables_keep_their_columns(tmp_path: Path) -> None:
         merge.execute()
 
 
+# ---- metafiles of partitions
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_metafiles_in_parquet(tmp_path: Path, version: int) -> None:
+    table = Written(tmp_path / "t", version, "mor", {"hoodie.partition.metafile.use.base.format": "true"})
+    table.write("insert", 1, 2)
+    table.write("upsert", 1, 3)
+    table.check()
+    found = table.files("**/.hoodie_partition_metadata*")
+    assert [file.name for file in found] == [".hoodie_partition_metadata.parquet"] * 2
+    metadata = pq.read_metadata(found[0])
+    first = min(table.table.instants()["instant"].to_pylist())
+    assert metadata.num_rows == 0
+    assert (metadata.metadata[b"commitTime"].decode(), metadata.metadata[b"partitionDepth"]) == (first, b"1")
+    unlisted = hudi_py.open_table(table.path, {"hoodie.metadata.enable": "false"}).scan().to_table()
+    assert sorted(unlisted["v"].to_pylist()) == sorted(table.held.values())
+    with pytest.raises(UnsupportedTableError, match="metafiles are written in Parquet only"):
+        Written(tmp_path / "o", 9, "cow", {**table.options, "hoodie.table.base.file.format": "ORC"}).write("insert", 1)
+
+
 # ---- partition columns
 
 

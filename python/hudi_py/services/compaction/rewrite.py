@@ -38,11 +38,7 @@ from hudi_py.timeline.table_schema import (
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.write.changes import ChangeLogging
 from hudi_py.write.settings import bloom_config, file_layout
-from hudi_py.write.table.support import check_types
-
-_REFUSED_PROPERTIES = {
-    "hoodie.partition.metafile.use.base.format": ("true", "partition metafiles in the base file format"),
-}
+from hudi_py.write.table.support import check_metafiles, check_types
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,12 +168,7 @@ Rewrite = Callable[[RewriteTask], Rewritten]
 
 def check_compactable(config: TableConfig) -> None:
     """Raises UnsupportedTableError if a compaction would lose what Apache Hudi's keeps."""
-    for key, (value, what) in _REFUSED_PROPERTIES.items():
-        if config.properties.get(key, "").strip().lower() == value:
-            raise UnsupportedTableError(
-                f"Cannot compact the table '{config.name}': it has {key}={value}, and {what} cannot be written yet; "
-                "compact it with Apache Hudi"
-            )
+    check_metafiles(config, "compact")
     if config.properties.get("hoodie.bootstrap.base.path", "").strip():
         raise UnsupportedTableError(
             f"Cannot compact the table '{config.name}': it was bootstrapped from "

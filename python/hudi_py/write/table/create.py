@@ -84,6 +84,8 @@ class TableSpec:
     """Default: yes."""
     drops_partition_columns: bool | None = None
     """Default: no."""
+    metafiles_in_base_format: bool | None = None
+    """Default: no."""
     base_file_format: str | None = None
     create_schema: str | None = None
     """Avro JSON without meta columns."""
@@ -121,6 +123,7 @@ def table_spec(options: Options) -> TableSpec:
         logging_mode=given(table_config.CDC_MODE),
         populates_meta_fields=given(table_config.META_FIELDS),
         drops_partition_columns=given(table_config.DROP_PARTITION_COLUMNS),
+        metafiles_in_base_format=given(table_config.METAFILES_IN_BASE_FORMAT),
         base_file_format=given(table_config.BASE_FILE_FORMAT),
     )
 
@@ -151,6 +154,11 @@ def table_properties(spec: TableSpec) -> dict[str, str]:
         raise UnsupportedTableError(
             f"Cannot create a table with base files in {base_format} (hoodie.table.base.file.format); "
             f"supported are {' and '.join(WRITTEN)}"
+        )
+    if spec.metafiles_in_base_format and base_format != "PARQUET":
+        raise UnsupportedTableError(
+            f"Cannot create a table with {table_config.METAFILES_IN_BASE_FORMAT.key}=true and base files in "
+            f"{base_format}: such metafiles are written in Parquet only; leave the option out"
         )
     keys = spec.record_key_fields or ()
     keygen = parse_keygen(spec.keygen_type or "", spec.keygen_class or "")
@@ -183,7 +191,7 @@ def table_properties(spec: TableSpec) -> dict[str, str]:
         "hoodie.datasource.write.hive_style_partitioning": _flag(hive_style),
         "hoodie.datasource.write.partitionpath.urlencode": _flag(bool(spec.url_encoded)),
         table_config.DROP_PARTITION_COLUMNS.key: _flag(bool(spec.drops_partition_columns)),
-        "hoodie.partition.metafile.use.base.format": "false",
+        table_config.METAFILES_IN_BASE_FORMAT.key: _flag(bool(spec.metafiles_in_base_format)),
     }
     if keys:
         properties["hoodie.table.recordkey.fields"] = ",".join(keys)
@@ -313,6 +321,8 @@ def check_spec(config: TableConfig, spec: TableSpec) -> None:
     )
     compare(table_config.META_FIELDS.key, spec.populates_meta_fields, config.populates_meta_fields)
     compare(table_config.DROP_PARTITION_COLUMNS.key, spec.drops_partition_columns, config.drops_partition_columns)
+    metafiles = table_config.METAFILES_IN_BASE_FORMAT.key
+    compare(metafiles, spec.metafiles_in_base_format, config.metafiles_in_base_format)
     compare("hoodie.table.timeline.timezone", spec.timezone and spec.timezone.upper(), config.timezone)
     compare(ENABLED, spec.logs_changes, config.cdc_enabled)
     if config.cdc_enabled:

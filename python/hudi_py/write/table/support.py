@@ -17,7 +17,6 @@ from hudi_py.write.rows.keygen import key_generator, parse_keygen
 
 _READ_ONLY_TYPES = frozenset({"variant", "vector"})
 _REFUSED_PROPERTIES = {
-    "hoodie.partition.metafile.use.base.format": ("true", "partition metafiles in the base file format"),
     "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled": ("true", "timestamps in keys as text"),
 }
 
@@ -37,6 +36,7 @@ def check_writable(config: TableConfig) -> None:
                 f"Cannot write to the table '{config.name}': it has {key}={value}, and {what} cannot be written yet; "
                 "write it with Apache Hudi"
             )
+    check_metafiles(config, "write to")
     parse_keygen(config.keygen_type, config.keygen_class)
     if config.properties.get("hoodie.bootstrap.base.path", "").strip():
         raise UnsupportedTableError(
@@ -48,6 +48,19 @@ def check_writable(config: TableConfig) -> None:
         raise UnsupportedTableError(
             f"Cannot write to the table '{config.name}': its base files are {config.base_file_format}; supported are "
             f"{' and '.join(WRITTEN)}"
+        )
+
+
+def check_metafiles(config: TableConfig, do: str) -> None:
+    """Raises UnsupportedTableError if metafiles of partitions cannot be written as the table's properties ask.
+
+    Args:
+        do: what is attempted with the table.
+    """
+    if config.metafiles_in_base_format and config.base_file_format != "PARQUET":
+        raise UnsupportedTableError(
+            f"Cannot {do} the table '{config.name}': it has hoodie.partition.metafile.use.base.format=true and base "
+            f"files in {config.base_file_format}; such metafiles are written in Parquet only: use Apache Hudi"
         )
 
 
