@@ -60,7 +60,7 @@ def test_all_ways(spark: SparkSession, path: str, given: Mapping[str, str], kind
     assert values(spark.read.format("hudi-py").load(path)) == expected
     write_table(numbers(spark, 10, 15, "id * 3D"), path, options=options)
     expected |= {number: number * 3.0 for number in range(10, 15)}
-    write_table(numbers(spark, 13, 14, "0D"), path, "delete", options=options)
+    write_table(numbers(spark, 13, 14, "0D"), path, operation="delete", options=options)
     del expected[13]
     tasks = {"hoodie.py.statement.local.max.bytes": "0"}
     update(spark, path, {"v": "v + 1"}, "id < 3", options=tasks)

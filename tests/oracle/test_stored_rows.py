@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import hudi_py
 from hudi_py.testing.rows import assert_rows_equal
 from tests.oracle.client import Oracle
+from tests.support.choice import cases
 
 VIRTUAL = {"hoodie.populate.meta.fields": "false"}
 DROPPED = {"hoodie.datasource.write.drop.partition.columns": "true"}
@@ -135,3 +137,29 @@ def test_by_turns(oracle: Oracle, tmp_path: Path, form: str, version: int, kind:
     assert found == {f".hoodie_partition_metadata{extension}"}
     assert oracle.check(table.path, deep=True)["problems"] == []
     assert hudi_py.open_table(table.path).metadata.verify().ok
+
+
+@pytest.mark.parametrize(
+    "name", cases(("v6_mor_no_meta_fields", "v9_cow_no_meta_fields", "v9_cow_drop_partition_columns"), "continued", 1)
+)
+def test_tables_of_apache_hudi_are_continued(oracle: Oracle, golden_copy: Callable[[str], Path], name: str) -> None:
+    path = str(golden_copy(name))
+    old = hudi_py.open_table(path).scan(meta=False).to_table()
+    properties = hudi_py.open_table(path).properties
+    key = properties["hoodie.table.recordkey.fields"]
+    ordering = properties.get("hoodie.table.ordering.fields") or properties["hoodie.table.precombine.field"]
+    at = old.schema.get_field_index(ordering)
+    newest = pc.max(old[ordering]).as_py()
+    changed = old.slice(0, 5).set_column(at, old.schema.field(at), pa.array([newest] * 5, old.schema.field(at).type))
+    hudi_py.write(path, changed, "upsert", QUICK)
+    hudi_py.write(path, old.slice(3, 4), "delete", QUICK)
+    hudi_py.open_table(path).delete_where(f"{key} = '{old[key][8].as_py()}'", options=QUICK)
+    gone = set(old[key][3:7].to_pylist()) | {old[key][8].as_py()}
+    found = hudi_py.open_table(path).scan().to_table()
+    assert set(found[key].to_pylist()) == set(old[key].to_pylist()) - gone
+    assert_rows_equal(found, oracle.read(path))
+    if "mor" in name:
+        hudi_py.open_table(path, QUICK).compact()
+        assert_rows_equal(hudi_py.open_table(path).scan().to_table(), found)
+        assert_rows_equal(found, oracle.read(path))
+    assert oracle.check(path)["problems"] == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -10,6 +11,7 @@ from hudi_py.config import Options
 from hudi_py.config import concurrency as concurrency_config
 from hudi_py.config import metadata as metadata_config
 from hudi_py.config import write as write_config
+from hudi_py.config.option import Option
 from hudi_py.errors import ConfigError, SchemaMismatchError, UnsupportedTableError
 from hudi_py.merge import MergeSettings
 from hudi_py.metadata.table import BLOOM_FILTERS, RECORD_INDEX
@@ -67,7 +69,7 @@ def check_combination(
         )
 
 
-_OF_STORED_KEYS = (
+_OF_STORED_KEYS: Final[tuple[Option[Any], ...]] = (
     metadata_config.GLOBAL_RECORD_INDEX,
     metadata_config.RECORD_INDEX,
     metadata_config.BLOOM_FILTERS,
@@ -138,6 +140,11 @@ def check_partial_update(
             f"{start}: {merge.shown(config)} already decides which values of a row count; give all columns, with "
             "the values that stand for no change"
         )
+    if config.is_mor and not config.populates_meta_fields:
+        raise UnsupportedTableError(
+            f"{start}: it has hoodie.populate.meta.fields=false, and its logs hold complete rows only; give all "
+            "columns, or use Table.merge"
+        )
     if not writes_partial_logs(config) and config.is_mor:
         raise UnsupportedTableError(
             f"{start}: its logs, of table version {config.version}, hold complete rows only; supported are "
@@ -159,8 +166,9 @@ def check_partial_update(
 
 
 def writes_partial_logs(config: TableConfig) -> bool:
-    """Whether log blocks of the table can hold updates of some columns."""
-    return config.is_mor and config.version >= 8
+    """Whether log blocks of the table can hold updates of some columns. Without meta columns, rows are found by key
+    columns, which such blocks may lack."""
+    return config.is_mor and config.version >= 8 and config.populates_meta_fields
 
 
 def check_ordering(merge: MergeSettings, schema: WriteSchema, *, is_mor: bool) -> None:

@@ -140,6 +140,29 @@ def test_meta_columns_are_null_in_logs(tmp_path: Path) -> None:
     assert row["v"] == 201
 
 
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+@pytest.mark.parametrize("given", [VIRTUAL, DROPPED], ids=["virtual", "dropped"])
+def test_some_columns_are_set(tmp_path: Path, kind: str, given: dict[str, str]) -> None:
+    table = Written(tmp_path / "t", 9, kind, given)
+    table.write("insert", 1, 2, 3)
+    source = pa.table({"id": ["r1", "r2"], "p": ["p1", "p0"], "w": [7, 8]})
+    merge = table.table.merge(source, "t.id = s.id and t.p = s.p").when_matched_update({"v": "s.w", "o": "9"})
+    assert merge.execute().num_updated == 2
+    table.held |= {"r1": 7, "r2": 8}
+    table.check()
+    some = pa.table({"id": ["r1", "r3"], "p": ["p1", "p1"], "o": [10, 10], "v": [70, 80]})
+    if (kind, given) == ("mor", VIRTUAL):
+        with pytest.raises(UnsupportedTableError, match="its logs hold complete rows only"):
+            table.table.upsert(some, partial=True)
+        return
+    table.table.upsert(some, partial=True)
+    table.held |= {"r1": 70, "r3": 80}
+    assert table.check().sort_by("id")["k"].to_pylist() == [1, 2, 3]
+    if kind == "mor":
+        table.table.compact()
+        assert table.check().sort_by("id")["k"].to_pylist() == [1, 2, 3]
+
+
 KEYS: dict[str, Any] = {
     "text": pa.array(["a", "b", "ä"]),
     "int": pa.array([1, -2, 3], pa.int32()),
