@@ -436,11 +436,9 @@ FAULTS: Final = (
         ),
     ),
     Fault(
-        "timestamps in keys as text",
+        "keys of a generator that is not written with",
         "release.read_only",
-        lambda p: set_property(
-            p, hoodie__datasource__write__keygenerator__consistent__logical__timestamp__enabled="true"
-        ),
+        lambda p: set_property(p, hoodie__table__keygenerator__type="GLOBAL_DELETE"),
     ),
 )
 BY_NAME: Final = {fault.name: fault for fault in FAULTS}

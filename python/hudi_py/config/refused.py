@@ -107,11 +107,6 @@ OPTIONS = (
     ),
     refused("hoodie.allow.operation.metadata.field", "the column _hoodie_operation is not written yet", _WRITE),
     refused(
-        "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled",
-        "keys are made from timestamps as without this option",
-        _TABLE,
-    ),
-    refused(
         "hoodie.datasource.write.secondarykey.column",
         "use hoodie.metadata.index.secondary.column",
         _TABLE,

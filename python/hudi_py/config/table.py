@@ -181,6 +181,14 @@ DATE_ZONE = optional_text(
     aliases=(_OLD_DATES + "timezone",),
     example="UTC",
 )
+TIMESTAMPS_AS_TEXT = flag(
+    properties.CONSISTENT_TIMESTAMPS,
+    "Whether timestamps in record keys are texts such as `2024-02-29 12:00:00.5`, in milliseconds and the time zone of "
+    "the process that plans the write, instead of numbers of microseconds. Tables do not store it: needed with each "
+    "write.",
+    Scope.TABLE,
+    False,
+)
 COMPLEX_NEW_ENCODING = flag(
     "hoodie.write.complex.keygen.new.encoding",
     "Complex key generator with one key column, tables before version 9: whether the key is only the value instead of "

@@ -438,7 +438,6 @@ def test_codecs_that_are_not_written_are_refused_first(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled", "true"),
         ("hoodie.table.keygenerator.type", "GLOBAL_DELETE"),
         ("hoodie.table.base.file.format", "HFILE"),
     ],

@@ -143,7 +143,7 @@ def test_meta_columns_are_null_in_logs(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 @pytest.mark.parametrize("given", [VIRTUAL, DROPPED], ids=["virtual", "dropped"])
 def test_some_columns_are_set(tmp_path: Path, kind: str, given: dict[str, str]) -> None:
-    table = Written(tmp_path / "t", 9, kind, given)
+    table = Written(tmp_path / "t", 9, kind, {**given, "hoodie.spark.sql.merge.into.partial.updates": "true"})
     table.write("insert", 1, 2, 3)
     source = pa.table({"id": ["r1", "r2"], "p": ["p1", "p0"], "w": [7, 8]})
     merge = table.table.merge(source, "t.id = s.id and t.p = s.p").when_matched_update({"v": "s.w", "o": "9"})
@@ -189,6 +189,9 @@ def test_keys_are_made_of_columns(tmp_path: Path, kind: str, fields: str) -> Non
         assert sorted(hudi_py.open_table(path).scan().to_table()["v"].to_pylist()) == [1, 20]
 
 
+TEXTS = {"hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled": "true"}
+
+
 @pytest.mark.parametrize(
     ("more", "options", "text"),
     [
@@ -196,6 +199,7 @@ def test_keys_are_made_of_columns(tmp_path: Path, kind: str, fields: str) -> Non
         ({"partition_by": "p:SIMPLE"}, {}, "key generator CUSTOM"),
         ({"partition_by": "p,k"}, {}, "COMPLEX with the single record key 'id'"),
         ({"record_key": "d"}, {}, "record key column 'd' of type date32"),
+        ({"record_key": "t"}, TEXTS, "record key column 't' of type timestamp"),
         ({}, {"hoodie.table.base.file.format": "ORC"}, "base files in ORC"),
         ({}, {"hoodie.index.type": "BLOOM"}, "hoodie.index.type = 'BLOOM'"),
         ({}, {"hoodie.index.type": "RECORD_INDEX"}, "hoodie.index.type = 'GLOBAL_RECORD_LEVEL_INDEX'"),
@@ -208,6 +212,7 @@ def test_what_needs_stored_keys_is_refused(
 ) -> None:
     table = Written(tmp_path / "t", 9, "cow", {**VIRTUAL, **options}, **more)
     data = rows(1, turn=1).append_column("d", pa.array([date(2024, 1, 1)]))
+    data = data.append_column("t", pa.array([datetime(2024, 1, 1, tzinfo=timezone.utc)]))
     given = {name: value for name, value in table.more.items() if value is not None}
     with pytest.raises((ConfigError, UnsupportedTableError), match=text):
         hudi_py.write(table.path, data, "insert", table.options, **given)

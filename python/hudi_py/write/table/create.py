@@ -131,7 +131,11 @@ def table_spec(options: Options) -> TableSpec:
 def key_options(options: Options) -> KeyOptions:
     """What the options of a write say of keys and partitions that the properties of a table may lack."""
     given = {option.key: options.get(option) for option in _DATE_OPTIONS if options.given(option)}
-    return KeyOptions(options.get(table_config.PARTITION_PATH), {key: text for key, text in given.items() if text})
+    return KeyOptions(
+        options.get(table_config.PARTITION_PATH),
+        {key: text for key, text in given.items() if text},
+        options.get(table_config.TIMESTAMPS_AS_TEXT),
+    )
 
 
 def table_properties(spec: TableSpec) -> dict[str, str]:

@@ -93,7 +93,8 @@ def _check_virtual_keys(config: TableConfig, keygen: KeyGenerator, schema: pa.Sc
         )
     for name in keygen.key_fields:
         kind = type_at(schema, name)
-        if kind is not None and (not _is_same_text(kind) or name in keygen.millis_columns):
+        as_text = keygen.timestamp_zone is not None and kind is not None and pa.types.is_timestamp(kind)
+        if kind is not None and (not _is_same_text(kind) or name in keygen.millis_columns or as_text):
             shown = f"{kind} in milliseconds" if name in keygen.millis_columns else kind
             raise UnsupportedTableError(
                 f"{start} and the record key column '{name}' of type {shown}: readers compute other keys from it than "

@@ -16,9 +16,6 @@ from hudi_py.timeline.properties import check_writable as check_version_writable
 from hudi_py.write.rows.keygen import key_generator, parse_keygen
 
 _READ_ONLY_TYPES = frozenset({"variant", "vector"})
-_REFUSED_PROPERTIES = {
-    "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled": ("true", "timestamps in keys as text"),
-}
 
 
 def check_writable(config: TableConfig) -> None:
@@ -30,12 +27,6 @@ def check_writable(config: TableConfig) -> None:
     check_version_writable(config)
     if config.cdc_enabled:
         logging_mode(config, f"write to the table '{config.name}'")
-    for key, (value, what) in _REFUSED_PROPERTIES.items():
-        if config.properties.get(key, "").strip().lower() == value:
-            raise UnsupportedTableError(
-                f"Cannot write to the table '{config.name}': it has {key}={value}, and {what} cannot be written yet; "
-                "write it with Apache Hudi"
-            )
     check_metafiles(config, "write to")
     parse_keygen(config.keygen_type, config.keygen_class)
     if config.properties.get("hoodie.bootstrap.base.path", "").strip():
