@@ -15,6 +15,8 @@ from hudi_py.testing.rows import assert_rows_equal
 from tests.oracle.client import Oracle
 from tests.support.choice import cases
 
+pytestmark = pytest.mark.slow
+
 VIRTUAL = {"hoodie.populate.meta.fields": "false"}
 DROPPED = {"hoodie.datasource.write.drop.partition.columns": "true"}
 METAFILES = {"hoodie.partition.metafile.use.base.format": "true"}
@@ -115,7 +117,7 @@ class Turns:
         self.check()
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("form", list(FORMS))
 @pytest.mark.parametrize(("version", "kind"), [(version, kind) for version in (6, 8, 9) for kind in ("cow", "mor")])
 @pytest.mark.parametrize("first", ["ours", "theirs"])

@@ -328,6 +328,7 @@ def _index(
         options.get(write_config.BLOOM_PRUNE_BY_RANGES),
         kind in _MOVES and options.get(_MOVES[kind]),
         buckets,
+        StoredRows.of(config).key_fields,
     )
 
 

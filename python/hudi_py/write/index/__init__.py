@@ -66,14 +66,13 @@ def open_index(
     threads: int = 1,
     check_key: Callable[[BaseFile, str], None] | None = None,
     live: Live | None = None,
-    key_fields: tuple[str, ...] = (),
 ) -> Index:
     """The index of a write. If a table has no record index, one by partition is replaced by a look-up in base files,
     as in Apache Hudi.
 
     Args:
         timeline, view: the table as the write sees it.
-        threads, check_key, key_fields: see `BaseFileIndex`.
+        threads, check_key: see `BaseFileIndex`.
         live: see `GlobalBaseFileIndex`, which needs it.
 
     Raises:
@@ -85,7 +84,7 @@ def open_index(
     if settings.uses_record_index(config):
         metadata = open_metadata(storage, config, timeline)
     if metadata is None and kind != GLOBAL_RECORD_INDEX:
-        files = BaseFileIndex(storage, settings, threads, check_key, key_fields)
+        files = BaseFileIndex(storage, settings, threads, check_key)
         if not settings.is_global:
             return files
         assert live is not None

@@ -58,8 +58,6 @@ class BaseFileIndex:
     threads: int = 1
     check_key: Callable[[BaseFile, str], None] | None = None
     """Called with each base file and its first key, to raise an error if its keys have another form."""
-    key_fields: tuple[str, ...] = ()
-    """The columns that make up the record key, if files do not store it."""
 
     is_global: ClassVar[Literal[False]] = False
 
@@ -115,9 +113,9 @@ class BaseFileIndex:
                 candidates = self._candidates(wanted, footer)
                 if not len(candidates):
                     continue
-                batches = file.batches(key_columns(self.key_fields), _LOOKUP_ROWS)
-                found_keys = [keys_of(batch, self.key_fields) for batch in batches]
-                keys = pa.chunked_array(found_keys, wanted.keys.type)
+                fields = self.settings.key_fields
+                batches = file.batches(key_columns(fields), _LOOKUP_ROWS)
+                keys = pa.chunked_array([keys_of(batch, fields) for batch in batches], wanted.keys.type)
             if len(candidates) > len(keys):
                 waiting.append((at, keys))
                 rows += len(keys)

@@ -121,5 +121,4 @@ def index_of(context: WriteContext) -> Index:
         threads=context.settings.threads,
         check_key=check_key if keygen.single_key_form_varies else None,
         live=context.key_reader().live,
-        key_fields=context.settings.stored.key_fields,
     )
