@@ -343,6 +343,7 @@ def test_partition_columns_are_texts_of_paths(tmp_path: Path, kind: str) -> None
 @pytest.mark.parametrize(
     ("more", "options", "text"),
     [
+        ({}, {"hoodie.table.base.file.format": "ORC"}, "base files in ORC"),
         ({"partition_by": "k:TIMESTAMP"}, DATED, "key generator CUSTOM"),
         ({"ordering_by": "k", "partition_by": "k"}, {}, "partition column 'k' as ordering field"),
         ({}, VIRTUAL, "upserts of Apache Hudi 1.2.0 fail"),

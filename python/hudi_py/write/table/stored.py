@@ -26,6 +26,13 @@ def check_stored_rows(config: TableConfig, keygen: KeyGenerator, schema: pa.Sche
     Raises:
         UnsupportedTableError: names the property and what is in the way.
     """
+    lacking = config.drops_partition_columns or not config.populates_meta_fields
+    if lacking and config.base_file_format != "PARQUET":
+        what = _DROP if config.populates_meta_fields else _META
+        raise UnsupportedTableError(
+            f"Cannot write to the table '{config.name}' with {what} and base files in {config.base_file_format}: "
+            "supported is PARQUET; use it, or store all columns"
+        )
     if not config.populates_meta_fields:
         _check_virtual_keys(config, keygen, schema)
     if config.drops_partition_columns:
@@ -74,11 +81,6 @@ def _check_virtual_keys(config: TableConfig, keygen: KeyGenerator, schema: pa.Sc
             f"{start} and the key generator {keygen.type.value}: supported are "
             f"{', '.join(kind.value for kind in _VIRTUAL)}, as in Apache Hudi; use one of them, or store the meta "
             "columns"
-        )
-    if config.base_file_format != "PARQUET":
-        raise UnsupportedTableError(
-            f"{start} and base files in {config.base_file_format}: supported is PARQUET; Apache Hudi 1.2.0 does not "
-            "write others without meta columns either"
         )
     if keygen.generates_keys:
         raise UnsupportedTableError(
