@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudi_py.errors import SchemaMismatchError
+from hudi_py.errors import SchemaMismatchError, UnsupportedTableError
 from hudi_py.formats.arrays import combined, is_text
 from hudi_py.merge.settings import with_structs
 from hudi_py.schema import RECORD_KEY, java_float_texts
-from hudi_py.schema.paths import values_at
+from hudi_py.schema.paths import type_at, values_at
 
 _NULL_KEY = "__null__"
 _EMPTY_KEY = "__empty__"
@@ -37,6 +38,33 @@ def with_keys(batch: pa.RecordBatch, key_fields: Sequence[str]) -> pa.RecordBatc
     if at >= 0:
         return batch.set_column(at, pa.field(RECORD_KEY, pa.string()), keys)
     return batch.append_column(pa.field(RECORD_KEY, pa.string()), keys)
+
+
+def as_computed(keys: pa.Array, schema: pa.Schema, key_fields: Sequence[str], *, named: bool, path: str) -> pa.Array:
+    """Keys of a delete block, which its writer's key generator has made, as `record_keys` makes them of rows.
+
+    Apache Hudi 1.2.0 compares both as they are, and finds what is deleted by record positions only.
+
+    Args:
+        schema: has the key columns.
+        named: see `MergeSettings.names_key`.
+
+    Raises:
+        UnsupportedTableError: the two forms differ in a part of the key.
+    """
+    dates = [name for name in key_fields if pa.types.is_date32(type_at(schema, name) or pa.null())]
+    if dates and len(key_fields) > 1:
+        raise UnsupportedTableError(
+            f"Cannot merge the deletes of {path}: the table has hoodie.populate.meta.fields=false and the date "
+            f"'{dates[0]}' in a record key of several columns, which deletes write in another form than rows have; "
+            "compact the table with Apache Hudi, or read it as read_optimized"
+        )
+    if named:
+        keys = pc.replace_substring_regex(keys, f"^{re.escape(key_fields[0])}:", "")
+    if dates:
+        texts = pc.if_else(pc.match_substring_regex(keys, r"^\d{4}-\d{2}-\d{2}$"), keys, None)
+        return pc.coalesce(texts.cast(pa.date32()).cast(pa.int32()).cast(pa.string()), keys)
+    return keys
 
 
 def record_keys(batch: pa.RecordBatch, fields: Sequence[str]) -> pa.Array:
