@@ -445,6 +445,34 @@ MUTATIONS: Final = (
         "",
         "tests/unit/write/test_assign.py",
     ),
+    Mutation(
+        "stored rows: a table without meta columns takes a key that readers compute otherwise",
+        CORE + "write/table/stored.py",
+        "    if keygen.single_key_form_varies and keygen.names_single_key:\n",
+        "    if keygen.single_key_form_varies and not keygen.names_single_key:\n",
+        "tests/unit/write/test_stored_rows.py",
+    ),
+    Mutation(
+        "stored rows: keys of old rows are not computed where files lack them",
+        CORE + "write/handles/merge.py",
+        "            yield with_keys(whole, key_fields)\n",
+        "            yield whole\n",
+        "tests/unit/write/test_stored_rows.py",
+    ),
+    Mutation(
+        "stored rows: files keep the partition columns that they should lack",
+        CORE + "schema/stored.py",
+        "            frozenset(config.partition_fields if config.drops_partition_columns else ()),\n",
+        "            frozenset(),\n",
+        "tests/unit/write/test_stored_rows.py",
+    ),
+    Mutation(
+        "stored rows: statements in logs leave out the columns of virtual keys",
+        CORE + "write/combinations.py",
+        "config.version >= 8 and config.populates_meta_fields\n",
+        "config.version >= 8\n",
+        "tests/unit/write/test_stored_rows.py",
+    ),
     # -- transactions ------------------------------------------------------------------------------------------------
     Mutation(
         "conflicts: another completed write is no conflict",

@@ -104,6 +104,9 @@ LAYOUTS = {
     "struct": Layout("s.p", key="s.k", ordering="s.o"),
     "struct complex": Layout("s.p,city", {**HIVE}, key="s.k,id", ordering="s.o"),
     "struct of dates": Layout("s.at", dated("", "DATE_STRING", "yyyy-MM", input_dateformat="yyyy-MM-dd").options),
+    "timestamps as text": Layout(
+        "city", {"hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled": "true"}, key="ts,id"
+    ),
     "without partitions": Layout("", key="s.k,id"),
     "generated": Layout("city", key=None, ordering=None),
     "generated and dated": Layout("sec", SECONDS.options, key=None, ordering=None),

@@ -84,7 +84,7 @@ def test_keys_without_meta_columns(oracle: Oracle, tmp_path: Path, name: str, ve
     oracle.write(path, rows(1, chosen), "insert", table_version=version, options=options, **first)
     oracle.write(path, rows(2, chosen[:2]), "upsert", options=options)
     oracle.write(path, rows(3, chosen[1:2]), "upsert", options=options)
-    if name not in ("k_date", "k_time"):
+    if version == 9 or name not in ("k_date", "k_time"):  # with record positions it finds what dates name otherwise
         oracle.write(path, rows(4, chosen[2:3]), "delete", options=options)
     expected = oracle.read(path)
     ours = hudi_py.open_table(path).scan()

@@ -30,6 +30,27 @@ def test_every_query_agrees_after_each_step(form: Form) -> None:
     check_tables(form, examples=TABLES, steps=STEPS)
 
 
+LACKING = [
+    *(
+        Form(kind, version, index, lacks="meta")
+        for kind in ("cow", "mor")
+        for version in (6, 8, 9)
+        for index in ("SIMPLE", "GLOBAL_SIMPLE", "BUCKET", *(["HASHES"] if kind == "mor" else []))
+    ),
+    *(
+        Form(kind, version, index, lacks="partitions")
+        for kind in ("cow", "mor")
+        for version in (6, 8, 9)
+        for index in ("SIMPLE", "BLOOM", "GLOBAL_SIMPLE", "RECORD", "BUCKET")
+    ),
+]
+
+
+@pytest.mark.parametrize("form", cases(LACKING, "files lack columns", 2), ids=str)
+def test_tables_whose_files_lack_columns(form: Form) -> None:
+    check_tables(form, examples=TABLES, steps=STEPS)
+
+
 A, B = ("a", 1), ("b", 1)
 HASHES = Form("mor", 8, "HASHES")
 SEQUENCES: dict[str, tuple[Form, list[tuple[str, dict[str, Any]]]]] = {

@@ -436,9 +436,9 @@ FAULTS: Final = (
         ),
     ),
     Fault(
-        "files without partition columns",
+        "keys of a generator that is not written with",
         "release.read_only",
-        lambda p: set_property(p, hoodie__datasource__write__drop__partition__columns="true"),
+        lambda p: set_property(p, hoodie__table__keygenerator__type="GLOBAL_DELETE"),
     ),
 )
 BY_NAME: Final = {fault.name: fault for fault in FAULTS}

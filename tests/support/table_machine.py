@@ -76,6 +76,10 @@ CREATED = {
     "upper_text": {"column": "text", "using": "column_stats", "index_options": {"expr": "upper"}},
     "lower_text": {"column": "text", "using": "bloom_filters", "index_options": {"expr": "lower"}},
 }
+LACKING = {
+    "meta": {"hoodie.populate.meta.fields": "false"},
+    "partitions": {"hoodie.datasource.write.drop.partition.columns": "true"},
+}
 REFUSED = (hudi_py.ConfigError, hudi_py.UnsupportedTableError, hudi_py.ConflictError)
 """A conflict: a pending plan has files that the operation would replace."""
 
@@ -94,6 +98,8 @@ class Form:
     """How changes are logged (`hoodie.table.cdc.supplemental.logging.mode`); empty: not at all."""
     by_id: bool = False
     """Whether columns have ids, so that they can be dropped and renamed."""
+    lacks: str = ""
+    """The columns that files lack: `meta` or `partitions`; empty: none."""
 
     @property
     def options(self) -> dict[str, str]:
@@ -109,6 +115,7 @@ class Form:
             found["hoodie.table.cdc.supplemental.logging.mode"] = self.changes
         if self.by_id:
             found["hoodie.schema.on.read.enable"] = "true"
+        found.update(LACKING.get(self.lacks, {}))
         return found
 
 
@@ -565,7 +572,7 @@ class TableMachine(RuleBasedStateMachine):
                 assert found in (state.shown(), self.now.shown(state.rows)), (state.instant, found, state.shown())
 
     def a_range(self) -> None:
-        if len(self.past) < 2:
+        if len(self.past) < 2 or self.form.lacks == "meta":  # rows do not say when they were written
             return
         end = len(self.past) - 1 - self.checks % min(3, len(self.past) - 1)
         begin = max(0, end - 1 - self.checks % 4)

@@ -87,7 +87,6 @@ OPTIONS = (
     refused("hoodie.index.class", _CLASS, _WRITE, accepts=_EMPTY),
     refused("hoodie.bulkinsert.overwrite.operation.type", "use mode overwrite", _WRITE, accepts=_EMPTY),
     refused("hoodie.bulkinsert.user.defined.partitioner.class", _CLASS, _WRITE, accepts=_EMPTY),
-    refused("hoodie.datasource.write.drop.partition.columns", "partition columns are always stored in files", _WRITE),
     refused(
         "hoodie.datasource.write.schema.allow.auto.evolution.column.drop",
         "writes never drop columns: use Table.alter(drop=...)",
@@ -107,17 +106,6 @@ OPTIONS = (
         accepts=("", "org.apache.hudi.defaultsparkrecordmerger", "org.apache.hudi.common.model.hoodieavrorecordmerger"),
     ),
     refused("hoodie.allow.operation.metadata.field", "the column _hoodie_operation is not written yet", _WRITE),
-    refused(
-        "hoodie.populate.meta.fields",
-        "tables without the _hoodie_* columns are not written yet",
-        _WRITE,
-        accepts=("", "true"),
-    ),
-    refused(
-        "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled",
-        "keys are made from timestamps as without this option",
-        _TABLE,
-    ),
     refused(
         "hoodie.datasource.write.secondarykey.column",
         "use hoodie.metadata.index.secondary.column",
@@ -155,7 +143,6 @@ OPTIONS = (
         accepts=("", "timestamp_micros"),
     ),
     refused("hoodie.parquet.write.utc-timezone.enabled", "timestamps are written in UTC", _WRITE, accepts=("", "true")),
-    refused("hoodie.partition.metafile.use.base.format", "partition metadata files are written as text", _TABLE),
     refused("hoodie.table.multiple.base.file.formats.enable", "base files are Parquet", _TABLE),
     refused("hoodie.table.format", "only Hudi's own table format", _TABLE, accepts=("", "native")),
     refused(

@@ -181,6 +181,14 @@ DATE_ZONE = optional_text(
     aliases=(_OLD_DATES + "timezone",),
     example="UTC",
 )
+TIMESTAMPS_AS_TEXT = flag(
+    properties.CONSISTENT_TIMESTAMPS,
+    "Whether timestamps in record keys are texts such as `2024-02-29 12:00:00.5`, in milliseconds and the time zone of "
+    "the process that plans the write, instead of numbers of microseconds. Tables do not store it: needed with each "
+    "write.",
+    Scope.TABLE,
+    False,
+)
 COMPLEX_NEW_ENCODING = flag(
     "hoodie.write.complex.keygen.new.encoding",
     "Complex key generator with one key column, tables before version 9: whether the key is only the value instead of "
@@ -256,6 +264,28 @@ BASE_FILE_FORMAT = choice(
     ("PARQUET", "ORC", "LANCE"),
     aliases=("hoodie.base.file.format", "hoodie.table.ro.file.format"),
     not_built={"HFILE": "only Parquet, ORC and Lance base files are written"},
+)
+META_FIELDS = flag(
+    "hoodie.populate.meta.fields",
+    "Whether files have the columns `_hoodie_*`. Without them, files are smaller and rows are found by the columns of "
+    "the record key; incremental queries, record indexes and bloom filters need them. A table keeps what it was made "
+    "with.",
+    Scope.TABLE,
+    True,
+)
+DROP_PARTITION_COLUMNS = flag(
+    "hoodie.datasource.write.drop.partition.columns",
+    "Whether files lack the partition columns, whose values are then the texts in partition paths. A table keeps what "
+    "it was made with.",
+    Scope.TABLE,
+    False,
+)
+METAFILES_IN_BASE_FORMAT = flag(
+    "hoodie.partition.metafile.use.base.format",
+    "Whether the file by which a partition's folder is known is a Parquet file instead of a text. A table keeps what "
+    "it was made with.",
+    Scope.TABLE,
+    False,
 )
 CDC_ENABLED = flag(
     "hoodie.table.cdc.enabled",

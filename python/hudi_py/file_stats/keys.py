@@ -18,6 +18,7 @@ from hudi_py.formats.base_files import iter_base_batches
 from hudi_py.merge import CommittedInstants, MergeSettings, reduce_log, scan_log
 from hudi_py.merge.decode import read_versions
 from hudi_py.merge.entries import KEY as ENTRY_KEY
+from hudi_py.merge.keys import key_columns, keys_of
 from hudi_py.merge.reduce import Mask
 from hudi_py.model.files import FileSlice, LogFile
 from hudi_py.read.slice import MERGE_ROWS, read_slice
@@ -34,7 +35,7 @@ class KeyReader:
 
     storage: Storage
     schema: pa.Schema
-    """All columns of a row, meta columns first."""
+    """All columns of a row, the record key among the first (`StoredRows.keyed`)."""
     merge: MergeSettings
     committed: CommittedInstants | None
     """Instants whose log blocks count; None since table version 8, where log file names decide."""
@@ -51,10 +52,11 @@ class KeyReader:
 
     def of_base_file(self, path: str) -> Iterator[pa.Array]:
         """The keys (string) of a base file's rows."""
-        for batch in iter_base_batches(self.storage, path, [RECORD_KEY], batch_rows=_ROWS):
-            if batch.num_columns != 1:
-                raise CorruptFileError(f"Base file {path} has no column {RECORD_KEY}; its keys cannot be indexed")
-            yield batch.column(0).cast(pa.string())
+        columns = key_columns(self.merge.key_fields)
+        for batch in iter_base_batches(self.storage, path, columns, batch_rows=_ROWS):
+            if not batch.num_columns:
+                raise CorruptFileError(f"Base file {path} has no column {columns[0]}; its keys cannot be indexed")
+            yield keys_of(batch, self.merge.key_fields)
 
     def live(self, slice_: FileSlice, keys: pa.Array) -> Mask:
         """Whether the slice has a row for each of the keys."""
@@ -82,6 +84,7 @@ class KeyReader:
             batch_rows=MERGE_ROWS,
             merge=self.merge,
             committed=self.committed,
+            key_fields=self.merge.key_fields,
             history=self.history,
         )
         return read_slice(self.storage, slice_.base_file, slice_.log_files, spec)

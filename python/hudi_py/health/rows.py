@@ -35,7 +35,7 @@ def scan_of(
     facts: Facts, storage: Storage, columns: list[str] | None, partitions: list[str] | None, *, keys: object = None
 ) -> Scan:
     """A scan of the state that is examined, from the listing of the storage."""
-    arguments = ScanArguments(columns=columns, partitions=partitions, keys=keys)
+    arguments = ScanArguments(columns=columns, partitions=partitions, keys=keys, with_keys=True)
     request = ScanRequest.of(Options.resolve({**facts.given, **BY_LISTING}, Scope.READ), arguments)
     return make_scan(storage, facts.table, facts.active, request)
 
@@ -43,9 +43,6 @@ def scan_of(
 def check_rows(facts: Facts) -> Iterator[Finding]:
     """Findings about keys, from a sample of partitions or, in a full examination, all rows."""
     config = facts.table
-    if not config.populates_meta_fields:
-        facts.skipped.append("keys: rows have no meta columns (hoodie.populate.meta.fields=false)")
-        return
     if not config.record_key_fields:
         facts.skipped.append("keys: the table has no record key")
         return

@@ -182,7 +182,7 @@ class _Portion:
             names = set(self._history.columns(_instant(block), self._schema.names))
             lacking = frozenset(names - set(batch.schema.names) - {RECORD_KEY})
         whole = self._history.conform(batch, _instant(block), self._schema, context=block.path, repaired=repaired)
-        self._tables.append(pa.Table.from_batches([with_keys(whole, self._settings)]))
+        self._tables.append(pa.Table.from_batches([with_keys(whole, self._settings.key_fields)]))
         self._positions.append(position)
         self._lacking.append(lacking)
 

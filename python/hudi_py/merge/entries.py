@@ -10,6 +10,7 @@ import pyarrow as pa
 from hudi_py.errors import UnsupportedTableError
 from hudi_py.formats.arrays import is_text
 from hudi_py.formats.log import Deletes
+from hudi_py.merge.keys import as_computed
 from hudi_py.merge.reduce import Mask
 from hudi_py.merge.settings import MergeSettings
 from hudi_py.schema.paths import type_at
@@ -52,12 +53,16 @@ def entry_table(
         path: log file, for errors.
 
     Raises:
-        UnsupportedTableError: the number of ordering values per entry differs from the table's ordering fields.
+        UnsupportedTableError: the number of ordering values per entry differs from the table's ordering fields, or see
+            `as_computed`.
     """
     count = len(deletes.keys)
     columns, defaults = _ordering(deletes, ordering_types(schema, settings), path)
+    keys = deletes.keys.cast(pa.string())
+    if settings.key_fields:
+        keys = as_computed(keys, schema, settings.key_fields, named=settings.names_key, path=path)
     arrays = [
-        deletes.keys.cast(pa.string()),
+        keys,
         deletes.partitions.cast(pa.string()),
         pa.array(np.arange(start, start + count, dtype=np.int64)),
         pa.array(defaults),

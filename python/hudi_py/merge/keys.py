@@ -2,47 +2,89 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudi_py.errors import SchemaMismatchError
-from hudi_py.formats.arrays import is_text
-from hudi_py.merge.settings import MergeSettings
+from hudi_py.errors import SchemaMismatchError, UnsupportedTableError
+from hudi_py.formats.arrays import combined, is_text
+from hudi_py.merge.settings import with_structs
 from hudi_py.schema import RECORD_KEY, java_float_texts
+from hudi_py.schema.paths import type_at, values_at
 
 _NULL_KEY = "__null__"
 _EMPTY_KEY = "__empty__"
 
 
-def with_keys(batch: pa.RecordBatch, settings: MergeSettings) -> pa.RecordBatch:
-    """Adds `_hoodie_record_key`, computed from the key columns, if the table's files do not store it."""
-    if not settings.key_fields:
+def key_columns(key_fields: Sequence[str]) -> tuple[str, ...]:
+    """The columns of files that give the record key, of which files may lack some: `a.b` is a column, or a field of the
+    struct `a`. `key_fields`: as in `MergeSettings`."""
+    return with_structs(key_fields) or (RECORD_KEY,)
+
+
+def keys_of(batch: pa.RecordBatch, key_fields: Sequence[str]) -> pa.Array:
+    """The record keys (string) of rows with `key_columns`. Raises SchemaMismatchError as `record_keys`."""
+    return record_keys(batch, key_fields) if key_fields else batch.column(RECORD_KEY).cast(pa.string())
+
+
+def with_keys(batch: pa.RecordBatch, key_fields: Sequence[str]) -> pa.RecordBatch:
+    """Adds `_hoodie_record_key`, computed from the key columns, if the table's files do not store it (`key_fields`)."""
+    if not key_fields:
         return batch
-    keys = record_keys(batch, settings.key_fields)
+    keys = record_keys(batch, key_fields)
     at = batch.schema.get_field_index(RECORD_KEY)
     if at >= 0:
         return batch.set_column(at, pa.field(RECORD_KEY, pa.string()), keys)
     return batch.append_column(pa.field(RECORD_KEY, pa.string()), keys)
 
 
+def as_computed(keys: pa.Array, schema: pa.Schema, key_fields: Sequence[str], *, named: bool, path: str) -> pa.Array:
+    """Keys of a delete block, which its writer's key generator has made, as `record_keys` makes them of rows.
+
+    Apache Hudi 1.2.0 compares both as they are, and finds what is deleted by record positions only.
+
+    Args:
+        schema: has the key columns.
+        named: see `MergeSettings.names_key`.
+
+    Raises:
+        UnsupportedTableError: the two forms differ in a part of the key.
+    """
+    dates = [name for name in key_fields if pa.types.is_date32(type_at(schema, name) or pa.null())]
+    if dates and len(key_fields) > 1:
+        raise UnsupportedTableError(
+            f"Cannot merge the deletes of {path}: the table has hoodie.populate.meta.fields=false and the date "
+            f"'{dates[0]}' in a record key of several columns, which deletes write in another form than rows have; "
+            "compact the table with Apache Hudi, or read it as read_optimized"
+        )
+    if named:
+        keys = pc.replace_substring_regex(keys, f"^{re.escape(key_fields[0])}:", "")
+    if dates:
+        texts = pc.if_else(pc.match_substring_regex(keys, r"^\d{4}-\d{2}-\d{2}$"), keys, None)
+        return pc.coalesce(texts.cast(pa.date32()).cast(pa.int32()).cast(pa.string()), keys)
+    return keys
+
+
 def record_keys(batch: pa.RecordBatch, fields: Sequence[str]) -> pa.Array:
     """The record keys of rows, string: the value of a single field as text, else `field:value` joined by commas.
 
     Args:
-        fields: top-level columns of the batch.
+        fields: columns of the batch or, as `a.b`, fields of structs.
 
     Raises:
         SchemaMismatchError: a key column is missing, or its type is not supported for keys.
     """
-    missing = [name for name in fields if name not in batch.schema.names]
-    if missing:
-        raise SchemaMismatchError(
-            f"Column '{missing[0]}' of the record key is missing in the data, whose columns are "
-            f"{', '.join(batch.schema.names)}; it is required with hoodie.populate.meta.fields=false"
-        )
-    texts = [_text(batch.column(name), name) for name in fields]
+    texts = []
+    for name in fields:
+        values = values_at(batch, name)
+        if values is None:
+            raise SchemaMismatchError(
+                f"Column '{name}' of the record key is missing in the data, whose columns are "
+                f"{', '.join(batch.schema.names)}; it is required with hoodie.populate.meta.fields=false"
+            )
+        texts.append(_text(combined(values), name))
     if len(texts) == 1:
         return texts[0]
     parts = []

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -18,6 +19,7 @@ EVENT_TIME_STRATEGY = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"
 COMMIT_TIME_STRATEGY = "ce9acb64-bde0-424c-9b91-f6ebba25356d"
 PAYLOAD_STRATEGY = "00000000-0000-0000-0000-000000000000"
 
+_COMPLEX = re.compile(r"^COMPLEX|\bComplex(Avro)?KeyGenerator$")
 _PAYLOADS = "org.apache.hudi.common.model."
 _EVENT_TIME_PAYLOADS = frozenset({_PAYLOADS + "DefaultHoodieRecordPayload", _PAYLOADS + "EventTimeAvroPayload"})
 _COMMIT_TIME_PAYLOADS = frozenset({_PAYLOADS + "OverwriteWithLatestAvroPayload"})
@@ -102,6 +104,8 @@ class MergeSettings:
     """Columns that the merger requires."""
     key_fields: tuple[str, ...] = ()
     """Columns that make up the record key if the files have no `_hoodie_record_key`; otherwise empty."""
+    names_key: bool = False
+    """Whether keys in delete blocks may have the form `field:value` of a single key field, which rows do not give."""
     fills_bytes: bool = False
     """Whether columns of bytes can have the placeholder, as where Apache Hudi merges Avro records: within an input, and
     into base files. Its readers compare texts only."""
@@ -137,15 +141,25 @@ class MergeSettings:
     @property
     def ordering_columns(self) -> tuple[str, ...]:
         """The ordering fields and, for fields of structs, the struct columns."""
-        return tuple(dict.fromkeys(part for name in self.ordering_fields for part in (name, name.partition(".")[0])))
+        return with_structs(self.ordering_fields)
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """The key fields and, for fields of structs, the struct columns."""
+        return with_structs(self.key_fields)
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Columns that the merge needs besides the record key; a table may lack some."""
         own = (self.payload.operation_column, self.payload.sequence_column) if self.payload else ()
-        named = (*self.ordering_columns, *self.marker_columns, *self.key_fields, *self.merger_columns)
+        named = (*self.ordering_columns, *self.marker_columns, *self.key_columns, *self.merger_columns)
         names = (*named, *(name for name in own if name))
         return tuple(dict.fromkeys(names))
+
+
+def with_structs(fields: Sequence[str]) -> tuple[str, ...]:
+    """Fields, of which `a.b` may be the field `b` of struct `a`, and such structs: the columns that have them."""
+    return tuple(dict.fromkeys(part for name in fields for part in (name, name.partition(".")[0])))
 
 
 def merge_settings(config: TableConfig, options: Mapping[str, str] | None = None) -> MergeSettings:
@@ -197,6 +211,9 @@ def merge_settings(config: TableConfig, options: Mapping[str, str] | None = None
         merger,
         () if merger is None else tuple(load_merger(merger).required_columns),
         () if config.populates_meta_fields else config.record_key_fields,
+        names_key=not config.populates_meta_fields
+        and len(config.record_key_fields) == 1
+        and bool(_COMPLEX.search(config.keygen_type or config.keygen_class)),
     )
 
 

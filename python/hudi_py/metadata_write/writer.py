@@ -306,7 +306,7 @@ class MetadataTableWriter:
         if noted is None or found is None or found.evolves_on_read:
             return config
         columns = indexed_columns(
-            json.dumps(found.avro),
+            json.dumps(found.stored_avro),
             names=self.settings.columns,
             limit=self.settings.max_columns,
             meta_columns=config.populates_meta_fields,
@@ -416,7 +416,7 @@ class MetadataTableWriter:
         storage, config = session.storage, session.config
         own = change.commit.extra.get("schema") if change is not None and change.commit is not None else None
         found = table_schema_of(json.loads(own), config) if own else resolve_table_schema(storage, config, timeline)
-        schema = json.dumps(found.avro) if found is not None else ""
+        schema = json.dumps(found.stored_avro) if found is not None else ""
         lister = metadata_lister(storage, config, timeline, own_view)[0]
         view = load_view(storage, config, timeline, lister)
         return TableSource(storage, config, timeline, view, schema, self.settings)

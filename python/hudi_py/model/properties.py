@@ -12,6 +12,7 @@ from hudi_py.errors import CorruptFileError
 CHECKSUM = "hoodie.table.checksum"
 NAME = "hoodie.table.name"
 DATABASE = "hoodie.database.name"
+CONSISTENT_TIMESTAMPS = "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled"
 SLASHED_DATES = "hoodie.datasource.write.slash.separated.date.partitioning"
 METADATA_TO_MAKE = "hoodie.py.metadata.partitions.to.make"
 """hudi-py's own key: writers of Apache Hudi fail unless file groups of `...partitions.inflight` exist (seen with 1.2.0,
@@ -124,7 +125,7 @@ _FLAGS = (
     "hoodie.bootstrap.index.enable",
     "hoodie.datasource.write.drop.partition.columns",
     "hoodie.datasource.write.hive_style_partitioning",
-    "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled",
+    CONSISTENT_TIMESTAMPS,
     "hoodie.datasource.write.partitionpath.urlencode",
     SLASHED_DATES,
     "hoodie.partition.metafile.use.base.format",
@@ -301,6 +302,16 @@ class TableConfig:
     @property
     def drops_partition_columns(self) -> bool:
         return self._flag("hoodie.datasource.write.drop.partition.columns", False)
+
+    @property
+    def metafiles_in_base_format(self) -> bool:
+        """Whether the metafiles of partitions have the format of base files."""
+        return self._flag("hoodie.partition.metafile.use.base.format", False)
+
+    @property
+    def timestamps_as_text(self) -> bool:
+        """Whether timestamps in record keys are texts."""
+        return self._flag(CONSISTENT_TIMESTAMPS, False)
 
     @property
     def populates_meta_fields(self) -> bool:

@@ -14,6 +14,7 @@ from hudi_py.model.properties import TableConfig
 from hudi_py.read.filter import Filter
 from hudi_py.read.predicate import Column, Comparison, Literal, Membership, Node
 from hudi_py.schema import RECORD_KEY
+from hudi_py.schema.paths import type_at
 
 _MOST = 10_000
 _EMPTY = "__empty__"
@@ -95,17 +96,15 @@ def virtual_key_fields(config: TableConfig, schema: pa.Schema, uri: str, *, dele
         raise UnsupportedTableError(
             f"Cannot read rows by record key from the table at {uri}: it has hoodie.populate.meta.fields=false, and "
             f"hoodie.table.recordkey.fields={','.join(fields)}; supported there are columns of strings, integers, "
-            "decimals and booleans: filter on the columns instead"
+            "decimals, booleans and timestamps: filter on the columns instead"
         )
     return fields
 
 
 def _makes_key(name: str, schema: pa.Schema) -> bool:
-    at = schema.get_field_index(name)
-    kind = None if at < 0 else schema.field(at).type
-    return kind is not None and bool(
-        pa.types.is_string(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind) or pa.types.is_boolean(kind)
-    )
+    kind = type_at(schema, name)
+    simple = (pa.types.is_string, pa.types.is_integer, pa.types.is_decimal, pa.types.is_boolean, pa.types.is_timestamp)
+    return kind is not None and any(is_kind(kind) for is_kind in simple)
 
 
 def _record_keys(values: Mapping[str, frozenset[object]]) -> Iterator[str]:

@@ -158,7 +158,7 @@ def _loaded(storage: Storage, split: Split, columns: list[str] | tuple[()]) -> _
             return _SliceMerge(log, compared, None, compares)
         log = replace(log, base_rows=None)
     if not folds:
-        used = {RECORD_KEY, *settings.key_fields, *ordering} | ({COMMIT_TIME} if commit_times is not None else set())
+        used = {RECORD_KEY, *settings.key_columns, *ordering} | ({COMMIT_TIME} if commit_times is not None else set())
         schema = pa.schema([field for field in schema if field.name in used])
     return _SliceMerge(log, schema, commit_times, folds or compares)
 
@@ -209,7 +209,7 @@ def _numbered(storage: Storage, split: Split, merge: _SliceMerge) -> Iterator[pa
     for batch in read_base(storage, _base_file(split), merge.base_schema, batch_rows=rows, history=spec.history):
         numbers = pa.array(np.arange(start, start + batch.num_rows))
         start += batch.num_rows
-        yield with_keys(of_commits(batch.append_column(_ROW, numbers), merge.commit_times), spec.merge)
+        yield with_keys(of_commits(batch.append_column(_ROW, numbers), merge.commit_times), spec.merge.key_fields)
 
 
 def _choosing(merge: _SliceMerge, split: Split) -> BaseMerge | None:

@@ -25,7 +25,7 @@ from hudi_py.read.snapshot import Snapshot
 from hudi_py.read.split import ReadSpec, Split, split_of
 from hudi_py.read.support import check_slices
 from hudi_py.read.task import missing_file
-from hudi_py.schema import META_FIELDS
+from hudi_py.schema import META_FIELDS, RECORD_KEY
 from hudi_py.storage import Storage
 from hudi_py.storage.threads import in_threads
 from hudi_py.view import FileSystemView, load_view
@@ -65,11 +65,13 @@ def plan_scan(
             rows are unknown.
     """
     config, schema, uri = snapshot.config, snapshot.schema, snapshot.storage.uri
-    columns = requested_columns(request, schema, uri)
+    has_keys = request.with_keys and not config.populates_meta_fields
+    rows = pa.schema([pa.field(RECORD_KEY, pa.string()), *schema]) if has_keys else schema
+    columns = requested_columns(request, rows, uri)
     condition = parse_filter(request.filter, schema)
     keys, mode, emit_deletes = request.keys, request.mode, request.emit_deletes
     key_fields: tuple[str, ...] = ()
-    if keys is not None:
+    if keys is not None or has_keys:
         key_fields = virtual_key_fields(config, schema, uri, deletes=emit_deletes or mode == "unmerged")
     uses_metadata = request.use_metadata and view is None
     lister, metadata = metadata_of(
@@ -113,7 +115,7 @@ def plan_scan(
     slices = pruning.slices(slices, merged=merged)
     spec = ReadSpec(
         uri=uri,
-        table_schema=schema,
+        table_schema=rows,
         columns=columns,
         filter=condition,
         merge=settings,

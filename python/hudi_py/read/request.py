@@ -36,6 +36,7 @@ class ScanArguments:
     emit_deletes: bool = False
     limit: int | None = None
     meta: bool | None = None
+    with_keys: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +51,8 @@ class ScanRequest:
     """Output columns, in order; None: all."""
     meta: bool
     """Whether all columns include the meta columns."""
+    with_keys: bool
+    """Whether rows have `_hoodie_record_key` even where files do not store it."""
     filter: str | pc.Expression | None
     as_of: Moment | None
     begin: Moment | None
@@ -117,6 +120,7 @@ class ScanRequest:
             query_type=kind,
             columns=None if columns is None else tuple(columns),
             meta=meta is None or meta,
+            with_keys=given.with_keys,
             filter=with_range_filters(condition, options) if ranged else condition,
             as_of=as_of,
             begin=begin,

@@ -39,14 +39,15 @@ def slice_rows(storage: Storage, split: Split) -> Iterator[pa.RecordBatch]:
         return
     schema = spec.read_schema()
     # the file's statistics do not apply to columns that take their value from the path
-    replaced = {name for name, _ in split.partition_values}
+    replaced = {name for name, _ in split.partition_values} | ({RECORD_KEY} if spec.key_fields else set())
     condition = spec.filter if spec.filter is None or replaced.isdisjoint(spec.filter.columns) else None
     groups = row_groups_matching(storage, split.base_file, split.row_groups, condition, spec.history)
     if groups == []:
         return
-    for batch in read_base(
+    read = read_base(
         storage, split.base_file, schema, batch_rows=spec.batch_rows, row_groups=groups, history=spec.history
-    ):
+    )
+    for batch in _keyed(read, spec):
         batch = _with_operations(batch, None) if spec.emit_deletes else batch
         yield _with_values(batch, split.partition_values)
 
@@ -104,11 +105,11 @@ def read_slice(
     base: Iterator[pa.RecordBatch] = iter(())
     if base_file is not None and mode in ("merge", "skip", "unmerged"):
         read = read_base(storage, base_file, merge_schema, batch_rows=rows, history=history)
-        base = (with_keys(of_commits(batch, commit_times), settings) for batch in read)
+        base = (with_keys(of_commits(batch, commit_times), settings.key_fields) for batch in read)
     if mode in ("skip", "unmerged", "log_unmerged"):
         found = _unmerged(storage, base, blocks, merge_schema, spec, with_deletes=emits_deletes)
     elif not blocks and base_file is not None and mode == "merge":
-        base = read_base(storage, base_file, output, batch_rows=spec.batch_rows, history=history)
+        base = _keyed(read_base(storage, base_file, output, batch_rows=spec.batch_rows, history=history), spec)
         found = ((batch, None) for batch in base)
     else:
         by_row = None
@@ -120,6 +121,12 @@ def read_slice(
     for batch, deletes in found:
         if batch.num_rows:
             yield conform(_with_operations(batch, deletes) if emits_deletes else batch, output)
+
+
+def _keyed(base: Iterator[pa.RecordBatch], spec: ReadSpec) -> Iterator[pa.RecordBatch]:
+    """Rows of a base file, with the record key if it is read and files do not store it."""
+    computes = bool(spec.key_fields) and RECORD_KEY in spec.wanted_columns
+    return (with_keys(batch, spec.key_fields) for batch in base) if computes else base
 
 
 def of_commits(batch: pa.RecordBatch, commit_times: frozenset[str] | None) -> pa.RecordBatch:

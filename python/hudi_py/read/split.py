@@ -8,6 +8,7 @@ from typing import Literal
 import pyarrow as pa
 
 from hudi_py.merge import CommittedInstants, LogMemory, MergeSettings
+from hudi_py.merge.keys import key_columns
 from hudi_py.model.files import BaseFile, FileSlice, LogFile
 from hudi_py.model.names import PartitionPath
 from hudi_py.read.filter import Filter
@@ -48,7 +49,8 @@ class ReadSpec:
     keys: frozenset[str] | None = None
     """Only rows of these record keys; None: all."""
     key_fields: tuple[str, ...] = ()
-    """Columns that make up the record key if files have no `_hoodie_record_key`; used with `keys` only."""
+    """Columns that make up the record key if files have no `_hoodie_record_key`; used with `keys`, and where
+    `table_schema` has the record key all the same."""
     emit_deletes: bool = False
     """Whether deletes in logs are returned as rows too, with `_hoodie_operation` = `D`."""
     history: SchemaHistory | None = None
@@ -67,7 +69,9 @@ class ReadSpec:
         """Columns that rows need before they are filtered and projected."""
         wanted = [*self.columns, *(self.filter.columns if self.filter else ())]
         wanted += [COMMIT_TIME] if self.commit_times is not None else []
-        wanted += (self.key_fields or (RECORD_KEY,)) if self.keys is not None else ()
+        if self.keys is not None or RECORD_KEY in self.columns:
+            wanted += [RECORD_KEY] if RECORD_KEY in self.columns else []
+            wanted += key_columns(self.key_fields)
         return tuple(dict.fromkeys(wanted))
 
     def read_schema(self) -> pa.Schema:

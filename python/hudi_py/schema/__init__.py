@@ -24,6 +24,7 @@ from hudi_py.schema.meta import (
     with_operation,
     without_meta,
 )
+from hudi_py.schema.stored import StoredRows
 
 __all__ = [
     "BLOB",
@@ -37,6 +38,7 @@ __all__ = [
     "RECORD_KEY",
     "VARIANT",
     "SchemaHistory",
+    "StoredRows",
     "Vector",
     "conform",
     "conform_array",

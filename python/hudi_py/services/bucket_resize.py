@@ -162,7 +162,7 @@ def resize_buckets(context: ServiceContext, instant: str | None = None) -> Resiz
                 stats += _rewritten(write, after, path, [splits[path, ring.file_id(number)] for number in numbers])
         context.progress.phase("committing")
         commit = transaction.commit(
-            stats, schema_json=settings.schema.avro_json, replaced=replaced, ids=settings.schema.ids
+            stats, schema_json=settings.stored_avro_json, replaced=replaced, ids=settings.schema.ids
         )
         write.after_commit()
     return ResizeReport(
@@ -246,7 +246,8 @@ def _splits(
     context: ServiceContext, write: WriteContext, chosen: Iterable[PartitionPath]
 ) -> dict[tuple[PartitionPath, FileId], Split]:
     """The slices of partitions, to be read with all meta columns."""
-    request = ScanRequest.of(Options.resolve({}, Scope.READ), ScanArguments(partitions=[str(path) for path in chosen]))
+    arguments = ScanArguments(partitions=[str(path) for path in chosen], with_keys=True)
+    request = ScanRequest.of(Options.resolve({}, Scope.READ), arguments)
     scan = make_scan(context.storage, write.transaction.config, write.transaction.timeline, request)
     return {(PartitionPath(str(split.partition)), FileId(str(split.file_id))): split for split in scan.splits()}
 
@@ -258,7 +259,7 @@ def _rewritten(
     index = write.settings.index.buckets
     assert index is not None
     handles: dict[int, BaseFileHandle] = {}
-    at = write.file_schema.get_field_index(FILE_NAME)
+    at = write.keyed_schema.get_field_index(FILE_NAME)
     with ExitStack() as opened:
         for batch in (batch for split in splits for batch in read_split_on(write.transaction.storage, split)):
             keys = combined(batch[RECORD_KEY])
@@ -268,9 +269,11 @@ def _rewritten(
                     handle = BaseFileHandle(write, path, ring.file_id(number))
                     handles[number] = opened.enter_context(handle)
                 handle = handles[number]
-                some = batch.select(write.file_schema.names).take(pa.array(np.flatnonzero(numbers == number)))
-                name = pa.repeat(pa.scalar(handle.name, pa.string()), some.num_rows)
-                handle.write(some.set_column(at, write.file_schema.field(at), name))
+                some = batch.select(write.keyed_schema.names).take(pa.array(np.flatnonzero(numbers == number)))
+                if at >= 0:
+                    name = pa.repeat(pa.scalar(handle.name, pa.string()), some.num_rows)
+                    some = some.set_column(at, write.keyed_schema.field(at), name)
+                handle.write(some)
                 if handle.sidecar is not None:
                     handle.sidecar.add_keys(combined(some[RECORD_KEY]))
         stats = [handle.finish() for handle in handles.values()]

@@ -132,7 +132,7 @@ def rescale_buckets(
         store_rules(storage, rules, transaction.instant)
         context.progress.phase("committing")
         commit = transaction.commit(
-            stats, schema_json=settings.schema.avro_json, replaced=replaced or None, ids=settings.schema.ids
+            stats, schema_json=settings.stored_avro_json, replaced=replaced or None, ids=settings.schema.ids
         )
     return replace(report, instant=commit.instant, completion_time=commit.completion_time)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -19,7 +19,7 @@ from hudi_py.formats.parquet import AVRO_SCHEMA as FOOTER_SCHEMA
 from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.names import parse_base_file_name, parse_log_file_name
 from hudi_py.model.properties import TableConfig
-from hudi_py.schema import META_FIELDS, OPERATION, SchemaHistory, with_meta, without_meta
+from hudi_py.schema import META_FIELDS, OPERATION, SchemaHistory, StoredRows, with_meta, without_meta
 from hudi_py.schema.internal import InternalSchema, parse_internal_schema, timestamp_repairs
 from hudi_py.storage import Storage
 from hudi_py.storage.recent import Recent
@@ -52,6 +52,13 @@ class TableSchema:
     """All columns of a row, starting with the meta columns if the table populates them."""
     history: SchemaHistory | None = None
     """Maps columns of files to these; None: by name."""
+    stored: StoredRows = field(default_factory=StoredRows)
+    """Which of the columns base files have."""
+
+    @property
+    def stored_avro(self) -> dict[str, Any]:
+        """The record of the columns that base files have, without meta columns."""
+        return self.stored.own_avro(self.avro)
 
     @property
     def evolves_on_read(self) -> bool:
@@ -145,7 +152,7 @@ def table_schema_of(record: dict[str, Any], config: TableConfig) -> TableSchema:
         fields += [{"name": name, "type": ["null", "string"], "default": None} for name in missing]
     own = {**record, "fields": fields}
     arrow = arrow_schema(own)
-    return TableSchema(own, with_meta(arrow) if config.populates_meta_fields else arrow)
+    return TableSchema(own, with_meta(arrow) if config.populates_meta_fields else arrow, stored=StoredRows.of(config))
 
 
 def _recorded(storage: Storage, commits: NewestCommits) -> tuple[dict[str, Any] | None, InternalSchema | None]:

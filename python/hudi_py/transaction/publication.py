@@ -5,7 +5,6 @@ Shared by writes and by the table services that write data files.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,7 +18,8 @@ from hudi_py.storage import Storage
 from hudi_py.storage.threads import Shared, when_remote
 from hudi_py.transaction.markers import MarkerType, marker_path, read_markers
 from hudi_py.transaction.owner.claim import Attempt, check_claim, check_open, superseded
-from hudi_py.transaction.paths import PARTITION_METAFILE, temporary_folder
+from hudi_py.transaction.partition_metafile import partition_metafile
+from hudi_py.transaction.paths import temporary_folder
 
 if TYPE_CHECKING:
     from hudi_py.transaction.conflicts.early import EarlyDetection
@@ -187,12 +187,9 @@ class Publication:
     def _ensure_partition(self, partition: str) -> None:
         if partition in self._partitions:
             return
-        depth = len(partition.split("/")) if partition else 0
-        stamp = time.strftime("%a %b %d %H:%M:%S UTC %Y", time.gmtime())
-        text = f"#partition metadata\n#{stamp}\ncommitTime={self._instant}\npartitionDepth={depth}\n"
-        path = join_path(partition, PARTITION_METAFILE)
+        path, content = partition_metafile(self._config, partition, self._instant)
         if self.storage.stat(path) is None:  # it usually exists, and a refused put costs two requests
-            self.storage.put_if_absent(path, text.encode())
+            self.storage.put_if_absent(path, content)
         self._partitions.add(partition)
 
 

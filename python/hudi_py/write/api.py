@@ -240,7 +240,7 @@ def _run(
             progress.phase("committing")
             commit = transaction.commit(
                 result.stats,
-                schema_json=settings.schema.avro_json,
+                schema_json=settings.stored_avro_json,
                 replaced=result.replaced or None,
                 extra=options.commit_metadata,
                 relied_on=relied_on(context, operation),

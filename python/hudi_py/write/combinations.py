@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -10,13 +11,15 @@ from hudi_py.config import Options
 from hudi_py.config import concurrency as concurrency_config
 from hudi_py.config import metadata as metadata_config
 from hudi_py.config import write as write_config
+from hudi_py.config.option import Option
 from hudi_py.errors import ConfigError, SchemaMismatchError, UnsupportedTableError
 from hudi_py.merge import MergeSettings
+from hudi_py.metadata.table import BLOOM_FILTERS, RECORD_INDEX
 from hudi_py.model.instant import Action
 from hudi_py.model.properties import TableConfig
 from hudi_py.schema.paths import type_at
 from hudi_py.write.index import IndexSettings
-from hudi_py.write.index.protocol import BUCKET
+from hudi_py.write.index.protocol import BUCKET, GLOBAL_SIMPLE, SIMPLE
 from hudi_py.write.operation import Operation, generated_keys_error, insert_duplicates
 from hudi_py.write.table.evolution import WriteSchema
 
@@ -29,6 +32,8 @@ def check_combination(
     Raises:
         ConfigError: says which option to change.
     """
+    if not config.populates_meta_fields:
+        _check_without_stored_keys(config, index, options)
     if config.base_file_format != "PARQUET" and options.get(metadata_config.BLOOM_FILTERS):
         raise ConfigError(
             f"Cannot write to the table '{config.name}' with {metadata_config.BLOOM_FILTERS.key} = 'true': its base "
@@ -61,6 +66,37 @@ def check_combination(
             f"Cannot {operation.value} the table '{config.name}' with {concurrency_config.MODE.key} = "
             f"'{concurrency_config.NON_BLOCKING}': rows that others add meanwhile would be lost; use "
             f"{concurrency_config.OPTIMISTIC} for this operation"
+        )
+
+
+_OF_STORED_KEYS: Final[tuple[Option[Any], ...]] = (
+    metadata_config.GLOBAL_RECORD_INDEX,
+    metadata_config.RECORD_INDEX,
+    metadata_config.BLOOM_FILTERS,
+    metadata_config.SECONDARY_INDEX_COLUMN,
+    metadata_config.EXPRESSION_INDEX_COLUMN,
+)
+"""Options that make indexes which need record keys in files."""
+
+
+def _check_without_stored_keys(config: TableConfig, index: IndexSettings, options: Options) -> None:
+    """Refuses what finds rows by record keys in files. With BLOOM, upserts of Apache Hudi 1.2.0 fail for want of
+    filters; with a record index they add rows for known keys, as it is empty."""
+    start = f"Cannot write to the table '{config.name}' with hoodie.populate.meta.fields=false and "
+    supported = (SIMPLE, GLOBAL_SIMPLE, BUCKET)
+    if index.type not in supported:
+        raise ConfigError(
+            f"{start}{write_config.INDEX_TYPE.key} = '{index.type}', which finds record keys in files; supported are "
+            f"{', '.join(supported)}"
+        )
+    asked = next((option for option in _OF_STORED_KEYS if options.get(option)), None)
+    if asked is not None:
+        raise ConfigError(f"{start}{asked.key}: such an index is made of record keys in files; leave the option out")
+    there = [name for name in config.metadata_partitions if name in (RECORD_INDEX, BLOOM_FILTERS)]
+    if there:
+        raise ConfigError(
+            f"{start}the {there[0]} in its metadata table, which Apache Hudi does not maintain for such tables; drop "
+            "it with metadata.drop"
         )
 
 
@@ -104,6 +140,11 @@ def check_partial_update(
             f"{start}: {merge.shown(config)} already decides which values of a row count; give all columns, with "
             "the values that stand for no change"
         )
+    if config.is_mor and not config.populates_meta_fields:
+        raise UnsupportedTableError(
+            f"{start}: it has hoodie.populate.meta.fields=false, and its logs hold complete rows only; give all "
+            "columns, or use Table.merge"
+        )
     if not writes_partial_logs(config) and config.is_mor:
         raise UnsupportedTableError(
             f"{start}: its logs, of table version {config.version}, hold complete rows only; supported are "
@@ -125,8 +166,9 @@ def check_partial_update(
 
 
 def writes_partial_logs(config: TableConfig) -> bool:
-    """Whether log blocks of the table can hold updates of some columns."""
-    return config.is_mor and config.version >= 8
+    """Whether log blocks of the table can hold updates of some columns. Without meta columns, rows are found by key
+    columns, which such blocks may lack."""
+    return config.is_mor and config.version >= 8 and config.populates_meta_fields
 
 
 def check_ordering(merge: MergeSettings, schema: WriteSchema, *, is_mor: bool) -> None:

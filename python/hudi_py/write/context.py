@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -21,6 +20,7 @@ from hudi_py.merge import CommittedInstants
 from hudi_py.model.names import FileId, new_file_id
 from hudi_py.progress import Progress
 from hudi_py.schema import META_FIELDS, RECORD_KEY, with_meta
+from hudi_py.schema.stored import avro_with_meta, compact_json
 from hudi_py.transaction.transaction import WriteTransaction
 from hudi_py.write.index import open_buckets
 from hudi_py.write.rows import KeyedRows
@@ -61,17 +61,23 @@ class WriteContext:
         )
         """Of a write with a bucket index."""
         self.progress = progress or Progress.silent()
+        stored = settings.stored
         self.sidecar: SidecarSettings | None = transaction.handle.metadata.sidecar(
-            transaction.config, settings.schema.avro_json
+            transaction.config, settings.stored_avro_json
         )
         """What the metadata table needs to know of each file; None: nothing."""
         self.range_columns = self._range_columns()
         """Columns whose ranges in log files go into sidecars."""
-        self.file_schema = with_meta(settings.schema.arrow)
-        """Arrow schema of base files and log records: meta columns, then the table's."""
-        self.file_avro_json = settings.schema.avro_with_meta_json
-        self.file_avro: dict[str, Any] = json.loads(self.file_avro_json)
-        self.partial_avro = _partial_avro(self.file_avro, settings.updated_columns)
+        self.file_schema = stored.columns(settings.schema.arrow)
+        """Arrow schema of base files: meta columns, then the table's, as far as files have them."""
+        self.keyed_schema = stored.keyed(settings.schema.arrow)
+        """The same with the record key, which rows have until they are in a file."""
+        self.file_avro_json = compact_json(stored.avro(settings.schema.avro))
+        self.log_schema = with_meta(settings.schema.arrow)
+        """Arrow schema of log records: meta columns, then the table's."""
+        self.log_avro: dict[str, Any] = avro_with_meta(settings.schema.avro)
+        self.log_avro_json = compact_json(self.log_avro)
+        self.partial_avro = _partial_avro(self.log_avro, settings.updated_columns)
         """Avro schema of log records that update some columns; None: updates set all columns."""
         self.row_schema = pa.schema([pa.field(RECORD_KEY, pa.string()), *settings.schema.arrow])
         """Arrow schema of rows on their way to a file: the record key, then the table's columns."""
@@ -82,7 +88,7 @@ class WriteContext:
         """This write, with updates that set only some columns. Takes the place of this context."""
         other = copy.copy(self)
         other.settings = replace(self.settings, updated_columns=None if columns is None else tuple(columns))
-        other.partial_avro = _partial_avro(self.file_avro, other.settings.updated_columns)
+        other.partial_avro = _partial_avro(self.log_avro, other.settings.updated_columns)
         return other
 
     def new_file_id(self) -> FileId:
@@ -112,7 +118,11 @@ class WriteContext:
 
     def _range_columns(self) -> tuple[IndexedColumn, ...]:
         wanted = self.sidecar.columns if self.sidecar is not None else ()
-        found = indexed_columns(self.settings.schema.avro_json, names=wanted) if wanted else ()
+        if not wanted:
+            return ()
+        found = indexed_columns(
+            self.settings.stored_avro_json, names=wanted, meta_columns=self.settings.stored.has_meta
+        )
         return tuple(column for column in found if column.name in wanted)
 
     def key_reader(self) -> KeyReader:
@@ -120,7 +130,7 @@ class WriteContext:
         transaction = self.transaction
         committed = CommittedInstants.of(transaction.config, transaction.timeline, transaction.instant)
         history = self.settings.schema.history
-        return KeyReader(transaction.storage, self.file_schema, self.settings.merge, committed, history)
+        return KeyReader(transaction.storage, self.keyed_schema, self.settings.merge, committed, history)
 
     def after_commit(self) -> None:
         """What is left to do when the write has completed."""
@@ -141,21 +151,36 @@ class WriteContext:
             return first
 
     def stamped(self, rows: pa.RecordBatch, partition: str, file_name: str) -> pa.RecordBatch:
-        """Rows (`_hoodie_record_key`, then the table's columns) as they are stored, with all meta columns.
+        """Rows (`_hoodie_record_key`, then the table's columns) in `keyed_schema`, as base files store them."""
+        stored = self.settings.stored
+        if stored.omitted:
+            rows = rows.select([name for name in rows.schema.names if name not in stored.omitted])
+        return self._with_meta(rows, partition, file_name, self.keyed_schema) if stored.has_meta else rows
 
-        Source of the values: section 8.1 of the format reference. Sequence numbers are
-        `<instant>_<task>_<number>`.
-        """
+    def logged(self, rows: pa.RecordBatch, partition: str, file_id: str) -> pa.RecordBatch:
+        """The same rows in `log_schema`. Records of a log name the file group, not a file."""
+        if self.settings.stored.has_meta:
+            return self._with_meta(rows, partition, file_id, self.log_schema)
+        meta = [pa.nulls(rows.num_rows, pa.string()) for _ in META_FIELDS]
+        return pa.RecordBatch.from_arrays([*meta, *rows.columns[1:]], schema=self.log_schema)
+
+    def _with_meta(self, rows: pa.RecordBatch, partition: str, place: str, schema: pa.Schema) -> pa.RecordBatch:
+        """Source of the values: section 8.1 of the format reference. Sequence numbers are
+        `<instant>_<task>_<number>`."""
         count = rows.num_rows
         columns = [
             _constant(self.transaction.instant, count),
             self._sequence(count),
             rows.column(0),
             _constant(partition, count),
-            _constant(file_name, count),
+            _constant(place, count),
             *rows.columns[1:],
         ]
-        return pa.RecordBatch.from_arrays(columns, schema=self.file_schema)
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+    def stripped(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows of `keyed_schema` in `file_schema`."""
+        return rows if self.settings.stored.has_meta else rows.select(self.file_schema.names)
 
     def _sequence(self, count: int) -> pa.StringArray:
         """Texts `<instant>_<task>_<number>`, which no other row of the table has."""

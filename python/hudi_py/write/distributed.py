@@ -20,6 +20,7 @@ from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, ConflictError, HudiError, LockError
 from hudi_py.formats.base_files import iter_base_batches
 from hudi_py.model.commit import WriteStat
+from hudi_py.read.partition import path_values
 from hudi_py.storage import open_storage, with_durability
 from hudi_py.transaction.conflicts import conflict_policy
 from hudi_py.transaction.handle import TransactionHandle
@@ -341,7 +342,7 @@ def _commit_rows(
         result = replace(result, replaced=replaced_by(context, [*stats, *result.stats]))
     done = transaction.commit(
         [*stats, *result.stats],
-        schema_json=settings.schema.avro_json,
+        schema_json=settings.stored_avro_json,
         replaced=result.replaced,
         extra=dict(write.extra),
         relied_on=relied_on(context, write.operation) if write.relied_on is None else write.relied_on,
@@ -379,10 +380,23 @@ def _commit_again(
         storage = transaction.storage
 
         def rows() -> Iterator[pa.RecordBatch]:
-            written = (iter_base_batches(storage, stat.path, write.incoming.names) for stat in stats)
+            written = (_rows_written(write, settings, transaction, stat) for stat in stats)
             return itertools.chain(staged_rows(storage, staged), *written)
 
         return _commit_rows(write, transaction, settings, task, rows, (), in_parts=in_parts)
+
+
+def _rows_written(
+    write: DistributedWrite, settings: WriteSettings, transaction: WriteTransaction, stat: WriteStat
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a file that a task has written, with the columns that files lack."""
+    config, storage = transaction.config, transaction.storage
+    path, shown = stat.partition_path, settings.schema.arrow
+    values = path_values(config, shown, path, storage.uri) if settings.stored.omitted else ()
+    for batch in iter_base_batches(storage, stat.path, write.incoming.names):
+        for name, value in values:
+            batch = batch.append_column(name, pa.repeat(value, batch.num_rows))
+        yield batch
 
 
 def nothing_written(write: DistributedWrite) -> WriteResult:

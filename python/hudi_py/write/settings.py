@@ -18,8 +18,9 @@ from hudi_py.formats.base_files import FileLayout, iter_base_batches
 from hudi_py.formats.bloom import BloomConfig
 from hudi_py.merge import MergeSettings, merge_settings
 from hudi_py.model.properties import TableConfig
-from hudi_py.schema import RECORD_KEY
+from hudi_py.schema import RECORD_KEY, StoredRows
 from hudi_py.schema.paths import column_of
+from hudi_py.schema.stored import compact_json
 from hudi_py.storage import Storage
 from hudi_py.timeline.table_schema import resolve_table_schema
 from hudi_py.timeline.timeline import Timeline
@@ -40,6 +41,7 @@ from hudi_py.write.rows.keygen import KeyGenerator, key_generator
 from hudi_py.write.rows.partitioned import DEFAULT_BUDGET
 from hudi_py.write.table.create import key_options
 from hudi_py.write.table.evolution import WriteSchema, existing_schema, with_column_ids, write_schema
+from hudi_py.write.table.stored import as_stored, check_evolution, check_stored_rows
 from hudi_py.write.table.support import check_types, check_writable
 
 _SORTED = ("GLOBAL_SORT", "PARTITION_SORT")
@@ -78,6 +80,8 @@ class WriteSettings:
     combine_before_delete: bool = True
     updated_columns: tuple[str, ...] | None = None
     """The columns that updates set, in the table's order; known rows keep the values of the others. None: all."""
+    stored: StoredRows = field(default_factory=StoredRows)
+    """Which columns the table's files have."""
     insert_duplicates: str = "none"
     """What an insert does with keys that the table has: `none` (keeps them), `drop` or `fail`."""
     allow_duplicates: bool = True
@@ -93,6 +97,11 @@ class WriteSettings:
     """Whether the options give the number of threads."""
     memory_bytes: int = DEFAULT_BUDGET
     """Bytes of incoming rows in memory; the rest is spilled to the local disk."""
+
+    @property
+    def stored_avro_json(self) -> str:
+        """Avro record of the table's own columns in files, for the commit."""
+        return compact_json(self.stored.own_avro(self.schema.avro))
 
 
 def write_settings(
@@ -123,13 +132,16 @@ def write_settings(
     schema = _schema(config, stored.avro if stored is not None else None, incoming, operation, options)
     begins = options.get(write_config.SCHEMA_ON_READ) and options.get(write_config.RECONCILE_SCHEMA)
     schema = with_column_ids(schema, stored, config.name, begins=begins)
+    check_evolution(config, on_read=schema.ids is not None)
     check_types(config, schema.avro)
     named = options.get(table_config.COMPLEX_NEW_ENCODING) is False
     keygen = key_generator(config, schema.avro, names_single_key=named, given=key_options(options))
-    if keygen.single_key_form_varies:
+    stored_rows = StoredRows.of(config)
+    if keygen.single_key_form_varies and stored_rows.has_meta:
         found = _existing_form(storage, view, keygen)
         if found is not None:
             keygen = replace(keygen, names_single_key=found)
+    check_stored_rows(config, keygen, schema.arrow)
     keygen.check(schema.arrow)
     if keygen.generates_keys:
         check_generated_keys(config, options)
@@ -156,17 +168,20 @@ def write_settings(
         merge,
         packing=_packing(config, options),
         index=index,
-        bloom=bloom_config(options),
+        bloom=bloom_config(options) if stored_rows.has_meta else None,
         layout=file_layout(config, options),
         codec=codec,
         log_block_bytes=options.get(write_config.LOG_BLOCK_MAX_SIZE),
         parquet_logs=parquet_logs(config, schema, merge, options),
         record_positions=options.get(write_config.RECORD_POSITIONS),
-        changes=ChangeLogging.of(config, schema.avro, options.get(write_config.LOG_BLOCK_MAX_SIZE)),
+        changes=ChangeLogging.of(
+            config, stored_rows.own_avro(schema.avro), options.get(write_config.LOG_BLOCK_MAX_SIZE)
+        ),
         combine_before_insert=combines_inserts(options),
         combine_before_upsert=options.get(write_config.COMBINE_BEFORE_UPSERT),
         combine_before_delete=options.get(write_config.COMBINE_BEFORE_DELETE),
         updated_columns=updated,
+        stored=stored_rows,
         insert_duplicates=insert_duplicates(options) if operation is Operation.INSERT else "none",
         allow_duplicates=options.get(write_config.ALLOW_DUPLICATES_ON_INSERT),
         sort_by_key=(operation is Operation.BULK_INSERT or operation.overwrites)
@@ -190,9 +205,10 @@ def new_table_schema(config: TableConfig, incoming: pa.Schema, options: Options)
         UnsupportedTableError, SchemaMismatchError, ConfigError: columns and options do not go together.
     """
     base_file_codec(options)
-    schema = write_schema(None, incoming, config.name)
+    schema = write_schema(None, as_stored(config, incoming), config.name)
     check_types(config, schema.avro)
     keygen = key_generator(config, schema.avro, given=key_options(options))
+    check_stored_rows(config, keygen, schema.arrow)
     keygen.check(schema.arrow)
     if keygen.generates_keys:
         check_generated_keys(config, options)
@@ -235,6 +251,9 @@ def _schema(
     config: TableConfig, avro: Mapping[str, Any] | None, incoming: pa.Schema, operation: Operation, options: Options
 ) -> WriteSchema:
     fixed = [*config.record_key_fields, *config.partition_fields]
+    shown = as_stored(config, incoming)
+    if avro is None:
+        incoming = shown
     if not operation.takes_whole_rows:
         if avro is None:  # an empty table: there is nothing to delete, and no column to know
             return write_schema(None, incoming, config.name)
@@ -309,6 +328,7 @@ def _index(
         options.get(write_config.BLOOM_PRUNE_BY_RANGES),
         kind in _MOVES and options.get(_MOVES[kind]),
         buckets,
+        StoredRows.of(config).key_fields,
     )
 
 

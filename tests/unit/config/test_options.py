@@ -98,7 +98,7 @@ def test_unknown_key_names_the_nearest() -> None:
         ("hoodie.record.merge.mode", "CUSTOM"),
         ("hoodie.datasource.write.operation", "bootstrap"),
         ("hoodie.logfile.data.block.format", "hfile"),
-        ("hoodie.populate.meta.fields", "false"),
+        ("hoodie.allow.operation.metadata.field", "true"),
         ("hoodie.write.lock.provider", "org.apache.hudi.hive.transaction.lock.HiveMetastoreBasedLockProvider"),
         ("hoodie.assume.date.partitioning", "true"),
     ],

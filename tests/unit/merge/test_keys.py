@@ -7,9 +7,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from hudi_py.errors import SchemaMismatchError
+from hudi_py.errors import SchemaMismatchError, UnsupportedTableError
 from hudi_py.merge import MergeSettings
-from hudi_py.merge.keys import record_keys, with_keys
+from hudi_py.merge.keys import as_computed, record_keys, with_keys
 from hudi_py.merge.settings import COMMIT_TIME
 
 
@@ -37,9 +37,9 @@ def test_several_fields() -> None:
 def test_a_column_in_place_of_none() -> None:
     settings = MergeSettings(COMMIT_TIME, key_fields=("k",))
     batch = pa.RecordBatch.from_pydict({"_hoodie_record_key": pa.nulls(1, pa.string()), "k": ["a"]})
-    assert with_keys(batch, settings)["_hoodie_record_key"].to_pylist() == ["a"]
-    assert with_keys(batch.select(["k"]), settings).schema.names == ["k", "_hoodie_record_key"]
-    assert with_keys(batch, MergeSettings(COMMIT_TIME)) is batch
+    assert with_keys(batch, settings.key_fields)["_hoodie_record_key"].to_pylist() == ["a"]
+    assert with_keys(batch.select(["k"]), settings.key_fields).schema.names == ["k", "_hoodie_record_key"]
+    assert with_keys(batch, MergeSettings(COMMIT_TIME).key_fields) is batch
 
 
 def test_what_is_no_key() -> None:
@@ -48,3 +48,15 @@ def test_what_is_no_key() -> None:
         record_keys(batch, ["k"])
     with pytest.raises(SchemaMismatchError, match="Column 'l' of the record key is missing"):
         record_keys(batch, ["l"])
+
+
+def test_keys_of_deletes_have_the_form_of_those_of_rows() -> None:
+    """Delete blocks of Apache Hudi 1.2.0 have `id:r0` with a complex key generator, and dates as texts."""
+    schema = pa.schema([("id", pa.string()), ("d", pa.date32())])
+    named = pa.array(["id:r0", "r1", "id:"])
+    assert as_computed(named, schema, ("id",), named=True, path="x").to_pylist() == ["r0", "r1", ""]
+    assert as_computed(named, schema, ("id",), named=False, path="x").equals(named)
+    days = pa.array(["2024-01-02", "19724", "1969-12-31"])
+    assert as_computed(days, schema, ("d",), named=False, path="x").to_pylist() == ["19724", "19724", "-1"]
+    with pytest.raises(UnsupportedTableError, match="the date 'd' in a record key of several columns"):
+        as_computed(days, schema, ("id", "d"), named=False, path="x")

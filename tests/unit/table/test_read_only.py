@@ -20,7 +20,7 @@ PLAIN = {
 }
 READ_ONLY = [
     {"hoodie.table.version": "5", "hoodie.timeline.layout.version": "1"},
-    {"hoodie.populate.meta.fields": "false"},
+    {"hoodie.partition.metafile.use.base.format": "true", "hoodie.table.base.file.format": "ORC"},
     {"hoodie.table.cdc.enabled": "true", "hoodie.table.cdc.supplemental.logging.mode": "all"},
     {"hoodie.table.keygenerator.type": "GLOBAL_DELETE"},
     {"hoodie.bootstrap.base.path": "/source"},

@@ -122,3 +122,14 @@ def test_more_than_one_process_is_to_write_is_not_written_again(root, monkeypatc
         commit_write(replace(write, max_staged_bytes=results[0].stats[0].file_size), results)
     abort_write(write)
     assert set(read(root).values()) == {"first", "theirs"}
+
+
+def test_partition_columns_are_read_back_from_paths(tmp_path, monkeypatch):
+    """Files lack them."""
+    monkeypatch.setitem(OPTIONS, "hoodie.datasource.write.drop.partition.columns", "true")
+    path = str(tmp_path / "t")
+    hudi_py.write(path, rows(range(6), "first"), options=OPTIONS)
+    write, results = overwriting(path, monkeypatch, 3)
+    assert commit_write(write, results) is not None
+    assert read(path) == dict.fromkeys(range(103), "ours")
+    assert hudi_py.open_table(path).scan().to_table()["p"].unique().to_pylist() == ["a"]

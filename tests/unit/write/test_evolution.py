@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 from hudi_py.errors import SchemaMismatchError
+from hudi_py.schema import StoredRows
 from hudi_py.write.table.evolution import WriteSchema, existing_schema, write_schema
 
 
@@ -307,7 +308,7 @@ def test_nulls_in_a_required_column_are_refused() -> None:
 
 
 def test_meta_columns_come_first_in_files() -> None:
-    record = json.loads(existing_schema(TABLE).avro_with_meta_json)
+    record = StoredRows().avro(existing_schema(TABLE).avro)
     assert [field["name"] for field in record["fields"]][:6] == [
         "_hoodie_commit_time",
         "_hoodie_commit_seqno",

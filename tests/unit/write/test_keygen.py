@@ -81,6 +81,34 @@ def test_milliseconds_number_the_keys_of_columns_stored_so() -> None:
     assert render(values, "t", millis=True).to_pylist() == ["1704164645678", "-1", None]
 
 
+INSTANTS = [
+    datetime(2024, 1, 1, 1, 2, 3, 0, timezone.utc),
+    datetime(2024, 7, 1, 1, 2, 3, 456_000, timezone.utc),
+    datetime(1969, 12, 31, 23, 59, 59, 999_500, timezone.utc),
+    datetime(2024, 1, 1, 1, 2, 3, 456_789, timezone.utc),
+    datetime(2024, 1, 1, 1, 2, 3, 450_000, timezone.utc),
+]
+
+
+def test_timestamps_as_text_are_those_of_apache_hudi() -> None:
+    """Written by 1.2.0 in New York, the last one apart."""
+    values = pa.array([*INSTANTS, None], pa.timestamp("us", "UTC"))
+    generator = KeyGenerator(KeyGeneratorType.COMPLEX, ("t", "n"), timestamp_zone="America/New_York")
+    written = ["2023-12-31 20:02:03.0", "2024-06-30 21:02:03.456", "1969-12-31 19:00:00.0", "2023-12-31 20:02:03.456"]
+    local = pa.array([datetime(2024, 1, 1)] * 6, pa.timestamp("us"))
+    keys = generator.record_keys(pa.record_batch({"t": values, "n": local})).to_pylist()
+    assert keys == [f"t:{text},n:1704067200000000" for text in [*written, "2023-12-31 20:02:03.45", "__null__"]]
+
+
+def test_timestamps_as_text_that_are_refused() -> None:
+    generator = KeyGenerator(KeyGeneratorType.SIMPLE, ("t",), ("p",), timestamp_zone="UTC")
+    old = pa.record_batch({"t": pa.array([datetime(1500, 1, 1, tzinfo=timezone.utc)]), "p": ["x"]})
+    with pytest.raises(ConfigError, match="before 1582-10-16"):
+        generator.record_keys(old)
+    with pytest.raises(ConfigError, match="cannot be a partition value with hoodie"):
+        generator.check(pa.schema([("t", pa.string()), ("p", pa.timestamp("us", "UTC"))]))
+
+
 @pytest.mark.parametrize(("kind", "limit"), [(pa.float32(), 2.0**24), (pa.float64(), 2.0**53)])
 def test_floats_whose_text_depends_on_the_java_release_are_refused(kind: pa.DataType, limit: float) -> None:
     assert render(pa.array([-limit / 2, None, float("inf")], kind), "k").to_pylist()[1:] == [None, "Infinity"]

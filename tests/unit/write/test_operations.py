@@ -438,8 +438,6 @@ def test_codecs_that_are_not_written_are_refused_first(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("hoodie.populate.meta.fields", "false"),
-        ("hoodie.datasource.write.drop.partition.columns", "true"),
         ("hoodie.table.keygenerator.type", "GLOBAL_DELETE"),
         ("hoodie.table.base.file.format", "HFILE"),
     ],

@@ -81,6 +81,11 @@ def check_can_rewrite(config: TableConfig, uri: str) -> None:
             values than it stores.
     """
     check_writable(config)
+    if not config.populates_meta_fields:
+        raise UnsupportedTableError(
+            f"Cannot write file groups of {uri} again: it has hoodie.populate.meta.fields=false, so that rows say "
+            "neither when they were written nor where they belong; write the rows with hudi_py.write"
+        )
     merge = merge_settings(config)
     if merge.folds:
         raise UnsupportedTableError(
@@ -275,7 +280,7 @@ def replace_groups(
         progress.phase("committing")
         commit = transaction.commit(
             stats,
-            schema_json=settings.schema.avro_json,
+            schema_json=settings.stored_avro_json,
             replaced={partition: tuple(ids) for partition, ids in replaced.items()},
             ids=settings.schema.ids,
         )

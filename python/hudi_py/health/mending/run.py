@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -21,7 +20,7 @@ from hudi_py.health.mending.rewrite import check_can_rewrite, one_row_per_key, r
 from hudi_py.metadata_write.maintenance.rebuild import drop, rebuild
 from hudi_py.metadata_write.partitions.definitions import put_definitions, read_definitions
 from hudi_py.metadata_write.partitions.registry import maintained_names
-from hudi_py.model.names import join_path, parse_base_file_name, parse_log_file_name
+from hudi_py.model.names import parse_base_file_name, parse_log_file_name
 from hudi_py.progress import Progress
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.recovery.rollback import rollback
@@ -31,7 +30,7 @@ from hudi_py.timeline.properties import BACKUP, PROPERTIES, check_writable, load
 from hudi_py.timeline.times import format_instant
 from hudi_py.transaction.locks import break_lock, table_lock
 from hudi_py.transaction.locks.settings import LockSettings
-from hudi_py.transaction.paths import PARTITION_METAFILE
+from hudi_py.transaction.partition_metafile import partition_metafile
 from hudi_py.transaction.recovery.failed_writes import recover_failed_writes
 from hudi_py.wiring import metadata_writer
 
@@ -219,10 +218,7 @@ def _mark_partition(work: _Repair, step: Step) -> None:
     partition = str(step.arguments["partition"])
     names = (parse_base_file_name(info.name) or parse_log_file_name(info.name) for info in work.storage.list(partition))
     first = min(name.instant for name in names if name is not None)
-    depth = len(partition.split("/")) if partition else 0
-    stamp = time.strftime("%a %b %d %H:%M:%S UTC %Y", time.gmtime())
-    text = f"#partition metadata\n#{stamp}\ncommitTime={first}\npartitionDepth={depth}\n"
-    work.storage.put(join_path(partition, PARTITION_METAFILE), text.encode())
+    work.storage.put(*partition_metafile(work.context().config(), partition, first))
 
 
 def _deduplicate(work: _Repair, step: Step) -> None:

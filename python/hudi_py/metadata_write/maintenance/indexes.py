@@ -88,6 +88,11 @@ def create_index(context: ServiceContext, request: IndexRequest, *, if_not_exist
             f"Cannot create the index {request.name!r} of {context.storage.uri}: its base files are Lance, and most "
             "upserts of Apache Hudi 1.2.0 fail with such an index; a record index can be created"
         )
+    if not config.populates_meta_fields:
+        raise ConfigError(
+            f"Cannot create the index {request.name!r} of {context.storage.uri}: such an index is made of record keys "
+            "in files, which the table does not have (hoodie.populate.meta.fields=false)"
+        )
     if FILES not in config.metadata_partitions:
         raise ConfigError(
             f"Cannot create the index {request.name!r} of {context.storage.uri}: the table has no metadata table; "

@@ -189,7 +189,7 @@ def _source(
     storage: Storage, config: TableConfig, timeline: Timeline, settings: MetadataWriteSettings, *, read_damaged: bool
 ) -> TableSource:
     schema = resolve_table_schema(storage, config, timeline)
-    text = json.dumps(schema.avro) if schema is not None else ""
+    text = json.dumps(schema.stored_avro) if schema is not None else ""
     view = load_view(storage, config, timeline, read_damaged=read_damaged)
     return TableSource(storage, config, timeline, view, text, settings)
 

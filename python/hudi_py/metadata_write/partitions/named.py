@@ -22,6 +22,7 @@ from hudi_py.metadata_write.partitions.expression_records import (
 from hudi_py.metadata_write.partitions.secondary_index import KIND, is_indexable
 from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.model.properties import TableConfig
+from hudi_py.schema import StoredRows
 from hudi_py.schema.paths import type_at
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_]{1,200}", re.ASCII)
@@ -109,6 +110,10 @@ def _column_type(what: str, config: TableConfig, schema: pa.Schema | None, name:
         raise ConfigError(f"{what}: it has version {config.version}, and indexes by name need version 8 or 9")
     if not config.populates_meta_fields:
         raise ConfigError(f"{what}: it has no column _hoodie_record_key (hoodie.populate.meta.fields=false)")
+    if column in StoredRows.of(config).omitted:
+        raise ConfigError(
+            f"{what}: files lack the partition column {column!r} (hoodie.datasource.write.drop.partition.columns=true)"
+        )
     kind = None if schema is None else type_at(schema, column)
     if kind is None:
         known = ", ".join(schema.names) if schema is not None else "none"

@@ -291,7 +291,7 @@ def _apart(files: Iterable[DataFile]) -> Iterable[list[DataFile]]:
 def _retyped(source: TableSource, kept: KeptStatistics) -> bool:
     """Whether the commit changes the type of a column with statistics."""
     before = resolve_table_schema(source.storage, source.config, source.timeline)
-    if before is None or (text := json.dumps(before.avro)) == source.schema_json:
+    if before is None or (text := json.dumps(before.stored_avro)) == source.schema_json:
         return False
     former = {column.name: column for column in KeptStatistics.of(replace(source, schema_json=text)).columns}
     return any(former.get(column.name, column) != column for column in kept.columns)

@@ -41,7 +41,7 @@ from hudi_py.model.commit import WriteStat
 from hudi_py.model.files import BaseFile, FileSlice, LogFile
 from hudi_py.model.names import FileId, PartitionPath, join_path, parse_log_file_name
 from hudi_py.model.properties import TableConfig
-from hudi_py.schema import with_meta
+from hudi_py.schema import StoredRows
 from hudi_py.storage import Storage
 from hudi_py.timeline.table_schema import resolve_table_schema
 from hudi_py.timeline.times import epoch_ms, table_zone
@@ -260,7 +260,8 @@ def key_reader(source: TableSource, change: TableChange | None = None) -> KeyRea
     if stored is not None and own is None:
         schema, history = stored.arrow, stored.history
     else:
-        schema, history = with_meta(arrow_schema(json.loads(own or "{}"))), None
+        schema, history = arrow_schema(json.loads(own or "{}")), None
+    schema = StoredRows.of(config).keyed(schema)
     committed = CommittedInstants.of(config, timeline, None if change is None else change.instant)
     return KeyReader(source.storage, schema, merge_settings(config), committed, history)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -26,7 +25,8 @@ from hudi_py.model.instant import InstantTime
 from hudi_py.model.properties import TableConfig
 from hudi_py.read.slice import MERGE_ROWS, read_slice
 from hudi_py.read.split import ReadSpec
-from hudi_py.schema import FILE_NAME, META_FIELDS, OPERATION, SchemaHistory, with_operation
+from hudi_py.schema import FILE_NAME, META_FIELDS, OPERATION, SchemaHistory, with_meta, with_operation
+from hudi_py.schema.stored import avro_text_field, avro_with_meta, compact_json
 from hudi_py.storage import Storage
 from hudi_py.timeline.table_schema import (
     LATEST_SCHEMA_KEY,
@@ -38,12 +38,7 @@ from hudi_py.timeline.table_schema import (
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.write.changes import ChangeLogging
 from hudi_py.write.settings import bloom_config, file_layout
-from hudi_py.write.table.support import check_types
-
-_REFUSED_PROPERTIES = {
-    "hoodie.datasource.write.drop.partition.columns": ("true", "files without partition columns"),
-    "hoodie.partition.metafile.use.base.format": ("true", "partition metafiles in the base file format"),
-}
+from hudi_py.write.table.support import check_metafiles, check_types
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +46,7 @@ class RewriteSettings:
     """How the slices of one plan are rewritten. Pickles; holds no credentials."""
 
     schema: pa.Schema
-    """Columns of the new base files, meta columns first if the table has them."""
+    """Columns of the new files, meta columns first if they have them."""
     avro_json: str
     """The same as an Avro record."""
     extra: dict[str, str]
@@ -70,12 +65,20 @@ class RewriteSettings:
 
     @classmethod
     def of(
-        cls, storage: Storage, config: TableConfig, timeline: Timeline, options: Options, *, as_of: InstantTime
+        cls,
+        storage: Storage,
+        config: TableConfig,
+        timeline: Timeline,
+        options: Options,
+        *,
+        as_of: InstantTime,
+        logs: bool = False,
     ) -> RewriteSettings:
         """
         Args:
             timeline: the current timeline.
             as_of: the plan's instant. If columns are identified by id, a base file has the columns of its instant.
+            logs: whether the slices are rewritten as log files.
 
         Raises:
             UnsupportedTableError: a feature of the table would be lost or broken.
@@ -95,10 +98,13 @@ class RewriteSettings:
                 "to the table first"
             )
         check_types(config, table.avro)
-        schema, avro = table.arrow, _with_meta(table.avro) if config.populates_meta_fields else table.avro
+        stored = table.stored
+        schema, avro = stored.columns(table.arrow), stored.avro(table.avro)
+        if logs:
+            schema, avro = with_meta(table.arrow), avro_with_meta(table.avro)
         if OPERATION not in schema.names and has_operation_column(storage, config, commits):
             schema, avro = with_operation(schema), _with_operation(avro)
-        extra = {SCHEMA_KEY: _dump(table.avro)}
+        extra = {SCHEMA_KEY: compact_json(table.stored_avro)}
         if table.evolves_on_read:
             latest = next((text for each in commits if (text := each.extra.get(LATEST_SCHEMA_KEY))), None)
             if latest is not None:
@@ -109,15 +115,15 @@ class RewriteSettings:
         threads = options.get(write_config.WRITE_THREADS) or os.cpu_count() or 1
         return cls(
             schema=schema,
-            avro_json=_dump(avro),
+            avro_json=compact_json(avro),
             extra=extra,
             merge=merge_settings(config, options.values),
             history=table.history,
             committed=CommittedInstants.of(config, timeline),
-            bloom=bloom_config(options) if config.populates_meta_fields else None,
+            bloom=bloom_config(options) if stored.has_meta else None,
             layout=file_layout(config, options),
             memory=replace(memory, limit=max(memory.limit // threads, 1)),
-            changes=ChangeLogging.of(config, table.avro, options.get(write_config.LOG_BLOCK_MAX_SIZE)),
+            changes=ChangeLogging.of(config, table.stored_avro, options.get(write_config.LOG_BLOCK_MAX_SIZE)),
         )
 
 
@@ -162,12 +168,7 @@ Rewrite = Callable[[RewriteTask], Rewritten]
 
 def check_compactable(config: TableConfig) -> None:
     """Raises UnsupportedTableError if a compaction would lose what Apache Hudi's keeps."""
-    for key, (value, what) in _REFUSED_PROPERTIES.items():
-        if config.properties.get(key, "").strip().lower() == value:
-            raise UnsupportedTableError(
-                f"Cannot compact the table '{config.name}': it has {key}={value}, and {what} cannot be written yet; "
-                "compact it with Apache Hudi"
-            )
+    check_metafiles(config, "compact")
     if config.properties.get("hoodie.bootstrap.base.path", "").strip():
         raise UnsupportedTableError(
             f"Cannot compact the table '{config.name}': it was bootstrapped from "
@@ -234,19 +235,6 @@ def rewrite_slice(task: RewriteTask) -> Rewritten:
     return Rewritten(summary.num_rows, summary.size, counts.inserts, counts.updates, counts.deletes, logs, ranges)
 
 
-def _with_meta(avro: dict[str, Any]) -> dict[str, Any]:
-    fields = [field for field in avro["fields"] if field["name"] not in META_FIELDS]
-    return {**avro, "fields": [_text_field(name) for name in META_FIELDS] + fields}
-
-
 def _with_operation(avro: dict[str, Any]) -> dict[str, Any]:
     fields = avro["fields"]
-    return {**avro, "fields": [*fields[: len(META_FIELDS)], _text_field(OPERATION), *fields[len(META_FIELDS) :]]}
-
-
-def _text_field(name: str) -> dict[str, Any]:
-    return {"name": name, "type": ["null", "string"], "doc": "", "default": None}
-
-
-def _dump(avro: dict[str, Any]) -> str:
-    return json.dumps(avro, separators=(",", ":"), ensure_ascii=False)
+    return {**avro, "fields": [*fields[: len(META_FIELDS)], avro_text_field(OPERATION), *fields[len(META_FIELDS) :]]}

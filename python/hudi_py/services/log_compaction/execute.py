@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, BinaryIO, TypeAlias
 
 import numpy as np
@@ -27,6 +27,7 @@ from hudi_py.model.commit import CompactedLogs, WriteStat
 from hudi_py.model.files import FileSlice
 from hudi_py.model.instant import InstantTime
 from hudi_py.model.names import parse_log_file_name
+from hudi_py.schema import RECORD_KEY
 from hudi_py.services.compaction.base import CompactionSlice
 from hudi_py.services.compaction.execute import publish_rewritten, slice_of, write_token
 from hudi_py.services.compaction.rewrite import Rewrite, RewriteSettings, RewriteTask, Rewritten
@@ -118,7 +119,8 @@ def _write(
         HeaderKey.COMPACTED_BLOCK_TIMES: ",".join(dict.fromkeys(block.instant_time or "" for block in blocks)),
     }
     avro = json.loads(settings.avro_json)
-    for records in _parts(storage, blocks, settings):
+    for found in _parts(storage, blocks, settings):
+        records = found if not settings.merge.key_fields else replace(found, rows=_without_keys(found.rows))
         written.records += len(records.winners.ids)
         written.keys += len(records)
         for block in _data(records, header, avro, options, written):
@@ -141,6 +143,12 @@ def _parts(storage: Storage, blocks: Sequence[LogBlock], settings: RewriteSettin
         return
     with log:
         yield from log.parts()
+
+
+def _without_keys(rows: pa.Table) -> pa.Table:
+    """Rows of a table whose files do not store the record key, which it was computed for."""
+    at = rows.schema.get_field_index(RECORD_KEY)
+    return rows.set_column(at, rows.schema.field(at), pa.nulls(rows.num_rows, pa.string()))
 
 
 def _data(

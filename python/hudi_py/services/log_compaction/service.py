@@ -85,7 +85,9 @@ class LogCompaction(LogRewriting):
     def table_settings(self, context: ServiceContext, state: TableState, instant: InstantTime) -> RewriteSettings:
         config = state.config
         check_logs_compactable(config, context.options)
-        settings = RewriteSettings.of(context.storage, config, state.timeline, context.options, as_of=instant)
+        settings = RewriteSettings.of(
+            context.storage, config, state.timeline, context.options, as_of=instant, logs=True
+        )
         if settings.history is not None and settings.history.query is not None:
             raise UnsupportedTableError(
                 f"Cannot compact the logs of the table at {context.storage.uri}: its schema evolves on read "
@@ -113,11 +115,6 @@ def check_logs_compactable(config: TableConfig, options: Options) -> None:
             f"supported are versions {_FIRST_VERSION} and later; compact the table instead"
         )
     check_compactable(config)
-    if not config.populates_meta_fields:
-        raise UnsupportedTableError(
-            f"Cannot compact the logs of the table '{config.name}': it has hoodie.populate.meta.fields=false; "
-            "supported are tables whose rows have meta columns; compact the table instead"
-        )
     merge = merge_settings(config, options.values)
     if merge.payload is not None or merge.merger is not None:
         how = merge.merger or (merge.payload.value if merge.payload is not None else "")

@@ -236,6 +236,11 @@ def _matching(
 ) -> Matching:
     """How ON finds rows, by what it says is equal: columns, and expressions of tables with generated keys."""
     keygen = settings.keygen
+    if not settings.stored.has_meta and not {RECORD_KEY, PARTITION_PATH}.isdisjoint(equal):
+        raise ConfigError(
+            f"Cannot merge into the table '{name}' on {_condition_text(plan)!r}: it has no meta columns "
+            f"(hoodie.populate.meta.fields=false); compare the record key columns {', '.join(keygen.key_fields)}"
+        )
     if RECORD_KEY in equal:
         return Matching("record key", tuple(equal[each] for each in (PARTITION_PATH, RECORD_KEY) if each in equal))
     if PARTITION_PATH in equal:

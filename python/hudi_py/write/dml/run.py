@@ -109,7 +109,7 @@ def _attempt(session: TableSession, statement: Statement, options: Options) -> t
             progress.phase("committing")
             commit = transaction.commit(
                 changed.result.stats,
-                schema_json=settings.schema.avro_json,
+                schema_json=settings.stored_avro_json,
                 extra=options.commit_metadata,
                 relied_on=tuple({RECORD_INDEX} & {*transaction.config.metadata_partitions}),
                 ids=settings.schema.ids,

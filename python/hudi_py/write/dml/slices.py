@@ -43,7 +43,7 @@ def scan_request(
     partitions: Iterable[str] | None = None,
 ) -> ScanRequest:
     """The request of a scan of current rows."""
-    arguments = ScanArguments(columns=list(columns), filter=condition, keys=keys, partitions=partitions)
+    arguments = ScanArguments(columns=list(columns), filter=condition, keys=keys, partitions=partitions, with_keys=True)
     return ScanRequest.of(options.without(*_OF_QUERIES), arguments)
 
 

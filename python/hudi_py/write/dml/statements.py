@@ -111,7 +111,7 @@ class Update:
         table = settings.schema.arrow
         assignments = parse_assignments(self.values, table, table)
         check_changeable((each.field.name for each in assignments), config)
-        parse_filter(self.condition, with_meta(table))
+        parse_filter(self.condition, _shown(settings))
         request = scan_request(options, columns=[RECORD_KEY, *table.names], condition=self.condition)
         return _OfRows(request, partial(self._change, table, assignments))
 
@@ -146,13 +146,18 @@ class Delete:
             raise ConfigError(
                 f"Cannot delete rows of the table '{config.name}' without a condition; give 'true' to delete all"
             )
-        parse_filter(self.condition, with_meta(settings.schema.arrow))
+        parse_filter(self.condition, _shown(settings))
         return _OfRows(scan_request(options, columns=[RECORD_KEY], condition=self.condition), self._change)
 
     @staticmethod
     def _change(context: WriteContext, batch: pa.RecordBatch, add: Callable[..., None]) -> Counts:
         add(keys_as_rows(context, batch[RECORD_KEY]), leaving=True)
         return Counts(deleted=batch.num_rows)
+
+
+def _shown(settings: WriteSettings) -> pa.Schema:
+    """The columns of the table's rows as queries show them."""
+    return with_meta(settings.schema.arrow) if settings.stored.has_meta else settings.schema.arrow
 
 
 @dataclass(frozen=True, slots=True)

@@ -220,7 +220,7 @@ class _Places:
 
 
 def _header(context: WriteContext) -> dict[HeaderKey, str]:
-    return {HeaderKey.INSTANT_TIME: str(context.transaction.instant), HeaderKey.SCHEMA: context.file_avro_json}
+    return {HeaderKey.INSTANT_TIME: str(context.transaction.instant), HeaderKey.SCHEMA: context.log_avro_json}
 
 
 def _data_blocks(
@@ -233,7 +233,7 @@ def _data_blocks(
     partial: bool,
 ) -> Iterator[bytes]:
     """Data blocks of about the limit at most. Appends the ranges of their columns to `ranges`, if wanted."""
-    settings, header, avro = context.settings, _header(context), context.file_avro
+    settings, header, avro = context.settings, _header(context), context.log_avro
     if partial and context.partial_avro is not None:
         avro = context.partial_avro
         header[HeaderKey.IS_PARTIAL] = "true"
@@ -248,8 +248,7 @@ def _data_blocks(
             if places is not None:
                 own = {**header, **places.of(slice(first, first + batch.num_rows)).header()}
                 first += batch.num_rows
-            # records of a log name the file group, not a file
-            stored = context.stamped(batch, slice_.partition, slice_.file_id)
+            stored = context.logged(batch, slice_.partition, slice_.file_id)
             if context.range_columns:
                 ranges.append(column_ranges(stored, context.range_columns))
             table = pa.Table.from_batches([stored.select(names)])

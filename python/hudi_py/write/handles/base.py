@@ -83,12 +83,12 @@ class BaseFileHandle:
         return self._writer.bytes_written
 
     def write(self, rows: pa.RecordBatch) -> None:
-        """Adds rows as they are stored: all meta columns, then the table's."""
-        self._writer.write(rows)
+        """Adds rows in the context's `keyed_schema`, as they are stored."""
+        self._writer.write(self.context.stripped(rows))
 
     def write_new(self, rows: pa.RecordBatch) -> None:
         """Adds new rows: `_hoodie_record_key`, then the table's columns."""
-        self._writer.write(self.context.stamped(rows, self.partition, self.name))
+        self.write(self.context.stamped(rows, self.partition, self.name))
         if self.sidecar is not None:
             self.sidecar.add_keys(rows.column(0))
 

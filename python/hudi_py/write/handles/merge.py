@@ -24,13 +24,14 @@ from hudi_py.merge.base import BaseMerge, Watch
 from hudi_py.merge.base import MergeCounts as MergedCounts
 from hudi_py.merge.entries import DEFAULT, POSITION, entry_schema
 from hudi_py.merge.entries import KEY as ENTRY_KEY
+from hudi_py.merge.keys import with_keys
 from hudi_py.merge.records import reduce_versions
 from hudi_py.merge.reduce import row_versions
 from hudi_py.merge.versions import LogVersions
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.files import BaseFile, FileSlice
 from hudi_py.read.base_file import stored_batches
-from hudi_py.schema import FILE_NAME, META_FIELDS, RECORD_KEY, conform
+from hudi_py.schema import FILE_NAME, RECORD_KEY, conform
 from hudi_py.write.changes import change_log
 from hudi_py.write.context import WriteContext
 from hudi_py.write.handles.base import BaseFileHandle
@@ -229,7 +230,7 @@ def _merged(
 
     given = updates.records
     stamped = [context.stamped(batch, handle.partition, handle.name) for batch in given.rows.to_batches()]
-    log = replace(given, rows=pa.Table.from_batches(stamped, context.file_schema).combine_chunks())
+    log = replace(given, rows=pa.Table.from_batches(stamped, context.keyed_schema).combine_chunks())
     merged = MergedCounts()
     settings = replace(context.settings.merge, fills_bytes=True)
     merging = BaseMerge(log, settings, counts=merged, watch=watch)
@@ -244,18 +245,22 @@ def _merged(
 
 
 def _old_rows(context: WriteContext, base: BaseFile, new_name: str, counts: _Counts) -> Iterator[pa.RecordBatch]:
-    """Rows of the old file in the file schema, with the new file's name."""
-    position, path = META_FIELDS.index(FILE_NAME), base.path
-    schema, history = context.file_schema, context.settings.schema.history
+    """Rows of the old file in the context's `keyed_schema`, with the new file's name."""
+    key_fields, path = context.settings.stored.key_fields, base.path
+    schema, history = context.keyed_schema, context.settings.schema.history
+    position = schema.get_field_index(FILE_NAME)
     names = schema.names if history is None else history.columns(base.instant, schema.names)
     for batch in stored_batches(context.transaction.storage, base, names, batch_rows=BASE_ROWS):
-        if RECORD_KEY not in batch.schema.names:
+        if not key_fields and RECORD_KEY not in batch.schema.names:
             raise CorruptFileError(f"Base file {path} has no column {RECORD_KEY}; it cannot be merged with by key")
         counts.base += batch.num_rows
         if history is None:
             whole = conform(batch, schema, context=path)
         else:
             whole = history.conform(batch, base.instant, schema, context=path)
+        if position < 0:
+            yield with_keys(whole, key_fields)
+            continue
         columns = whole.columns
         columns[position] = pa.repeat(pa.scalar(new_name, pa.string()), batch.num_rows)
         yield pa.RecordBatch.from_arrays(columns, schema=schema)

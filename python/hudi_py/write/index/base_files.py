@@ -22,6 +22,7 @@ from hudi_py.errors import ConfigError
 from hudi_py.formats.arrays import combined
 from hudi_py.formats.base_files import open_base_file
 from hudi_py.formats.parquet import BaseFileFooter
+from hudi_py.merge.keys import key_columns, keys_of
 from hudi_py.model.files import BaseFile, FileSlice
 from hudi_py.model.names import PartitionPath
 from hudi_py.schema import RECORD_KEY
@@ -112,8 +113,9 @@ class BaseFileIndex:
                 candidates = self._candidates(wanted, footer)
                 if not len(candidates):
                     continue
-                batches = file.batches([RECORD_KEY], _LOOKUP_ROWS)
-                keys = pa.chunked_array([batch.column(0) for batch in batches], wanted.keys.type)
+                fields = self.settings.key_fields
+                batches = file.batches(key_columns(fields), _LOOKUP_ROWS)
+                keys = pa.chunked_array([keys_of(batch, fields) for batch in batches], wanted.keys.type)
             if len(candidates) > len(keys):
                 waiting.append((at, keys))
                 rows += len(keys)

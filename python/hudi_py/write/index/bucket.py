@@ -7,7 +7,7 @@ buckets and the hashed columns are not stored with a table; they are checked aga
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -24,10 +24,10 @@ from hudi_py.errors import ConfigError
 from hudi_py.formats.base_files import iter_base_batches, read_footer
 from hudi_py.formats.bucket_rules import BucketRules
 from hudi_py.formats.buckets import BUCKET_DIGITS, FIXED_FILE_ID, bucket_number, bucket_numbers
+from hudi_py.merge.keys import key_columns, keys_of
 from hudi_py.model.files import FileSlice
 from hudi_py.model.names import FileId, PartitionPath, new_file_id
 from hudi_py.model.properties import TableConfig
-from hudi_py.schema import RECORD_KEY
 from hudi_py.storage import Storage
 from hudi_py.timeline.bucket_rules import buckets_by_rule, checked_rules, store_rules, stored_rules
 from hudi_py.timeline.timeline import Timeline
@@ -58,6 +58,8 @@ class BucketIndex:
     """Whether the table stores the buckets of each partition, which are split and merged."""
     rules: BucketRules | None = None
     """How many buckets each partition has; None: all have `count`."""
+    stores_keys: bool = True
+    """Whether files have the record key."""
     rules_to_store: bool = False
     """Whether the write is a table's first, which stores the rules."""
 
@@ -94,7 +96,7 @@ class BucketIndex:
         rules = BucketRules(expressions, count) if expressions and not consistent else None
         if rules is not None:
             checked_rules(rules)
-        return cls(count, hashed, fields, non_blocking or consistent, consistent, rules)
+        return cls(count, hashed, fields, non_blocking or consistent, consistent, rules, config.populates_meta_fields)
 
     def of_table(self, storage: Storage, timeline: Timeline) -> BucketIndex:
         """With the rules that the table has: they prevail over those of the options (`HoodieSparkSqlWriter`, 1.2.0).
@@ -238,7 +240,7 @@ def check_file_keys(buckets: Buckets, index: BucketIndex, storage: Storage, slic
     """`Buckets.check_keys`."""
     files = [(number, slice_.base_file) for number, slice_ in slices.items() if slice_.base_file is not None]
     for own, base in files[:_CHECKED_FILES]:
-        keys = _some_keys(storage, base.path)
+        keys = _some_keys(storage, base.path, () if index.stores_keys else index.key_fields)
         for key, number in zip(keys.to_pylist(), buckets.numbers(keys, base.partition).tolist(), strict=True):
             if number != own:
                 raise mismatch(
@@ -249,12 +251,14 @@ def check_file_keys(buckets: Buckets, index: BucketIndex, storage: Storage, slic
                 )
 
 
-def _some_keys(storage: Storage, path: str) -> pa.StringArray:
+def _some_keys(storage: Storage, path: str, virtual: Sequence[str]) -> pa.StringArray:
+    """`virtual`: the columns that make up the record key, if files do not store it."""
     footer = read_footer(storage, path)
     if footer.min_key is not None and footer.max_key is not None:
         return pa.array([footer.min_key, footer.max_key], pa.string())
-    batch = next(iter_base_batches(storage, path, [RECORD_KEY], batch_rows=_CHECKED_KEYS), None)
-    return pa.array([], pa.string()) if batch is None or not batch.num_columns else batch.column(0).cast(pa.string())
+    columns = key_columns(virtual)
+    batch = next(iter_base_batches(storage, path, columns, batch_rows=_CHECKED_KEYS), None)
+    return pa.array([], pa.string()) if batch is None or not batch.num_columns else keys_of(batch, virtual)
 
 
 def spread_by_partition(buckets: Buckets, keyed: KeyedRows) -> KeyedRows:

@@ -37,6 +37,8 @@ class IndexSettings:
     (`hoodie.simple.index.update.partition.path` and those of other global indexes)."""
     buckets: BucketIndex | None = None
     """With BUCKET, which looks no keys up."""
+    key_fields: tuple[str, ...] = ()
+    """The columns that make up the record key, if files do not store it."""
 
     @property
     def is_global(self) -> bool:

@@ -36,6 +36,7 @@ from hudi_py.schema.conform import promotable
 from hudi_py.schema.ids import avro_with_ids, reconciled, with_ids
 from hudi_py.schema.internal import InternalSchema
 from hudi_py.schema.paths import type_at
+from hudi_py.schema.stored import compact_json
 from hudi_py.storage import Storage, with_durability
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.schema_files import newest_history
@@ -240,7 +241,7 @@ def altered(
     if columns.schema.record == latest.record:
         return None
     avro = shared_names(avro_with_ids(columns.schema, latest, stored.avro), stored.avro)
-    text = json.dumps(avro, separators=(",", ":"), ensure_ascii=False)
+    text = compact_json(stored.stored.own_avro(avro))
     arrow = arrow_schema(avro)
     if not has_ids:
         _check_types_by_name(config, stored.arrow, arrow)

@@ -80,6 +80,12 @@ class TableSpec:
     """Change data capture; default: no."""
     logging_mode: str | None = None
     """What it logs; default: `DATA_BEFORE_AFTER`."""
+    populates_meta_fields: bool | None = None
+    """Default: yes."""
+    drops_partition_columns: bool | None = None
+    """Default: no."""
+    metafiles_in_base_format: bool | None = None
+    """Default: no."""
     base_file_format: str | None = None
     create_schema: str | None = None
     """Avro JSON without meta columns."""
@@ -115,6 +121,9 @@ def table_spec(options: Options) -> TableSpec:
         timezone=given(table_config.TIMEZONE),
         logs_changes=given(table_config.CDC_ENABLED),
         logging_mode=given(table_config.CDC_MODE),
+        populates_meta_fields=given(table_config.META_FIELDS),
+        drops_partition_columns=given(table_config.DROP_PARTITION_COLUMNS),
+        metafiles_in_base_format=given(table_config.METAFILES_IN_BASE_FORMAT),
         base_file_format=given(table_config.BASE_FILE_FORMAT),
     )
 
@@ -122,7 +131,11 @@ def table_spec(options: Options) -> TableSpec:
 def key_options(options: Options) -> KeyOptions:
     """What the options of a write say of keys and partitions that the properties of a table may lack."""
     given = {option.key: options.get(option) for option in _DATE_OPTIONS if options.given(option)}
-    return KeyOptions(options.get(table_config.PARTITION_PATH), {key: text for key, text in given.items() if text})
+    return KeyOptions(
+        options.get(table_config.PARTITION_PATH),
+        {key: text for key, text in given.items() if text},
+        options.get(table_config.TIMESTAMPS_AS_TEXT),
+    )
 
 
 def table_properties(spec: TableSpec) -> dict[str, str]:
@@ -145,6 +158,11 @@ def table_properties(spec: TableSpec) -> dict[str, str]:
         raise UnsupportedTableError(
             f"Cannot create a table with base files in {base_format} (hoodie.table.base.file.format); "
             f"supported are {' and '.join(WRITTEN)}"
+        )
+    if spec.metafiles_in_base_format and base_format != "PARQUET":
+        raise UnsupportedTableError(
+            f"Cannot create a table with {table_config.METAFILES_IN_BASE_FORMAT.key}=true and base files in "
+            f"{base_format}: such metafiles are written in Parquet only; leave the option out"
         )
     keys = spec.record_key_fields or ()
     keygen = parse_keygen(spec.keygen_type or "", spec.keygen_class or "")
@@ -173,11 +191,11 @@ def table_properties(spec: TableSpec) -> dict[str, str]:
         "hoodie.table.base.file.format": base_format,
         "hoodie.table.timeline.timezone": timezone,
         ENABLED: _flag(bool(spec.logs_changes)),
-        "hoodie.populate.meta.fields": "true",
+        table_config.META_FIELDS.key: _flag(spec.populates_meta_fields is not False),
         "hoodie.datasource.write.hive_style_partitioning": _flag(hive_style),
         "hoodie.datasource.write.partitionpath.urlencode": _flag(bool(spec.url_encoded)),
-        "hoodie.datasource.write.drop.partition.columns": "false",
-        "hoodie.partition.metafile.use.base.format": "false",
+        table_config.DROP_PARTITION_COLUMNS.key: _flag(bool(spec.drops_partition_columns)),
+        table_config.METAFILES_IN_BASE_FORMAT.key: _flag(bool(spec.metafiles_in_base_format)),
     }
     if keys:
         properties["hoodie.table.recordkey.fields"] = ",".join(keys)
@@ -305,6 +323,10 @@ def check_spec(config: TableConfig, spec: TableSpec) -> None:
         spec.base_file_format and spec.base_file_format.upper(),
         config.base_file_format,
     )
+    compare(table_config.META_FIELDS.key, spec.populates_meta_fields, config.populates_meta_fields)
+    compare(table_config.DROP_PARTITION_COLUMNS.key, spec.drops_partition_columns, config.drops_partition_columns)
+    metafiles = table_config.METAFILES_IN_BASE_FORMAT.key
+    compare(metafiles, spec.metafiles_in_base_format, config.metafiles_in_base_format)
     compare("hoodie.table.timeline.timezone", spec.timezone and spec.timezone.upper(), config.timezone)
     compare(ENABLED, spec.logs_changes, config.cdc_enabled)
     if config.cdc_enabled:

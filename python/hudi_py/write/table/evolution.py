@@ -22,7 +22,7 @@ from hudi_py.config import write as write_config
 from hudi_py.errors import SchemaMismatchError
 from hudi_py.formats.avro import arrow_schema, avro_schema, record_name
 from hudi_py.formats.hudi_types import declared, shared_names
-from hudi_py.schema import META_FIELDS, SchemaHistory, conform
+from hudi_py.schema import SchemaHistory, conform
 from hudi_py.schema.ids import UNSAVED, reconciled, with_ids
 from hudi_py.timeline.table_schema import TableSchema
 from hudi_py.transaction.column_ids import ColumnIds
@@ -65,13 +65,6 @@ class WriteSchema:
         """The parsed record."""
         result: dict[str, Any] = json.loads(self.avro_json)
         return result
-
-    @property
-    def avro_with_meta_json(self) -> str:
-        """Avro record with the five meta columns in front, as log blocks and base files carry it."""
-        record = self.avro
-        meta = [{"name": name, "type": ["null", "string"], "doc": "", "default": None} for name in META_FIELDS]
-        return json.dumps({**record, "fields": meta + record["fields"]}, separators=(",", ":"), ensure_ascii=False)
 
     def conform_some(self, batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
         """Only the named columns of an incoming batch, in the types of this schema; those the batch lacks are left out.

@@ -18,12 +18,6 @@ from hudi_py.write.rows.keygen import key_generator, parse_keygen
 
 _ELSEWHERE_REFUSED = {"ORC": ("variant", "vector"), "LANCE": ("blob", "variant", "vector")}
 """Logical types that are not written, by the format of base files. In Lance files they have encodings of their own."""
-_REFUSED_PROPERTIES = {
-    "hoodie.populate.meta.fields": ("false", "rows without meta columns"),
-    "hoodie.datasource.write.drop.partition.columns": ("true", "files without partition columns"),
-    "hoodie.partition.metafile.use.base.format": ("true", "partition metafiles in the base file format"),
-    "hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled": ("true", "timestamps in keys as text"),
-}
 
 
 def check_writable(config: TableConfig) -> None:
@@ -35,12 +29,7 @@ def check_writable(config: TableConfig) -> None:
     check_version_writable(config)
     if config.cdc_enabled:
         logging_mode(config, f"write to the table '{config.name}'")
-    for key, (value, what) in _REFUSED_PROPERTIES.items():
-        if config.properties.get(key, "").strip().lower() == value:
-            raise UnsupportedTableError(
-                f"Cannot write to the table '{config.name}': it has {key}={value}, and {what} cannot be written yet; "
-                "write it with Apache Hudi"
-            )
+    check_metafiles(config, "write to")
     parse_keygen(config.keygen_type, config.keygen_class)
     if config.properties.get("hoodie.bootstrap.base.path", "").strip():
         raise UnsupportedTableError(
@@ -52,6 +41,19 @@ def check_writable(config: TableConfig) -> None:
         raise UnsupportedTableError(
             f"Cannot write to the table '{config.name}': its base files are {config.base_file_format}; supported are "
             f"{' and '.join(WRITTEN)}"
+        )
+
+
+def check_metafiles(config: TableConfig, do: str) -> None:
+    """Raises UnsupportedTableError if metafiles of partitions cannot be written as the table's properties ask.
+
+    Args:
+        do: what is attempted with the table.
+    """
+    if config.metafiles_in_base_format and config.base_file_format != "PARQUET":
+        raise UnsupportedTableError(
+            f"Cannot {do} the table '{config.name}': it has hoodie.partition.metafile.use.base.format=true and base "
+            f"files in {config.base_file_format}; such metafiles are written in Parquet only: use Apache Hudi"
         )
 
 

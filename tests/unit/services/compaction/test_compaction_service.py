@@ -493,6 +493,6 @@ def test_a_log_that_was_cut_is_not_compacted(tmp_path: Path) -> None:
 
 def test_what_would_be_lost_is_refused_by_name(tmp_path: Path) -> None:
     path = tables.load()["v9_mor_cdc_op_key"].extract(tmp_path)
-    update_table_config(LocalStorage(str(path)), {"hoodie.datasource.write.drop.partition.columns": "true"})
-    with pytest.raises(UnsupportedTableError, match=r"hoodie\.datasource\.write\.drop\.partition\.columns=true"):
+    update_table_config(LocalStorage(str(path)), {"hoodie.bootstrap.base.path": "/source"})
+    with pytest.raises(UnsupportedTableError, match=r"hoodie\.bootstrap\.base\.path"):
         ALWAYS.schedule(ServiceContext.of(LocalStorage(str(path)), Options.resolve({}), None))

@@ -13,11 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.errors import ConfigError, SchemaMismatchError, UnsupportedTableError
-from hudi_py.model.properties import SLASHED_DATES
+from hudi_py.model.properties import CONSISTENT_TIMESTAMPS, SLASHED_DATES
+from hudi_py.model.zones import local_zone_name
 from hudi_py.schema.paths import column_of, values_at
 from hudi_py.write.rows.keygen.dates import DateRule
 from hudi_py.write.rows.keygen.partition import join_segments, partition_segment
-from hudi_py.write.rows.keygen.render import render
+from hudi_py.write.rows.keygen.render import is_instant, java_timestamps, render
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -94,6 +95,8 @@ class KeyOptions:
     """Names, for a CUSTOM key generator with their types."""
     dates: Mapping[str, str] = member(default_factory=dict)
     """Options `hoodie.keygen.timebased.*`."""
+    timestamps_as_text: bool = False
+    """`hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +122,8 @@ class KeyGenerator:
     dates: DateRule | None = None
     slashed_dates: bool = False
     """Whether a partition `yyyy-MM-dd` has the path `yyyy/MM/dd`."""
+    timestamp_zone: str | None = None
+    """The zone in which instants are texts in keys; None: they are numbers."""
 
     @property
     def generates_keys(self) -> bool:
@@ -197,6 +202,13 @@ class KeyGenerator:
 
     def check(self, schema: pa.Schema) -> None:
         """Raises an error of `record_keys` or `partition_paths` if columns of this schema cannot form keys."""
+        for field in self.partition_fields if self.timestamp_zone is not None else ():
+            if is_instant(self._values(_empty(schema), field, "a partition value").type):
+                raise ConfigError(
+                    f"Column '{field}' cannot be a partition value with {CONSISTENT_TIMESTAMPS}=true: the text of a "
+                    "timestamp has colons, and Apache Hudi cannot write to such folders; partition by another column, "
+                    "or leave the option out"
+                )
         if self.key_fields:
             self.record_keys(_empty(schema))
         self.partition_paths(_empty(schema))
@@ -232,7 +244,10 @@ class KeyGenerator:
         return self.type is KeyGeneratorType.COMPLEX and self.names_single_key
 
     def _text(self, batch: pa.RecordBatch, field: str, purpose: str) -> pa.StringArray:
-        return render(self._values(batch, field, purpose), field, millis=field in self.millis_columns, purpose=purpose)
+        values = self._values(batch, field, purpose)
+        if self.timestamp_zone is not None and is_instant(values.type):
+            return java_timestamps(values, field, self.timestamp_zone)
+        return render(values, field, millis=field in self.millis_columns, purpose=purpose)
 
     def _values(self, batch: pa.RecordBatch, field: str, purpose: str) -> pa.Array:
         values = values_at(batch, field)
@@ -307,6 +322,7 @@ def key_generator(
         dated_fields=frozenset(dated),
         dates=dates,
         slashed_dates=config.slashed_dates and len(partitions) == 1 and kind in _SLASHING,
+        timestamp_zone=local_zone_name() if given.timestamps_as_text or config.timestamps_as_text else None,
     )
 
 

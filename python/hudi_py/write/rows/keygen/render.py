@@ -14,6 +14,8 @@ from hudi_py.errors import ConfigError
 from hudi_py.schema import java_float_texts
 
 _MICROS_PER_MILLI = 1_000
+_GREGORIAN = -12_219_206_400_000_000
+"""1582-10-16, a day after the calendar's first in any time zone, in microseconds."""
 
 
 def render(values: pa.Array, column: str, *, millis: bool = False, purpose: str = "a record key") -> pa.StringArray:
@@ -51,6 +53,32 @@ def render(values: pa.Array, column: str, *, millis: bool = False, purpose: str 
         f"Column '{column}' of type {kind} cannot be {purpose}: supported are string, integers, float, double, "
         "boolean, decimal, date and timestamp; choose another column, or add one with the value as text"
     )
+
+
+def is_instant(kind: pa.DataType) -> bool:
+    """Whether values are instants: Avro's timestamps, but not its local ones."""
+    return bool(pa.types.is_timestamp(kind) and kind.tz is not None)
+
+
+def java_timestamps(values: pa.Array, column: str, zone: str) -> pa.StringArray:
+    """Instants as `java.sql.Timestamp.toString` prints their milliseconds, which are cut towards 1970
+    (`HoodieAvroUtils.convertValueForAvroLogicalTypes` with `consistentLogicalTimestampEnabled`, checked with 1.2.0).
+
+    Args:
+        zone: the time zone of the text.
+
+    Raises:
+        ConfigError: an instant is before the Gregorian calendar, whose dates Java prints by the Julian one.
+    """
+    micros = values.cast(pa.timestamp("us", values.type.tz)).cast(pa.int64())
+    if micros.null_count < len(micros) and pc.min(micros).as_py() < _GREGORIAN:
+        raise ConfigError(
+            f"Column '{column}' has a timestamp before 1582-10-16, which cannot be part of a record key as a text: "
+            "Java prints it by another calendar; choose another column"
+        )
+    millis = pc.divide(micros, _MICROS_PER_MILLI)  # of integers, cut towards zero
+    texts = pc.strftime(millis.cast(pa.timestamp("ms", "UTC")).cast(pa.timestamp("ms", zone)), "%Y-%m-%d %H:%M:%S")
+    return pc.replace_substring_regex(texts, r"(\.\d\d*?)0*$", r"\1")
 
 
 def _check_exact(values: pa.Array, column: str, purpose: str) -> None:
