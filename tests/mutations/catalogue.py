@@ -228,6 +228,20 @@ MUTATIONS: Final = (
         "make stores",
     ),
     Mutation(
+        "verify: the default bounds of nulls alone must be covered",
+        CORE + "metadata_write/partitions/partition_stats.py",
+        "        return self.check(_SourceOfValues(*given))\n",
+        "        return self.check(TableSource(*given))\n",
+        "tests/unit/metadata_write/test_verify.py",
+    ),
+    Mutation(
+        "verify: zeros of rows need not be covered",
+        CORE + "metadata_write/partitions/partition_stats.py",
+        '    is_empty = pc.equal(rows["values"], rows["nulls"])\n',
+        '    is_empty = pc.less_equal(rows["nulls"], rows["values"])\n',
+        "tests/unit/metadata_write/test_verify.py",
+    ),
+    Mutation(
         "drop: somebody is writing",
         CORE + "write/table/drop.py",
         "        refuse_living(",
