@@ -242,6 +242,13 @@ MUTATIONS: Final = (
         "tests/unit/metadata_write/test_verify.py",
     ),
     Mutation(
+        "changes: an older slice that a savepoint left counts as what was replaced",
+        CORE + "read/changes/infer.py",
+        "        if not names or (self._may_be_cleaned(commit) and",
+        "        if not names or (not names and",
+        "tests/unit/read/test_changes.py",
+    ),
+    Mutation(
         "drop: somebody is writing",
         CORE + "write/table/drop.py",
         "        refuse_living(",
