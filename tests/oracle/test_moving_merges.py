@@ -1,5 +1,5 @@
-"""Rows that are made of two versions where the index spans all partitions: they move to the partition that they are made
-with. The same rows by Apache Hudi and by us into equal tables, then by turns into one."""
+"""Rows made of two versions where the index spans all partitions: they move to the partition that they are made with.
+The same rows by Apache Hudi and by us into equal tables, then by turns into one."""
 
 from __future__ import annotations
 

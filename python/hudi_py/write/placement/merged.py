@@ -1,5 +1,5 @@
-"""Rows that are merged on their way to where an index over all partitions finds their keys: those of tables whose merges
-make rows of two versions, which only the row that is made can say where to go.
+"""Rows that are merged on their way to where an index over all partitions finds their keys: those of tables whose
+merges make rows of two versions. Only the row that is made says where to go.
 
 Sources: `HoodieIndexUtils.mergeForPartitionUpdatesAndDeletionsIfNeeded`, `HoodieWriteHelper.deduplicateRecords`, 1.2.0.
 """
