@@ -112,6 +112,9 @@ def test_overwriting(spark: SparkSession, path: str) -> None:
     assert rows(spark, "SELECT id, city FROM trips") == [(5, "b")]
     with pytest.raises(ConfigError, match="separates paths by commas"):
         sql(spark, "INSERT OVERWRITE trips PARTITION (city = 'a,b') SELECT 4, 1, 2")
+    for value, told in (("a,b", "',' separates paths"), ("*", "stands for any text")):
+        with pytest.raises(ConfigError, match=told):
+            sql(spark, f"ALTER TABLE trips DROP PARTITION (city = '{value}')")
 
 
 @pytest.mark.slow
@@ -125,7 +128,7 @@ def test_overwriting_partitions_by_some_of_their_columns(spark: SparkSession, pa
     sql(spark, f"INSERT INTO trips VALUES (1, {first}, 'a'), (2, {first}, 'b'), (3, {second}, 'a')")
     sql(spark, "INSERT OVERWRITE trips PARTITION (day = '2026-01-01', city) SELECT 4, 'c'")
     assert rows(spark, "SELECT id, city FROM trips ORDER BY id") == [(3, "a"), (4, "c")]
-    sql(spark, "INSERT OVERWRITE trips PARTITION (day, city = 'x') SELECT 5, '2026-01-03'")
+    sql(spark, "INSERT OVERWRITE trips PARTITION (day, city = 'x') SELECT 5, DATE '2026-01-03'")
     assert rows(spark, "SELECT id, city FROM trips ORDER BY id") == [(3, "a"), (4, "c"), (5, "x")]
 
 

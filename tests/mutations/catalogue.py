@@ -513,7 +513,7 @@ MUTATIONS: Final = (
     Mutation(
         "global index: the row of the old partition stays when a key moves",
         CORE + "write/placement/relocate.py",
-        "            _add(into, rows.filter(goes), file_ids.filter(goes), partitions.filter(goes), leaving=True)\n",
+        "            add_located(into, rows.filter(goes), file_ids.filter(goes), partitions.filter(goes), leaving=True)\n",
         "            pass\n",
         "tests/unit/write/test_record_index_tagging.py",
     ),

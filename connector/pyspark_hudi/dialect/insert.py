@@ -203,7 +203,14 @@ def _path(target: Target, given: Mapping[str, str | None]) -> str:
 
 def delete_partition(target: Target, spec: Mapping[str, str | None]) -> None:
     """Deletes the partition that has these values, as DROP PARTITION does."""
-    delete_partition_at(target, path_of_partition(target, spec))
+    path = path_of_partition(target, spec)
+    for sign, meaning in ((",", "separates paths"), ("*", "stands for any text")):
+        if sign in path:
+            raise ConfigError(
+                f"Cannot delete the partition '{path}' of the table {target.shown} by its values: in "
+                f"{write_config.DELETED_PARTITIONS.key} '{sign}' {meaning}; use DELETE FROM {target.shown} WHERE ..."
+            )
+    delete_partition_at(target, path)
 
 
 def delete_partition_at(target: Target, path: str) -> None:
@@ -220,16 +227,15 @@ def _overwrite(target: Target, rows: DataFrame, spec: Mapping[str, str | None]) 
     if mode is None:
         mode = str(target.spark.conf.get("spark.sql.sources.partitionOverwriteMode", "STATIC"))
     partitions = target.config.partition_fields
-    if not partitions or (mode.upper() == "STATIC" and not spec):
+    is_static, given = mode.upper() == "STATIC", [value for value in spec.values() if value is not None]
+    if not partitions or (is_static and not given):
         target.write(rows, "insert_overwrite_table")
-    elif spec and None not in spec.values():
-        _overwrite_partitions(target, rows, [path_of_partition(target, spec)])
-    elif mode.upper() == "STATIC" and any(value is not None for value in spec.values()):
-        _overwrite_partitions(target, rows, _partitions_with(target, spec))
-    elif mode.upper() == "STATIC":
-        target.write(rows, "insert_overwrite_table")
-    else:
+    elif not is_static:
         target.write(rows, "insert_overwrite")
+    elif len(given) == len(partitions):
+        _overwrite_partitions(target, rows, [path_of_partition(target, spec)])
+    else:
+        _overwrite_partitions(target, rows, _partitions_with(target, spec))
 
 
 def _overwrite_partitions(target: Target, rows: DataFrame, paths: Sequence[str]) -> None:
