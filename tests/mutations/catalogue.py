@@ -277,6 +277,13 @@ MUTATIONS: Final = (
         "tests/unit/write/test_moving_merges.py",
     ),
     Mutation(
+        "SQL: INSERT OVERWRITE by some partition columns replaces what the query has rows for",
+        CONNECTOR + "dialect/insert.py",
+        "        _overwrite_partitions(target, rows, _partitions_with(target, spec))\n",
+        '        target.write(rows, "insert_overwrite")\n',
+        "tests/connector/test_dialect.py::test_overwriting_partitions_by_some_of_their_columns",
+    ),
+    Mutation(
         "drop: somebody is writing",
         CORE + "write/table/drop.py",
         "        refuse_living(",
@@ -513,8 +520,8 @@ MUTATIONS: Final = (
     Mutation(
         "global index: the row of the old partition stays when a key moves",
         CORE + "write/placement/relocate.py",
-        "            add_located(into, rows.filter(goes), file_ids.filter(goes), partitions.filter(goes), leaving=True)\n",
-        "            pass\n",
+        "            add_located(into, rows.filter(goes), file_ids.filter(goes), partitions.filter(goes), ",
+        "            dict(",
         "tests/unit/write/test_record_index_tagging.py",
     ),
     Mutation(
