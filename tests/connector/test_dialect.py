@@ -99,12 +99,37 @@ def test_overwriting(spark: SparkSession, path: str) -> None:
     create(spark, path)
     sql(spark, "INSERT INTO trips VALUES (1, 1, 1, 'a'), (2, 1, 1, 'b'), (3, 1, 1, 'c')")
     sql(spark, "INSERT OVERWRITE trips PARTITION (city = 'a') SELECT 4, 1, 2")
+    sql(spark, "SET hoodie.datasource.overwrite.mode = DYNAMIC")
     sql(spark, "INSERT OVERWRITE TABLE trips PARTITION (city) SELECT 5, 1, 2, 'b'")
     assert rows(spark, "SELECT id, city FROM trips ORDER BY id") == [(3, "c"), (4, "a"), (5, "b")]
+    sql(spark, "SET hoodie.datasource.overwrite.mode = STATIC")
     sql(spark, "INSERT OVERWRITE trips PARTITION (city = 'c') SELECT 4, 1, 2 WHERE false")
     assert rows(spark, "SHOW PARTITIONS trips") == [("city=a",), ("city=b",)]
     sql(spark, "INSERT OVERWRITE trips SELECT id, ts, fare, 'd' FROM trips WHERE id = 4")
     assert rows(spark, "SELECT id, city FROM trips") == [(4, "d")]
+    sql(spark, "INSERT INTO trips VALUES (1, 1, 1, 'a')")
+    sql(spark, "INSERT OVERWRITE TABLE trips PARTITION (city) SELECT 5, 1, 2, 'b'")
+    assert rows(spark, "SELECT id, city FROM trips") == [(5, "b")]
+    with pytest.raises(ConfigError, match="separates paths by commas"):
+        sql(spark, "INSERT OVERWRITE trips PARTITION (city = 'a,b') SELECT 4, 1, 2")
+    for value, told in (("a,b", "',' separates paths"), ("*", "stands for any text")):
+        with pytest.raises(ConfigError, match=told):
+            sql(spark, f"ALTER TABLE trips DROP PARTITION (city = '{value}')")
+
+
+@pytest.mark.slow
+def test_overwriting_partitions_by_some_of_their_columns(spark: SparkSession, path: str) -> None:
+    sql(
+        spark,
+        "CREATE TABLE trips (id INT, day DATE, city STRING) USING hudi TBLPROPERTIES (primaryKey = 'id') "
+        f"PARTITIONED BY (day, city) LOCATION '{path}'",
+    )
+    first, second = "DATE '2026-01-01'", "DATE '2026-01-02'"
+    sql(spark, f"INSERT INTO trips VALUES (1, {first}, 'a'), (2, {first}, 'b'), (3, {second}, 'a')")
+    sql(spark, "INSERT OVERWRITE trips PARTITION (day = '2026-01-01', city) SELECT 4, 'c'")
+    assert rows(spark, "SELECT id, city FROM trips ORDER BY id") == [(3, "a"), (4, "c")]
+    sql(spark, "INSERT OVERWRITE trips PARTITION (day, city = 'x') SELECT 5, DATE '2026-01-03'")
+    assert rows(spark, "SELECT id, city FROM trips ORDER BY id") == [(3, "a"), (4, "c"), (5, "x")]
 
 
 @pytest.mark.slow
@@ -300,6 +325,93 @@ def test_procedures(spark: SparkSession, path: str) -> None:
         dict(rows(spark, "CALL show_table_properties(table => 'trips', limit => 99)"))["hoodie.table.name"] == "trips"
     )
     assert rows(spark, "CALL run_clean(table => 'trips', retain_commits => 9)") == []
+
+
+@pytest.mark.slow
+def test_procedures_that_show_commits(spark: SparkSession, path: str) -> None:
+    sql(spark, "SET hoodie.metadata.enable = false")  # its compactions come before what is archived
+    create(spark, path)
+    sql(spark, "INSERT INTO trips VALUES (1, 1, 1, 'a'), (2, 1, 1, 'b')")
+    sql(spark, "UPDATE trips SET fare = 2 WHERE id = 1")
+    second, first = (row[0] for row in rows(spark, "CALL show_commits('trips')"))
+    shown = rows(spark, "CALL show_commits_metadata(table => 'trips')")
+    assert [(row[0], row[3].rpartition("=")[2], row[5], row[6]) for row in shown] == [
+        (second, "a", first, 1),
+        (first, "a", "null", 1),
+        (first, "b", "null", 1),
+    ]
+    assert len(rows(spark, "CALL show_commits_metadata('trips', 1)")) == 1
+    ((action, _, _, previous, updated, written, _, errors, size),) = rows(
+        spark, f"CALL show_commit_files(table => 'trips', instant_time => '{second}')"
+    )
+    assert (action, previous, updated, written, errors) == ("commit", first, 1, 1, 0)
+    ((_, total, records, average),) = rows(spark, f"CALL show_commit_write_stats('trips', 10, '{second}')")
+    assert (total, records, average) == (size, 1, size)
+    parts = rows(spark, f"CALL show_commit_partitions(table => 'trips', instant_time => '{first}')")
+    assert [row[2:6] for row in parts] == [(1, 0, 1, 0), (1, 0, 1, 0)]
+    keys = {row[2] for row in rows(spark, "CALL show_commit_extra_metadata(table => 'trips')")}
+    assert "schema" in keys
+    assert rows(spark, f"CALL show_commit_extra_metadata('trips', 9, '{first}', 'schema')")[0][0] == first
+    assert rows(spark, "CALL stats_wa(table => 'trips')") == [
+        (first, 0, 2, "0"),
+        (second, 1, 1, "1.00"),
+        ("Total", 1, 3, "3.00"),
+    ]
+    with pytest.raises(ConfigError, match="no completed commit of this time"):
+        sql(spark, "CALL show_commit_files(table => 'trips', instant_time => '17')")
+    assert rows(spark, "CALL show_archived_commits(table => 'trips')") == []
+    archiving = "table => 'trips', min_commits => 1, max_commits => 2, retain_commits => 1"
+    for fare in (3, 4):
+        sql(spark, f"UPDATE trips SET fare = {fare} WHERE id = 1")
+    sql(spark, f"CALL archive_commits({archiving})")
+    span = "start_ts => '0', end_ts => '9'"
+    archived = rows(spark, f"CALL show_archived_commits(table => 'trips', {span})")
+    assert archived[-1][0] == first
+    assert archived[-1][3:] == (2, 0, 2, 2, 0, 0)
+    assert rows(spark, "CALL show_archived_commits_metadata('trips', 10, '0', '9')")[-1][:6] == shown[-1][:6]
+    assert rows(spark, "CALL show_archived_commits(table => 'trips')") == []  # of today: by default a day ago at most
+    named = "filter => \"key = 'hoodie.table.name'\""
+    assert rows(spark, f"CALL show_table_properties(table => 'trips', limit => 99, {named})") == [
+        ("hoodie.table.name", "trips")
+    ]
+    assert len(rows(spark, "CALL show_metadata_table_partitions(table => 'trips')")) == 2
+    assert "show_commit_files" in rows(spark, "CALL help()")[0][0]
+    assert "instant_time (default: None)" in rows(spark, "CALL help(cmd => 'show_commit_files')")[0][0]
+
+
+@pytest.mark.slow
+def test_procedures_that_copy_rows(spark: SparkSession, path: str) -> None:
+    create(spark, path)
+    sql(spark, "INSERT INTO trips VALUES (1, 1, 1, 'a'), (2, 1, 1, 'b')")
+    sql(spark, "UPDATE trips SET fare = 2 WHERE id = 1")
+    second, first = (row[0] for row in rows(spark, "CALL show_commits('trips')"))
+    given = f"table => 'trips', as_of_instant => '{first}'"
+    assert rows(spark, f"CALL copy_to_temp_view({given}, view_name => 'before')") == [(0,)]
+    assert sorted(spark.sql("SELECT id, fare FROM before").collect()) == [(1, 1.0), (2, 1.0)]
+    with pytest.raises(Exception, match="already exists"):
+        sql(spark, f"CALL copy_to_temp_view({given}, view_name => 'before')")
+    sql(spark, "CALL copy_to_temp_view(table => 'trips', view_name => 'before', replace => true)")
+    assert sorted(spark.sql("SELECT id, fare FROM before").collect()) == [(1, 2.0), (2, 1.0)]
+    try:
+        copying = "CALL copy_to_table(table => 'trips', new_table => 'copied'"
+        assert rows(spark, f"{copying}, columns => 'id, fare')") == [(0,)]
+        assert rows(spark, f"{copying}, save_mode => 'append')") == [(0,)]
+        assert sorted(spark.sql("SELECT * FROM copied").collect()) == [(1, 2.0), (1, 2.0), (2, 1.0), (2, 1.0)]
+        span = f"query_type => 'incremental', begin_instance_time => '{first}', end_instance_time => '{second}'"
+        completed = {row[0]: row[1] for row in rows(spark, "CALL show_commits('trips')")}
+        span = span.replace(first, completed[first]).replace(second, completed[second])
+        rows(spark, f"{copying}, {span})")
+        assert sorted(spark.sql("SELECT * FROM copied").collect()) == [(1, 2.0)]
+    finally:
+        spark.sql("DROP TABLE IF EXISTS copied")
+        spark.catalog.dropTempView("before")
+    with pytest.raises(ConfigError, match="to itself"):
+        sql(spark, "CALL copy_to_table(table => 'trips', new_table => 'trips')")
+    with pytest.raises(ConfigError, match="supported are overwrite, append"):
+        sql(spark, "CALL copy_to_table(table => 'trips', new_table => 'x', save_mode => 'ignore')")
+    ((result, _),) = rows(spark, "CALL truncate_table(table => 'trips')")
+    assert result == "SUCCESS"
+    assert rows(spark, "SELECT * FROM trips") == []
 
 
 @pytest.mark.slow

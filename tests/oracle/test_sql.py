@@ -230,3 +230,32 @@ def test_the_statements_of_a_page(spark: SparkSession, oracle: Oracle, tmp_path:
             oracle.sql(f"DROP TABLE IF EXISTS {name}")
             sql(spark, f"DROP TABLE IF EXISTS {name}")
         disable(spark)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_procedures_that_show_commits(spark: SparkSession, oracle: Oracle, tmp_path: Path, kind: str) -> None:
+    """Of one table, whose commits are by both."""
+    path = str(tmp_path / "t")
+    sql(
+        spark,
+        f"CREATE TABLE hudi_table (id INT, ts BIGINT, part STRING) USING hudi-py TBLPROPERTIES (type = '{kind}', "
+        f"primaryKey = 'id', preCombineField = 'ts') PARTITIONED BY (part) LOCATION '{path}'",
+    )
+    try:
+        sql(spark, "INSERT INTO hudi_table VALUES (1, 1, 'a'), (2, 1, 'b')")
+        rows = sql(spark, "SELECT * FROM hudi_table").where("id = 1").toArrow()
+        oracle.write(path, rows.drop_columns([name for name in rows.column_names if name.startswith("_hoodie")]))
+        sql(spark, "UPDATE hudi_table SET ts = ts + 1")
+        times = [row[0] for row in sql(spark, "CALL show_commits('hudi_table')").collect()]
+        assert len(times) == 3
+        calls = ["show_commits_metadata(table => 'hudi_table')", "stats_wa(table => 'hudi_table')"]
+        calls += ["show_commit_extra_metadata(table => 'hudi_table')"]
+        for name in ("files", "partitions", "write_stats", "extra_metadata"):
+            calls += [f"show_commit_{name}(table => 'hudi_table', instant_time => '{time}')" for time in times]
+        for call in calls:
+            expected = oracle.call(path, call.replace("'hudi_table'", "'{table}'"))
+            found = [row.asDict() for row in sql(spark, f"CALL {call}").collect()]
+            assert sorted(found, key=repr) == sorted(expected, key=repr), call
+    finally:
+        sql(spark, "DROP TABLE IF EXISTS hudi_table")

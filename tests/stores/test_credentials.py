@@ -25,6 +25,7 @@ import pytest
 import hudi_py
 from hudi_py.config import Options
 from hudi_py.errors import ConfigError, HudiError, LockError
+from hudi_py.interop.catalogs import sync
 from hudi_py.storage import open_storage
 from hudi_py.transaction.locks import table_lock
 from hudi_py.transaction.locks.settings import LockSettings
@@ -154,6 +155,61 @@ def test_a_lock_in_dynamodb_has_those_of_the_store(
     hudi_py.write(f"{bucket}/t", rows(range(3), 1), record_key="id", **more)
     assert len(proxy.requests) > 3
     assert [each.signer for each in proxy.requests if not each.signer.startswith(signer)] == []
+
+
+@pytest.mark.usefixtures("profiles")
+@pytest.mark.parametrize("given", [{"credential_provider": "boto3", "profile": "lake"},
+                                   {"credential_provider": "tests.stores.test_credentials:provided"}])  # fmt: skip
+def test_aws_glue_has_those_of_the_store(
+    s3: Server, bucket: str, proxy: Proxy, monkeypatch: pytest.MonkeyPatch, given: dict[str, str]
+) -> None:
+    """When a write registers the table, and on demand, with the options of the opened table or for a path."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAOFTHEENVIRONMENT")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "other")
+    glue = {
+        "hoodie.datasource.meta.sync.enable": "true",
+        "hoodie.datasource.hive_sync.mode": "glue",
+        "hoodie.datasource.meta.sync.glue.database_name": f"db{time.time_ns()}",
+        "hoodie.aws.glue.endpoint": proxy.url,
+        "hoodie.aws.glue.region": REGION,
+    }
+    path, credentials = f"{bucket}/t", bare(s3, **given)
+    hudi_py.write(path, rows(range(3), 1), record_key="id", options=glue, storage_options=credentials)
+    by_write = len(proxy.requests)
+    assert by_write > 1
+    sync(path, "glue", options=glue, storage_options=credentials)
+    by_path = len(proxy.requests)
+    assert by_path > by_write
+    sync(hudi_py.open_table(path, glue, storage_options=credentials), "glue")
+    assert len(proxy.requests) > by_path
+    assert {each.signer for each in proxy.requests} == {KEY}
+
+
+def test_a_lock_in_dynamodb_that_does_not_answer(
+    s3: Server, bucket: str, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Errors of botocore are errors of the lock, at whatever request they come."""
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    key = {"hoodie.write.lock.dynamodb.partition_key": "t"}
+    settings = LockSettings.of(Options.resolve({**locked_in_dynamodb(proxy), **key}, defaults={}))
+    credentials = bare(s3, aws_access_key_id=KEY, aws_secret_access_key=SECRET)
+    lock = table_lock(open_storage(f"{bucket}/t", credentials), settings, purpose="test", storage_options=credentials)
+    with lock:
+        found = lock.holder()
+        assert found is not None
+        for spoilt, told in (
+            (Spoilt(status=400), "DynamoDB rejects a request for the table lock dynamodb://.*; check region"),
+            (Spoilt(forwarded=False), "the table lock dynamodb://.* cannot be reached: .*; check network"),
+        ):
+            proxy.reset(lambda number, request, spoilt=spoilt: spoilt)
+            with pytest.raises(LockError, match=f"Cannot test: {told}"):
+                lock.check()
+            with pytest.raises(LockError, match=f"Cannot test: {told}"):
+                lock.holder()
+            with pytest.raises(LockError, match=f"Cannot test: {told}"):
+                lock.break_held(found.owner)
+        proxy.reset()
+        lock.check()
 
 
 def test_a_lock_in_dynamodb_without_them(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:

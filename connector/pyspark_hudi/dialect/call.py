@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from hudi_py.config import archive as archive_config
 from hudi_py.config import clean as clean_config
 from hudi_py.errors import ConfigError
+from pyspark_hudi.dialect.commits import COMMIT_PROCEDURES
+from pyspark_hudi.dialect.copies import COPY_PROCEDURES
 from pyspark_hudi.dialect.insert import delete_partition_at
+from pyspark_hudi.dialect.procedure import Given, Procedure, Rows, needed
 from pyspark_hudi.dialect.tables import Tables, Target
 from pyspark_hudi.dialect.text import Cursor, tokens_of
 from pyspark_hudi.paths import checked_path
@@ -18,20 +20,6 @@ from pyspark_hudi.services import run_service
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-_Rows = Iterator[tuple[Any, ...]]
-_Given = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Procedure:
-    """A procedure that a CALL names."""
-
-    parameters: Mapping[str, Any]
-    """With their default values, in order."""
-    columns: str
-    """Of the result, as DDL."""
-    run: Callable[[Target, _Given], _Rows]
 
 
 def call(tables: Tables, cursor: Cursor) -> DataFrame | None:
@@ -55,9 +43,22 @@ def call(tables: Tables, cursor: Cursor) -> DataFrame | None:
         )
     given = _arguments(name, procedure, cursor.group())
     cursor.finish()
+    if name == _HELP:
+        return tables.spark.createDataFrame([(_help(given["cmd"]),)], procedure.columns)
     target = _target(tables, name, given)
     rows = list(procedure.run(target, given))
-    return tables.spark.createDataFrame(rows, procedure.columns)
+    found = tables.spark.createDataFrame(rows, procedure.columns)
+    return found.where(str(given["filter"])) if given.get("filter") else found
+
+
+def _help(command: str | None) -> str:
+    if command is None:
+        return "\n\t".join(["call [command]([key1]=>[value1],[key2]=>[value2]); commands:", *sorted(PROCEDURES)])
+    procedure = PROCEDURES.get(str(command).lower())
+    if procedure is None:
+        raise ConfigError(f"Cannot describe the procedure '{command}'; supported are {', '.join(PROCEDURES)}")
+    given = (f"{name} (default: {value!r})" for name, value in procedure.parameters.items())
+    return "\n\t".join(["parameters:", *given]) + "\n" + "\n\t".join(["outputType:", *procedure.columns.split(", ")])
 
 
 def _arguments(name: str, procedure: Procedure, cursor: Cursor) -> dict[str, Any]:
@@ -96,7 +97,7 @@ def _value(cursor: Cursor) -> Any:
     return value
 
 
-def _target(tables: Tables, name: str, given: _Given) -> Target:
+def _target(tables: Tables, name: str, given: Given) -> Target:
     if given.get("path"):
         path = checked_path(given["path"], "read")
         return Target(tables, ("hudi", path), path)
@@ -117,7 +118,7 @@ def _service(target: Target, name: str, options: Mapping[str, Any] | None = None
     return run_service(target.spark, target.path, name, options=given, **arguments)
 
 
-def _options(given: _Given) -> dict[str, str]:
+def _options(given: Given) -> dict[str, str]:
     """The parameter `options`: key=value, separated by commas."""
     found = {}
     for part in str(given.get("options") or "").split(","):
@@ -136,7 +137,7 @@ def _pending(target: Target, service: str) -> dict[str, tuple[int, str]]:
     return dict(sorted(found.items()))
 
 
-def _run_compaction(target: Target, given: _Given) -> _Rows:
+def _run_compaction(target: Target, given: Given) -> Rows:
     operation = str(given["op"] or "").lower()
     if operation not in ("run", "schedule", "execute", "scheduleandexecute"):
         raise ConfigError(
@@ -165,13 +166,13 @@ def _run_compaction(target: Target, given: _Given) -> _Rows:
         yield instant, size, state if operation == "schedule" else "COMPLETED"
 
 
-def _show_compaction(target: Target, given: _Given) -> _Rows:
+def _show_compaction(target: Target, given: Given) -> Rows:
     pending = _pending(target, "compaction")
     for instant, (size, state) in list(reversed(pending.items()))[: given["limit"]]:
         yield instant, size, state
 
 
-def _run_clean(target: Target, given: _Given) -> _Rows:
+def _run_clean(target: Target, given: Given) -> Rows:
     keys = {
         "clean_policy": clean_config.POLICY.key,
         "retain_commits": clean_config.COMMITS_RETAINED.key,
@@ -188,23 +189,23 @@ def _run_clean(target: Target, given: _Given) -> _Rows:
         yield report["instant"], taken, report["num_files"], report["earliest_retained"], "{}", 2
 
 
-def _rollback(target: Target, given: _Given) -> _Rows:
-    _service(target, "rollback", instant=_needed(given, "instant_time"))
+def _rollback(target: Target, given: Given) -> Rows:
+    _service(target, "rollback", instant=needed(given, "instant_time"))
     yield (True,)
 
 
-def _create_savepoint(target: Target, given: _Given) -> _Rows:
+def _create_savepoint(target: Target, given: Given) -> Rows:
     user, comment = str(given["user"] or ""), str(given["comments"] or "")
     _service(target, "savepoint", instant=given["commit_time"] or None, user=user, comment=comment)
     yield (True,)
 
 
-def _delete_savepoint(target: Target, given: _Given) -> _Rows:
+def _delete_savepoint(target: Target, given: Given) -> Rows:
     _service(target, "delete_savepoint", instant=given["instant_time"] or _newest_savepoint(target))
     yield (True,)
 
 
-def _restore(target: Target, given: _Given) -> _Rows:
+def _restore(target: Target, given: Given) -> Rows:
     _service(target, "restore", instant=given["instant_time"] or _newest_savepoint(target))
     yield (True,)
 
@@ -223,16 +224,16 @@ def _newest_savepoint(target: Target) -> str:
     return found[0]
 
 
-def _show_savepoints(target: Target, given: _Given) -> _Rows:
+def _show_savepoints(target: Target, given: Given) -> Rows:
     for each in _savepoints(target):
         yield (each,)
 
 
-def _show_commits(target: Target, given: _Given) -> _Rows:
+def _show_commits(target: Target, given: Given) -> Rows:
     yield from (tuple(row) for row in target.view("commits").limit(given["limit"]).collect())
 
 
-def _archive(target: Target, given: _Given) -> _Rows:
+def _archive(target: Target, given: Given) -> Rows:
     options = {
         archive_config.MIN_COMMITS.key: str(given["min_commits"]),
         archive_config.MAX_COMMITS.key: str(given["max_commits"]),
@@ -242,16 +243,20 @@ def _archive(target: Target, given: _Given) -> _Rows:
     yield (0,)
 
 
-def _show_properties(target: Target, given: _Given) -> _Rows:
+def _show_properties(target: Target, given: Given) -> Rows:
     yield from (tuple(row) for row in target.view("properties").limit(given["limit"]).collect())
 
 
-def _drop_partition(target: Target, given: _Given) -> _Rows:
-    delete_partition_at(target, _needed(given, "partition"))
+def _metadata_partitions(target: Target, given: Given) -> Rows:
+    yield from ((row["partition"],) for row in target.view("partitions").collect())
+
+
+def _drop_partition(target: Target, given: Given) -> Rows:
+    delete_partition_at(target, needed(given, "partition"))
     yield ("Success",)
 
 
-def _bucket_rules(target: Target, given: _Given) -> _Rows:
+def _bucket_rules(target: Target, given: Given) -> Rows:
     """`PartitionBucketIndexManager`, 1.2.0."""
     options = _options(given)
     if str(given["rule"]).lower() != _BUCKET_RULE:
@@ -288,13 +293,8 @@ def _bucket_rules(target: Target, given: _Given) -> _Rows:
         yield "SUCCESS", "OVERWRITE", details
 
 
-def _needed(given: _Given, name: str) -> str:
-    if not given[name]:
-        raise ConfigError(f"Cannot call the procedure without {name}; give {name} => '...'")
-    return str(given[name])
-
-
 _BUCKET_RULE = "regex"
+_HELP = "help"
 _COMPACTION = "timestamp STRING, operation_size INT, state STRING"
 _SAVEPOINT: Final[Mapping[str, Any]] = {"table": None, "instant_time": "", "path": None}
 PROCEDURES: Final[Mapping[str, Procedure]] = {
@@ -360,6 +360,12 @@ PROCEDURES: Final[Mapping[str, Procedure]] = {
         },
         "result STRING, operation STRING, details STRING",
         _bucket_rules,
+    ),
+    _HELP: Procedure({"cmd": None}, "result STRING", lambda target, given: ()),
+    **COMMIT_PROCEDURES,
+    **COPY_PROCEDURES,
+    "show_metadata_table_partitions": Procedure(
+        {"table": None, "path": None, "filter": ""}, "partition STRING", _metadata_partitions
     ),
     "drop_partition": Procedure({"table": None, "partition": None}, "result STRING", _drop_partition),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from hudi_py.config import write as write_config
@@ -185,8 +185,17 @@ def path_of_partition(target: Target, spec: Mapping[str, str | None]) -> str:
             f"Cannot find the partition ({', '.join(spec)}) of the table {target.shown}: all partition columns need a "
             f"value; they are {', '.join(fields) or 'none'}"
         )
-    columns = [target.field(name) for name in fields]
-    exprs = [f"CAST({given[each.name]} AS {sql_type(each.dataType)}) AS {quoted(each.name)}" for each in columns]
+    return _path(target, given)
+
+
+def _path(target: Target, given: Mapping[str, str | None]) -> str:
+    """The path of the partition with these values of its columns, by their names; without one: null."""
+    columns = [target.field(name) for name in target.config.partition_fields]
+    values = [given.get(each.name) or "NULL" for each in columns]
+    exprs = [
+        f"CAST({value} AS {sql_type(each.dataType)}) AS {quoted(each.name)}"
+        for value, each in zip(values, columns, strict=True)
+    ]
     row = target.spark.range(1).selectExpr(*exprs)
     batch = row.toArrow().cast(arrow_schema(row.schema)).combine_chunks().to_batches()[0]
     return partition_path(target.config, batch)
@@ -194,7 +203,14 @@ def path_of_partition(target: Target, spec: Mapping[str, str | None]) -> str:
 
 def delete_partition(target: Target, spec: Mapping[str, str | None]) -> None:
     """Deletes the partition that has these values, as DROP PARTITION does."""
-    delete_partition_at(target, path_of_partition(target, spec))
+    path = path_of_partition(target, spec)
+    for sign, meaning in ((",", "separates paths"), ("*", "stands for any text")):
+        if sign in path:
+            raise ConfigError(
+                f"Cannot delete the partition '{path}' of the table {target.shown} by its values: in "
+                f"{write_config.DELETED_PARTITIONS.key} '{sign}' {meaning}; use DELETE FROM {target.shown} WHERE ..."
+            )
+    delete_partition_at(target, path)
 
 
 def delete_partition_at(target: Target, path: str) -> None:
@@ -204,19 +220,57 @@ def delete_partition_at(target: Target, path: str) -> None:
 
 
 def _overwrite(target: Target, rows: DataFrame, spec: Mapping[str, str | None]) -> None:
-    """Replaces the table, or partitions of it (`deduceOverwriteConfig`, 1.2.0)."""
+    """Replaces the table, or partitions of it (`deduceOverwriteConfig`, 1.2.0): in static mode all that have the values
+    given, so the whole table where none is given."""
     configured = target.configured
     mode = configured.get(write_config.OVERWRITE_MODE.key)
     if mode is None:
         mode = str(target.spark.conf.get("spark.sql.sources.partitionOverwriteMode", "STATIC"))
     partitions = target.config.partition_fields
-    if not partitions or (mode.upper() == "STATIC" and not spec):
+    is_static, given = mode.upper() == "STATIC", [value for value in spec.values() if value is not None]
+    if not partitions or (is_static and not given):
         target.write(rows, "insert_overwrite_table")
-    elif spec and None not in spec.values():
-        path = path_of_partition(target, spec)
-        target.write(rows, "insert_overwrite", **{write_config.OVERWRITTEN_PARTITIONS.key: path})
-    else:
+    elif not is_static:
         target.write(rows, "insert_overwrite")
+    elif len(given) == len(partitions):
+        _overwrite_partitions(target, rows, [path_of_partition(target, spec)])
+    else:
+        _overwrite_partitions(target, rows, _partitions_with(target, spec))
+
+
+def _overwrite_partitions(target: Target, rows: DataFrame, paths: Sequence[str]) -> None:
+    """Replaces partitions, whether there are rows for them or not."""
+    for path in paths:
+        if "," in path:
+            raise ConfigError(
+                f"Cannot overwrite the partition '{path}' of the table {target.shown} by its values: "
+                f"{write_config.OVERWRITTEN_PARTITIONS.key} separates paths by commas; INSERT OVERWRITE with "
+                f"{write_config.OVERWRITE_MODE.key} = DYNAMIC replaces those that the query has rows for"
+            )
+    given = {write_config.OVERWRITTEN_PARTITIONS.key: ",".join(paths)} if paths else {}
+    target.write(rows, "insert_overwrite", **given)
+
+
+def _partitions_with(target: Target, spec: Mapping[str, str | None]) -> list[str]:
+    """The paths of the partitions that have the values given of some partition columns.
+
+    Raises:
+        ConfigError: paths do not have one part for each partition column.
+    """
+    fields = target.config.partition_fields
+    given = {target.field(name).name: value for name, value in spec.items() if value is not None}
+    wanted = _path(target, given).split("/")
+    found = []
+    for row in target.view("partitions").where("num_slices > 0").collect():
+        parts = row["partition"].split("/")
+        if len(parts) != len(fields) or len(wanted) != len(fields):
+            raise ConfigError(
+                f"Cannot overwrite the partitions ({', '.join(given)}) of the table {target.shown}: the path "
+                f"{row['partition']} does not have one part for each of {', '.join(fields)}; give all values"
+            )
+        if all(parts[at] == wanted[at] for at, name in enumerate(fields) if name in given):
+            found.append(row["partition"])
+    return found
 
 
 def _with(cursor: Cursor) -> Cursor | None:

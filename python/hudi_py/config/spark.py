@@ -7,7 +7,9 @@ from hudi_py.config.option import Scope, choice, declared, flag, optional_choice
 VIEW = optional_choice(
     "view",
     "Return a description of a table, or of a read, instead of rows: the newest file slices (`files`), the active "
-    "timeline (`timeline`), completed writes (`commits`), the partitions (`partitions`), the table's properties "
+    "timeline (`timeline`), completed writes (`commits`), what these wrote to each file (`written`, and "
+    "`archived` of the archived timeline), their extra metadata (`extra`), the partitions (`partitions`), the table's "
+    "properties "
     "(`properties`), the file slices that this read would take, and which of them Spark's own Parquet reader can take "
     "(`splits`), one row that explains the read (`plan`), the pending plans of table services (`plans`), the report of "
     "a service (`service`), the indexes in the metadata table (`indexes`), the plan of a write by `write_table` "
@@ -17,6 +19,9 @@ VIEW = optional_choice(
         "files",
         "timeline",
         "commits",
+        "written",
+        "archived",
+        "extra",
         "partitions",
         "properties",
         "splits",

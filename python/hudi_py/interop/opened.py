@@ -14,11 +14,17 @@ class OpenTable(Protocol):
 
     _storage: Storage
     _options: Mapping[str, Any]
+    _storage_options: Mapping[str, str] | None
 
 
 def options_of(table: OpenTable | StrPath) -> Mapping[str, Any]:
     """The options with which a table was opened; none for a path."""
     return {} if isinstance(table, (str, os.PathLike)) else table._options
+
+
+def storage_options_of(table: OpenTable | StrPath) -> Mapping[str, str]:
+    """Credentials and settings of the storage with which a table was opened; none for a path."""
+    return {} if isinstance(table, (str, os.PathLike)) else {**(table._storage_options or {})}
 
 
 def storage_of(table: OpenTable | StrPath, storage_options: Mapping[str, str] | None) -> Storage:

@@ -13,6 +13,7 @@ from hudi_py.model.files import FileSlice
 from hudi_py.model.instant import WRITE_ACTIONS, Instant, InstantTime
 from hudi_py.model.properties import TableConfig
 from hudi_py.read.changes import ChangeSplit
+from hudi_py.read.commit_reports import extra_report, written_report
 from hudi_py.read.pin import load_pinned
 from hudi_py.read.split import Split
 from hudi_py.storage import Storage
@@ -58,13 +59,17 @@ _SPLITS = pa.schema(
 
 
 def table_report(path: str, options: Options, view: str) -> pa.Table:
-    """The report `files`, `partitions`, `timeline`, `commits` or `properties` of a table's newest state, or of the
-    options' instant or pin."""
+    """The report `files`, `partitions`, `timeline`, `commits`, `written`, `archived`, `extra` or `properties` of a
+    table's newest state, or of the options' instant or pin."""
     storage, config, timeline, _ = load_pinned(path, options)
     if view == "timeline":
         return instant_report(timeline)
     if view == "commits":
         return commit_report(storage, timeline)
+    if view in ("written", "archived"):
+        return written_report(storage, config, timeline, archived=view == "archived")
+    if view == "extra":
+        return extra_report(storage, timeline)
     if view == "properties":
         rows = [{"key": key, "value": value} for key, value in sorted(config.properties.items())]
         return pa.Table.from_pylist(rows, _PROPERTIES)

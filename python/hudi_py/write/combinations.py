@@ -45,12 +45,6 @@ def check_combination(
             f"Cannot write to the table '{config.name}' with {metadata_config.SECONDARY_INDEX_COLUMN.key}: its base "
             "files are Lance, and upserts of Apache Hudi 1.2.0 fail with such an index; leave the option out"
         )
-    if merge.folds and index.moves_rows:
-        raise ConfigError(
-            f"Cannot write to the table '{config.name}' with the index {index.type} and update.partition.path=true: "
-            f"its merges make rows of two versions ({merge.shown(config)}), but a row that moves to another partition "
-            "is not merged with the old one; set it to false"
-        )
     buckets = index.buckets
     if buckets is None:
         return

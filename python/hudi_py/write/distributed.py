@@ -126,6 +126,12 @@ class DistributedWrite:
         settings = self.settings
         return self.combine or settings.combine_before_insert or settings.insert_duplicates != "none"
 
+    @property
+    def merges_stored(self) -> bool:
+        """Whether rows are merged with stored ones before it is known where they go, so that one process merges all."""
+        settings = self.settings
+        return self.operation is Operation.UPSERT and settings.merge.folds and settings.index.moves_rows
+
     def attach(self) -> WriteTransaction:
         return WriteTransaction.attach(self.handle, dict(self.storage_options) or None)
 
@@ -417,7 +423,7 @@ def _is_large(write: DistributedWrite, num_bytes: int) -> bool:
     )
     # of a bucket's rows, and of those that no look-up keeps together, memory is bounded anyway
     in_memory = write.stages_all and write.operation is not Operation.DELETE_PARTITION
-    return in_memory and write.settings.index.buckets is None
+    return in_memory and write.settings.index.buckets is None and not write.merges_stored
 
 
 def _check_groups(write: DistributedWrite, results: Iterable[TaskResult]) -> None:

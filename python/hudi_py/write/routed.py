@@ -121,7 +121,7 @@ def _arrival(write: DistributedWrite, sort_mode: str) -> str:
         return "any"
     if write.stages_all or write.operation is Operation.INSERT:
         # rows that get generated keys have none to shuffle by, and none that a task would look up
-        return "any" if write.settings.keygen.generates_keys else "groups"
+        return "any" if write.settings.keygen.generates_keys or write.merges_stored else "groups"
     if sort_mode == "GLOBAL_SORT":
         return "ranges"
     return "partitions" if sort_mode.startswith("PARTITION_PATH_") else "any"

@@ -33,6 +33,7 @@ from hudi_py.write.operations import delete
 from hudi_py.write.operations.partition import fillable, measured_record_size
 from hudi_py.write.operations.tagging import distinct_keys, index_of
 from hudi_py.write.placement.assign import MEGABYTE, Assignment, assign_inserts, effective_record_size, even_files
+from hudi_py.write.placement.merged import in_one_partition
 from hudi_py.write.placement.relocate import located, losing_keys, relocate
 from hudi_py.write.rows import (
     KeyedRows,
@@ -266,6 +267,8 @@ class Router:
             Operation.UPSERT: settings.combine_before_upsert,
             Operation.INSERT: settings.combine_before_insert,
         }.get(self._operation, False)
+        if settings.merge.folds:  # the task that writes the group makes one row of those of a key
+            rows, one = in_one_partition(context, rows) if one else rows, False
         schema, memory, view = rows[0].rows.schema, settings.memory_bytes, context.transaction.view
         whole = moves or isinstance(index, GlobalBaseFileIndex)
         packed = LocatedRows.packed_schema(schema, moves=whole)

@@ -119,6 +119,40 @@ def test_a_column_is_new_to_one_partition_only(tmp_path: Path) -> None:
     assert missing == len(["_hoodie_commit_time", "_hoodie_record_key", "_hoodie_partition_path", "id", "part"])
 
 
+@pytest.mark.parametrize("others", ["", "3"])
+def test_a_compaction_writes_nulls_alone_behind_a_later_request(others: str, tmp_path: Path) -> None:
+    """The bounds in its footer, 0 to 0, are Apache Hudi's default; the record of the later request has precedence."""
+    path, given = str(tmp_path / "t"), {"hoodie.metadata.index.column.stats.enable": "true"}
+
+    def write(ids: str, n: int | None, operation: str = "upsert") -> None:
+        rows = pa.table({"id": list(ids), "part": ["a"] * len(ids), "n": pa.array([n] * len(ids), pa.int32())})
+        hudi_py.write(path, rows, operation, given, record_key="id", partition_by="part", table_type="mor")
+
+    write("12", 5)
+    if others:  # a file group with values
+        write(others, 7, "bulk_insert")
+    write("12", None)
+    compaction = hudi_py.open_table(path).compaction
+    plan = compaction.schedule()
+    write("12", None)
+    assert compaction.run(plan).num_file_groups == 1
+    table = hudi_py.open_table(path)
+    assert set(found(table.metadata.verify()).values()) == {(0, 0, 0)}, table.metadata.verify()
+    assert table.scan(filter="n IS NULL").count() == 2
+    assert table.scan(filter="n >= 5").count() == len(others)
+
+
+@pytest.mark.filterwarnings("ignore:No statistics are stored for the file")
+def test_a_zero_of_a_row_is_no_default(tmp_path: Path) -> None:
+    path, given = tmp_path / "t", {"hoodie.metadata.index.column.stats.enable": "true"}
+    rows = pa.table({"id": ["1", "2"], "part": ["a", "b"], "n": [5, 0]})
+    hudi_py.write(path, rows, options=given, record_key="id", partition_by="part")
+    (file,) = (path / "b").glob("*.parquet")
+    shutil.copy(file, path / "a" / f"{uuid.uuid4()}-0_{file.name.partition('_')[2]}")
+    (check,) = hudi_py.open_table(path).metadata.verify("partition_stats").partitions
+    assert "wrong: n of a: the range 5 to 5 does not cover 0 to 5" in check.examples
+
+
 @pytest.mark.parametrize(("old", "new"), [(pa.int32(), pa.int64()), (pa.float32(), pa.float64())])
 def test_a_column_has_become_a_wider_one(tmp_path: Path, old: pa.DataType, new: pa.DataType) -> None:
     """Statistics of files that were written before keep their type, and those of partitions that stand."""

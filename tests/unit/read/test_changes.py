@@ -376,3 +376,56 @@ def test_batches_of_a_stream_tell_each_change_once(sample: Unpack) -> None:
             plan = plan_changes(snapshot, commits, request)
             batches += [batch for split in plan.splits for batch in read_split_on(snapshot.storage, split)]
         assert_rows_equal(pa.Table.from_batches(batches, CHANGE_SCHEMA), whole)
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "operation"), [(6, "cow", "delete_partition"), (8, "mor", "overwrite"), (9, "cow", "overwrite")]
+)
+def test_a_savepoint_left_an_older_slice_of_a_replaced_file_group(
+    version: int, kind: str, operation: str, tmp_path: Path
+) -> None:
+    """Its rows are not those that were replaced; with the savepoint's own slice as the newest one, they are."""
+    path = tmp_path / "t"
+
+    def write(ts: int, operation: str = "upsert") -> hudi_py.WriteResult:
+        rows = pa.table({"id": ["1"], "part": ["a"], "ts": [ts]})
+        return hudi_py.write(
+            path, rows, operation, {**OF_CDC, "hoodie.clean.automatic": "false"}, record_key="id", ordering_by="ts",
+            partition_by="part", table_type=kind, table_version=version,
+        )  # fmt: skip
+
+    def replace() -> hudi_py.WriteResult:
+        if operation == "overwrite":
+            return write(9, "insert_overwrite")
+        return hudi_py.open_table(path).delete_partition("a")
+
+    def clean() -> None:
+        by_versions = {"hoodie.clean.policy": "KEEP_LATEST_FILE_VERSIONS", "hoodie.clean.fileversions.retained": "1"}
+        assert hudi_py.open_table(path).clean(options=by_versions).instant
+
+    def removed(since: hudi_py.WriteResult, until: hudi_py.WriteResult) -> list[int]:
+        rows = hudi_py.open_table(path).scan(query_type="cdc", begin=since, end=until).to_table().to_pylist()
+        return [json.loads(row["before"])["ts"] for row in rows if row["op"] == "d"]
+
+    first = write(1)
+    hudi_py.open_table(path).savepoint(first.instant)
+    second = write(2)
+    if kind == "mor":  # the slice of the savepoint and its log hold the newest rows, too
+        hudi_py.open_table(path).compact(options={"hoodie.compact.inline.max.delta.commits": "1"})
+    last = replace()
+    assert removed(second, last) == [2]
+    clean()
+    hudi_py.open_table(path).delete_savepoint(first.instant)
+    if kind == "mor":
+        assert removed(second, last) == [2]
+    else:
+        with pytest.raises(hudi_py.HistoryCleanedError, match="file group .* which it replaced, has been cleaned"):
+            removed(second, last)
+        with pytest.raises(hudi_py.HistoryCleanedError, match="file group .* which it replaced, has been cleaned"):
+            removed(first, last)
+
+    third = write(20)
+    hudi_py.open_table(path).savepoint(third.instant)
+    last = replace()
+    clean()
+    assert removed(third, last) == [20]

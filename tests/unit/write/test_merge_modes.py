@@ -12,7 +12,7 @@ import pytest
 
 import hudi_py
 import hudi_py.merge
-from hudi_py.errors import ConfigError, DuplicateKeyError, UnsupportedTableError
+from hudi_py.errors import ConfigError, UnsupportedTableError
 from hudi_py.write.table.create import TableSpec, table_properties
 from tests.support.choice import cases
 
@@ -179,15 +179,12 @@ def test_properties_that_do_not_go_together(version: int, more: dict[str, str], 
 
 
 def test_global_indexes(tmp_path: Path) -> None:
+    """More in test_moving_merges.py."""
     options = {"hoodie.table.partial.update.mode": "IGNORE_DEFAULTS", "hoodie.index.type": "GLOBAL_SIMPLE"}
     stays = {"hoodie.simple.index.update.partition.path": "false"}
-    table = make(tmp_path / "t", {**options, **stays}, partition_by="Op")
-    table = hudi_py.open_table(tmp_path / "t", {**QUICK, **options})
-    with pytest.raises(ConfigError, match="not merged with the old one"):
-        table.upsert(table_of(SECOND))
+    make(tmp_path / "t", {**options, **stays}, partition_by="Op")
     table = hudi_py.open_table(tmp_path / "t", {**QUICK, **options, **stays})
-    twice = [("n", 1, "I", "c", 1, None), ("n", 1, "U", "c", None, "y")]
-    with pytest.raises(DuplicateKeyError, match="several partitions with the key 'n'"):
-        table.upsert(table_of(twice))
+    table.upsert(table_of([("n", 1, "I", "c", 1, None), ("n", 1, "U", "c", None, "y")]))
+    assert rows_of(table)["n"] == (1, "y")
     table.upsert(table_of([("a", 6, "U", "u", None, "P")]))
     assert rows_of(table)["a"] == (1, "P")

@@ -12,6 +12,7 @@ from hudi_py.config import Options
 from hudi_py.config import catalogs as config
 from hudi_py.errors import ConfigError, first_line
 from hudi_py.interop.catalogs.entry import CatalogColumn, CatalogError, Format, StoredEntry, TableEntry, Values
+from hudi_py.storage.credentials import boto3_client
 
 T = TypeVar("T")
 _LISTING: Final = "hudi.metadata-listing-enabled"
@@ -35,22 +36,30 @@ _OF_INPUT: Final = (
 
 
 class GlueCatalog:
-    """A database of AWS Glue. Implements `Catalog`. Credentials are those of boto3: environment, profile or role.
+    """A database of AWS Glue. Implements `Catalog`.
+
+    Args:
+        storage_options: of the table; what gives them credentials for S3 gives them for Glue, otherwise boto3 finds
+            them: environment, profile or role.
+        uri: of the table.
 
     Raises:
-        ConfigError: boto3 is missing, or there is no region.
+        ConfigError: boto3 is missing, there is no region, or the storage options name a provider that does not exist.
     """
 
     name = "glue"
 
-    def __init__(self, options: Options, database: str) -> None:
+    def __init__(
+        self, options: Options, database: str, *, storage_options: Mapping[str, str] | None = None, uri: str = ""
+    ) -> None:
         self._database = database
         self._skips_archive = options.get(config.GLUE_SKIP_ARCHIVE)
         self._listing = str(options.get(config.GLUE_LISTING)).upper()
         catalog = options.get(config.GLUE_CATALOG)
         self._where: dict[str, Any] = {"DatabaseName": database, **({"CatalogId": catalog} if catalog else {})}
         self._catalog: dict[str, Any] = {"CatalogId": catalog} if catalog else {}
-        self._client = _client(options.get(config.GLUE_REGION), options.get(config.GLUE_ENDPOINT))
+        region, endpoint = options.get(config.GLUE_REGION), options.get(config.GLUE_ENDPOINT)
+        self._client = _client(region, endpoint, storage_options or {}, uri)
         self._errors = importlib.import_module("botocore.exceptions")
 
     def close(self) -> None:
@@ -155,17 +164,15 @@ class GlueCatalog:
             ) from error
 
 
-def _client(region: str | None, endpoint: str | None) -> Any:
+def _client(region: str | None, endpoint: str | None, storage_options: Mapping[str, str], uri: str) -> Any:
     try:
-        boto3 = importlib.import_module("boto3")
+        errors = importlib.import_module("botocore.exceptions")
+        return boto3_client("glue", storage_options, uri, region_name=region, endpoint_url=endpoint)
     except ImportError as error:
         raise ConfigError(
             "Cannot register a table with AWS Glue: the package boto3 is missing; install it with "
             "pip install 'hudi-py[glue]'"
         ) from error
-    errors = importlib.import_module("botocore.exceptions")
-    try:
-        return boto3.client("glue", region_name=region, endpoint_url=endpoint)
     except errors.NoRegionError as error:
         raise ConfigError(
             "Cannot register a table with AWS Glue without a region: set hoodie.aws.glue.region or AWS_REGION"

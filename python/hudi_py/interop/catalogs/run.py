@@ -19,7 +19,7 @@ from hudi_py.interop.catalogs.register import Source, register_hive_like
 from hudi_py.interop.catalogs.report import Registered, SyncReport
 from hudi_py.interop.catalogs.rest import Location, Polaris, Unity
 from hudi_py.interop.catalogs.settings import Names, SyncSettings
-from hudi_py.interop.opened import OpenTable, options_of, storage_of
+from hudi_py.interop.opened import OpenTable, options_of, storage_of, storage_options_of
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage, StrPath
 from hudi_py.timeline.properties import load_table_config
@@ -54,25 +54,34 @@ def sync(
     if catalogs:
         given[config.CHOSEN.key] = ",".join(catalogs)
     resolved = Options.resolve(given, Scope.WRITE)
-    storage = storage_of(table, {**resolved.storage, **(storage_options or {})})
+    opened = {**storage_options_of(table), **resolved.storage, **(storage_options or {})}
+    storage = storage_of(table, opened)
     settings = SyncSettings.of(resolved, enabled=True)
     assert settings is not None
-    return register(storage, load_table_config(storage), settings)
+    return register(storage, load_table_config(storage), settings, opened)
 
 
-def register(storage: Storage, table: TableConfig, settings: SyncSettings) -> SyncReport:
-    """Registers a table with all catalogs of the settings, one after the other. Raises as `sync`."""
+def register(
+    storage: Storage, table: TableConfig, settings: SyncSettings, storage_options: Mapping[str, str] | None = None
+) -> SyncReport:
+    """Registers a table with all catalogs of the settings, one after the other. Raises as `sync`.
+
+    Args:
+        storage_options: of the table, whose credentials AWS Glue takes, too.
+    """
     source = Source(storage, table, load_timeline(storage, table))
     entries: list[Registered] = []
     for name in settings.catalogs:
-        entries += _registered(name, source, settings)
+        entries += _registered(name, source, settings, storage_options)
     return SyncReport(tuple(entries))
 
 
-def _registered(catalog: str, source: Source, settings: SyncSettings) -> list[Registered]:
+def _registered(
+    catalog: str, source: Source, settings: SyncSettings, storage_options: Mapping[str, str] | None
+) -> list[Registered]:
     names, options = settings.names(source.config, catalog), settings.options
     if catalog in (config.HMS, config.GLUE):
-        with closing(_opened(catalog, settings, names)) as opened:
+        with closing(_opened(catalog, settings, names, source.storage.uri, storage_options)) as opened:
             return register_hive_like(opened, source, settings, names.database, names.table)
     client = Polaris(options) if catalog == config.POLARIS else Unity(options)
     now = Synced.now(source.timeline)
@@ -81,10 +90,12 @@ def _registered(catalog: str, source: Source, settings: SyncSettings) -> list[Re
     return [client.register(where, None if now is None else now.time)]
 
 
-def _opened(catalog: str, settings: SyncSettings, names: Names) -> Catalog:
+def _opened(
+    catalog: str, settings: SyncSettings, names: Names, uri: str, storage_options: Mapping[str, str] | None
+) -> Catalog:
     options = settings.options
     if catalog == config.GLUE:
-        return GlueCatalog(options, names.database)
+        return GlueCatalog(options, names.database, storage_options=storage_options, uri=uri)
     addresses = options.get(config.METASTORE)
     return HiveMetastore(addresses, names.database, batch=options.get(config.BATCH))
 
@@ -112,7 +123,7 @@ class CatalogSync:
         """
         where = " and ".join(self.settings.catalogs)
         try:
-            report = register(session.storage, session.reread().config, self.settings)
+            report = register(session.storage, session.reread().config, self.settings, session.storage_options)
         except (HudiError, OSError) as error:
             how = (
                 "hudi_py.interop.catalogs.sync(path, options=...) or `hudi-py sync` repeats it, as does the next write"

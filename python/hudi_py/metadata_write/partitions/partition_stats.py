@@ -23,6 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hudi_py.file_stats.columns import IndexedColumn
 from hudi_py.file_stats.files import DataFile
 from hudi_py.file_stats.ranges import RANGES, ColumnRanges, Range, merge_groups, widest
 from hudi_py.formats.buckets import FIXED_FILE_ID
@@ -99,6 +100,12 @@ class PartitionStats(MetadataPartition):
     def unwanted(self, settings: MetadataWriteSettings) -> bool:
         return settings.column_stats is False
 
+    def checking(self, source: TableSource) -> RecordCheck:
+        """Values count, not the defaults in place of them: a compaction may store such a default after a later request
+        has told of the partition without it."""
+        given = (source.storage, source.config, source.timeline, source.view, source.schema_json, source.settings)
+        return self.check(_SourceOfValues(*given))
+
     def combine(self, *, logs_only: bool) -> Combine:
         return combine_stats
 
@@ -160,6 +167,17 @@ class PartitionStats(MetadataPartition):
                 slices = [slice_ for path in some for slice_ in source.view.latest_slices(path)]
                 yield gathered.look_up([file for slice_ in slices for file in files_of_slice(slice_)])
                 yield gathered.records()
+
+
+class _SourceOfValues(TableSource):
+    """A table whose columns have no bounds in files where all their values are null: those of a footer are a default,
+    as in Apache Hudi (0 to 0), and no row has it."""
+
+    def ranges(
+        self, files: Iterable[DataFile], columns: Sequence[IndexedColumn], sidecars: str
+    ) -> list[tuple[DataFile, ColumnRanges | None]]:
+        found = super().ranges(files, columns, sidecars)
+        return [(file, ranges if ranges is None else _of_values(ranges)) for file, ranges in found]
 
 
 class _Gathered:
@@ -295,6 +313,14 @@ def _retyped(source: TableSource, kept: KeptStatistics) -> bool:
         return False
     former = {column.name: column for column in KeptStatistics.of(replace(source, schema_json=text)).columns}
     return any(former.get(column.name, column) != column for column in kept.columns)
+
+
+def _of_values(ranges: ColumnRanges) -> ColumnRanges:
+    rows = ranges.rows
+    is_empty = pc.equal(rows["values"], rows["nulls"])
+    bounds = {name: pc.if_else(is_empty, pa.scalar(None, rows[name].type), rows[name]) for name in ("low", "high")}
+    arrays = [bounds.get(name, rows[name]) for name in RANGES.names]
+    return ColumnRanges(pa.RecordBatch.from_arrays(arrays, schema=RANGES))
 
 
 def _without(ranges: ColumnRanges, names: Collection[str]) -> ColumnRanges:

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from hudi_py.errors import ConfigError, CorruptFileError, HistoryCleanedError, UnsupportedTableError
 from hudi_py.model.changes import ENABLED, LoggingMode, logging_mode
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.files import BaseFile, FileSlice, LogFile
+from hudi_py.model.instant import Action
 from hudi_py.model.names import FileId, PartitionPath, parse_base_file_name, parse_log_file_name
 from hudi_py.read.changes.split import Change, InferenceCase
 from hudi_py.read.snapshot import Snapshot
-from hudi_py.timeline.commits import Commit
+from hudi_py.timeline.commits import Commit, InstantRange, read_commits
 from hudi_py.view import FileSystemView, load_view
 
 _YIELDS_CHANGES = frozenset(
@@ -32,6 +34,16 @@ _YIELDS_CHANGES = frozenset(
 )
 """`WriteOperationType.yieldChanges`, 1.2.0."""
 _DELETES = frozenset({"DELETE", "DELETE_PREPPED"})
+
+
+class _Written(NamedTuple):
+    """A file that a commit wrote to a file group."""
+
+    at: tuple[str, str]
+    """The place of the commit among others."""
+    name: str
+    compacts: bool
+    """Whether the commit changed no rows."""
 
 
 def mode_of(snapshot: Snapshot) -> LoggingMode:
@@ -63,6 +75,7 @@ class Inference:
         self._partitions = partitions
         self._view: FileSystemView | None = None
         self._names: dict[PartitionPath, frozenset[str]] = {}
+        self._written: dict[bool, dict[tuple[str, str], list[_Written]]] = {}
 
     def changes_of(self, commit: Commit, *, check: bool = False) -> list[tuple[PartitionPath, FileId, Change]]:
         """The changes of a commit, in the order of its metadata; empty if its operation changes no rows.
@@ -199,10 +212,51 @@ class Inference:
             base, logs = slice_.base_file, [*slice_.log_files, *logs]
             if base is not None:
                 break
-        if base is None and not logs:
+        names = {str(file.name) for file in (base, *logs) if file is not None}
+        if not names or (self._may_be_cleaned(commit) and not names & self._newest_before(commit, partition, file_id)):
             raise self._cleaned(commit, f"file group {file_id} of partition '{partition}', which it replaced,")
         before = FileSlice(partition, file_id, slices[0].base_instant, base, tuple(logs))
         return Change(commit.time, InferenceCase.REPLACE_COMMIT, before=before)
+
+    def _may_be_cleaned(self, commit: Commit) -> bool:
+        """Whether a clean came after a commit. It spares files that belong to a savepoint, so an older slice of a file
+        group may be left where the newest one is gone. Cleans are archived, too, but never the newest ones."""
+        completed = self._snapshot.timeline.completed
+        return commit.archived or any(each.action is Action.CLEAN and each.time > commit.time for each in completed)
+
+    def _newest_before(self, commit: Commit, partition: PartitionPath, file_id: FileId) -> set[str]:
+        """Names of files that show a file group as a commit found it: that of the last write before, and that of the
+        last one which was no compaction."""
+        for archived in (False, True):
+            written = self._written_by(archived=archived).get((partition, file_id), ())
+            earlier = [each for each in written if each.at < commit.sort_key]
+            newest = max(earlier, default=None)
+            changing = max((each for each in earlier if not each.compacts), default=None)
+            if newest is not None and (changing is not None or archived):
+                return {each.name for each in (newest, changing) if each is not None}
+        return set()
+
+    def _written_by(self, *, archived: bool) -> dict[tuple[str, str], list[_Written]]:
+        """What commits wrote, by partition and file id: those on the active timeline, or also archived ones."""
+        found = self._written.get(archived)
+        if found is None:
+            seen = self._snapshot
+            found = self._written[archived] = defaultdict(list)
+            for commit in read_commits(
+                seen.storage,
+                seen.config,
+                seen.timeline,
+                InstantRange(),
+                skip_compaction=False,
+                skip_clustering=False,
+                archived=archived,
+            ):
+                compacts = commit.is_compaction or commit.is_log_compaction
+                for stat in commit.metadata.stats:
+                    if stat.path:
+                        written = _Written(commit.sort_key, _name(stat.path), compacts)
+                        found[stat.partition_path, stat.file_id].append(written)
+        return found
 
     def _slices(self, partition: PartitionPath, file_id: FileId) -> list[FileSlice]:
         return self._files_view().slices_of(partition, file_id)

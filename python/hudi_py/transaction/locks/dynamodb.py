@@ -13,11 +13,11 @@ import logging
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from hudi_py.config import lock as config
-from hudi_py.errors import LockError
+from hudi_py.errors import LockError, first_line
 from hudi_py.storage import Storage
 from hudi_py.storage.credentials import boto3_client
 from hudi_py.timeline.properties import load_table_config
@@ -76,7 +76,7 @@ class DynamoLock(HeldByContext):
         """
         self._owner = f"{WriterIdentity(uuid.uuid4().hex, process_identity())}"
         self._seen = ("", 0.0)
-        try:
+        with self._answering():
             self._ensure_table()
             wait_for(
                 self._attempt,
@@ -87,21 +87,14 @@ class DynamoLock(HeldByContext):
                 patience_ms=self._settings.lease_patience_ms + self._settings.wait_ms,
                 sleep=self._sleep,
             )
-        except importlib.import_module("botocore.exceptions").BotoCoreError as error:
-            raise LockError(f"Cannot {self._purpose}: the table lock {self.place} cannot be reached: {error}") from None
-        except self._failed as error:
-            what = error.response["Error"]
-            raise LockError(
-                f"Cannot {self._purpose}: the table lock {self.place} cannot be written: {what.get('Code')}, "
-                f"{what.get('Message')}; check region, table and permissions"
-            ) from None
         self._renewal = Renewal(self._renew, self._lease_s / 3, f"hudi-lock-{self._key}")
 
     def check(self) -> None:
-        """Raises LockError if the lease has expired or another holder has the lock."""
+        """Raises LockError if the lease has expired, another holder has the lock, or DynamoDB does not tell."""
         with self._guard:
             held = bool(self._record) and time.monotonic() < self._deadline
-        item = self._item() if held else None
+        with self._answering():
+            item = self._item() if held else None
         if item is None or _text(item, "ownerName") != self._owner:
             raise lost_lock(self._purpose, self.place, NOT_RENEWED, option=config.LOCK_WAIT_MS.key)
 
@@ -120,19 +113,48 @@ class DynamoLock(HeldByContext):
             _log.warning("the table lock %s could not be released; others wait for its lease: %s", self.place, error)
 
     def holder(self) -> LockHolder | None:
-        """The current holder, or one whose process ended without releasing the lock. DynamoDB stores no times."""
-        item = self._item()
+        """The current holder, or one whose process ended without releasing the lock. DynamoDB stores no times.
+
+        Raises:
+            LockError: DynamoDB cannot be reached, or rejects the request.
+        """
+        with self._answering():
+            item = self._item()
         if item is None or "isReleased" in item:
             return None
         owner = _text(item, "ownerName")
         return LockHolder("DynamoDBBasedLockProvider", self.place, owner, None, None, owner)
 
     def break_held(self, owner: str) -> bool:
-        """Deletes an owner's item."""
-        item = self._item()
-        if item is None or _text(item, "ownerName") != owner:
-            return False
-        return self._delete(_text(item, "recordVersionNumber"), owner)
+        """Deletes an owner's item.
+
+        Raises:
+            LockError: DynamoDB cannot be reached, or rejects the request.
+        """
+        with self._answering():
+            item = self._item()
+            if item is None or _text(item, "ownerName") != owner:
+                return False
+            return self._delete(_text(item, "recordVersionNumber"), owner)
+
+    @contextlib.contextmanager
+    def _answering(self) -> Iterator[None]:
+        """Raises LockError for what botocore raises."""
+        try:
+            yield
+        except importlib.import_module("botocore.exceptions").BotoCoreError as error:
+            raise LockError(
+                f"Cannot {self._purpose}: the table lock {self.place} cannot be reached: {first_line(error)}; check "
+                f"network and credentials, {config.DYNAMODB_REGION.key} and {config.DYNAMODB_ENDPOINT.key}",
+                path=self.place,
+            ) from None
+        except self._failed as error:
+            what = error.response["Error"]
+            raise LockError(
+                f"Cannot {self._purpose}: DynamoDB rejects a request for the table lock {self.place}: "
+                f"{what.get('Code')}, {what.get('Message')}; check region, table and permissions",
+                path=self.place,
+            ) from None
 
     def _connected(self, options: Mapping[str, str], uri: str) -> Any:
         return boto3_client(

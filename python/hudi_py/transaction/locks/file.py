@@ -196,6 +196,12 @@ class FileLock(HeldByContext):
         if self._settings.path is None:
             self._storage = storage
 
+    def gone(self) -> None:
+        """A lock in the table's folder is deleted with it."""
+        if self._settings.path is None:
+            self._held = None
+            end_work(self._holder_id)
+
     def release(self) -> None:
         """Gives the lock back; one that is not ours any more is left alone."""
         held, self._held = self._held, None

@@ -36,6 +36,9 @@ class HeldByContext(ABC):
     def moved(self, storage: Storage) -> None:  # noqa: B027
         """The lock is not kept in the table's folder, or in one that cannot be moved."""
 
+    def gone(self) -> None:  # noqa: B027
+        """The lock is not kept in the table's folder."""
+
     def __enter__(self: _Lock) -> _Lock:
         self.acquire()
         return self

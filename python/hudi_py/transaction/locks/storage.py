@@ -155,6 +155,13 @@ class StorageLock(HeldByContext):
         if not held:
             raise lost_lock(self._purpose, self.place, NOT_RENEWED, option=config.STORAGE_VALIDITY_S.key)
 
+    def gone(self) -> None:
+        """The lease is deleted with the table."""
+        renewal, self._renewal = self._renewal, None
+        if renewal is not None:
+            renewal.stop()
+            end_work(self._owner)
+
     def release(self) -> None:
         """Marks the lease as expired, unless it belongs to another holder."""
         renewal, self._renewal = self._renewal, None

@@ -56,6 +56,10 @@ class TableLock(Protocol):
         """Follows the table's folder, which was moved to `storage` with a lock that is kept there."""
         ...
 
+    def gone(self) -> None:
+        """The table has been deleted, with a lock that was kept in its folder: there is nothing to release."""
+        ...
+
     def holder(self) -> LockHolder | None:
         """The current holder of the lock, this process or another; None if it is free."""
         ...
@@ -100,6 +104,9 @@ class _CallersLock:
         pass
 
     def moved(self, storage: Storage) -> None:
+        pass
+
+    def gone(self) -> None:
         pass
 
     def holder(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -66,6 +66,27 @@ def examine(storage: Storage, timeline: Timeline, instant: Instant) -> PendingWr
         times += [info.modified_ms for info in storage.walk(marker_folder(instant.time))]
         beat = max(times, default=None)
     return PendingWrite(instant, writer, beat)
+
+
+def refuse_living(table: LockedTable, instants: Iterable[Instant], what: str) -> None:
+    """Refuses to do something to a table as long as one of its pending actions may be carried out.
+
+    Args:
+        what: would be done; follows "Cannot" in the message.
+
+    Raises:
+        ConflictError: names the first of these instants that is not known to be dead.
+    """
+    session = table.session
+    for instant in instants:
+        found = examine(session.storage, table.timeline, instant)
+        if not found.dead(session.settings.heartbeat_expiry_ms):
+            raise ConflictError(
+                f"Cannot {what} at {session.storage.uri}: the {instant.action.value} {instant.time} of "
+                f"{found.writer or 'another engine'} is under way; wait until it is done (a dead one counts as failed "
+                f"after {session.settings.heartbeat_expiry_ms / 1000:.0f} s)",
+                instant=instant.time,
+            )
 
 
 def recover_failed_writes(session: TableSession) -> Timeline:

@@ -20,7 +20,7 @@ from hudi_py.transaction.locks.in_process import check_many_processes
 from hudi_py.transaction.owner.heartbeat import now_ms
 from hudi_py.transaction.paths import SOURCES
 from hudi_py.transaction.protocols import AfterCommit, MetadataWriter
-from hudi_py.write.api import create_empty_table, existing_table
+from hudi_py.write.api import create_empty_table
 from hudi_py.write.context import TaskId
 from hudi_py.write.distributed import abort_write
 from hudi_py.write.dml.builder import MergeBuilder
@@ -60,6 +60,7 @@ from hudi_py.write.rows.input import normalise_schema
 from hudi_py.write.rows.keygen import key_generator
 from hudi_py.write.staging import staged_rows
 from hudi_py.write.table.alter import alter_table
+from hudi_py.write.table.drop import drop_table
 from hudi_py.write.table.rename import check_move, rename_table
 
 __all__ = [
@@ -193,8 +194,7 @@ def commit_statement(
         create_empty_table(storage, call.source, call.options)
         return None
     if call.kind == "drop":
-        if existing_table(storage) is not None:  # nothing else is deleted
-            storage.delete_tree("")
+        drop_table(storage, call.options, metadata=call.metadata, storage_options=storage_options)
         return None
     if call.kind == "rename":
         name, target = new_place(call.text)

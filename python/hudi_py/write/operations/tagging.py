@@ -12,6 +12,7 @@ from hudi_py.model.names import PartitionPath
 from hudi_py.write.context import WriteContext
 from hudi_py.write.index import GlobalBaseFileIndex, GlobalIndex, Index, open_index
 from hudi_py.write.operations.partition import OperationResult, PartitionWriter, write_partitions
+from hudi_py.write.placement.merged import PLACE, merge_and_relocate, placed
 from hudi_py.write.placement.relocate import located, losing_keys, relocate
 from hudi_py.write.rows import KeyedRows, LocatedRows, PartitionedRows, TaggedRows, one_row_per_key, without_keys
 
@@ -76,7 +77,8 @@ def _locate_and_write(
     moves: bool,
 ) -> OperationResult:
     merge = context.settings.merge
-    whole = moves or isinstance(index, GlobalBaseFileIndex)
+    merges = merge.folds and (moves or one_per_key)
+    whole = moves or merges or isinstance(index, GlobalBaseFileIndex)
     packed = LocatedRows.packed_schema(schema, moves=whole)
 
     def write_all(held: PartitionedRows, losing: Mapping[PartitionPath, pa.Array], unique: bool) -> OperationResult:
@@ -92,11 +94,23 @@ def _locate_and_write(
         with held_rows(context, (located(index, keyed) for keyed in rows), packed) as held:
             losing = losing_keys(held, merge, packed=True) if one_per_key else {}
             return write_all(held, losing, not one_per_key)
+    if merges:
+        rows, schema = _placed(rows), pa.schema([*schema, PLACE])
     with held_rows(context, rows, schema) as held, PartitionedRows(packed, context.settings.memory_bytes) as moved:
         searched = index.searched(distinct_keys(held))
+        if merges:
+            merge_and_relocate(context, searched, held, moved, moves=moves)
+            return write_all(moved, {}, True)
         reader = context.key_reader() if moves else None
         relocate(searched, held, moved, reader, context.transaction.view, merge, one_per_key=one_per_key)
         return write_all(moved, {}, True)
+
+
+def _placed(rows: Iterable[KeyedRows]) -> Iterator[KeyedRows]:
+    first = 0
+    for keyed in rows:
+        yield placed(keyed, first)
+        first += keyed.rows.num_rows
 
 
 def distinct_keys(held: PartitionedRows) -> pa.StringArray:

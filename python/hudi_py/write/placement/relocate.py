@@ -6,12 +6,13 @@ Sources: `SparkMetadataTableGlobalRecordLevelIndex`, `HoodieIndexUtils.mergeForP
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudi_py.errors import DuplicateKeyError
 from hudi_py.file_stats.keys import KeyReader
 from hudi_py.formats.arrays import combined, in_schema
 from hudi_py.merge import MergeSettings, delete_marks, find_winners
@@ -45,17 +46,9 @@ def losing_keys(held: PartitionedRows, settings: MergeSettings, *, packed: bool)
     for partition in partitions:
         keys = [_new_keys(batch) if packed else batch.column(0) for batch in held.batches(partition)]
         new.append(pa.chunked_array(keys, pa.string()).unique())
-    counts = pa.chunked_array(new, pa.string()).value_counts()
-    twice = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
+    twice = in_several(new)
     if not len(twice):
         return {}
-    if settings.folds:
-        key = twice[0].as_py()
-        raise DuplicateKeyError(
-            f"Cannot write rows of several partitions with the key '{key}': the index spans all partitions, and the "
-            "table's merges make rows of two versions; give the rows of a key the same partition",
-            key=key,
-        )
     parts = []
     for number, partition in enumerate(partitions):
         rows = held.table(partition)
@@ -66,6 +59,12 @@ def losing_keys(held: PartitionedRows, settings: MergeSettings, *, packed: bool)
         partition: combined(won.filter(pc.not_equal(won[_OWNER], number))[RECORD_KEY])
         for number, partition in enumerate(partitions)
     }
+
+
+def in_several(keys: Sequence[pa.Array]) -> pa.Array:
+    """The keys that occur in several of these arrays, in each of which they are distinct."""
+    counts = pa.chunked_array(keys, pa.string()).value_counts()
+    return counts.field("values").filter(pc.greater(counts.field("counts"), 1))
 
 
 def relocate(
@@ -106,9 +105,9 @@ def relocate(
         goes = pa.array(moving)
         own = pa.repeat(pa.scalar(str(partition), pa.string()), rows.num_rows)
         paths = pc.if_else(goes, own, pc.coalesce(partitions, own))
-        _add(into, rows, pc.if_else(goes, pa.scalar(None, pa.string()), file_ids), paths, leaving=False)
+        add_located(into, rows, pc.if_else(goes, pa.scalar(None, pa.string()), file_ids), paths, leaving=False)
         if moving.any():
-            _add(into, rows.filter(goes), file_ids.filter(goes), partitions.filter(goes), leaving=True)
+            add_located(into, rows.filter(goes), file_ids.filter(goes), partitions.filter(goes), leaving=True)
 
 
 def _win(
@@ -132,7 +131,8 @@ def _win(
     return np.asarray(pc.is_in(keys, value_set=won))
 
 
-def _add(into: PartitionedRows, rows: pa.Table, file_ids: pa.Array, paths: pa.Array, *, leaving: bool) -> None:
+def add_located(into: PartitionedRows, rows: pa.Table, file_ids: pa.Array, paths: pa.Array, leaving: bool) -> None:
+    """Adds rows as `LocatedRows.packed`: the file group of each, null for new keys, and its partition path."""
     marks = pa.repeat(pa.scalar(leaving), rows.num_rows)
     into.add(_one_batch(LocatedRows(rows, file_ids, marks).packed()), paths)
 

@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from hudi_py.config import Options
-from hudi_py.errors import ConfigError, ConflictError, TableExistsError
+from hudi_py.errors import ConfigError, TableExistsError
 from hudi_py.model.instant import State
 from hudi_py.storage import Storage, open_storage
 from hudi_py.timeline.properties import load_table_config, update_table_config
 from hudi_py.transaction.conflicts import SingleWriter
 from hudi_py.transaction.protocols import MetadataWriter
-from hudi_py.transaction.recovery.failed_writes import examine, recovered
-from hudi_py.transaction.session import LockedTable
+from hudi_py.transaction.recovery.failed_writes import recovered, refuse_living
 from hudi_py.write.api import open_session
 
 _NAME = "hoodie.table.name"
@@ -71,7 +70,10 @@ def rename_table(
     check_move(path, target, storage)
     session = open_session(storage, load_table_config(storage), options, metadata, storage_options=storage_options)
     with recovered(replace(session, conflicts=SingleWriter()), f"rename the table at {path}") as table:
-        _refuse_services(table)
+        # A service that is only planned moves with the table
+        writes = {instant.time for instant in table.plans.writes}
+        services = (each for each in table.timeline.pending if each.time not in writes)
+        refuse_living(table, (each for each in services if each.state is not State.REQUESTED), "rename the table")
         check_move(path, target, storage)
         update_table_config(table.session.storage, {_NAME: name})
         (parent, old), (folder, new) = _split(path), _split(target)
@@ -81,23 +83,6 @@ def rename_table(
                 f"{parent[len(shared) :]}/{old}".strip("/"), f"{folder[len(shared) :]}/{new}".strip("/")
             )
             table.lock.moved(open_storage(target, storage_options))
-
-
-def _refuse_services(table: LockedTable) -> None:
-    """Raises ConflictError if a table service is being carried out. One that is only planned moves with the table."""
-    session = table.session
-    writes = {instant.time for instant in table.plans.writes}
-    for instant in table.timeline.pending:
-        if instant.state is State.REQUESTED or instant.time in writes:
-            continue
-        found = examine(session.storage, table.timeline, instant)
-        if not found.dead(session.settings.heartbeat_expiry_ms):
-            raise ConflictError(
-                f"Cannot rename the table at {session.storage.uri}: the {instant.action.value} {instant.time} of "
-                f"{found.writer or 'another engine'} is under way; wait until it is done (a dead one counts as failed "
-                f"after {session.settings.heartbeat_expiry_ms / 1000:.0f} s)",
-                instant=instant.time,
-            )
 
 
 def _split(path: str) -> tuple[str, str]:
