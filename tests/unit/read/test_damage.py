@@ -274,3 +274,18 @@ def test_pages_of_the_archive_have_checksums(tmp_path: Path) -> None:
     header = data[column.data_page_offset :]
     # in Thrift's compact form: type, size, compressed size, then `crc` as another int32; or, without it, a struct
     assert re.match(rb"(\x15[\x80-\xff]*[\x00-\x7f]){3}\x15", header)
+
+
+@pytest.mark.parametrize("version", [6, 9])
+@pytest.mark.parametrize("changes", [1, 2])
+def test_an_emptied_commit_that_changed_columns(tmp_path: Path, version: int, changes: int) -> None:
+    """Apache Hudi takes the empty file for a commit without metadata; the table would have its old columns."""
+    path = tmp_path / "t"
+    options = {"hoodie.schema.on.read.enable": "true"}
+    write(path, ["k1"], 1, table_type="COPY_ON_WRITE", table_version=version, options=options)
+    for number in range(changes):
+        hudi_py.open_table(str(path), options).alter(rename={"v" if not number else f"v{number}": f"v{number + 1}"})
+    timeline = path / (".hoodie/timeline" if version > 6 else ".hoodie")
+    empty(newest(timeline, "2*.commit"))
+    with pytest.raises(CorruptFileError, match="Cannot tell the columns of the table.*is empty"):
+        hudi_py.open_table(str(path)).scan().to_table()
