@@ -283,6 +283,27 @@ MUTATIONS: Final = (
         "tests/unit/view/test_view.py",
     ),
     Mutation(
+        "view: an archived write belongs to the slice of its own time, though a compaction overtook it",
+        CORE + "view/filesystem_view.py",
+        "            completed = self._completions.of(log.name.instant, slices)\n",
+        "            completed = self.timeline.completion_time(log.name.instant)\n",
+        "tests/unit/write/test_non_blocking.py",
+    ),
+    Mutation(
+        "clean: logs of an archived write that a compaction overtook are deleted with the slice before",
+        CORE + "services/clean/slices.py",
+        "                    completed = self._archived.of(instant, slices)\n",
+        "                    pass\n",
+        "tests/unit/write/test_non_blocking.py",
+    ),
+    Mutation(
+        "schema: an emptied commit that changed columns by id is passed over",
+        CORE + "timeline/table_schema.py",
+        "    if newest > found:\n",
+        "    if newest > found > newest:\n",
+        "tests/unit/read/test_damage.py",
+    ),
+    Mutation(
         "view: base files of uncommitted instants are read",
         CORE + "view/filesystem_view.py",
         "        return self.timeline.is_committed(instant_time)\n",

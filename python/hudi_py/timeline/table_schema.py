@@ -173,9 +173,7 @@ def _recorded(storage: Storage, commits: NewestCommits) -> tuple[dict[str, Any] 
     return service or (None, None)
 
 
-def _check_columns(
-    storage: Storage, timeline: Timeline, commits: NewestCommits, latest: InternalSchema | None
-) -> None:
+def _check_columns(storage: Storage, timeline: Timeline, commits: NewestCommits, latest: InternalSchema | None) -> None:
     """Raises CorruptFileError if the newest change of columns by id was in a commit whose file is empty: the history of
     schemas has it, those of the commits that were read do not."""
     if not commits.skipped_empty:
