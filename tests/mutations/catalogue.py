@@ -304,6 +304,20 @@ MUTATIONS: Final = (
         "tests/unit/read/test_damage.py",
     ),
     Mutation(
+        "changes: a block of another instant in a change log is passed over",
+        CORE + "read/changes/rows.py",
+        "                _check_foreign(storage, log, block, change, read_damaged=source.rows.read_damaged)\n",
+        "",
+        "tests/unit/read/test_damage.py",
+    ),
+    Mutation(
+        "timestamp keys: a text that has the form of the first pattern, but names no time, is taken",
+        CORE + "write/rows/keygen/dates/rule.py",
+        "            if (found.fit & ~exist).any():\n",
+        "            if (found.fit & ~exist).all():\n",
+        "tests/unit/write/test_dates.py",
+    ),
+    Mutation(
         "view: base files of uncommitted instants are read",
         CORE + "view/filesystem_view.py",
         "        return self.timeline.is_committed(instant_time)\n",
