@@ -197,7 +197,7 @@ def test_writers_that_do_not_wait_for_each_other(oracle: Oracle, tmp_path: Path,
     hudi_py.write(str(path), at_once.rows(range(9), 19), "upsert", ours)
     compaction = hudi_py.open_table(str(path)).compact(options=ours)
     commit_write(write, [staged])
-    for ts in range(21, 26):
+    for ts in range(21, 31):
         hudi_py.write(str(path), at_once.rows(range(8, 10), ts), "upsert", ours)
     archive = {
         **ours,
@@ -207,5 +207,5 @@ def test_writers_that_do_not_wait_for_each_other(oracle: Oracle, tmp_path: Path,
     }
     hudi_py.open_table(str(path)).archive(options=archive)
     assert hudi_py.open_table(str(path)).instants()["instant"][0].as_py() >= compaction.instant
-    check({f"k{key}": 20 if key < 4 else 19 if key < 8 else 25 for key in range(10)})
+    check({f"k{key}": 20 if key < 4 else 19 if key < 8 else 30 for key in range(10)})
     assert oracle.check(path, keys=1, deep=True)["problems"] == []
