@@ -318,6 +318,13 @@ MUTATIONS: Final = (
         "tests/unit/write/test_dates.py",
     ),
     Mutation(
+        "ranges: a gap in an archive of version 6 is passed over",
+        CORE + "timeline/commits.py",
+        "            _check_unbroken(storage, timeline, found, span)\n",
+        "            pass\n",
+        "tests/unit/read/test_damage.py",
+    ),
+    Mutation(
         "view: base files of uncommitted instants are read",
         CORE + "view/filesystem_view.py",
         "        return self.timeline.is_committed(instant_time)\n",

@@ -305,3 +305,19 @@ def test_a_block_of_a_change_log_whose_instant_has_changed_by_a_bit(tmp_path: Pa
         hudi_py.open_table(str(path)).scan(**query).to_table()
     found = hudi_py.open_table(str(path)).scan(**query, options={"hoodie.py.read.damaged": "true"}).to_table()
     assert found.num_rows > 0
+
+
+@pytest.mark.parametrize("damage", [cut, empty, remove])
+def test_a_file_of_the_archive_of_version_6(tmp_path: Path, damage: Damage) -> None:
+    """It is known from the commits after it, whose files follow those of its commits."""
+    path = tmp_path / "t"
+    options = {"hoodie.keep.min.commits": "3", "hoodie.keep.max.commits": "4", "hoodie.clean.commits.retained": "2"}
+    for number in range(9):
+        write(path, ["k0", f"k{number}"], number, table_type="COPY_ON_WRITE", table_version=6, options=options)
+    files = sorted((path / ".hoodie/archived").glob(".commits_*"))
+    assert len(files) > 1
+    query = {"query_type": "incremental", "begin": "000"}
+    assert len(rows(path, **query)) == 9
+    damage(files[0])
+    with pytest.raises(CorruptFileError, match=r"follows \d{17}, which is neither on the timeline nor in the archive"):
+        rows(path, **query)
