@@ -54,6 +54,8 @@ KINDS: dict[str, tuple[str, int, int, dict[str, str]]] = {
     "by-id": ("COPY_ON_WRITE", 9, 4, {"hoodie.schema.on.read.enable": "true"}),
     "changes9": ("MERGE_ON_READ", 9, 4, CHANGES),
     "changes8": ("COPY_ON_WRITE", 8, 4, CHANGES),
+    "changes6": ("COPY_ON_WRITE", 6, 4, CHANGES),
+    "by-id-mor6": ("MERGE_ON_READ", 6, 4, {"hoodie.schema.on.read.enable": "true"}),
 }
 BY_CONTENT = ("deltacommit", "commit", "hoodie.properties", "requested", "inflight")
 """Ends of the names of files whose turned bits may not show."""
@@ -86,7 +88,7 @@ def made(path: Path, kind: str) -> dict[str, bytes]:
         hudi_py.write(
             str(path), rows(ids, number), options=options, table_type=table_type, table_version=version, **given
         )
-    if kind == "by-id":
+    if kind.startswith("by-id"):
         hudi_py.open_table(str(path), options).alter(
             rename={"w": "x"}, add={"w": pa.int32()}, drop=["v"], move={"x": "first"}
         )
@@ -101,7 +103,7 @@ def queries_of(path: Path, kind: str) -> list[Query]:
     options = KINDS[kind][3]
     table = hudi_py.open_table(str(path), options)
     times = [row["instant"] for row in table.history().to_pylist()]
-    column = "x" if kind == "by-id" else "w"
+    column = "x" if kind.startswith("by-id") else "w"
     buckets = {"options": BUCKETS} if kind == "buckets" else {}
     found: list[Query] = [
         {},
@@ -140,10 +142,11 @@ def is_in_stripe(base_file: bytes, at: int) -> bool:
 
 
 def is_value(log: bytes, at: int) -> bool:
-    """Whether a byte of a log file belongs to the records of an Avro block, which have no checksum."""
+    """Whether a byte of a log file belongs to the records of an Avro block, change logs among them, which have no
+    checksum."""
     storage = MemoryStorage("log")
     storage.put("log", log)
-    blocks = [block for block in read_blocks(storage, "log", len(log)) if block.type is BlockType.AVRO]
+    blocks = [block for block in read_blocks(storage, "log", len(log)) if block.type in (BlockType.AVRO, BlockType.CDC)]
     return any(0 <= at - block.content_offset < block.content_length for block in blocks)
 
 

@@ -264,6 +264,33 @@ class Oracle:
         query.awaitTermination()
         return {"instants": self._instants(path)}
 
+    def op_keys(self, generator, properties, schema, rows):
+        """Record key and partition path that a key generator makes of each row (Avro's JSON), or its error."""
+        jvm, gateway = self.spark._jvm, self.spark.sparkContext._gateway
+        given = jvm.org.apache.hudi.common.config.TypedProperties()
+        for key, value in properties.items():
+            given.setProperty(key, value)
+        # through reflection: py4j finds no constructor that takes a subclass of Properties
+        loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+        types, values = gateway.new_array(jvm.java.lang.Class, 1), gateway.new_array(jvm.java.lang.Object, 1)
+        types[0], values[0] = given.getClass(), given
+        try:
+            made = loader.loadClass("org.apache.hudi.keygen." + generator).getConstructor(types).newInstance(values)
+        except Exception as error:
+            return {"refused": str(error)[:500]}
+        avro = jvm.org.apache.avro
+        parsed = avro.Schema.Parser().parse(schema)
+        reader = avro.generic.GenericDatumReader(parsed)
+        found = []
+        for row in rows:
+            record = reader.read(None, avro.io.DecoderFactory.get().jsonDecoder(parsed, row))
+            try:
+                key = made.getKey(record)
+                found.append([key.getRecordKey(), key.getPartitionPath()])
+            except Exception as error:
+                found.append(str(error)[:500])
+        return {"keys": found}
+
     def op_timeline(self, path):
         return {"instants": self._instants(path)}
 

@@ -190,4 +190,22 @@ def test_writers_that_do_not_wait_for_each_other(oracle: Oracle, tmp_path: Path,
     check(rows)
     hudi_py.open_table(str(path)).compact(options=ours)
     check(rows)
+    # one that a compaction overtakes belongs to its slice, also when its instant is archived
+    data = at_once.rows(range(4), 20)
+    write = plan_write(str(path), chosen, data.schema, metadata=metadata_writer(chosen))
+    staged = run_task(write, TaskId(0, 1), data.to_batches())
+    hudi_py.write(str(path), at_once.rows(range(9), 19), "upsert", ours)
+    compaction = hudi_py.open_table(str(path)).compact(options=ours)
+    commit_write(write, [staged])
+    for ts in range(21, 31):
+        hudi_py.write(str(path), at_once.rows(range(8, 10), ts), "upsert", ours)
+    archive = {
+        **ours,
+        "hoodie.keep.min.commits": "3",
+        "hoodie.keep.max.commits": "4",
+        "hoodie.clean.commits.retained": "1",
+    }
+    hudi_py.open_table(str(path)).archive(options=archive)
+    assert hudi_py.open_table(str(path)).instants()["instant"][0].as_py() >= compaction.instant
+    check({f"k{key}": 20 if key < 4 else 19 if key < 8 else 30 for key in range(10)})
     assert oracle.check(path, keys=1, deep=True)["problems"] == []

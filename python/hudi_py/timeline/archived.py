@@ -35,9 +35,10 @@ from hudi_py.timeline.history import (
     read_version,
 )
 from hudi_py.timeline.metadata import read_commit_metadata
-from hudi_py.timeline.timeline import load_timeline
+from hudi_py.timeline.timeline import Timeline, load_timeline
 
 __all__ = [
+    "ArchivedCompletions",
     "ArchivedInstant",
     "archive_files",
     "archive_folder",
@@ -109,6 +110,36 @@ def archived_instants(
     if not check_history(storage, config):
         _check_nothing_archived(storage, config, folder)
     return read_history(storage, folder, query)
+
+
+class ArchivedCompletions:
+    """When the writes completed that a timeline has archived (`CompletionTimeQueryViewV2`, 1.2.0). Pickles.
+
+    Since table version 8 that decides to which slice a log belongs. A writer may begin before a compaction and complete
+    after it, so the requested time alone does not tell. The archive is read only where it makes a difference, from the
+    first instant that is asked for, and further back for older ones.
+    """
+
+    def __init__(self, storage: Storage, config: TableConfig, timeline: Timeline) -> None:
+        self._storage, self._config, self._timeline = storage, config, timeline
+        self._since: str | None = None
+        self._times: dict[str, CompletionTime] = {}
+
+    def of(self, instant_time: str, bases: Iterable[str]) -> str | None:
+        """A time with the same ones of the base instants before it as the completion of a write, which is None if the
+        write is pending or unknown.
+
+        Raises:
+            CorruptFileError: the archive cannot be read.
+        """
+        timeline = self._timeline
+        if not timeline.is_archived(instant_time) or not any(base > instant_time for base in bases):
+            return timeline.completion_time(instant_time)
+        if self._since is None or instant_time < self._since:
+            found = archived_instants(self._storage, self._config, since=instant_time, until=self._since)
+            self._times.update({each.time: each.completion_time for each in found if each.action in WRITE_ACTIONS})
+            self._since = instant_time
+        return self._times.get(instant_time, instant_time)
 
 
 def _check_nothing_archived(storage: Storage, config: TableConfig, folder: str) -> None:

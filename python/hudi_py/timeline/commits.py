@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from hudi_py.errors import CorruptFileError
 from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.instant import WRITE_ACTIONS, Action, CompletionTime, Instant, InstantTime
 from hudi_py.model.properties import TableConfig
@@ -116,6 +117,8 @@ def read_commits(
             context = f"the archived {entry.action.value} {entry.time} of {storage.uri}"
             metadata = decode_commit_metadata(entry.metadata or b"", context)
             found.append(Commit(entry.time, place(entry), entry.action, metadata, archived=True))
+        if by_requested and not config.is_mor:
+            _check_unbroken(storage, timeline, found, span)
     commits = _with_compactions_marked(found, config)
     kept = [
         commit
@@ -124,6 +127,22 @@ def read_commits(
         and not (skip_clustering and commit.is_clustering)
     ]
     return sorted(kept, key=lambda commit: commit.sort_key)
+
+
+def _check_unbroken(storage: Storage, timeline: Timeline, commits: Sequence[Commit], span: InstantRange) -> None:
+    """Raises CorruptFileError if a commit of the range rewrote a base file of another one that neither the timeline nor
+    the archive has: an archive of layout 1 does not name its files, and a torn block of one is skipped."""
+    known = {*(commit.time for commit in commits), *(instant.time for instant in timeline.files)}
+    for commit in commits:
+        for stat in commit.metadata.stats:
+            before = stat.prev_commit
+            # instants of bootstraps, which begin with zeros, are not always archived
+            if before.isdecimal() and before[0] != "0" and before not in known and span.holds(before):
+                raise CorruptFileError(
+                    f"Cannot read the commits of a range of the table at {storage.uri}: {commit.action.value} "
+                    f"{commit.time} follows {before}, which is neither on the timeline nor in the archive; restore the "
+                    f"files of the archive from a copy, or begin the range at {before} or later"
+                )
 
 
 def first_hole(storage: Storage, timeline: Timeline) -> Instant | None:

@@ -23,7 +23,7 @@ from hudi_py.schema import META_FIELDS, OPERATION, SchemaHistory, StoredRows, wi
 from hudi_py.schema.internal import InternalSchema, parse_internal_schema, timestamp_repairs
 from hudi_py.storage import Storage
 from hudi_py.storage.recent import Recent
-from hudi_py.timeline.metadata import read_commit_metadata
+from hudi_py.timeline.metadata import UNKNOWN, read_commit_metadata
 from hudi_py.timeline.schema_files import newest_history
 from hudi_py.timeline.timeline import Timeline
 
@@ -37,6 +37,8 @@ SCHEMA_OF_PLAN = frozenset({"CLUSTER", "COMPACT", "LOG_COMPACT", "INDEX"})
 """Operations whose commits record their plan's schema, which may be older (`WriteOperationType.canUpdateSchema`)."""
 
 
+_EMPTY = CommitMetadata(operation=UNKNOWN)
+"""That of an empty file."""
 _ENTRY_BYTES = 256
 _WITH_OPERATION: Recent[tuple[str, str], bool] = Recent(1024 * _ENTRY_BYTES)
 """Whether data files on remote storages have `_hoodie_operation`, by URI and path: it costs requests to see."""
@@ -77,6 +79,11 @@ class NewestCommits:
         self._read: list[CommitMetadata] = []
         self._rest = _newest_first(storage, timeline)
 
+    @property
+    def skipped_empty(self) -> bool:
+        """Whether a commit that was read so far has an empty file."""
+        return _EMPTY in self._read
+
     def __iter__(self) -> Iterator[CommitMetadata]:
         yield from self._read
         for metadata in self._rest:
@@ -99,6 +106,7 @@ def resolve_table_schema(
     """
     commits = commits or NewestCommits(storage, timeline)
     record, latest = _recorded(storage, commits)
+    _check_columns(storage, timeline, commits, latest)
     if record is None and config.properties.get(CREATE_SCHEMA):
         text = config.properties[CREATE_SCHEMA]
         record = _parse(text, f"{CREATE_SCHEMA} of the table at {storage.uri}")
@@ -170,6 +178,22 @@ def _recorded(storage: Storage, commits: NewestCommits) -> tuple[dict[str, Any] 
             return found
         service = service or found
     return service or (None, None)
+
+
+def _check_columns(storage: Storage, timeline: Timeline, commits: NewestCommits, latest: InternalSchema | None) -> None:
+    """Raises CorruptFileError if the newest change of columns by id was in a commit whose file is empty: the history of
+    schemas has it, those of the commits that were read do not."""
+    if not commits.skipped_empty:
+        return
+    stored = newest_history(storage, timeline)
+    newest = max((version.version_id for version in stored.versions), default=0) if stored is not None else 0
+    found = latest.version_id if latest is not None else 0
+    if newest > found:
+        raise CorruptFileError(
+            f"Cannot tell the columns of the table at {storage.uri}: the file of a completed commit is empty, and the "
+            f"history of schemas has version {newest} of them, while commits that can be read have {found or 'none'}; "
+            "restore the file"
+        )
 
 
 def _newest_first(storage: Storage, timeline: Timeline) -> Iterator[CommitMetadata]:

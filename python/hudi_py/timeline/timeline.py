@@ -80,14 +80,19 @@ class Timeline:
 
     def is_committed(self, instant_time: str) -> bool:
         """Whether files and log blocks of an instant count: it is a completed write, or older than the timeline."""
-        return instant_time in self._completions or self._is_archived(instant_time)
+        return instant_time in self._completions or self.is_archived(instant_time)
 
     def completion_time(self, instant_time: str) -> CompletionTime | None:
-        """Completion time of a write instant; its own time if archived, None if pending or unknown."""
+        """Completion time of a write instant; its own time if archived, None if pending or unknown. See
+        `archived.ArchivedCompletions`."""
         found = self._completions.get(instant_time)
-        if found is None and self._is_archived(instant_time):
+        if found is None and self.is_archived(instant_time):
             return CompletionTime(instant_time)
         return found
+
+    def is_archived(self, instant_time: str) -> bool:
+        """Whether a write instant has left this timeline."""
+        return self.start is not None and instant_time < self.start and instant_time not in self._completions
 
     def find(self, instant_time: str, action: Action | None = None) -> Instant | None:
         """The instant with a requested time, preferably a write; with `action` only one of a comparable action."""
@@ -136,9 +141,6 @@ class Timeline:
                 if not i.completed or (i.time <= pin.time and (i.time, i.action.comparable.value) not in pending)
             ]
         return self if len(kept) == len(self.files) else Timeline(self.layout, tuple(kept), self.start)
-
-    def _is_archived(self, instant_time: str) -> bool:
-        return self.start is not None and instant_time < self.start
 
 
 def timeline_of(layout: Layout, files: Iterable[Instant]) -> Timeline:

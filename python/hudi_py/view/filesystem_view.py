@@ -30,6 +30,7 @@ from hudi_py.model.names import (
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import FileInfo, Storage
 from hudi_py.storage.threads import when_remote
+from hudi_py.timeline.archived import ArchivedCompletions
 from hudi_py.timeline.metadata import FileGroup, read_commit_metadata
 from hudi_py.timeline.pending_plans import PendingPlans
 from hudi_py.timeline.timeline import Timeline
@@ -98,6 +99,7 @@ class FileSystemView:
         self.sources = load_bootstrap_sources(storage, config)
         """(partition path, file id) to the URI of the source file of a bootstrapped base file."""
         self._storage = storage
+        self._completions = ArchivedCompletions(storage, config, timeline)
         self._read_damaged = read_damaged
         self._recorded: RecordedFiles | None = None
         self._groups: dict[PartitionPath, list[_Group]] = {}
@@ -352,7 +354,7 @@ class FileSystemView:
 
     def _assign_by_completion(self, slices: dict[str, _Slice], logs: list[LogFile]) -> None:
         for log in logs:
-            completed = self.timeline.completion_time(log.name.instant)
+            completed = self._completions.of(log.name.instant, slices)
             if completed is None:
                 continue
             key = max((instant for instant in slices if instant <= completed), default=log.name.instant)

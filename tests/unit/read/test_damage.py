@@ -274,3 +274,50 @@ def test_pages_of_the_archive_have_checksums(tmp_path: Path) -> None:
     header = data[column.data_page_offset :]
     # in Thrift's compact form: type, size, compressed size, then `crc` as another int32; or, without it, a struct
     assert re.match(rb"(\x15[\x80-\xff]*[\x00-\x7f]){3}\x15", header)
+
+
+@pytest.mark.parametrize("version", [6, 9])
+@pytest.mark.parametrize("changes", [1, 2])
+def test_an_emptied_commit_that_changed_columns(tmp_path: Path, version: int, changes: int) -> None:
+    """Apache Hudi takes the empty file for a commit without metadata; the table would have its old columns."""
+    path = tmp_path / "t"
+    options = {"hoodie.schema.on.read.enable": "true"}
+    write(path, ["k1"], 1, table_type="COPY_ON_WRITE", table_version=version, options=options)
+    for number in range(changes):
+        hudi_py.open_table(str(path), options).alter(rename={"v" if not number else f"v{number}": f"v{number + 1}"})
+    timeline = path / (".hoodie/timeline" if version > 6 else ".hoodie")
+    empty(newest(timeline, "2*.commit"))
+    with pytest.raises(CorruptFileError, match="Cannot tell the columns of the table.*is empty"):
+        hudi_py.open_table(str(path)).scan().to_table()
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_a_block_of_a_change_log_whose_instant_has_changed_by_a_bit(tmp_path: Path, version: int) -> None:
+    """The blocks of other instants are passed over elsewhere; a change log has those of its own alone."""
+    options = {"hoodie.table.cdc.enabled": "true", "hoodie.table.cdc.supplemental.logging.mode": "data_before_after"}
+    path = made(tmp_path / "t", "COPY_ON_WRITE", version, options)
+    log = newest(path, ".*.cdc")
+    damaged = bytearray(log.read_bytes())
+    damaged[damaged.index(b"20")] ^= 1
+    log.write_bytes(damaged)
+    query = {"query_type": "cdc", "begin": "000"}
+    with pytest.raises(CorruptFileError, match=r"change log .* is a CDC block of instant 3"):
+        hudi_py.open_table(str(path)).scan(**query).to_table()
+    found = hudi_py.open_table(str(path)).scan(**query, options={"hoodie.py.read.damaged": "true"}).to_table()
+    assert found.num_rows > 0
+
+
+@pytest.mark.parametrize("damage", [cut, empty, remove])
+def test_a_file_of_the_archive_of_version_6(tmp_path: Path, damage: Damage) -> None:
+    """It is known from the commits after it, whose files follow those of its commits."""
+    path = tmp_path / "t"
+    options = {"hoodie.keep.min.commits": "3", "hoodie.keep.max.commits": "4", "hoodie.clean.commits.retained": "2"}
+    for number in range(9):
+        write(path, ["k0", f"k{number}"], number, table_type="COPY_ON_WRITE", table_version=6, options=options)
+    files = sorted((path / ".hoodie/archived").glob(".commits_*"))
+    assert len(files) > 1
+    query = {"query_type": "incremental", "begin": "000"}
+    assert len(rows(path, **query)) == 9
+    damage(files[0])
+    with pytest.raises(CorruptFileError, match=r"follows \d{17}, which is neither on the timeline nor in the archive"):
+        rows(path, **query)

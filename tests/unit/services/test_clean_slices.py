@@ -89,7 +89,7 @@ def test_slices_are_those_of_the_view(version: int, mor: bool) -> None:
         table.finish(time, table.write_action, [table.log(time, "b", "log-only", time)])
     timeline = table.timeline
     view = load_view(table.storage, table.config, timeline)
-    slicer = Slicer(table.config, timeline, view.pending_compaction)
+    slicer = Slicer(table.storage, table.config, timeline, view.pending_compaction)
     for partition in view.partitions():
         names = [info.name for info in view.lister.files(partition)]
         found = {

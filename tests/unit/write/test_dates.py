@@ -45,7 +45,8 @@ def test_every_recorded_value_is_printed_as_by_apache_hudi() -> None:
         refused = array([value for value, text in each["values"] if text is None])
         fits = np.zeros(len(refused), np.bool_)
         for parser in made.parsers:
-            fits |= parser.parse(refused).valid
+            parsed = parser.parse(refused)
+            fits |= parsed.fit & parsed.exist
         for value in refused.filter(pa.array(fits)).to_pylist() + refused[:2].to_pylist():  # clocks skip some times
             with pytest.raises(SchemaMismatchError, match="Column 't' holds"):
                 made.texts(array([value]), "t")
@@ -74,7 +75,7 @@ def test_what_is_printed_is_parsed(times: list[datetime], pattern: str) -> None:
     local = np.array(times, "datetime64[ms]").astype(np.int64)
     printed = DatePrinter(pattern, "k").print(local, np.zeros_like(local))
     found = DateParser(pattern, "k").parse(printed)
-    assert found.valid.all()
+    assert (found.fit & found.exist).all()
     assert found.local.tolist() == local.tolist()
 
 
@@ -111,6 +112,21 @@ def test_without_zones_that_of_the_process_counts(monkeypatch: pytest.MonkeyPatc
         "2020-01-01 00 +09:00",
         "2020-01-01 00 +00:00",
     ]
+
+
+def test_the_least_number_of_nanoseconds() -> None:
+    """`Long.MIN_VALUE` has no magnitude; Apache Hudi 1.2.0 wrote 1677-09-21 for it."""
+    made = rule(timestamp_type="SCALAR", timestamp_scalar_time_unit="nanoseconds", output_dateformat="yyyy-MM-dd")
+    values = pa.array([-(2**63), -(2**63) + 1, -1_000_001, -1_000_000, -999_999, 2**63 - 1])
+    assert made.texts(values, "t").to_pylist() == ["1677-09-21"] * 2 + ["1969-12-31"] * 2 + ["1970-01-01", "2262-04-11"]
+
+
+def test_the_first_pattern_that_a_text_has_the_form_of_decides() -> None:
+    """Apache Hudi 1.2.0 refuses the 94th of November of the year 6 rather than take it for the 11th of June 1994."""
+    made = rule(timestamp_type="DATE_STRING", input_dateformat="yyyy/MM/dd,MM/dd/yy,yyyy-MM", output_dateformat="yyyy")
+    assert made.texts(pa.array(["06/11/04", "2024-05", "2024/01/02"]), "t").to_pylist() == ["0006", "2024", "2024"]
+    with pytest.raises(SchemaMismatchError, match="holds '06/11/94'.*the pattern is yyyy/MM/dd "):
+        made.texts(pa.array(["2024-05", "06/11/94"]), "t")
 
 
 def test_old_names_of_options_count() -> None:

@@ -180,6 +180,35 @@ def test_services_on_slices_without_base_files(tmp_path: Path, version: int) -> 
     assert opened(path).metadata.verify().ok
 
 
+@pytest.mark.parametrize("version", [8, pytest.param(9, marks=pytest.mark.slow)])
+def test_a_write_that_a_compaction_overtook_is_archived(tmp_path: Path, version: int) -> None:
+    """Its logs belong to the slice of the compaction, which its requested time alone does not tell."""
+    path = str(tmp_path / "t")
+    no_services = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
+    options = {**OPTIONS, **no_services, "hoodie.write.table.version": str(version)}
+    service = {**SERVICE, **no_services, "hoodie.clean.commits.retained": "1"}
+    hudi_py.write(path, rows([4], 1), "upsert", options)
+    overtaken = begun(path, rows([4, 5], 5), **no_services)
+    hudi_py.write(path, rows([0], 2), "upsert", options)
+    compaction = hudi_py.open_table(path).compact(options=service)
+    finish(overtaken)
+    for number in range(5):
+        hudi_py.write(path, rows([8], 10 + number), "upsert", options)
+    expected = [("k0", 2), ("k4", 5), ("k5", 5), ("k8", 14)]
+    hudi_py.open_table(path).archive(
+        options={**service, "hoodie.keep.min.commits": "3", "hoodie.keep.max.commits": "4"}
+    )
+    assert hudi_py.open_table(path).instants()["instant"][0].as_py() >= compaction.instant
+    assert snapshot(path) == expected
+    assert hudi_py.open_table(path).scan(["k"], filter="ts = 5").to_table()["k"].to_pylist() == ["k4", "k5"]
+    hudi_py.open_table(path).clean(options=service)  # finds the first slice superfluous, without those logs
+    assert snapshot(path) == expected
+    hudi_py.write(path, rows([12], 20), "upsert", options)
+    hudi_py.open_table(path).compact(options=service)
+    assert snapshot(path) == [("k0", 2), ("k12", 20), *expected[1:]]
+    assert hudi_py.open_table(path).metadata.verify().ok
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [OPTIONS, {**OPTIMISTIC, "hoodie.metadata.record.index.enable": "false"}])
 def test_partitions_have_the_same_file_ids(tmp_path: Path, options: dict[str, str]) -> None:

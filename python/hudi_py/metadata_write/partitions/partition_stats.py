@@ -45,6 +45,7 @@ from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.files import FileSlice
 from hudi_py.model.names import PartitionPath, parse_base_file_name, parse_log_file_name
 from hudi_py.model.properties import TableConfig
+from hudi_py.timeline.archived import ArchivedCompletions
 from hudi_py.timeline.table_schema import SCHEMA_OF_PLAN, resolve_table_schema
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.protocols import TableChange
@@ -387,7 +388,7 @@ def _belongs(source: TableSource, name: str, begun: str) -> bool:
         return False
     if source.config.version < _MERGED_LOGS:
         return log.instant == begun
-    completed = source.timeline.completion_time(log.instant)
+    completed = ArchivedCompletions(source.storage, source.config, source.timeline).of(log.instant, (begun,))
     return completed is not None and completed >= begun
 
 

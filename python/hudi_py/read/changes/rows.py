@@ -17,7 +17,7 @@ from hudi_py.formats.avro import AvroSchema, arrow_type, decode_log_batches
 from hudi_py.formats.log import BlockType, HeaderKey, LogBlock, read_blocks, read_content
 from hudi_py.merge import LogRecords, load_log, merge_with_base, scan_log
 from hudi_py.model.changes import AFTER, BEFORE, DELETE, INSERT, KEY, OP, TS_MS, UPDATE, LoggingMode
-from hudi_py.model.files import BaseFile
+from hudi_py.model.files import BaseFile, LogFile
 from hudi_py.read.base_file import read_base
 from hudi_py.read.changes.images import ROWS, Images, images_of, small_batches
 from hudi_py.read.changes.record_text import record_text, stored_types
@@ -166,6 +166,7 @@ def _logged(storage: Storage, source: ChangeSource, change: Change) -> Iterator[
                     f"{DAMAGED.key}=true reads what is left"
                 )
             if block.type is not BlockType.CDC or block.instant_time != change.instant:
+                _check_foreign(storage, log, block, change, read_damaged=source.rows.read_damaged)
                 continue
             schema = _block_schema(block)
             for batch in decode_log_batches([read_content(storage, block)], schema, names, context=block.path):
@@ -179,6 +180,18 @@ def _logged(storage: Storage, source: ChangeSource, change: Change) -> Iterator[
                     conform_array(batch.column(name), types[name], path=name, context=block.path) for name in names
                 ]
                 yield from small_batches(pa.RecordBatch.from_arrays(columns, names=names))
+
+
+def _check_foreign(storage: Storage, log: LogFile, block: LogBlock, change: Change, *, read_damaged: bool) -> None:
+    """Raises if a block without changes of the instant is in a change log of the instant, which one write makes: a bit
+    of its header has flipped. Commands are those of a rollback."""
+    if read_damaged or block.type in (BlockType.CORRUPT, BlockType.COMMAND) or log.name.instant != change.instant:
+        return
+    raise CorruptFileError(
+        f"Cannot read change log {storage.uri}/{log.path} of instant {change.instant}: the block at byte "
+        f"{block.content_offset} is a {block.type.name} block of instant {block.instant_time}; restore the file from a "
+        f"copy; {DAMAGED.key}=true reads what is left"
+    )
 
 
 def _block_schema(block: LogBlock) -> AvroSchema:

@@ -135,7 +135,7 @@ class _Planner:
         self._earliest = earliest.time if earliest is not None else None
         self._guards = guards
         self._view = view
-        self._slicer = Slicer(view.config, timeline, view.pending_compaction)
+        self._slicer = Slicer(context.storage, view.config, timeline, view.pending_compaction)
         self._failed = {part.partition_path: part.failed for part in last.partitions} if last is not None else {}
         self._storage_lister = StorageLister(context.storage, view.config)
 
@@ -235,7 +235,7 @@ def needed_files(
 ) -> set[tuple[str, str]]:
     """Partition path and name of files that must stay: those of guarded slices, and of each group's newest slice."""
     view = context.view(state)
-    slicer = Slicer(view.config, state.timeline, view.pending_compaction)
+    slicer = Slicer(context.storage, view.config, state.timeline, view.pending_compaction)
     found: set[tuple[str, str]] = set(guards.clustering)
     for partition in partitions:
         names = [info.name for info in view.lister.files(PartitionPath(partition))]

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 
 from hudi_py.model.instant import InstantTime
 from hudi_py.model.properties import TableConfig
+from hudi_py.storage import Storage
+from hudi_py.timeline.archived import ArchivedCompletions
 from hudi_py.timeline.metadata import FileGroup
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.view.filesystem_view import base_extensions
@@ -33,7 +35,11 @@ class Slicer:
     """Groups the files of partitions into the slices of a timeline. Thread-safe."""
 
     def __init__(
-        self, config: TableConfig, timeline: Timeline, pending_compaction: Mapping[FileGroup, InstantTime]
+        self,
+        storage: Storage,
+        config: TableConfig,
+        timeline: Timeline,
+        pending_compaction: Mapping[FileGroup, InstantTime],
     ) -> None:
         self._by_completion = config.version >= 8
         self._extensions = base_extensions(config)
@@ -42,6 +48,7 @@ class Slicer:
         # caches by requested time: there are few instants and many files
         self._committed: dict[str, bool] = {}
         self._completed: dict[str, str | None] = {}
+        self._archived = ArchivedCompletions(storage, config, timeline)
 
     def groups(self, partition: str, names: Iterable[str]) -> dict[str, list[Slice]]:
         """Maps file ids to slices, newest first. Files of uncommitted instants are left out."""
@@ -89,6 +96,8 @@ class Slicer:
                 if instant not in self._completed:
                     self._completed[instant] = self._timeline.completion_time(instant)
                 completed = self._completed[instant]
+                if self._timeline.is_archived(instant):
+                    completed = self._archived.of(instant, slices)
                 if completed is None:
                     continue
                 key = max((base for base in slices if base <= completed), default=instant)

@@ -31,8 +31,10 @@ class ParsedTimes:
     """Wall-clock times in milliseconds since the epoch."""
     offsets: Longs | None
     """What they are ahead of UTC, in milliseconds. None: the pattern does not say."""
-    valid: Bools
-    """Which of the texts have the form and name a time of the years 1 to 9999."""
+    fit: Bools
+    """Which of the texts have the form."""
+    exist: Bools
+    """Which of those that have it name a time of the years 1 to 9999."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ class DateParser:
     def parse(self, texts: pa.StringArray) -> ParsedTimes:
         """The times of texts, which are not null."""
         found = pc.extract_regex(texts, self._regex)
-        valid = found.is_valid().to_numpy(zero_copy_only=False)
+        fit = found.is_valid().to_numpy(zero_copy_only=False)
         matched = {field.name: pc.fill_null(found.field(field.name), "") for field in found.type}
         values: dict[str, Longs] = {}
         lengths: dict[str, Longs] = {}
@@ -86,7 +88,7 @@ class DateParser:
         for token, after in self._pairs():
             if token.is_number and after.is_number:
                 # a number takes all digits that it can before the next one gets any
-                valid &= (lengths[token.letter] == _most_digits(token, after)) | (lengths[after.letter] == 0)
+                fit &= (lengths[token.letter] == _most_digits(token, after)) | (lengths[after.letter] == 0)
         if "a" in matched:
             values["a"] = pc.equal(pc.utf8_lower(matched["a"]), "pm").to_numpy(zero_copy_only=False).astype(np.int64)
         if "Y" in values:
@@ -94,8 +96,8 @@ class DateParser:
         local, possible = local_times(values, {}, len(texts), second=SECOND, years=_YEARS)
         offsets = offsets_of(matched["Z"], SECOND) if "Z" in matched else None
         if offsets is not None:
-            possible &= np.abs(offsets) < DAY
-        return ParsedTimes(local, offsets, valid & possible)
+            fit &= np.abs(offsets) < DAY
+        return ParsedTimes(local, offsets, fit, possible)
 
 
 def _most_digits(token: Token, after: Token) -> int:

@@ -7,6 +7,7 @@ import datetime
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NoReturn
 
 import numpy as np
 import pyarrow as pa
@@ -154,7 +155,8 @@ class DateRule:
         numbers: Longs = _integers(values, column).fill_null(1).to_numpy(zero_copy_only=False)
         factor, divisor = UNITS[self.unit]
         if divisor > 1:
-            whole: Longs = np.sign(numbers) * (np.abs(numbers) // divisor)  # towards zero, as in Java
+            below = (numbers < 0) & (numbers % divisor != 0)
+            whole: Longs = numbers // divisor + below  # towards zero, as in Java; the least number has no magnitude
             return whole
         beyond = (numbers < EARLIEST // factor - 1) | (numbers > END // factor)
         if beyond.any():
@@ -180,23 +182,27 @@ class DateRule:
             if not len(left):
                 break
             found = parser.parse(texts.take(pa.array(left)))
-            own, valid = found.offsets, found.valid
+            own, exist = found.offsets, found.exist
             if own is None:
-                own, exist = offsets_at_local(found.local, self.input_zone or self.local)
-                valid = valid & exist
+                own, local_exist = offsets_at_local(found.local, self.input_zone or self.local)
+                exist = exist & local_exist
+            # the first pattern that a text has the form of decides, as in Joda-Time: a later one might read it as
+            # another time
+            if (found.fit & ~exist).any():
+                self._refuse(texts[int(left[found.fit & ~exist][0])], column, parser.pattern)
             utc = found.local - own
-            at = left[valid]
-            times[at] = utc[valid]
-            offsets[at] = (own if self.input_zone is None else offsets_at(utc, self.input_zone))[valid]
-            left = left[~valid]
+            at = left[found.fit]
+            times[at] = utc[found.fit]
+            offsets[at] = (own if self.input_zone is None else offsets_at(utc, self.input_zone))[found.fit]
+            left = left[~found.fit]
         if len(left):
-            formats = " or ".join(parser.pattern for parser in self.parsers)
-            raise _no_time(
-                texts[int(left[0])].as_py(),
-                column,
-                f"the pattern is {formats} ({PREFIX}{INPUT_FORMAT}), for the years 1 to 9999",
-            )
+            self._refuse(texts[int(left[0])], column, " or ".join(parser.pattern for parser in self.parsers))
         return times, offsets
+
+    @staticmethod
+    def _refuse(text: pa.StringScalar, column: str, formats: str) -> NoReturn:
+        why = f"the pattern is {formats} ({PREFIX}{INPUT_FORMAT}), for the years 1 to 9999"
+        raise _no_time(text.as_py(), column, why)
 
 
 def _integers(values: pa.Array, column: str) -> pa.Array:
