@@ -224,7 +224,8 @@ def test_one_process_merges_few_rows(
     result = write_table(
         meddling(numbers(spark, 20, 70, "2L ts", "id + 1 v"), path, str(marker), fails=False), path, options=options
     )
-    assert (result.num_updated, result.num_inserted, result.retries) == (30, 20, 1)
+    not_older = 29 if kind == "cow" else 30  # logs take what is older, too
+    assert (result.num_updated, result.num_inserted, result.retries) == (not_older, 20, 1)
     assert rows(read(spark, path), "id", "v") == sorted([(n, -1 if n == 25 else n + 1) for n in range(70)], key=repr)
     assert not left(path)
 
