@@ -99,12 +99,14 @@ def test_overwriting(spark: SparkSession, path: str) -> None:
     create(spark, path)
     sql(spark, "INSERT INTO trips VALUES (1, 1, 1, 'a'), (2, 1, 1, 'b'), (3, 1, 1, 'c')")
     sql(spark, "INSERT OVERWRITE trips PARTITION (city = 'a') SELECT 4, 1, 2")
-    sql(spark, "INSERT OVERWRITE TABLE trips PARTITION (city) SELECT 5, 1, 2, 'b'")
-    assert rows(spark, "SELECT id, city FROM trips ORDER BY id") == [(3, "c"), (4, "a"), (5, "b")]
+    assert rows(spark, "SELECT id, city FROM trips ORDER BY id") == [(2, "b"), (3, "c"), (4, "a")]
     sql(spark, "INSERT OVERWRITE trips PARTITION (city = 'c') SELECT 4, 1, 2 WHERE false")
     assert rows(spark, "SHOW PARTITIONS trips") == [("city=a",), ("city=b",)]
     sql(spark, "INSERT OVERWRITE trips SELECT id, ts, fare, 'd' FROM trips WHERE id = 4")
     assert rows(spark, "SELECT id, city FROM trips") == [(4, "d")]
+    sql(spark, "INSERT INTO trips VALUES (6, 1, 1, 'e')")
+    sql(spark, "INSERT OVERWRITE TABLE trips PARTITION (city) SELECT 5, 1, 2, 'b'")  # names no partition
+    assert rows(spark, "SELECT id, city FROM trips") == [(5, "b")]
 
 
 @pytest.mark.slow

@@ -210,7 +210,7 @@ def _overwrite(target: Target, rows: DataFrame, spec: Mapping[str, str | None]) 
     if mode is None:
         mode = str(target.spark.conf.get("spark.sql.sources.partitionOverwriteMode", "STATIC"))
     partitions = target.config.partition_fields
-    if not partitions or (mode.upper() == "STATIC" and not spec):
+    if not partitions or (mode.upper() == "STATIC" and not any(value is not None for value in spec.values())):
         target.write(rows, "insert_overwrite_table")
     elif spec and None not in spec.values():
         path = path_of_partition(target, spec)
