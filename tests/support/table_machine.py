@@ -9,13 +9,14 @@ import os
 import shutil
 import tempfile
 import warnings
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import pyarrow as pa
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -27,6 +28,7 @@ from hypothesis.stateful import (
 )
 
 import hudi_py
+from tests.support.choice import SEED
 
 Key = tuple[str, int]
 Row = dict[str, Any]
@@ -618,8 +620,9 @@ class TableMachine(RuleBasedStateMachine):
 
 
 def check_tables(form: Form, *, examples: int, steps: int) -> None:
-    """Runs the machine on so many tables of a form, with so many steps each at most."""
-    machine = type("Machine", (TableMachine,), {"form": form})
+    """Runs the machine on so many tables of a form, with so many steps each at most; with each HUDI_PY_SEED, and for
+    each form, on other ones."""
+    machine = seed(zlib.crc32(f"{SEED} {form}".encode()))(type("Machine", (TableMachine,), {"form": form}))
     given = settings(
         max_examples=examples,
         stateful_step_count=steps,
