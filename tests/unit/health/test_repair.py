@@ -344,7 +344,7 @@ def test_read_only_tables_are_refused_before_anything_is_done(copied: Callable[[
     BY_NAME["keys twice"].plant(path)
     BY_NAME["staging left"].plant(path)
     plan = hudi_py.repair_plan(path)
-    set_property(path, hoodie__partition__metafile__use__base__format="true")
+    set_property(path, hoodie__table__keygenerator__type="GLOBAL_DELETE")
     before = files_of(path)
     with pytest.raises(UnsupportedTableError):
         hudi_py.repair(path, plan)
