@@ -117,3 +117,21 @@ def test_the_same_statement(oracle: Oracle, tmp_path: Path, name: str, version: 
     assert oracle.check(ours)["problems"] == []
     operations = [hudi_py.open_table(path).history()["operation"].to_pylist()[-1] for path in (ours, theirs)]
     assert operations[0] == operations[1]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("version", "kind"), product((6, 9), ("cow", "mor")))
+def test_deletes_where_a_base_file_has_a_key_twice(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
+    """Of the rows that inserts have brought into one file, the first is deleted and the others stay, as in merges."""
+    options = {**QUICK, "hoodie.write.table.version": str(version)}
+    ours, theirs = str(tmp_path / "ours"), str(tmp_path / "theirs")
+    first = {"id": ["a", "b"], "ts": [1, 1], "v": ["x", "y"]}
+    hudi_py.write(ours, first, "insert", options, record_key="id", ordering_by="ts", table_type=kind)
+    hudi_py.write(ours, {"id": ["a", "d", "d"], "ts": [9, 1, 2], "v": ["x", "y", "z"]}, "insert", options)
+    shutil.copytree(ours, theirs)
+    for key in ("a", "d"):
+        hudi_py.open_table(ours).delete_where(f"id = '{key}'", options=options)
+        oracle.sql(f"DELETE FROM {{table}} WHERE id = '{key}'", path=theirs)
+    for path in (ours, theirs):
+        left = hudi_py.open_table(path).scan(["id", "ts"]).to_table()
+        assert sorted(zip(*left.to_pydict().values(), strict=True)) == [("a", 9), ("b", 1), ("d", 2)]
