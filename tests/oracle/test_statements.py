@@ -120,14 +120,14 @@ def test_the_same_statement(oracle: Oracle, tmp_path: Path, name: str, version: 
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("version", "kind"), product((6, 9), ("cow", "mor")))
+@pytest.mark.parametrize(("version", "kind"), list(product((6, 9), ("cow", "mor"))))
 def test_deletes_where_a_base_file_has_a_key_twice(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
     """Of the rows that inserts have brought into one file, the first is deleted and the others stay, as in merges."""
     options = {**QUICK, "hoodie.write.table.version": str(version)}
     ours, theirs = str(tmp_path / "ours"), str(tmp_path / "theirs")
-    first = {"id": ["a", "b"], "ts": [1, 1], "v": ["x", "y"]}
+    first = [{"id": "a", "ts": 1}, {"id": "b", "ts": 1}]
     hudi_py.write(ours, first, "insert", options, record_key="id", ordering_by="ts", table_type=kind)
-    hudi_py.write(ours, {"id": ["a", "d", "d"], "ts": [9, 1, 2], "v": ["x", "y", "z"]}, "insert", options)
+    hudi_py.write(ours, [{"id": key, "ts": ts} for key, ts in (("a", 9), ("d", 1), ("d", 2))], "insert", options)
     shutil.copytree(ours, theirs)
     for key in ("a", "d"):
         hudi_py.open_table(ours).delete_where(f"id = '{key}'", options=options)
