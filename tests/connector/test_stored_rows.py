@@ -58,11 +58,11 @@ def test_all_ways(spark: SparkSession, path: str, given: Mapping[str, str], kind
     numbers(spark, 6, 12, "id * 2D").write.format("hudi-py").options(**options).mode("append").save(path)
     expected = {number: number * (2.0 if number >= 6 else 1.0) for number in range(12)}
     assert values(spark.read.format("hudi-py").load(path)) == expected
-    write_table(numbers(spark, 10, 15, "id * 3D"), path, options=options)
+    tasks = {"hoodie.py.local.max.bytes": "0"}
+    write_table(numbers(spark, 10, 15, "id * 3D"), path, options=options | tasks)
     expected |= {number: number * 3.0 for number in range(10, 15)}
-    write_table(numbers(spark, 13, 14, "0D"), path, operation="delete", options=options)
+    write_table(numbers(spark, 13, 14, "0D"), path, operation="delete", options=options | tasks)
     del expected[13]
-    tasks = {"hoodie.py.statement.local.max.bytes": "0"}
     update(spark, path, {"v": "v + 1"}, "id < 3", options=tasks)
     expected |= {number: number + 1.0 for number in range(3)}
     delete_from(spark, path, "id = 4 AND p = 'a'", options=tasks)

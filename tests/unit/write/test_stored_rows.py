@@ -83,6 +83,25 @@ class Written:
         return sorted(each for each in Path(self.path).glob(pattern) if ".hoodie" not in each.parts)
 
 
+def merged_compacted_and_overwritten(table: Written, version: int, kind: str, on: str) -> None:
+    """The rest of a table's life, from a merge on, checked after each step."""
+    source = pa.table({"id": ["r2", "r20"], "k": [2, 20], "p": ["p0", "p0"], "o": [50, 50], "v": [7, 8]})
+    merge = table.table.merge(source, on)
+    merge.when_matched_update_all().when_not_matched_insert_all().execute()
+    table.held |= {"r2": 7, "r20": 8}
+    table.check()
+    if kind == "mor":
+        if version >= 8:
+            assert table.table.log_compact(options={"hoodie.log.compaction.blocks.threshold": "2"}).instant is not None
+            table.check()
+        table.table.compact()
+        table.check()
+    table.turn = 60
+    table.write("insert_overwrite", 1, 3)
+    table.write("bulk_insert", 30, 31)
+    table.check()
+
+
 @pytest.mark.parametrize(
     ("version", "kind", "index"),
     cases(product((6, 8, 9), ("cow", "mor"), ("SIMPLE", "GLOBAL_SIMPLE", "BUCKET")), "no meta columns", 6),
@@ -99,21 +118,7 @@ def test_rows_without_meta_columns(tmp_path: Path, version: int, kind: str, inde
     assert table.table.delete_where("id IN ('r4', 'r9')").num_deleted == 2
     table.held = {key: value for key, value in table.held.items() if key not in ("r4", "r9")}
     table.check()
-    source = pa.table({"id": ["r2", "r20"], "k": [2, 20], "p": ["p0", "p0"], "o": [50, 50], "v": [7, 8]})
-    merge = table.table.merge(source, "t.id = s.id")
-    merge.when_matched_update_all().when_not_matched_insert_all().execute()
-    table.held |= {"r2": 7, "r20": 8}
-    table.check()
-    if kind == "mor":
-        if version >= 8:
-            assert table.table.log_compact(options={"hoodie.log.compaction.blocks.threshold": "2"}).instant is not None
-            table.check()
-        table.table.compact()
-        table.check()
-    table.turn = 60
-    table.write("insert_overwrite", 1, 3)
-    table.write("bulk_insert", 30, 31)
-    table.check()
+    merged_compacted_and_overwritten(table, version, kind, "t.id = s.id")
     for path in table.files("**/*.parquet"):
         metadata = pq.read_metadata(path)
         assert metadata.schema.to_arrow_schema().names == ["id", "k", "p", "o", "v"]
@@ -288,21 +293,7 @@ def test_rows_without_partition_columns(tmp_path: Path, version: int, kind: str,
     assert table.table.delete_where("p = 'p0' and v > 108").num_deleted == 2
     table.held = {key: value for key, value in table.held.items() if key not in ("r4", "r8")}
     table.check()
-    source = pa.table({"id": ["r2", "r20"], "k": [2, 20], "p": ["p0", "p0"], "o": [50, 50], "v": [7, 8]})
-    merge = table.table.merge(source, "t.id = s.id and t.p = s.p")
-    merge.when_matched_update_all().when_not_matched_insert_all().execute()
-    table.held |= {"r2": 7, "r20": 8}
-    table.check()
-    if kind == "mor":
-        if version >= 8:
-            assert table.table.log_compact(options={"hoodie.log.compaction.blocks.threshold": "2"}).instant is not None
-            table.check()
-        table.table.compact()
-        table.check()
-    table.turn = 60
-    table.write("insert_overwrite", 1, 3)
-    table.write("bulk_insert", 30, 31)
-    table.check()
+    merged_compacted_and_overwritten(table, version, kind, "t.id = s.id and t.p = s.p")
     assert table.table.alter(add={"x": pa.int32()}).instant is not None
     table.check()
     for path in table.files("**/*.parquet"):
