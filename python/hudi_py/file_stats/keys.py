@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from hudi_py.errors import CorruptFileError
 from hudi_py.formats.base_files import iter_base_batches
+from hudi_py.formats.lookup import TextSet
 from hudi_py.merge import CommittedInstants, MergeSettings, reduce_log, scan_log
 from hudi_py.merge.decode import read_versions
 from hudi_py.merge.entries import KEY as ENTRY_KEY
@@ -60,20 +61,19 @@ class KeyReader:
 
     def live(self, slice_: FileSlice, keys: pa.Array) -> Mask:
         """Whether the slice has a row for each of the keys."""
-        found = np.zeros(len(keys), np.bool_)
+        found, wanted = np.zeros(len(keys), np.bool_), TextSet(keys)
         for some in self.of_slice(slice_):
-            place = pc.index_in(some, value_set=keys).drop_null()
-            found[place.to_numpy()] = True
+            places = wanted.find(some)
+            found[places[places >= 0]] = True
         return found
 
     def ordering_of(self, slice_: FileSlice, keys: pa.Array) -> pa.Table:
         """`_hoodie_record_key` and the ordering columns of a slice's rows with these keys (string, distinct)."""
         columns = [RECORD_KEY, *self.merge.ordering_columns]
         schema = pa.schema([field for field in self.schema if field.name in columns])
+        wanted = TextSet(keys)
         batches = self.rows(slice_, columns)
-        return pa.Table.from_batches(
-            [batch.filter(pc.is_in(batch.column(RECORD_KEY), value_set=keys)) for batch in batches], schema
-        )
+        return pa.Table.from_batches([batch.filter(wanted.has(batch.column(RECORD_KEY))) for batch in batches], schema)
 
     def rows(self, slice_: FileSlice, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Columns of the merged rows of a slice."""

@@ -30,6 +30,7 @@ _MURMUR = 1
 _HEADER = struct.Struct(">iibi")
 _DYNAMIC_HEADER = struct.Struct(">iii")
 _ROWS_AT_ONCE = 1 << 14
+_FEW = 1000
 """Keys hashed at once, few enough to stay in the processor's cache."""
 _MAX_BITS = 1 << 31
 _MAX_HASHES = 1 << 10
@@ -223,6 +224,11 @@ class BloomFilter:
         if keys.null_count:
             found[np.asarray(keys.is_null())] = False
         return found
+
+    def might_contain_any(self, keys: pa.Array) -> bool:
+        """Whether one of the keys is not certainly absent."""
+        few = keys[:: max(len(keys) // _FEW, 1)]  # from everywhere: a file that has keys of this range has many of them
+        return bool(self.might_contain(few).any() or self.might_contain(keys).any())
 
     def _might_contain(self, texts: Texts) -> npt.NDArray[np.bool_]:
         result = np.zeros(len(texts), np.bool_)

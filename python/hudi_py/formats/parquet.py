@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hudi_py.errors import CorruptFileError
 from hudi_py.formats.bloom import BloomFilter
+from hudi_py.formats.hashing import Texts
 
 if TYPE_CHECKING:
     from hudi_py.storage import Storage
@@ -50,6 +52,13 @@ class BaseFileFooter:
     bloom_text: str | None
     bloom_type_code: str | None
 
+    def in_range(self, keys: pa.StringArray) -> pa.BooleanArray | None:
+        """Whether the file may have each key, by the smallest and the greatest; None: it may have any."""
+        low, high = self.min_key, self.max_key
+        if low is None or high is None or any(_orders_otherwise(each) for each in (keys, pa.array([low, high]))):
+            return None
+        return pc.and_(pc.greater_equal(keys, low), pc.less_equal(keys, high))
+
     @property
     def bloom(self) -> BloomFilter | None:
         """The filter of the file's record keys, decoded at each access.
@@ -61,6 +70,12 @@ class BaseFileFooter:
         if self.bloom_text is None:
             return None
         return BloomFilter.decode(self.bloom_text, self.bloom_type_code, context=self.path)
+
+
+def _orders_otherwise(keys: pa.StringArray) -> bool:
+    """Whether keys may have another order in Java, by UTF-16 units: surrogates come before U+E000 there, and in UTF-8
+    both begin with a byte from 0xEE on."""
+    return bool((Texts.of(keys).data >= 0xEE).any())
 
 
 def read_footer(storage: Storage, path: str) -> BaseFileFooter:

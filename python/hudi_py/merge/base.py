@@ -9,9 +9,9 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from hudi_py.formats.arrays import in_schema
+from hudi_py.formats.lookup import TextSet
 from hudi_py.merge.fold import FoldSpace, combine
 from hudi_py.merge.merger import RecordMerger, load_merger
 from hudi_py.merge.ordering import default_mask, field_codes, ordering_codes
@@ -66,8 +66,7 @@ def merge_with_base(
     of the log occurs several times in the base file, its first row is merged and the others remain, as in Java.
 
     Args:
-        base: batches with the columns of `log.rows`, including key and ordering columns. Large batches are faster: the
-            key look-up builds a hash table for each.
+        base: batches with the columns of `log.rows`, including key and ordering columns.
         log: the reduced log. If it has `base_rows`, the batches must be the whole base file in order; unless rows are
             made of two versions, they then need neither the key nor all columns.
         watch: called for each change before the rows are returned.
@@ -97,6 +96,7 @@ class BaseMerge:
         self._watch = watch
         self._settings = settings
         self._key_column = key_column
+        self._keys = TextSet(log.keys)
         self._folds = settings.folds or log.partial
         self._used = np.zeros(len(log), np.bool_)  # log records beaten by, or merged into, a base row
         self._met = np.zeros(len(log), np.bool_)
@@ -143,10 +143,9 @@ class BaseMerge:
             first, end = np.searchsorted(rows, [start, self._start])
             self._met[numbers[first:end]] = True
             return rows[first:end] - start, numbers[first:end]
-        found = pc.index_in(batch.column(self._key_column), value_set=self._log.keys)
-        hits = np.flatnonzero(pc.is_valid(found).to_numpy(zero_copy_only=False))
-        keys = found.drop_null().to_numpy(zero_copy_only=False).astype(np.int64)
-        return _first_of_each(hits, keys, self._met)
+        found = self._keys.find(batch.column(self._key_column))
+        hits = np.flatnonzero(found >= 0)
+        return _first_of_each(hits, found[hits], self._met)
 
     def rest(self) -> Iterator[pa.RecordBatch]:
         """The winning log rows that have not been returned yet."""

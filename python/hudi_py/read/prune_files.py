@@ -240,7 +240,7 @@ class FilePruning:
         if metadata is not None and metadata.has(BLOOM_FILTERS):
             names = [(file.partition, str(file.name)) for file in among]
             filters = self._looked_up(lambda: bloom_filters(metadata, names)) or {}
-            matches = {place: bool(found.might_contain(wanted).any()) for place, found in filters.items()}
+            matches = {place: found.might_contain_any(wanted) for place, found in filters.items()}
             kept = [s for s in slices if s.log_files or s.base_file is None or matches.get(_place(s.base_file), True)]
             slices = self._noted("bloom filters", "slices", slices, kept, counted(len(keys), "key"))
         left = [s.base_file for s in slices if s.base_file is not None and not s.log_files]
@@ -256,15 +256,13 @@ class FilePruning:
         """Whether a base file may hold one of the keys, by the bounds and the bloom filter in its footer."""
         try:
             footer = read_footer(self._snapshot.storage, file.path)
-            if footer.min_key is not None and footer.max_key is not None:
-                # written in Java's order, which is that of UTF-16 units
-                low, high = footer.min_key.encode("utf-16-be"), footer.max_key.encode("utf-16-be")
-                inside = [low <= key.encode("utf-16-be") <= high for key in keys.to_pylist()]
-                keys = keys.filter(pa.array(inside, pa.bool_()))
-            elif not self._in_row_groups(file):
+            inside = footer.in_range(keys)
+            if inside is not None:
+                keys = keys.filter(inside)
+            elif footer.min_key is None and not self._in_row_groups(file):
                 return False
-            found = footer.bloom
-            return bool(len(keys)) and (found is None or bool(found.might_contain(keys).any()))
+            found = footer.bloom if len(keys) else None
+            return bool(len(keys)) and (found is None or found.might_contain_any(keys))
         except (HudiError, FileNotFoundError):
             return True  # reading the file raises the error
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from hudi_py.errors import CorruptFileError, HistoryCleanedError, HudiError
+from hudi_py.formats.lookup import TextSet
 from hudi_py.merge.keys import record_keys
 from hudi_py.metadata import metadata_lister
 from hudi_py.read.changes import ChangeSplit, change_rows
 from hudi_py.read.parts import added_rows
-from hudi_py.read.slice import slice_rows
+from hudi_py.read.slice import of_commits, slice_rows
 from hudi_py.read.split import ReadSpec, Split
-from hudi_py.schema import COMMIT_TIME, RECORD_KEY, conform
+from hudi_py.schema import RECORD_KEY, conform
 from hudi_py.storage import Storage, open_storage
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import load_timeline
@@ -44,10 +44,11 @@ def read_split_on(storage: Storage, split: Split, *, skip_rows: int = 0) -> Iter
     """As `read_split`, on an open storage."""
     spec = split.spec
     output = spec.output_schema
+    keys = None if spec.keys is None else TextSet(pa.array(spec.keys, pa.string()))
     left = None if spec.limit is None else spec.limit + skip_rows
     try:
         for batch in _rows(storage, split):
-            batch = _chosen(batch, spec)
+            batch = _chosen(batch, spec, keys)
             if spec.filter is not None:
                 batch = spec.filter.apply(batch)
             if left is not None:
@@ -92,15 +93,10 @@ def missing_file(storage: Storage, split: Split, error: FileNotFoundError) -> Hu
     )
 
 
-def _chosen(batch: pa.RecordBatch, spec: ReadSpec) -> pa.RecordBatch:
+def _chosen(batch: pa.RecordBatch, spec: ReadSpec, keys: TextSet | None) -> pa.RecordBatch:
     """The rows of the requested commits and keys, chosen after the merge so that no older version surfaces."""
-    if spec.commit_times is not None:
-        batch = batch.filter(_is_in(batch.column(COMMIT_TIME), spec.commit_times))
-    if spec.keys is not None:
-        keys = record_keys(batch, spec.key_fields) if spec.key_fields else batch.column(RECORD_KEY)
-        batch = batch.filter(_is_in(keys, spec.keys))
+    batch = of_commits(batch, spec.commit_times)
+    if keys is not None:
+        own = record_keys(batch, spec.key_fields) if spec.key_fields else batch.column(RECORD_KEY)
+        batch = batch.filter(keys.has(own))
     return batch
-
-
-def _is_in(column: pa.Array, values: frozenset[str]) -> pa.BooleanArray:
-    return pc.is_in(column, value_set=pa.array(sorted(values), pa.string()))

@@ -280,8 +280,7 @@ class Router:
                 searched = index.searched(distinct_keys(held))
                 relocate(searched, held, found, reader, view, settings.merge, one_per_key=one)
             else:
-                for keyed in rows:
-                    there = located(index, keyed)
+                for there in located(index, rows):
                     found.add(there.rows, there.partitions)
             losing = losing_keys(found, settings.merge, packed=True) if one and not whole else {}
             for path in found.partitions:

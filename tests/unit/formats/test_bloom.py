@@ -85,6 +85,12 @@ def test_many_keys(kind: str) -> None:
         BloomConfig(20_000, 1e-4, 40_000, kind),
     )
     assert as_chunks.encode() == bloom.encode()
+    some = pa.array([f"other-{at}" for at in range(20_000)])
+    none = some.filter(pa.array(~bloom.might_contain(some)))
+    assert not bloom.might_contain_any(none)
+    assert not bloom.might_contain_any(none[:0])
+    for at in (0, 1, 7_003, len(none)):
+        assert bloom.might_contain_any(pa.concat_arrays([none[:at], keys[:1], none[at:]]))
     pieces = BloomFilter(BloomConfig(20_000, 1e-4, 40_000, kind))
     for start in range(0, 50_000, 7_001):
         pieces.add(keys.slice(start, 7_001))

@@ -88,6 +88,20 @@ def test_look_ups_find_what_is_there(levels: int) -> None:
     assert pairs(file.lookup_prefixes([b"kez"])) == pairs(file.lookup_prefixes([])) == []
 
 
+@pytest.mark.parametrize(
+    "values",
+    [
+        [b"x" * 70_000, b"y"],  # a length whose high bytes are not zero
+        [struct.pack(">iih", 13, 2, 1) + b"k" * 20, b"y"],  # what looks like an entry within one
+        [b"", struct.pack(">iih", 12, 0, 0)],
+        [bytes(300), bytes(7)],
+    ],
+)
+def test_values_that_hide_where_entries_begin(values: list[bytes]) -> None:
+    entries = [(f"key-{n}".encode(), value) for n, value in enumerate(values * 3)]
+    assert pairs(read_hfile(build_hfile(entries)).scan()) == entries
+
+
 def test_each_block_is_decoded_once_however_many_prefixes_are_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
     decoded: list[int] = []
 

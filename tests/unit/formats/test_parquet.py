@@ -6,6 +6,7 @@ import datetime as dt
 import decimal
 import json
 import pickle
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,8 @@ import pytest
 from hudi_py.errors import ConfigError, CorruptFileError, SchemaMismatchError
 from hudi_py.formats.base_rows import least_and_greatest
 from hudi_py.formats.bloom import SIMPLE, BloomConfig, BloomFilter
+from hudi_py.formats.parquet import BaseFileFooter, iter_base_batches, open_parquet, read_footer
 from hudi_py.formats.parquet import _damage_named as damage_named
-from hudi_py.formats.parquet import iter_base_batches, open_parquet, read_footer
 from hudi_py.formats.parquet_writer import BaseFileWriter
 from hudi_py.storage import LocalStorage, Storage, open_storage
 
@@ -186,6 +187,20 @@ def test_order_of_keys_is_that_of_java_strings(
                 writer.write(rows([key]))
         summary = writer.close()
     assert (summary.min_key, summary.max_key) == expected
+    inside = read_footer(storage, "k.parquet").in_range(pa.array(keys, pa.string()))
+    assert inside is None or inside.drop_null().to_pylist() == [True] * sum(key is not None for key in keys)
+
+
+def test_keys_within_the_range_of_a_file(storage: Storage) -> None:
+    footer = read_footer(storage, written(storage, rows(["b", "é", "y"])))
+    inside = footer.in_range(pa.array(["a", "b", "m", "y", "z", "é", "ключ"]))
+    assert inside is not None
+    assert inside.to_pylist() == [False, True, True, True, True, True, False]
+    for key in ("\ue000", "\ufffd", "😀"):  # Java orders them otherwise
+        assert footer.in_range(pa.array(["c", key])) is None
+        other = BaseFileFooter("f", 1, 1, pa.schema([]), {}, "a", key, None, None)
+        assert other.in_range(pa.array(["b"])) is None
+    assert replace(footer, min_key=None).in_range(pa.array(["b"])) is None
 
 
 @pytest.mark.parametrize("codec", ["gzip", "SNAPPY", "zstd", "uncompressed"])

@@ -63,6 +63,29 @@ def make(path: Path, options: dict[str, str], kind: str = "cow", version: int = 
     return str(path)
 
 
+@pytest.mark.parametrize("options", [GLOBAL, MOVES])
+def test_all_batches_of_an_input_are_looked_up_at_once(
+    tmp_path: Path, options: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = make(tmp_path / "t", options, "mor")
+    asked: list[int] = []
+    places = record_index.places_of
+    monkeypatch.setattr(
+        record_index, "places_of", lambda table, keys, *more: asked.append(len(keys)) or places(table, keys, *more)
+    )
+    batches = [rows([(key, f"p{key // 2 % 2}")], [20 + key]) for key in (0, 1, 2, 7)]
+    result = hudi_py.write(path, pa.concat_tables(batches), "upsert", options)
+    assert (result.num_inserted, result.num_updated) == ((3, 1) if options is MOVES else (1, 3))
+    assert asked == [4]
+    moved = options is MOVES
+    assert [(row[0], row[1]) for row in snapshot(path) if row[3] >= 20] == [
+        (0, "p0"),
+        (1, "p0" if moved else "p1"),
+        (2, "p1" if moved else "p0"),
+        (7, "p1"),
+    ]
+
+
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 @pytest.mark.parametrize("options", [GLOBAL, SIMPLE_STAYS, BLOOM_STAYS], ids=lambda each: each["hoodie.index.type"])
 def test_a_global_index_finds_keys_in_other_partitions(tmp_path: Path, kind: str, options: dict[str, str]) -> None:

@@ -92,10 +92,13 @@ def parse_entries(payload: bytes, source: ByteSource) -> Entries:
 
 def _starts(payload: bytes, source: ByteSource) -> npt.NDArray[np.int64]:
     """Start of each entry; checks that their lengths add up to the payload."""
+    guessed = _guessed_starts(np.frombuffer(payload, np.uint8))
+    if guessed is not None:
+        return guessed
     starts: list[int] = []
     add, unpack, end, at = starts.append, _LENGTHS.unpack_from, len(payload), 0
     try:
-        # a Python loop: each entry's lengths give the start of the next; 0.1 us per entry, less than decompression
+        # a Python loop: each entry's lengths give the start of the next; 0.1 us per entry
         while at < end:
             key, value = unpack(payload, at)
             if key < _BESIDES_ROW or value < 0:
@@ -109,6 +112,26 @@ def _starts(payload: bytes, source: ByteSource) -> npt.NDArray[np.int64]:
     if at != end:
         raise source.corrupt("the entries of a block do not end where it ends")
     return np.array(starts, np.int64)
+
+
+def _guessed_starts(data: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64] | None:
+    """Where bytes look like the lengths of an entry, if each such entry ends where the next one begins, so that these
+    are the entries; else None. Ten times as fast as following them one by one."""
+    count = len(data) - _ROW_AT + 1
+    if count < 1:
+        return None
+    zeros = data == 0  # the high bytes of both lengths, as most are less than 65,536
+    found = np.flatnonzero(zeros[:count] & zeros[1 : count + 1] & zeros[4 : count + 4] & zeros[5 : count + 5])
+    keys, values = _short(data, found + 2), _short(data, found + 6)
+    entries = _short(data, found + _LENGTHS.size) == keys - _BESIDES_ROW
+    found, ends = found[entries], (found + keys + values + _AROUND)[entries]
+    whole = len(found) > 0 and found[0] == 0 and ends[-1] == len(data) and (found[1:] == ends[:-1]).all()
+    return found if whole else None
+
+
+def _short(data: npt.NDArray[np.uint8], at: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The two bytes at each place as a number."""
+    return data[at].astype(np.int64) << 8 | data[at + 1]
 
 
 def _window(data: npt.NDArray[np.uint8], kind: str) -> npt.NDArray[Any]:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.formats.arrays import combined
+from hudi_py.formats.lookup import TextSet
 from hudi_py.read.changes.row_text import row_text
 from hudi_py.schema import RECORD_KEY
 
@@ -39,7 +40,8 @@ def images_of(rows: Iterable[pa.RecordBatch], schema: pa.Schema, keys: pa.Array 
         keys: only rows of these record keys; None: all.
     """
     if keys is not None:
-        rows = (batch.filter(pc.is_in(batch.column(RECORD_KEY), value_set=keys)) for batch in rows)
+        wanted = TextSet(keys)
+        rows = (batch.filter(wanted.has(batch.column(RECORD_KEY))) for batch in rows)
     table = pa.Table.from_batches(list(rows), schema)
     encoded = combined(table[RECORD_KEY]).dictionary_encode()
     if len(encoded.dictionary) < table.num_rows:

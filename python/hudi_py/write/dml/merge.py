@@ -19,6 +19,7 @@ from hudi_py.config import Options
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, DuplicateKeyError
 from hudi_py.formats.arrays import combined, true_where
+from hudi_py.formats.lookup import TextSet
 from hudi_py.model.properties import TableConfig
 from hudi_py.read.request import ScanRequest
 from hudi_py.read.split import Split
@@ -168,6 +169,8 @@ class Merging:
     source: Source
     held: PartitionedRows
     counts: Counts = field(default_factory=Counts)
+    distinct: TextSet = field(init=False)
+    """The source's texts."""
     matched: npt.NDArray[np.bool_] = field(init=False)
     """Which rows of the source a row of the table matches."""
     met: list[tuple[pa.StringArray, pa.Array]] = field(default_factory=list)
@@ -175,6 +178,7 @@ class Merging:
     match."""
 
     def __post_init__(self) -> None:
+        self.distinct = TextSet(self.source.distinct)
         self.matched = np.zeros(len(self.source.keys), np.bool_)
 
     @property
@@ -190,7 +194,7 @@ class Merging:
         """Takes rows of the table, with their file groups and partitions. All rows with one of the source's texts come
         in any number of batches."""
         texts = self.bound.matching.of_target(batch, partitions, self.bound.plan.target_alias)
-        codes = pc.index_in(texts, value_set=self.source.distinct).fill_null(-1).to_numpy(zero_copy_only=False)
+        codes = self.distinct.find(texts)
         pairs = np.cumsum(np.where(codes >= 0, self.source.starts[codes + 1] - self.source.starts[codes], 0))
         ends = np.flatnonzero(np.diff(pairs // _MOST_PAIRS)) + 1  # few rows match many: conditions see some at a time
         for start, end in pairwise([0, *ends.tolist(), batch.num_rows]):

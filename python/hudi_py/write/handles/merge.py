@@ -14,11 +14,11 @@ from itertools import chain
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from hudi_py.errors import CorruptFileError
 from hudi_py.file_stats.sidecar import Sidecar
 from hudi_py.formats.arrays import combined
+from hudi_py.formats.lookup import TextSet
 from hudi_py.merge import LogRecords, Versions, Winners, find_winners
 from hudi_py.merge.base import BaseMerge, Watch
 from hudi_py.merge.base import MergeCounts as MergedCounts
@@ -186,6 +186,7 @@ class _Watched:
         """`only_deletes`: an update of a known key neither adds nor removes it."""
         deletes = updates.winners.deletes
         self._keys = updates.winners.keys.filter(pa.array(deletes)) if only_deletes else updates.winners.keys
+        self._set = TextSet(self._keys)
         self._deletes = deletes[deletes] if only_deletes else deletes
         self.num_deleted = 0
         """Rows of the old file that the new one lacks, as their keys are deleted."""
@@ -208,7 +209,8 @@ class _Watched:
         """The number of rows whose key is deleted."""
         if not len(self._keys):
             return 0
-        place = pc.index_in(batch.column(RECORD_KEY), value_set=self._keys).drop_null().to_numpy()
+        found = self._set.find(batch.column(RECORD_KEY))
+        place = found[found >= 0]
         seen[place] = True
         return int(self._deletes[place].sum())
 

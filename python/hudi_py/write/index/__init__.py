@@ -88,7 +88,7 @@ def open_index(
         if not settings.is_global:
             return files
         assert live is not None
-        return GlobalBaseFileIndex.of(files, view, live)
+        return GlobalBaseFileIndex(files, view, live)
     if metadata is None:
         raise ConfigError(
             f"Cannot look up keys with hoodie.index.type={kind}: the table '{config.name}' has no record index; set "

@@ -15,12 +15,12 @@ from typing import ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from hudi_py.config.write import INDEX_TYPE
 from hudi_py.errors import ConfigError
 from hudi_py.formats.arrays import combined
 from hudi_py.formats.base_files import open_base_file
+from hudi_py.formats.lookup import TextSet
 from hudi_py.formats.parquet import BaseFileFooter
 from hudi_py.merge.keys import key_columns, keys_of
 from hudi_py.model.files import BaseFile, FileSlice
@@ -30,10 +30,10 @@ from hudi_py.storage import Storage
 from hudi_py.storage.threads import in_threads
 from hudi_py.view import FileSystemView
 from hudi_py.write.index.other_indexes import check_index
-from hudi_py.write.index.protocol import BLOOM, GLOBAL_BLOOM, GLOBAL_SIMPLE, SIMPLE, IndexSettings
+from hudi_py.write.index.protocol import BLOOM, GLOBAL_BLOOM, GLOBAL_SIMPLE, SIMPLE, IndexSettings, SearchedIndex
 from hudi_py.write.rows import RowNumbers, TaggedRows
 
-_LOOKUP_ROWS = 1 << 20
+_BATCH_ROWS = 1 << 20
 
 Live = Callable[[FileSlice, pa.Array], npt.NDArray[np.bool_]]
 """Whether a slice has a row for each of some keys."""
@@ -82,7 +82,7 @@ class BaseFileIndex:
         Args:
             keys: distinct ones.
         """
-        wanted = _Keys(keys)
+        wanted = TextSet(keys)
         with_base = [(slice_, slice_.base_file) for slice_ in slices if slice_.base_file is not None]
         bases = [base for _, base in with_base]
         each = max(-(-len(bases) // (2 * self.threads)), 1)
@@ -94,17 +94,11 @@ class BaseFileIndex:
             if len(hit.keys)
         ]
 
-    def _find(self, bases: Sequence[BaseFile], wanted: _Keys) -> list[FoundKeys]:
-        """For each base file the distinct keys that it holds.
-
-        A search builds a hash table of all wanted keys, so files with fewer keys are searched together.
-        """
+    def _find(self, bases: Sequence[BaseFile], wanted: TextSet) -> list[FoundKeys]:
+        """For each base file the distinct keys that it holds."""
         found = [FoundKeys(np.empty(0, np.int64), None) for _ in bases]
-        if not len(wanted.keys):
+        if not len(wanted):
             return found
-        most = max(_LOOKUP_ROWS, len(wanted.keys))
-        waiting: list[tuple[int, pa.ChunkedArray]] = []
-        rows = 0
         for at, base in enumerate(bases):
             with open_base_file(self.storage, base.path) as file:
                 footer = file.footer
@@ -114,29 +108,24 @@ class BaseFileIndex:
                 if not len(candidates):
                     continue
                 fields = self.settings.key_fields
-                batches = file.batches(key_columns(fields), _LOOKUP_ROWS)
-                keys = pa.chunked_array([keys_of(batch, fields) for batch in batches], wanted.keys.type)
+                batches = file.batches(key_columns(fields), _BATCH_ROWS)
+                keys = pa.chunked_array([keys_of(batch, fields) for batch in batches], wanted.texts.type)
             if len(candidates) > len(keys):
-                waiting.append((at, keys))
-                rows += len(keys)
-                if rows >= most:
-                    _search(waiting, wanted.keys, found)
-                    waiting, rows = [], 0
-            else:
-                _search([(at, keys)], wanted.keys.take(pa.array(candidates)), found)
-                found[at] = replace(found[at], keys=candidates[found[at].keys])
-        _search(waiting, wanted.keys, found)
+                found[at] = _search(keys, wanted)
+            else:  # a set of few keys takes less time to make
+                some = _search(keys, TextSet(wanted.texts.take(pa.array(candidates))))
+                found[at] = replace(some, keys=candidates[some.keys])
         return found
 
-    def _candidates(self, wanted: _Keys, footer: BaseFileFooter) -> RowNumbers:
+    def _candidates(self, wanted: TextSet, footer: BaseFileFooter) -> RowNumbers:
         """Numbers of the distinct keys that a base file may hold, ascending."""
-        candidates = np.arange(len(wanted.keys), dtype=np.int64)
+        candidates = np.arange(len(wanted), dtype=np.int64)
         if self.settings.prune_by_ranges or self.settings.type in (SIMPLE, GLOBAL_SIMPLE):
-            mask = wanted.in_range(footer)
+            mask = footer.in_range(wanted.texts)
             if mask is not None:
                 candidates = np.flatnonzero(mask.to_numpy(zero_copy_only=False))
         if self.settings.type in (BLOOM, GLOBAL_BLOOM) and len(candidates) and footer.bloom is not None:
-            candidates = candidates[footer.bloom.might_contain(wanted.keys.take(pa.array(candidates)))]
+            candidates = candidates[footer.bloom.might_contain(wanted.texts.take(pa.array(candidates)))]
         return candidates
 
 
@@ -151,20 +140,10 @@ class GlobalBaseFileIndex:
     files: BaseFileIndex
     view: FileSystemView
     live: Live
-    keys: pa.StringArray
-    """Those that were looked up."""
-    places: tuple[pa.StringArray, pa.StringArray]
-    """Partition path and file id of each of them, null for new keys."""
 
     is_global: ClassVar[Literal[True]] = True
 
-    @classmethod
-    def of(cls, files: BaseFileIndex, view: FileSystemView, live: Live) -> GlobalBaseFileIndex:
-        """An index that has not looked up any keys yet."""
-        nothing = pa.array([], pa.string())
-        return cls(files, view, live, nothing, (nothing, nothing))
-
-    def searched(self, keys: pa.StringArray) -> GlobalBaseFileIndex:
+    def searched(self, keys: pa.StringArray) -> SearchedIndex:
         """As `GlobalIndex.searched`; reads every base file once.
 
         Raises:
@@ -194,7 +173,7 @@ class GlobalBaseFileIndex:
         at = pa.array(owner, mask=owner < 0)
         paths = pa.array([str(slice_.partition) for slice_ in holders], pa.string()).take(at)
         ids = pa.array([str(slice_.file_id) for slice_ in holders], pa.string()).take(at)
-        return replace(self, keys=keys, places=(paths, ids))
+        return SearchedIndex(TextSet(keys), paths, ids)
 
     def _found(self, keys: pa.StringArray, slices: Sequence[FileSlice]) -> Iterator[tuple[FileSlice, RowNumbers]]:
         found = self.files.find(keys, slices)
@@ -212,8 +191,7 @@ class GlobalBaseFileIndex:
 
     def locate(self, keys: pa.StringArray) -> tuple[pa.StringArray, pa.StringArray]:
         """As `GlobalIndex.locate`."""
-        at = pc.index_in(keys, value_set=self.keys)
-        return self.places[0].take(at), self.places[1].take(at)
+        return self.searched(keys.unique()).locate(keys)
 
 
 def _rows_with(keys: RowNumbers, codes: RowNumbers, distinct: int) -> RowNumbers:
@@ -225,32 +203,9 @@ def _rows_with(keys: RowNumbers, codes: RowNumbers, distinct: int) -> RowNumbers
     return np.flatnonzero(hit[codes])
 
 
-class _Keys:
-    """Distinct incoming keys."""
-
-    def __init__(self, keys: pa.StringArray) -> None:
-        self.keys = keys
-        # Java's footers hold the range by UTF-16 units, Arrow orders by UTF-8 bytes: alike below the surrogates only
-        self.ascii = bool(pc.all(pc.string_is_ascii(keys)).as_py())
-
-    def in_range(self, footer: BaseFileFooter) -> pa.Array | None:
-        """Mask of the keys within a file's key range; None when the file does not say, so all are."""
-        low, high = footer.min_key, footer.max_key
-        if low is None or high is None or not self.ascii or not (low.isascii() and high.isascii()):
-            return None
-        return pc.and_(pc.greater_equal(self.keys, low), pc.less_equal(self.keys, high))
-
-
-def _search(files: Sequence[tuple[int, pa.ChunkedArray]], keys: pa.StringArray, found: list[FoundKeys]) -> None:
-    """Sets in `found`, for each of the files, those of `keys` that it holds."""
-    if not files:
-        return
-    chunks = [chunk for _, held in files for chunk in held.chunks]
-    places = pc.index_in(pa.chunked_array(chunks, keys.type), value_set=keys).fill_null(-1).to_numpy()
-    start = 0
-    for at, held in files:
-        mine = places[start : start + len(held)]
-        rows = np.flatnonzero(mine >= 0)
-        some, first = np.unique(mine[rows], return_index=True)
-        found[at] = FoundKeys(some.astype(np.int64), rows[first] if len(some) == len(rows) else None)
-        start += len(held)
+def _search(held: pa.ChunkedArray, keys: TextSet) -> FoundKeys:
+    """Those of some keys that a base file holds."""
+    places = keys.find(held)
+    rows = np.flatnonzero(places >= 0)
+    some, first = np.unique(places[rows], return_index=True)
+    return FoundKeys(some, rows[first] if len(some) == len(rows) else None)

@@ -8,6 +8,7 @@ from typing import ClassVar, Literal, Protocol
 
 import pyarrow as pa
 
+from hudi_py.formats.lookup import TextSet
 from hudi_py.metadata.table import RECORD_INDEX
 from hudi_py.model.files import FileSlice
 from hudi_py.model.names import PartitionPath
@@ -75,7 +76,7 @@ class GlobalIndex(Protocol):
     is_global: ClassVar[Literal[True]]
 
     def searched(self, keys: pa.StringArray) -> GlobalIndex:
-        """An index that has looked up these keys, which are all that it is asked for."""
+        """An index that has looked up these keys, which are all that it is asked for, at once."""
         ...
 
     def locate(self, keys: pa.StringArray) -> tuple[pa.StringArray, pa.StringArray]:
@@ -84,3 +85,25 @@ class GlobalIndex(Protocol):
 
 
 Index = PartitionIndex | GlobalIndex
+
+
+@dataclass(frozen=True, slots=True)
+class SearchedIndex:
+    """Where keys are that a global index has looked up."""
+
+    keys: TextSet
+    partitions: pa.StringArray
+    """The partition path of each key, null for new ones."""
+    file_ids: pa.StringArray
+
+    is_global: ClassVar[Literal[True]] = True
+
+    def searched(self, keys: pa.StringArray) -> SearchedIndex:
+        """As `GlobalIndex.searched`."""
+        return self
+
+    def locate(self, keys: pa.StringArray) -> tuple[pa.StringArray, pa.StringArray]:
+        """As `GlobalIndex.locate`."""
+        numbers = self.keys.find(keys)
+        at = pa.array(numbers, mask=numbers < 0)
+        return self.partitions.take(at), self.file_ids.take(at)

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.formats.arrays import combined
+from hudi_py.formats.lookup import TextSet
 from hudi_py.metadata import MetadataTable
 from hudi_py.metadata.locations import partition_groups, places_of
 from hudi_py.metadata.table import RECORD_INDEX
@@ -21,6 +22,7 @@ from hudi_py.model.files import FileSlice
 from hudi_py.model.names import PartitionPath
 from hudi_py.schema import RECORD_KEY
 from hudi_py.view import FileSystemView
+from hudi_py.write.index.protocol import SearchedIndex
 from hudi_py.write.rows import LocatedRows, TaggedRows
 
 
@@ -64,9 +66,9 @@ class GlobalRecordIndex(_RecordIndex):
 
     is_global: ClassVar[Literal[True]] = True
 
-    def searched(self, keys: pa.StringArray) -> GlobalRecordIndex:
+    def searched(self, keys: pa.StringArray) -> SearchedIndex:
         """As `GlobalIndex.searched`."""
-        return self
+        return SearchedIndex(TextSet(keys), *self._places(keys))
 
     def locate(self, keys: pa.StringArray) -> tuple[pa.StringArray, pa.StringArray]:
         """As `GlobalIndex.locate`."""

@@ -91,7 +91,7 @@ def _locate_and_write(
         return write_partitions(context, held, write_one)
 
     if not whole:
-        with held_rows(context, (located(index, keyed) for keyed in rows), packed) as held:
+        with held_rows(context, located(index, rows), packed) as held:
             losing = losing_keys(held, merge, packed=True) if one_per_key else {}
             return write_all(held, losing, not one_per_key)
     if merges:

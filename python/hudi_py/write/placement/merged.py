@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.formats.arrays import combined, true_where
+from hudi_py.formats.lookup import TextSet
 from hudi_py.merge import delete_marks, merge_with_base
 from hudi_py.model.files import FileSlice
 from hudi_py.model.names import FileId, PartitionPath
@@ -123,9 +124,10 @@ def _merge_stored(
 ) -> None:
     """Merges rows with those that a file group has for their keys, and adds what comes of them."""
     keys, there = combined(rows[RECORD_KEY]), slice_.partition
+    wanted = TextSet(keys)
     settings = replace(context.settings.merge, fills_bytes=True)
     stored = [
-        conform(batch.filter(pc.is_in(batch.column(RECORD_KEY), value_set=keys)), context.row_schema, context=there)
+        conform(batch.filter(wanted.has(batch.column(RECORD_KEY))), context.row_schema, context=there)
         for batch in context.key_reader().rows(slice_, context.row_schema.names)
     ]
     old = pa.Table.from_batches(stored, context.row_schema).combine_chunks()

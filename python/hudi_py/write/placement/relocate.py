@@ -6,7 +6,7 @@ Sources: `SparkMetadataTableGlobalRecordLevelIndex`, `HoodieIndexUtils.mergeForP
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -24,14 +24,35 @@ from hudi_py.write.index import GlobalIndex
 from hudi_py.write.rows import KeyedRows, LocatedRows, PartitionedRows, one_row_per_key, without_keys
 
 _OWNER = "_hudi_py_partition"
+_BYTES_AT_ONCE = 1 << 28
+"""Of rows whose keys are looked up at once."""
 
 
-def located(index: GlobalIndex, keyed: KeyedRows) -> KeyedRows:
+def located(index: GlobalIndex, rows: Iterable[KeyedRows]) -> Iterator[KeyedRows]:
     """The rows (`LocatedRows.packed`) under the partitions that they are written to: those that have their keys, if any
-    (`hoodie.record.index.update.partition.path=false`)."""
-    partitions, file_ids = index.locate(combined(keyed.rows.column(0)))
-    packed = LocatedRows(pa.Table.from_batches([keyed.rows]), file_ids).packed()
-    return KeyedRows(_one_batch(packed), pc.coalesce(partitions, keyed.partitions))
+    (`hoodie.record.index.update.partition.path=false`). Keys of several batches are looked up at once: even a few are
+    spread over the whole index."""
+    for some in _gathered(rows):
+        keys = pa.chunked_array([keyed.rows.column(0) for keyed in some], pa.string())
+        partitions, file_ids = index.locate(combined(keys))
+        at = 0
+        for keyed in some:
+            own = slice(at, at := at + keyed.rows.num_rows)
+            packed = LocatedRows(pa.Table.from_batches([keyed.rows]), file_ids[own]).packed()
+            yield KeyedRows(_one_batch(packed), pc.coalesce(partitions[own], keyed.partitions))
+
+
+def _gathered(rows: Iterable[KeyedRows]) -> Iterator[list[KeyedRows]]:
+    some: list[KeyedRows] = []
+    size = 0
+    for keyed in rows:
+        some.append(keyed)
+        size += keyed.rows.nbytes
+        if size >= _BYTES_AT_ONCE:
+            yield some
+            some, size = [], 0
+    if some:
+        yield some
 
 
 def losing_keys(held: PartitionedRows, settings: MergeSettings, *, packed: bool) -> dict[PartitionPath, pa.Array]:
