@@ -56,7 +56,7 @@ def enable(spark: SparkSession) -> None:
     The same holds for what `register_sql` makes: temporary views made after this call; and tables, where this session
     reads them by `spark.table(name)`, by `spark.read.table(name)`, or in a query of `spark.sql` that begins with SELECT
     or WITH. And it holds for tables that the session's catalog has with the provider `hudi` or `hudi-py`, as those that
-    were registered with a Hive metastore: Spark alone does not tell their path to the format.
+    were registered with a Hive metastore: Spark alone does not give the format their path.
 
     `df.writeTo(name).append()` writes to such a table. `spark.sql` runs what `pyspark_hudi.sql` runs: statements that
     change Hudi tables, and queries that name them by path or with a time.

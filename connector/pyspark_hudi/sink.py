@@ -14,20 +14,15 @@ from pyspark.sql.types import StructType
 from hudi_py.config import Options, compaction, sink
 from hudi_py.errors import HudiError, first_line
 from hudi_py.wiring import after_commit, metadata_writer
-from hudi_py.write.distributed import (
+from hudi_py.write.batches import (
     Batch,
     BatchCommittedError,
-    DistributedWrite,
-    TaskResult,
     abort_stream,
-    abort_write,
-    commit_write,
     for_batch,
     plan_batch,
-    plan_write,
-    run_task,
     stream_identifier,
 )
+from hudi_py.write.distributed import DistributedWrite, TaskResult, abort_write, commit_write, plan_write, run_task
 from pyspark_hudi.types import arrow_schema
 from pyspark_hudi.writer import driver_pid, task_id
 

@@ -21,15 +21,13 @@ from hudi_py.config import spark as spark_config
 from hudi_py.errors import first_line
 from hudi_py.services.distributed import store_report
 from hudi_py.wiring import after_commit, metadata_writer
+from hudi_py.write.batches import BatchCommittedError, for_batch, given_batch
 from hudi_py.write.distributed import (
-    BatchCommittedError,
     DistributedWrite,
     TaskId,
     TaskResult,
     abort_write,
     commit_write,
-    for_batch,
-    given_batch,
     nothing_written,
     plan_write,
     run_task,

@@ -85,7 +85,7 @@ def _work(target: str, start: int, stop: int, at: Any, since: Any, results: Any)
 
 
 def _processor_seconds(pid: int | None) -> float:
-    """What a process has used; 0 where the system does not tell it by file."""
+    """What a process has used; 0 where the system has no such file."""
     try:
         with open(f"/proc/{pid}/stat") as file:
             fields = file.read().rpartition(")")[2].split()

@@ -9,6 +9,7 @@ from math import prod
 import pyarrow as pa
 
 from hudi_py.errors import UnsupportedTableError
+from hudi_py.merge.keys import has_own_text
 from hudi_py.metadata.keys import secondary_texts
 from hudi_py.model.properties import TableConfig
 from hudi_py.read.filter import Filter
@@ -103,8 +104,7 @@ def virtual_key_fields(config: TableConfig, schema: pa.Schema, uri: str, *, dele
 
 def _makes_key(name: str, schema: pa.Schema) -> bool:
     kind = type_at(schema, name)
-    simple = (pa.types.is_string, pa.types.is_integer, pa.types.is_decimal, pa.types.is_boolean, pa.types.is_timestamp)
-    return kind is not None and any(is_kind(kind) for is_kind in simple)
+    return kind is not None and has_own_text(kind)
 
 
 def _record_keys(values: Mapping[str, frozenset[object]]) -> Iterator[str]:

@@ -30,7 +30,7 @@ SCHEMA = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """How many rows a write changed, as its writer counts them; None: it does not tell."""
+    """How many rows a write changed, as its writer counts them; None: it does not say."""
 
     inserted: int | None = None
     updated: int | None = None

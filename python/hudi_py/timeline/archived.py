@@ -116,8 +116,8 @@ class ArchivedCompletions:
     """When the writes completed that a timeline has archived (`CompletionTimeQueryViewV2`, 1.2.0). Pickles.
 
     Since table version 8 that decides to which slice a log belongs. A writer may begin before a compaction and complete
-    after it, so the requested time alone does not tell. The archive is read only where it makes a difference, from the
-    first instant that is asked for, and further back for older ones.
+    after it, so the requested time alone does not say which. The archive is read only where it makes a difference, from
+    the first instant that is asked for, and further back for older ones.
     """
 
     def __init__(self, storage: Storage, config: TableConfig, timeline: Timeline) -> None:

@@ -190,9 +190,9 @@ def _check_columns(storage: Storage, timeline: Timeline, commits: NewestCommits,
     found = latest.version_id if latest is not None else 0
     if newest > found:
         raise CorruptFileError(
-            f"Cannot tell the columns of the table at {storage.uri}: the file of a completed commit is empty, and the "
-            f"history of schemas has version {newest} of them, while commits that can be read have {found or 'none'}; "
-            "restore the file"
+            f"Cannot determine the columns of the table at {storage.uri}: the file of a completed commit is empty, "
+            f"and the history of schemas has version {newest} of them, while commits that can be read have "
+            f"{found or 'none'}; restore the file"
         )
 
 

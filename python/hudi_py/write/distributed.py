@@ -6,7 +6,6 @@ and those too few for a file, are staged as Arrow IPC files, which one process m
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,7 +16,7 @@ import pyarrow as pa
 
 from hudi_py.config import Options, sink
 from hudi_py.config import write as write_config
-from hudi_py.errors import ConfigError, ConflictError, HudiError, LockError
+from hudi_py.errors import ConfigError, HudiError, LockError
 from hudi_py.formats.base_files import iter_base_batches
 from hudi_py.model.commit import WriteStat
 from hudi_py.read.partition import path_values
@@ -25,10 +24,8 @@ from hudi_py.storage import open_storage, with_durability
 from hudi_py.transaction.conflicts import conflict_policy
 from hudi_py.transaction.handle import TransactionHandle
 from hudi_py.transaction.locks.in_process import check_many_processes
-from hudi_py.transaction.owner.claim import holder
-from hudi_py.transaction.owner.identity import new_writer_id, process_identity
+from hudi_py.transaction.owner.identity import process_identity
 from hudi_py.transaction.protocols import AfterCommit, Committed, MetadataWriter, run_after
-from hudi_py.transaction.recovery.rollback import rollback_instant
 from hudi_py.transaction.session import TableSession
 from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.transaction.transaction import WriteTransaction
@@ -46,35 +43,20 @@ from hudi_py.write.rows import one_row_per_key
 from hudi_py.write.rows.input import normalise_batch, normalise_schema
 from hudi_py.write.settings import WriteSettings, write_settings
 from hudi_py.write.staging import Stage, StagedFile, large_partitions, staged_rows
-from hudi_py.write.stream import (
-    Batch,
-    BatchCommittedError,
-    OncePerBatch,
-    given_batch,
-    last_archived_batch,
-    last_batch,
-    stream_identifier,
-)
+from hudi_py.write.stream import Batch, last_batch, marked_writer_id, retry_pause_s
 
 __all__ = [
-    "Batch",
-    "BatchCommittedError",
     "DistributedWrite",
     "TaskId",
     "TaskResult",
     "WriteResult",
-    "abort_stream",
     "abort_write",
     "commit_write",
-    "for_batch",
-    "given_batch",
     "key_columns",
     "nothing_written",
-    "plan_batch",
     "plan_write",
     "redo_on_conflict",
     "run_task",
-    "stream_identifier",
 ]
 
 _log = logging.getLogger(__name__)
@@ -82,7 +64,6 @@ _log = logging.getLogger(__name__)
 _MB = 1024 * 1024
 TASK_MEMORY = 256 * _MB
 """Memory for rows of one task on their way to files."""
-_MARK_DIGITS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +178,7 @@ def plan_write(
         action=operation.action(config),
         operation=operation.java_name,
         owner=owner,
-        writer_id=None if stream is None else _mark(stream) + new_writer_id()[_MARK_DIGITS:],
+        writer_id=None if stream is None else marked_writer_id(stream),
     )
     seen = WriteTransaction.attach(handle, storage=storage)
     settings = write_settings(storage, handle.config, seen.timeline, seen.view, incoming, operation, options)
@@ -217,33 +198,6 @@ def plan_write(
         last=None if stream is None else last_batch(storage, seen.timeline, stream),
         storage_options=tuple(options.storage.items()),
     )
-
-
-def plan_batch(plan: Callable[[], DistributedWrite], options: Options) -> DistributedWrite:
-    """Plan a batch, again while another writer has the table or its lock. Raises what `plan_write` raises."""
-    write, _ = redo_on_conflict(
-        plan,
-        options.get(sink.RETRY_COUNT) - 1,
-        causes=(ConflictError, LockError),
-        first_pause_s=_retry_pause_s(options),
-    )
-    return write
-
-
-def for_batch(write: DistributedWrite, batch: Batch) -> DistributedWrite:
-    """The write as that of a batch, which its commit notes. Of several processes that write the same batch one commits;
-    the commit of the others raises `BatchCommittedError`.
-
-    Raises:
-        BatchCommittedError: the table holds the batch already.
-        ConfigError: the last batch under this identifier is another query's.
-    """
-    last = write.last
-    if last is None:  # which is rare once a query has written
-        last = last_archived_batch(write.attach().storage, write.handle.config, batch.identifier)
-    batch.check_new(last)
-    conflicts = OncePerBatch(write.handle.conflicts, batch, write.handle.pin)
-    return replace(write, handle=replace(write.handle, conflicts=conflicts), extra=(*write.extra, *batch.extra.items()))
 
 
 def run_task(write: DistributedWrite, task: TaskId, batches: Iterable[pa.RecordBatch]) -> TaskResult:
@@ -306,7 +260,7 @@ def commit_write(write: DistributedWrite, results: Sequence[TaskResult]) -> Writ
         if write.stream is not None:
             # one writer at a time tries again under the same instant, so a conflict would stay one
             causes = (LockError, OSError, *(CONFLICTS if optimistic else ()))
-            retries, pause_s = max(retries, write.options.get(sink.RETRY_COUNT) - 1), _retry_pause_s(write.options)
+            retries, pause_s = max(retries, write.options.get(sink.RETRY_COUNT) - 1), retry_pause_s(write.options)
         if optimistic and sum(each.num_bytes for each in staged) + sum(each.file_size for each in stats) > (
             write.max_staged_bytes
         ):
@@ -445,36 +399,6 @@ def _check_groups(write: DistributedWrite, results: Iterable[TaskResult]) -> Non
 def abort_write(write: DistributedWrite) -> None:
     """Roll the write back, unless it was published."""
     write.attach().abort()
-
-
-def abort_stream(path: str, options: Options, stream: str, metadata: MetadataWriter) -> None:
-    """Roll back what a batch of a query left pending, for a process that does not have its plan."""
-    storage = with_durability(open_storage(path, options.storage or None), options.get(write_config.DURABLE))
-    config = existing_table(storage)
-    if config is None:
-        return
-    session = TableSession.open(
-        storage,
-        metadata,
-        config=config,
-        settings=TransactionSettings.of(options),
-        storage_options=options.storage or None,
-    )
-    with session.locked("roll a batch back") as table:
-        for instant in table.plans.writes:
-            found = holder(storage, session.layout, instant.time, instant.action)
-            if found is not None and found.id.startswith(_mark(stream)):
-                rollback_instant(table, instant)
-
-
-def _retry_pause_s(options: Options) -> float:
-    """Seconds before a batch is tried a second time."""
-    return options.get(sink.RETRY_INTERVAL_MS) / 1000
-
-
-def _mark(stream: str) -> str:
-    """How the ids of the writers of a query's batches begin."""
-    return hashlib.sha256(stream.encode()).hexdigest()[:_MARK_DIGITS]
 
 
 def _overwriting(requested: Operation, options: Options) -> Operation:

@@ -23,13 +23,13 @@ from hudi_py.transaction.locks.choose import table_lock
 from hudi_py.transaction.protocols import AfterCommit, MetadataWriter
 from hudi_py.write import routing
 from hudi_py.write.api import parse_operation
+from hudi_py.write.batches import BatchCommittedError, for_batch, given_batch
 from hudi_py.write.context import WriteContext
-from hudi_py.write.distributed import TASK_MEMORY, DistributedWrite, for_batch, key_columns, plan_write
+from hudi_py.write.distributed import TASK_MEMORY, DistributedWrite, key_columns, plan_write
 from hudi_py.write.operation import Operation
 from hudi_py.write.operations.delete import keys_only
 from hudi_py.write.routing import COUNTED, GROUP, MEASURED, ORDER, PART, STATE, Sizes
 from hudi_py.write.rows.input import normalise_batch
-from hudi_py.write.stream import BatchCommittedError, given_batch
 
 __all__ = [
     "COUNTED",
@@ -66,9 +66,9 @@ PLAN_SCHEMA = pa.schema(
 )
 """One row: the plan, what it does, how rows must come to the tasks that write (`DistributedWrite.arrival`), the columns
 that these need, those that make up partition paths (one column at least), whether keys are looked up, the bytes of a
-file, those up to which one process should write (arrival `one`), those that it rewrites of the table at
-most (null: unknown), a text if the table holds this batch of a stream already, and how often the write is repeated
-after a conflict."""
+file, those up to which one process should write (arrival `one`), those that it rewrites of the table at most (null:
+unknown), a text if the table holds this batch of a stream already, and how often the write is repeated after a
+conflict."""
 PATH = pa.field("_hudi_py_path", pa.string())
 KEY = pa.field("_hudi_py_key", pa.string())
 

@@ -6,6 +6,7 @@ identifier and the batch id as text. The newest commit that names an identifier 
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from hudi_py.timeline.archived import archived_instants
 from hudi_py.timeline.metadata import decode_commit_metadata, read_commit_metadata
 from hudi_py.timeline.timeline import Pin, Timeline
 from hudi_py.transaction.conflicts import ConflictPolicy, WriteScope
+from hudi_py.transaction.owner.identity import new_writer_id
 from hudi_py.transaction.session import LockedTable
 
 CHECKPOINT_KEY = "_hudi_streaming_sink_checkpoint"
@@ -27,6 +29,7 @@ QUERY_KEY = "hudi_py.streaming.query"
 """Key of the id of the Spark query, which Apache Hudi does not note."""
 
 _ARCHIVED_AT_ONCE = 50
+_MARK_DIGITS = 16
 
 
 class BatchCommittedError(HudiError):
@@ -65,6 +68,25 @@ class Batch:
                 f"one of its batches; give this query another {sink.IDENTIFIER.key}, or the checkpoint of the other one"
             )
         raise BatchCommittedError(f"batch {self.id} of '{self.identifier}' is in the table, as are all up to {last.id}")
+
+
+def retry_pause_s(options: Options) -> float:
+    """Seconds before a batch is tried a second time."""
+    return options.get(sink.RETRY_INTERVAL_MS) / 1000
+
+
+def marked_writer_id(stream: str) -> str:
+    """An id for a writer of a query's batch, which `is_of_stream` knows."""
+    return _mark(stream) + new_writer_id()[_MARK_DIGITS:]
+
+
+def is_of_stream(writer_id: str, stream: str) -> bool:
+    """Whether a writer writes batches of this query."""
+    return writer_id.startswith(_mark(stream))
+
+
+def _mark(stream: str) -> str:
+    return hashlib.sha256(stream.encode()).hexdigest()[:_MARK_DIGITS]
 
 
 def given_batch(options: Options) -> Batch | None:

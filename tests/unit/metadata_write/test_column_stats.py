@@ -144,7 +144,7 @@ def check(storage: Storage, columns: tuple[IndexedColumn, ...], *, exact: bool =
 
 
 def _alike(found: tuple[Any, ...], expected: tuple[Any, ...], first: bool) -> bool:
-    """Equal; statistics of version 1 do not tell types, and decimals there are of 15 digits behind the point."""
+    """Equal; statistics of version 1 do not say types, and decimals there are of 15 digits behind the point."""
     if not first:
         return found == expected
     low, high = (

@@ -1,4 +1,4 @@
-"""`partition_stats` where files do not tell, or are on their way out."""
+"""`partition_stats` where files have none, or are on their way out."""
 
 from __future__ import annotations
 

@@ -287,7 +287,7 @@ def test_an_emptied_commit_that_changed_columns(tmp_path: Path, version: int, ch
         hudi_py.open_table(str(path), options).alter(rename={"v" if not number else f"v{number}": f"v{number + 1}"})
     timeline = path / (".hoodie/timeline" if version > 6 else ".hoodie")
     empty(newest(timeline, "2*.commit"))
-    with pytest.raises(CorruptFileError, match="Cannot tell the columns of the table.*is empty"):
+    with pytest.raises(CorruptFileError, match="Cannot determine the columns of the table.*is empty"):
         hudi_py.open_table(str(path)).scan().to_table()
 
 

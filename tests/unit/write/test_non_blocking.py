@@ -182,7 +182,7 @@ def test_services_on_slices_without_base_files(tmp_path: Path, version: int) -> 
 
 @pytest.mark.parametrize("version", [8, pytest.param(9, marks=pytest.mark.slow)])
 def test_a_write_that_a_compaction_overtook_is_archived(tmp_path: Path, version: int) -> None:
-    """Its logs belong to the slice of the compaction, which its requested time alone does not tell."""
+    """Its logs belong to the slice of the compaction, which its requested time alone does not show."""
     path = str(tmp_path / "t")
     no_services = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
     options = {**OPTIONS, **no_services, "hoodie.write.table.version": str(version)}

@@ -14,6 +14,8 @@ import pytest
 import hudi_py
 from hudi_py.errors import ConfigError, ConflictError
 from hudi_py.file_stats import keys
+from hudi_py.metadata import MetadataTable
+from hudi_py.metadata.locations import Places, places_of
 from hudi_py.model.names import PartitionPath
 from hudi_py.storage import open_storage
 from hudi_py.timeline.properties import load_table_config
@@ -69,10 +71,12 @@ def test_all_batches_of_an_input_are_looked_up_at_once(
 ) -> None:
     path = make(tmp_path / "t", options, "mor")
     asked: list[int] = []
-    places = record_index.places_of
-    monkeypatch.setattr(
-        record_index, "places_of", lambda table, keys, *more: asked.append(len(keys)) or places(table, keys, *more)
-    )
+
+    def noted(table: MetadataTable, keys: pa.StringArray, prefix: str | None) -> Places:
+        asked.append(len(keys))
+        return places_of(table, keys, prefix)
+
+    monkeypatch.setattr("hudi_py.write.index.record_index.places_of", noted)
     batches = [rows([(key, f"p{key // 2 % 2}")], [20 + key]) for key in (0, 1, 2, 7)]
     result = hudi_py.write(path, pa.concat_tables(batches), "upsert", options)
     assert (result.num_inserted, result.num_updated) == ((3, 1) if options is MOVES else (1, 3))

@@ -229,7 +229,7 @@ def _holds_only(chunks: Sequence[Any], stored: pa.DataType, kind: str, value: An
 
 
 def _ranges(chunks: Sequence[Any], stored: pa.DataType, kind: str) -> list[tuple[Any, Any]]:
-    """The least and greatest value of each chunk that has one; empty if some chunk does not tell."""
+    """The least and greatest value of each chunk that has one; empty if a chunk lacks them."""
     found = []
     for chunk in chunks:
         stats = chunk.statistics

@@ -90,7 +90,7 @@ class DynamoLock(HeldByContext):
         self._renewal = Renewal(self._renew, self._lease_s / 3, f"hudi-lock-{self._key}")
 
     def check(self) -> None:
-        """Raises LockError if the lease has expired, another holder has the lock, or DynamoDB does not tell."""
+        """Raises LockError if the lease has expired, another holder has the lock, or DynamoDB does not answer."""
         with self._guard:
             held = bool(self._record) and time.monotonic() < self._deadline
         with self._answering():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from hudi_py.errors import UnsupportedTableError
+from hudi_py.merge.keys import has_own_text
 from hudi_py.model.properties import TableConfig
 from hudi_py.schema import StoredRows
 from hudi_py.schema.paths import type_at
@@ -96,7 +97,7 @@ def _check_virtual_keys(config: TableConfig, keygen: KeyGenerator, schema: pa.Sc
     for name in keygen.key_fields:
         kind = type_at(schema, name)
         as_text = keygen.timestamp_zone is not None and kind is not None and pa.types.is_timestamp(kind)
-        if kind is not None and (not _is_same_text(kind) or name in keygen.millis_columns or as_text):
+        if kind is not None and (not has_own_text(kind) or name in keygen.millis_columns or as_text):
             shown = f"{kind} in milliseconds" if name in keygen.millis_columns else kind
             raise UnsupportedTableError(
                 f"{start} and the record key column '{name}' of type {shown}: readers compute other keys from it than "
@@ -132,9 +133,3 @@ def _check_omitted(config: TableConfig, keygen: KeyGenerator) -> None:
                 f"{start} and the partition field '{name}' of a struct: only columns can be left out; store the "
                 "partition columns"
             )
-
-
-def _is_same_text(kind: pa.DataType) -> bool:
-    """Whether readers and key generators make the same text of values. Of dates they do not (checked with 1.2.0)."""
-    simple = (pa.types.is_string, pa.types.is_integer, pa.types.is_decimal, pa.types.is_boolean, pa.types.is_timestamp)
-    return any(is_kind(kind) for is_kind in simple)
