@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hudi_py.errors import ConfigError
+from hudi_py.formats import lookup
 from hudi_py.formats.bloom import BloomConfig
 from hudi_py.formats.parquet_writer import BaseFileWriter
 from hudi_py.model.files import BaseFile, FileSlice
@@ -72,7 +72,7 @@ def test_any_keys(files: list[list[str]], keys: list[str], settings: IndexSettin
     keys = list(dict.fromkeys(keys)) if unique else keys
     slices = [base_slice(storage, f"f{number}", held) for number, held in enumerate(files)]
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(base_files, "_LOOKUP_ROWS", at_once)
+        patched.setattr(base_files, "_BATCH_ROWS", at_once)
         tagged = tag(BaseFileIndex(storage, settings), slices, keys)
     found = {str(slice_.file_id): rows.tolist() for slice_, rows in tagged.found}
     expected = {f"f{number}": [row for row, key in enumerate(keys) if key in held] for number, held in enumerate(files)}
@@ -81,23 +81,23 @@ def test_any_keys(files: list[list[str]], keys: list[str], settings: IndexSettin
     assert tagged.new.tolist() == [row for row, key in enumerate(keys) if key not in everywhere]
 
 
-def test_files_smaller_than_what_is_sought_are_searched_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each search makes a hash table of all keys sought: one a file would take keys times files."""
+def test_what_is_sought_in_smaller_files_is_hashed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hash table of all keys sought for each file would take keys times files."""
     storage = memory()
     slices = [base_slice(storage, f"f{number}", [f"a{number}", f"z{number}"]) for number in range(12)]
     keys = [f"{letter}{number}" for letter in "ayz" for number in range(12)]
-    searches: list[int] = []
-    search = pc.index_in
+    hashed: list[int] = []
+    hashes = lookup._hashes
 
-    def index_in(held: Any, *, value_set: pa.Array) -> Any:
-        searches.append(len(value_set))
-        return search(held, value_set=value_set)
+    def noted(texts: pa.StringArray) -> Any:
+        hashed.append(len(texts))
+        return hashes(texts)
 
-    monkeypatch.setattr(pc, "index_in", index_in)
+    monkeypatch.setattr(lookup, "_hashes", noted)
     tagged = tag(BaseFileIndex(storage, INDEXES[0]), slices, keys)
     assert [rows.tolist() for _, rows in tagged.found] == [[number, 24 + number] for number in range(12)]
     assert tagged.new.tolist() == list(range(12, 24))
-    assert sum(searches) <= 2 * len(keys)
+    assert sum(hashed) == len(keys) + 2 * len(slices)
 
 
 def test_no_keys() -> None:

@@ -76,7 +76,7 @@ def test_all_batches_of_an_input_are_looked_up_at_once(
         asked.append(len(keys))
         return places_of(table, keys, prefix)
 
-    monkeypatch.setattr("hudi_py.write.index.record_index.places_of", noted)
+    monkeypatch.setattr(record_index, "places_of", noted)
     batches = [rows([(key, f"p{key // 2 % 2}")], [20 + key]) for key in (0, 1, 2, 7)]
     result = hudi_py.write(path, pa.concat_tables(batches), "upsert", options)
     assert (result.num_inserted, result.num_updated) == ((3, 1) if options is MOVES else (1, 3))
