@@ -22,7 +22,7 @@ from hudi_py.model.names import FileId, PartitionPath
 from hudi_py.schema import RECORD_KEY, conform
 from hudi_py.write.context import WriteContext
 from hudi_py.write.handles.merge import updates_of
-from hudi_py.write.index import GlobalBaseFileIndex, GlobalIndex
+from hudi_py.write.index import GlobalIndex
 from hudi_py.write.placement.relocate import add_located, in_several
 from hudi_py.write.rows import KeyedRows, PartitionedRows, one_row_per_key, without_keys
 
@@ -51,7 +51,8 @@ def merge_and_relocate(
     """
     merge, view = context.settings.merge, context.transaction.view
     # As in Apache Hudi: base files may have keys that a log has moved to another partition, so all are merged
-    repeats = isinstance(index, GlobalBaseFileIndex) and context.transaction.config.is_mor
+    config = context.transaction.config
+    repeats = config.is_mor and not context.settings.index.uses_record_index(config)
     twice, made = _made_of_several(context, held)
     for partition in dict.fromkeys([*held.partitions, *made]):
         own = without_keys(held.table(partition).drop_columns([PLACE.name]), twice)
