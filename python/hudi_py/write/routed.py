@@ -95,8 +95,9 @@ def plan_routed(
         except BatchCommittedError as error:
             committed = first_line(error)
     arrival = _arrival(write, options.get(write_config.BULK_INSERT_SORT_MODE))
-    if arrival != "any":
-        write = replace(write, arrival=arrival, incoming=pa.schema(map(write.incoming.field, key_columns(write))))
+    if arrival != "any" or write.operation is Operation.DELETE_PARTITION:
+        names = key_columns(write) or write.incoming.names[:1]
+        write = replace(write, arrival=arrival, incoming=pa.schema(map(write.incoming.field, names)))
     context = WriteContext(write.attach(), write.settings)
     keygen = write.settings.keygen
     wanted = set(keygen.partition_columns(write.settings.schema.arrow)) or {write.incoming.names[0]}

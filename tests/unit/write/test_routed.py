@@ -309,3 +309,11 @@ def test_a_batch_of_a_stream_is_written_once(tmp_path: Path) -> None:
     assert write_routed(root, rows(range(40, 50), 1, 0), "upsert", {**given, **batch}).num_inserted == 10
     again = Engine(root, rows(range(50, 60), 1, 0), "upsert", {**given, **batch})
     assert "4" in again.plan["committed"]
+
+
+def test_partitions_to_delete_are_the_only_columns_that_are_read(tmp_path: Path) -> None:
+    root, given = base(tmp_path)
+    engine = Engine(root, rows([1, 2, 4, 5], 1, 0), "delete_partition", given)
+    assert engine.plan["columns"] == ["p"]
+    engine.commit()
+    assert {row[0] for row in stored(root)} == {"a"}
