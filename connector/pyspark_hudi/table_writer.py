@@ -177,7 +177,7 @@ class _Write:
         return estimate is not None and rewritten + estimate * _INFLATION <= most
 
     def _by_group(self, counts: list[Row], work: int) -> DataFrame:
-        sizes = Sizes({row["path"]: row["rows"] for row in counts}, counts[0]["record_size"] if counts else 1)
+        sizes = Sizes.of(counts)
         parts = min(sum(row["parts"] for row in counts), self._most)
         shuffles = self._plan["looks_up"] and parts > 0
 

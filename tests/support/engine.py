@@ -68,8 +68,7 @@ class Engine:
     def routed(self, sizes: Sizes | None = None) -> list[Task]:
         """The rows of each task that writes."""
         counts = self.measured()
-        size = counts[0]["record_size"] if counts else 1
-        sizes = sizes or Sizes({row["path"]: row["rows"] for row in counts}, size)
+        sizes = sizes or Sizes.of(counts)
         shuffles = self.plan["looks_up"] and any(row["parts"] for row in counts)
         first = iter(range(len(self.tasks)))
         numbered = self.each(

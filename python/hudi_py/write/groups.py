@@ -92,7 +92,7 @@ def write_in_parts(
         counts.update(dict(zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True)))
     rows = [{"path": path, "rows": rows, "tasks": 1} for path, rows in counts.items()]
     (measured,) = measure(context, operation, incoming, [pa.RecordBatch.from_pylist(rows, COUNTED)])
-    sizes = Sizes(counts, measured.column("record_size")[0].as_py() if measured.num_rows else 1)
+    sizes = Sizes.of(measured.to_pylist())
     number = max(sum(measured.column("parts").to_pylist()), 1)
     parts = looks_up(context.settings, operation)
     numbered = number_rows(context, sizes, 0, batches(), (lambda batch: batch) if parts else None)

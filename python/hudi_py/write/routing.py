@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,10 +25,11 @@ import pyarrow.compute as pc
 
 from hudi_py.formats.arrays import combined
 from hudi_py.formats.hashing import java_string_hash
+from hudi_py.metadata.keys import file_groups
 from hudi_py.model.names import PartitionPath
 from hudi_py.schema import RECORD_KEY
 from hudi_py.write.context import WriteContext
-from hudi_py.write.index import GlobalBaseFileIndex, GlobalIndex
+from hudi_py.write.index import GlobalBaseFileIndex, GlobalIndex, GlobalRecordIndex
 from hudi_py.write.operation import Operation
 from hudi_py.write.operations import delete
 from hudi_py.write.operations.partition import fillable, measured_record_size
@@ -56,9 +58,18 @@ file to be made."""
 STATE = pa.field("_hudi_py_state", pa.int64())
 """`NEW`, `LEAVING` or `KNOWN`; greater numbers: known, and in that row of the file group's base file."""
 COUNTED = pa.schema([("path", pa.string()), ("rows", pa.int64()), ("tasks", pa.int64())])
-MEASURED = pa.schema([*COUNTED, ("parts", pa.int64()), ("record_size", pa.int64()), ("work", pa.int64())])
-"""Rows by partition path, how many tasks have them, into how many parts their look-up is divided (0: each task looks up
-the rows that it has), the bytes of a row, and the bytes that the write reads and writes."""
+MEASURED = pa.schema(
+    [
+        *COUNTED,
+        ("parts", pa.int64()),
+        ("record_size", pa.int64()),
+        ("index_groups", pa.int64()),
+        ("work", pa.int64()),
+    ]
+)
+"""Rows by partition path, how many tasks have them, into how many parts their look-up is divided (0 for all: each task
+looks up the rows that it has), the bytes of a row, `Sizes.index_groups`, and the bytes that the write reads and writes.
+"""
 
 NEW, LEAVING, KNOWN = -3, -2, -1
 TO_MAKE = "+"
@@ -82,6 +93,19 @@ class Sizes:
     """By partition path."""
     record_size: int
     """Bytes of a row in a file."""
+    index_groups: int = 0
+    """The file groups of the record index over all partitions, where rows are looked up there; else 0."""
+
+    @classmethod
+    def of(cls, measured: Sequence[Any]) -> Sizes:
+        """From rows of `MEASURED`."""
+        first = measured[0] if measured else {"record_size": 1, "index_groups": 0}
+        return cls({row["path"]: row["rows"] for row in measured}, first["record_size"], first["index_groups"])
+
+    @property
+    def index_splits(self) -> int:
+        """How often each file group of the record index is read: each time for some of its keys."""
+        return max(-(-sum(self.rows.values()) // (self.index_groups * _GLOBAL_LOOKUP_ROWS)), 1)
 
 
 def looks_up(settings: WriteSettings, operation: Operation) -> bool:
@@ -115,6 +139,7 @@ def measure(
     transaction.view.lister.prefetch([PartitionPath(row["path"]) for row in counts])
     size = record_size(context, incoming)
     rewrites = _rewrites(context, operation)
+    groups = _index_groups(context, operation)
     is_global = context.settings.index.is_global
     most = _GLOBAL_LOOKUP_ROWS if is_global else _LOOKUP_ROWS
     # the group of a row does not depend on other rows, unless their keys are in other partitions
@@ -130,8 +155,19 @@ def measure(
         each = [slice_.size if rewrites else MEGABYTE for slice_ in slices]
         touched = sum(each) * min(rows, len(each)) // max(len(each), 1)
         parts = 0 if in_place else -(-rows // most)
-        found.append({**row, "parts": parts, "record_size": size, "work": touched + rows * size})
+        more = {"parts": parts, "record_size": size, "index_groups": groups, "work": touched + rows * size}
+        found.append({**row, **more})
+    if groups and found:
+        whole = groups * Sizes.of(found).index_splits
+        found = [{**row, "parts": 0 if number else whole} for number, row in enumerate(found)]
     yield pa.RecordBatch.from_pylist(found, MEASURED)
+
+
+def _index_groups(context: WriteContext, operation: Operation) -> int:
+    if not looks_up(context.settings, operation):
+        return 0
+    index = index_of(context)
+    return index.num_groups if isinstance(index, GlobalRecordIndex) else 0
 
 
 def rewritten_bytes(context: WriteContext, operation: Operation) -> int | None:
@@ -360,7 +396,11 @@ def _keyed(context: WriteContext, operation: Operation, batch: pa.RecordBatch, f
 
 
 def _parts(context: WriteContext, sizes: Sizes, keyed: KeyedRows) -> pa.Int32Array:
-    hashes = key_hashes(keyed.rows.column(0))
+    keys = keyed.rows.column(0)
+    hashes = key_hashes(keys)
+    if sizes.index_groups:  # those of one file group together, which only their task reads
+        split = (hashes.astype(np.uint64) * np.uint64(sizes.index_splits) >> np.uint64(32)).astype(np.int64)
+        return pa.array((file_groups(keys, sizes.index_groups) + sizes.index_groups * split).astype(np.int32))
     if context.settings.index.is_global:
         return pa.array(hashes.view(np.int32))
     encoded = keyed.partitions.dictionary_encode()

@@ -15,11 +15,12 @@ import pytest
 import hudi_py
 from hudi_py.config import Options, Scope
 from hudi_py.errors import ConfigError, ConflictError, DuplicateKeyError, HudiError
+from hudi_py.metadata.keys import file_groups
 from hudi_py.wiring import metadata_writer
 from hudi_py.write import distributed, routing
 from hudi_py.write.distributed import TaskId, abort_write, commit_write, plan_write, run_task
 from hudi_py.write.result import WriteResult
-from hudi_py.write.routed import Sizes, decode_plan
+from hudi_py.write.routed import PART, Sizes, decode_plan
 from tests.faults.tables import leftovers
 from tests.support.choice import cases
 from tests.support.engine import Engine, write_routed
@@ -136,7 +137,8 @@ def test_few_rows_are_looked_up_by_the_tasks_that_have_them(
     data = pa.concat_tables([rows(range(30, 50), 2, 100 * n) for n in range(3)])
     engine = Engine(root, data, "upsert", given)
     in_place = index == "simple" and most > 0
-    assert {row["parts"] for row in engine.measured()} == {0 if in_place else 1}
+    parts = [row["parts"] for row in engine.measured()]
+    assert parts == ([10, 0, 0] if index == "moving" else [int(not in_place)] * 3)
     engine.commit()
     other = str(tmp_path / "other")
     hudi_py.write(other, rows(range(40), 1, 0), options=given)
@@ -309,6 +311,27 @@ def test_a_batch_of_a_stream_is_written_once(tmp_path: Path) -> None:
     assert write_routed(root, rows(range(40, 50), 1, 0), "upsert", {**given, **batch}).num_inserted == 10
     again = Engine(root, rows(range(50, 60), 1, 0), "upsert", {**given, **batch})
     assert "4" in again.plan["committed"]
+
+
+@pytest.mark.parametrize("at_once", [500_000, 20])
+def test_each_file_group_of_a_record_index_is_read_for_one_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    monkeypatch.setattr(routing, "_GLOBAL_LOOKUP_ROWS", at_once)
+    root, given = base(tmp_path, **INDEXES["global"])
+    data = rows(range(20, 420), 2, 1000)
+    engine = Engine(root, data, "upsert", given)
+    measured = engine.measured()
+    groups, splits = measured[0]["index_groups"], 1 if at_once > 400 else 400 // (at_once * 10)
+    assert groups == 10
+    assert [row["parts"] for row in measured] == [groups * splits, 0, 0]
+    sizes = Sizes.of(measured)
+    numbered = engine.each(engine.tasks, lambda write, task: write.number(sizes, 0, task, parts=True))
+    found = pa.Table.from_batches([batch for task in numbered for batch in task])
+    parts = found[PART.name].to_numpy()
+    assert set(parts) == set(range(groups * splits))
+    assert (parts % groups == file_groups(pa.array([f"{each}" for each in found["id"].to_pylist()]), groups)).all()
+    assert counts_of(engine.commit()) == (380, 20, 0)
 
 
 def test_partitions_to_delete_are_the_only_columns_that_are_read(tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ __all__ = [
     "Buckets",
     "GlobalBaseFileIndex",
     "GlobalIndex",
+    "GlobalRecordIndex",
     "Index",
     "IndexSettings",
     "PartitionIndex",

@@ -66,6 +66,11 @@ class GlobalRecordIndex(_RecordIndex):
 
     is_global: ClassVar[Literal[True]] = True
 
+    @property
+    def num_groups(self) -> int:
+        """File groups of the index."""
+        return sum(map(len, self._metadata.file_groups(RECORD_INDEX).values()))
+
     def searched(self, keys: pa.StringArray) -> SearchedIndex:
         """As `GlobalIndex.searched`."""
         return SearchedIndex(TextSet(keys), *self._places(keys))
