@@ -128,12 +128,16 @@ def run(given: argparse.Namespace, work: Path) -> Figures:
         for short in given.kinds:
             kind = KINDS[short]
             for name, others in INDEXES.items():
+                works = {f"{UPSERT.name}, {name}, {short}": UPSERT}
+                works |= {f"{each.name}, {short}": each for each in OPERATIONS if name == "SIMPLE"}
+                chosen = {label: each for label, each in works.items() if any(word in label for word in given.only)}
+                if not chosen:
+                    continue
                 table, index = work / f"{short}-{name.lower()}", {"hoodie.index.type": name, **others}
                 operation = "insert" if name == "BUCKET" else "bulk_insert"
                 core_write(table, folders["source"], table_options(kind, operation) | index)
-                measure(table, kind, index, UPSERT, f"{UPSERT.name}, {name}, {short}")
-                for each in OPERATIONS if name == "SIMPLE" else ():
-                    measure(table, kind, index, each, f"{each.name}, {short}")
+                for label, each in chosen.items():
+                    measure(table, kind, index, each, label)
                 shutil.rmtree(table)
     finally:
         for worker in workers.values():
@@ -145,6 +149,7 @@ def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks operations", description=__doc__.splitlines()[0])
     parser.add_argument("--scale", type=float, default=0.1, help="TPC-H scale factor; 1 is 6 million rows")
     parser.add_argument("--kinds", nargs="+", choices=tuple(KINDS), default=tuple(KINDS))
+    parser.add_argument("--only", nargs="+", default=("",), help="rows with one of these words: MERGE, BLOOM, ...")
     parser.add_argument("--cpu", action="store_true", help="CPU seconds of all of Spark's processes, not elapsed ones")
     parser.add_argument("--out", type=Path, help="write the figures as JSON")
     given = parser.parse_args(arguments)
