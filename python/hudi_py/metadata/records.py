@@ -25,7 +25,7 @@ from hudi_py.merge import CommittedInstants, scan_log
 from hudi_py.model.files import FileSlice
 from hudi_py.storage import HeldStorage, Storage
 from hudi_py.storage.recent import Recent
-from hudi_py.storage.threads import in_threads, when_remote
+from hudi_py.storage.threads import default_threads, in_threads, when_remote
 
 KEY: Final = "key"
 SMALL_FILE: Final = 1 << 20
@@ -58,6 +58,8 @@ class Wanted:
 
 
 ALL: Final = Wanted()
+_MANY_KEYS: Final = 10_000
+"""From here on, looking up keys in local files takes longer than starting threads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +134,9 @@ def read_parts(
 
     if not storage.is_local:
         storage = _held(storage, [slice_ for _, slice_, _ in slices], stamps or {})
-    return [part for parts in when_remote(storage, one, slices) for part in parts]
+        return [part for parts in in_threads(one, slices) for part in parts]
+    many = sum(len(wanted.keys or ()) for _, _, wanted in slices) > _MANY_KEYS
+    return [part for parts in in_threads(one, slices, default_threads() if many else 1) for part in parts]
 
 
 def check_parts(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import queue
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -14,11 +13,6 @@ R = TypeVar("R")
 _AHEAD = 2
 """Batches that each split may buffer while another one is consumed."""
 _POLL_SECONDS = 0.1
-
-
-def default_threads() -> int:
-    """At most 4: more threads contend for the interpreter, and each buffers batches."""
-    return max(1, min(4, os.cpu_count() or 1))
 
 
 def ordered(items: Sequence[T], read: Callable[[T], Iterator[R]], threads: int) -> Iterator[R]:

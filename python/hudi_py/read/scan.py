@@ -19,7 +19,7 @@ from hudi_py.read.explain import explain_plan, log_plan
 from hudi_py.read.filter import all_of
 from hudi_py.read.incremental import plan_incremental
 from hudi_py.read.notebook import scan_view
-from hudi_py.read.parallel import default_threads, ordered
+from hudi_py.read.parallel import ordered
 from hudi_py.read.plan import Plan, divide, plan_scan
 from hudi_py.read.ranges import resolve_range, time_of
 from hudi_py.read.request import ScanRequest
@@ -27,7 +27,7 @@ from hudi_py.read.snapshot import Snapshot, open_snapshot
 from hudi_py.read.split import Split
 from hudi_py.read.task import read_split_on
 from hudi_py.storage import Storage
-from hudi_py.storage.threads import REQUESTS, in_threads
+from hudi_py.storage.threads import REQUESTS, default_threads, in_threads
 from hudi_py.timeline.timeline import Timeline
 
 if TYPE_CHECKING:

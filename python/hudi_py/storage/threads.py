@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -14,6 +15,11 @@ REQUESTS: Final = 16
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
+
+
+def default_threads() -> int:
+    """Of work that is not waiting. At most 4: more contend for the interpreter, and each buffers what it reads."""
+    return max(1, min(4, os.cpu_count() or 1))
 
 
 def in_threads(work: Callable[[_T], _R], items: Iterable[_T], threads: int = REQUESTS) -> list[_R]:

@@ -15,10 +15,9 @@ from hudi_py.merge import LogMemory
 from hudi_py.read import Split
 from hudi_py.read.base_file import read_base
 from hudi_py.read.counting import count_split
-from hudi_py.read.parallel import default_threads
 from hudi_py.read.parts import added_rows
 from hudi_py.storage import open_storage
-from hudi_py.storage.threads import REQUESTS
+from hudi_py.storage.threads import REQUESTS, default_threads
 
 COUNT = 20
 INT, LONG, DAY, TIME, TEXT = pa.int32(), pa.int64(), pa.date32(), pa.timestamp("us", "UTC"), pa.string()

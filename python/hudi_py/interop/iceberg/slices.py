@@ -31,10 +31,9 @@ from hudi_py.interop.iceberg.rows import (
 from hudi_py.model.names import FileId, PartitionPath
 from hudi_py.model.properties import TableConfig
 from hudi_py.read.base_file import count_rows
-from hudi_py.read.parallel import default_threads
 from hudi_py.read.split import Split
 from hudi_py.read.task import missing_file
-from hudi_py.storage.threads import in_threads, when_remote
+from hudi_py.storage.threads import default_threads, in_threads, when_remote
 from hudi_py.timeline.timeline import Timeline
 
 _MERGING = ("hoodie.record.merge", "hoodie.table.ordering", "hoodie.table.precombine", "hoodie.compaction.payload")
