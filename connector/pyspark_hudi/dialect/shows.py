@@ -1,0 +1,42 @@
+"""The procedures whose rows the core knows, by the view `procedure`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from hudi_py.report.procedures import SHOWN
+from pyspark_hudi.dialect.procedure import Given, Procedure, Rows
+from pyspark_hudi.dialect.tables import Target
+from pyspark_hudi.failure import raised_here
+from pyspark_hudi.types import quoted
+
+_OF_CALL: Final = ("table", "filter")
+"""Parameters that CALL itself heeds."""
+
+
+def _run(name: str) -> Callable[[Target, Given], Rows]:
+    def run(target: Target, given: Given) -> Rows:
+        own = {key: value for key, value in given.items() if key not in _OF_CALL}
+        with raised_here():
+            rows = target.procedure(name, own).collect()
+        return [tuple(row) for row in rows]
+
+    return run
+
+
+def _ddl(schema: pa.Schema) -> str:
+    fields = from_arrow_schema(schema)
+    return ", ".join(f"{_name(each.name)} {each.dataType.simpleString().upper()}" for each in fields)
+
+
+def _name(name: str) -> str:
+    return name if name.isidentifier() else quoted(name)
+
+
+SHOW_PROCEDURES: Final = {
+    name: Procedure(shown.parameters, _ddl(shown.columns), _run(name)) for name, shown in SHOWN.items()
+}
