@@ -117,6 +117,18 @@ def partition_stats(
     return {places[key]: found for key, found in _ranges(metadata, PARTITION_STATS, columns, places).items()}
 
 
+def column_records(metadata: MetadataTable, columns: Iterable[str] | None = None) -> list[dict[str, Any]]:
+    """The current records of `column_stats` as they are stored: `column`, `file`, `values`, `nulls`, and the bounds
+    `low` and `high`, which are null or have the `kind` of their wrapper and one other member.
+
+    Args:
+        columns: top-level columns; None: all.
+    """
+    prefixes = None if columns is None else [column_prefix(column) for column in columns]
+    versions = metadata.records(COLUMN_STATS, [FIELD], _SCHEMA, normalise, prefixes=prefixes)
+    return list(fold(versions).values())
+
+
 def _ranges(
     metadata: MetadataTable, partition: str, columns: Mapping[str, pa.DataType], places: Mapping[str, tuple[str, ...]]
 ) -> dict[str, ColumnRange]:

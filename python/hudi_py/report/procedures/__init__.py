@@ -10,12 +10,12 @@ import pyarrow as pa
 
 from hudi_py.config import Options
 from hudi_py.errors import ConfigError
-from hudi_py.report.procedures import actions
+from hudi_py.report.procedures import actions, slices
 from hudi_py.report.procedures.shown import Opened, Shown, table_of
 
 __all__ = ["SHOWN", "Shown", "procedure_report"]
 
-SHOWN: Final[Mapping[str, Shown]] = MappingProxyType({**actions.PROCEDURES})
+SHOWN: Final[Mapping[str, Shown]] = MappingProxyType({**actions.PROCEDURES, **slices.PROCEDURES})
 """The procedures by name."""
 
 

@@ -221,12 +221,11 @@ def _timeline(table: Opened, given: Given) -> Rows:
     entries = [each for each in entries if start <= each.time and (not end or each.time <= end)]
     modified = _modified(table)
     for entry in entries if start and end else entries[: limited(given)]:
-        key = (entry.time, entry.action.comparable)
         yield (
             entry.time,
             entry.action.value,
             entry.state.name,
-            *(modified.get((*key, state)) for state in State),
+            *_times(entry, modified),
             "ARCHIVED" if entry.archived else "ACTIVE",
             _undoing(entry, undone),
         )
@@ -263,10 +262,22 @@ def _undoing(entry: _Entry, undone: Mapping[str, list[str]]) -> str | None:
     return f"Rolled back: {targets}" if entry.state is State.COMPLETED else f"Rolls back {targets}"
 
 
+def _times(entry: _Entry, modified: Mapping[tuple[str, Action, State], str]) -> list[str | None]:
+    """When it was requested, begun and completed; the archive has two of these times."""
+    if entry.archived:
+        requested = _shown_time(entry.time)
+        return [requested, requested, _shown_time(entry.completion or entry.time)]
+    return [modified.get((entry.time, entry.action.comparable, state)) for state in State]
+
+
+def _shown_time(time: str) -> str:
+    return f"{time[4:6]}-{time[6:8]} {time[8:10]}:{time[10:12]}:{time[12:14]}"
+
+
 def _modified(table: Opened) -> dict[tuple[str, Action, State], str]:
     """When the files of the active timeline were written, in this process's time zone."""
     layout = table.timeline.layout
-    found = {}
+    found: dict[tuple[str, Action, State], str] = {}
     for info in table.storage.list(layout.folder):
         instant = None if info.is_dir else layout.parse(info.name)
         if instant is not None:
