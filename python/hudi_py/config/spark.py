@@ -13,7 +13,8 @@ VIEW = optional_choice(
     "(`properties`), the file slices that this read would take, and which of them Spark's own Parquet reader can take "
     "(`splits`), one row that explains the read (`plan`), the pending plans of table services (`plans`), the report of "
     "a service (`service`), the indexes in the metadata table (`indexes`), the rows of a procedure of SQL "
-    "(`procedure`), the plan of a write by `write_table` (`write`), or, without a path, the libraries that Spark's Python has for hudi-py (`environment`).",
+    "(`procedure`), the plan of a write by `write_table` (`write`), or, without a path, the libraries that Spark's "
+    "Python has for hudi-py (`environment`).",
     Scope.READ,
     (
         "files",
@@ -36,8 +37,8 @@ VIEW = optional_choice(
 )
 PROCEDURE = optional_text(
     "hoodie.py.procedure",
-    "The procedure whose rows the view `procedure` gives, as a JSON object: `name`, and the arguments by their names. Set "
-    "by `CALL` in SQL.",
+    "The procedure whose rows the view `procedure` gives, as a JSON object: `name`, and the arguments by their names. "
+    "Set by `CALL` in SQL.",
     Scope.READ,
 )
 PIN = optional_text(

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.errors import CorruptFileError
-from hudi_py.metadata.keys import column_stats_key, partition_stats_key
+from hudi_py.metadata.keys import column_id, column_stats_key, partition_stats_key
 from hudi_py.metadata.records import Versions, payload_field, struct_member
 from hudi_py.metadata.table import COLUMN_STATS, PARTITION_STATS, MetadataTable
 
@@ -124,7 +124,7 @@ def column_records(metadata: MetadataTable, columns: Iterable[str] | None = None
     Args:
         columns: top-level columns; None: all.
     """
-    prefixes = None if columns is None else [column_prefix(column) for column in columns]
+    prefixes = None if columns is None else [column_id(column) for column in columns]
     versions = metadata.records(COLUMN_STATS, [FIELD], _SCHEMA, normalise, prefixes=prefixes)
     return list(fold(versions).values())
 

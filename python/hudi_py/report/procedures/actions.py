@@ -344,8 +344,13 @@ PROCEDURES: Final = {
     ),
     "show_timeline": Shown(
         {
-            **{"table": None, "path": None, "limit": 20, "showArchived": False},
-            **{"filter": "", "startTime": "", "endTime": ""},
+            "table": None,
+            "path": None,
+            "limit": 20,
+            "showArchived": False,
+            "filter": "",
+            "startTime": "",
+            "endTime": "",
         },
         columns(
             "instant_time text, action text, state text, requested_time text, inflight_time text, "

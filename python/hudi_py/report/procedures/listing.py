@@ -58,7 +58,7 @@ def below(table: Opened, path: str) -> str | None:
 
 def _plain(uri: str) -> tuple[str, ...]:
     """A local path without its scheme."""
-    return (uri.removeprefix(_LOCAL),) if uri.startswith(_LOCAL) or uri.startswith("/") else ()
+    return (uri.removeprefix(_LOCAL),) if uri.startswith((_LOCAL, "/")) else ()
 
 
 def glob(pattern: str) -> re.Pattern[str]:
