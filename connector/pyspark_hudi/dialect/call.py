@@ -13,6 +13,7 @@ from pyspark_hudi.dialect.commits import COMMIT_PROCEDURES
 from pyspark_hudi.dialect.copies import COPY_PROCEDURES
 from pyspark_hudi.dialect.insert import delete_partition_at
 from pyspark_hudi.dialect.procedure import Given, Procedure, Rows, needed
+from pyspark_hudi.dialect.repairs import REPAIR_PROCEDURES
 from pyspark_hudi.dialect.shows import SHOW_PROCEDURES
 from pyspark_hudi.dialect.tables import Tables, Target
 from pyspark_hudi.dialect.text import Cursor, tokens_of
@@ -370,6 +371,7 @@ PROCEDURES: Final[Mapping[str, Procedure]] = {
     **COMMIT_PROCEDURES,
     **COPY_PROCEDURES,
     **SHOW_PROCEDURES,
+    **REPAIR_PROCEDURES,
     "show_metadata_table_partitions": Procedure(
         {"table": None, "path": None, "filter": ""}, "partition STRING", _metadata_partitions
     ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -18,14 +18,15 @@ _OF_CALL: Final = ("table", "filter")
 """Parameters that CALL itself heeds."""
 
 
-def _run(name: str) -> Callable[[Target, Given], Rows]:
-    def run(target: Target, given: Given) -> Rows:
-        own = {key: value for key, value in given.items() if key not in _OF_CALL}
-        with raised_here():
-            rows = target.procedure(name, own).collect()
-        return [tuple(row) for row in rows]
+def rows_of(target: Target, name: str, given: Given) -> list[tuple[Any, ...]]:
+    """The rows that the core has for a procedure."""
+    own = {key: value for key, value in given.items() if key not in _OF_CALL}
+    with raised_here():
+        return [tuple(row) for row in target.procedure(name, own).collect()]
 
-    return run
+
+def _run(name: str) -> Callable[[Target, Given], Rows]:
+    return lambda target, given: rows_of(target, name, given)
 
 
 def _ddl(schema: pa.Schema) -> str:
@@ -37,6 +38,11 @@ def _name(name: str) -> str:
     return name if name.isidentifier() else quoted(name)
 
 
+EXPORT: Final = "export_instants"
+"""The core has its files, CALL writes them."""
+EXPORTED: Final = SHOWN[EXPORT].parameters
 SHOW_PROCEDURES: Final = {
-    name: Procedure(shown.parameters, _ddl(shown.columns), _run(name)) for name, shown in SHOWN.items()
+    name: Procedure(shown.parameters, _ddl(shown.columns), _run(name))
+    for name, shown in SHOWN.items()
+    if name != EXPORT
 }

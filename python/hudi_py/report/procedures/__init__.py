@@ -10,13 +10,13 @@ import pyarrow as pa
 
 from hudi_py.config import Options
 from hudi_py.errors import ConfigError
-from hudi_py.report.procedures import actions, index, logs, slices
+from hudi_py.report.procedures import actions, contents, index, logs, slices
 from hudi_py.report.procedures.shown import Opened, Shown, table_of
 
 __all__ = ["SHOWN", "Shown", "procedure_report"]
 
 SHOWN: Final[Mapping[str, Shown]] = MappingProxyType(
-    {**actions.PROCEDURES, **slices.PROCEDURES, **logs.PROCEDURES, **index.PROCEDURES}
+    {**actions.PROCEDURES, **slices.PROCEDURES, **logs.PROCEDURES, **index.PROCEDURES, **contents.PROCEDURES}
 )
 """The procedures by name."""
 

@@ -17,7 +17,7 @@ from hudi_py.timeline.records import Fields, decode_record
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class Entry:
     """An instant of the active timeline or of the archived one."""
 
     time: str
@@ -25,6 +25,7 @@ class _Entry:
     state: State
     completion: str | None
     archived: bool
+    file_name: str
     content: Callable[[], bytes | None]
     """Of the completed file."""
     plan: Callable[[], bytes | None]
@@ -34,25 +35,30 @@ class _Entry:
     def described(self) -> str:
         return f"the {self.action.value} {self.time}"
 
-    def completed(self) -> dict[str, Any]:
+    @property
+    def completed(self) -> bool:
+        return self.state is State.COMPLETED
+
+    def result(self) -> dict[str, Any]:
         return decode_record(self.content() or b"", self.described)
 
     def requested(self) -> dict[str, Any]:
         return decode_record(self.plan() or b"", f"the plan of {self.described}")
 
 
-def _active(table: Opened, *actions: Action) -> list[_Entry]:
+def active_entries(table: Opened, *actions: Action) -> list[Entry]:
     """Newest first; all actions if none is named."""
     layout, storage = table.timeline.layout, table.storage
 
-    def entry(instant: Instant) -> _Entry:
+    def entry(instant: Instant) -> Entry:
         plans = () if instant.action is Action.SAVEPOINT else layout.plan_paths(instant.time, instant.action)
-        return _Entry(
+        return Entry(
             instant.time,
             instant.action,
             instant.state,
             instant.completion_time,
             archived=False,
+            file_name=instant.file_name,
             content=lambda: storage.read(layout.path(instant.file_name)),
             plan=lambda: storage.read(plans[0]),
         )
@@ -60,7 +66,7 @@ def _active(table: Opened, *actions: Action) -> list[_Entry]:
     return [entry(each) for each in reversed(table.timeline.instants) if not actions or each.action in actions]
 
 
-def _archived(table: Opened, *actions: Action, plans: bool = False) -> list[_Entry]:
+def archived_entries(table: Opened, *actions: Action, plans: bool = False) -> list[Entry]:
     """Newest first, without those that are still active; of named actions with their contents."""
     active = {(each.time, each.action.comparable) for each in table.timeline.instants}
     found = archived_instants(
@@ -71,14 +77,15 @@ def _archived(table: Opened, *actions: Action, plans: bool = False) -> list[_Ent
         plans=plans,
     )
 
-    def entry(at: int) -> _Entry:
+    def entry(at: int) -> Entry:
         each = found[at]
-        return _Entry(
+        return Entry(
             each.time,
             each.action,
             each.state,
             each.completion_time,
             archived=True,
+            file_name=f"{each.time}.{each.action.value}",
             content=lambda: each.metadata,
             plan=lambda: each.plan,
         )
@@ -90,17 +97,17 @@ def _archived(table: Opened, *actions: Action, plans: bool = False) -> list[_Ent
 # ---- cleans
 
 
-def _cleans(table: Opened, given: Given, rows: Callable[[_Entry], Iterator[tuple[Any, ...]]]) -> Rows:
+def _cleans(table: Opened, given: Given, rows: Callable[[Entry], Iterator[tuple[Any, ...]]]) -> Rows:
     """Rows of completed cleans, newest first."""
-    entries = [each for each in _active(table, Action.CLEAN) if each.state is State.COMPLETED]
+    entries = [each for each in active_entries(table, Action.CLEAN) if each.completed]
     if given["showArchived"]:
-        entries += _archived(table, Action.CLEAN)
+        entries += archived_entries(table, Action.CLEAN)
     entries.sort(key=lambda each: each.time, reverse=True)
     return islice((row for each in entries for row in rows(each)), limited(given))
 
 
-def _clean(entry: _Entry) -> Iterator[tuple[Any, ...]]:
-    record = entry.completed()
+def _clean(entry: Entry) -> Iterator[tuple[Any, ...]]:
+    record = entry.result()
     yield (
         entry.time,
         entry.completion,
@@ -114,8 +121,8 @@ def _clean(entry: _Entry) -> Iterator[tuple[Any, ...]]:
     )
 
 
-def _cleaned_partitions(entry: _Entry) -> Iterator[tuple[Any, ...]]:
-    record = Fields(entry.completed(), entry.described)
+def _cleaned_partitions(entry: Entry) -> Iterator[tuple[Any, ...]]:
+    record = Fields(entry.result(), entry.described)
     for path, partition in record.record_map("partitionMetadata").items():
         yield (
             entry.time,
@@ -134,9 +141,9 @@ def _cleaned_partitions(entry: _Entry) -> Iterator[tuple[Any, ...]]:
 
 
 def _clean_plans(table: Opened, given: Given) -> Rows:
-    entries = _active(table, Action.CLEAN)
+    entries = active_entries(table, Action.CLEAN)
     if given["showArchived"]:
-        entries += _archived(table, Action.CLEAN, plans=True)
+        entries += archived_entries(table, Action.CLEAN, plans=True)
     entries.sort(key=lambda each: each.time, reverse=True)
     for entry in entries[: limited(given)]:
         head = (entry.time, entry.state.name, entry.action.value)
@@ -168,8 +175,8 @@ def _rolled_back(record: Mapping[str, Any]) -> list[str]:
 
 def _rollbacks(table: Opened, given: Given) -> Rows:
     """Oldest first."""
-    entries = [each for each in reversed(_active(table, Action.ROLLBACK)) if each.state is State.COMPLETED]
-    records = [each.completed() for each in entries]
+    entries = [each for each in reversed(active_entries(table, Action.ROLLBACK)) if each.completed]
+    records = [each.result() for each in entries]
     found = (
         (
             record.get("startRollbackTime"),
@@ -186,13 +193,13 @@ def _rollbacks(table: Opened, given: Given) -> Rows:
 
 def _rollback_detail(table: Opened, given: Given) -> Rows:
     time = needed_text(given, "instant_time")
-    entries = [each for each in _active(table, Action.ROLLBACK) if each.time == time and each.state is State.COMPLETED]
+    entries = [each for each in active_entries(table, Action.ROLLBACK) if each.time == time and each.completed]
     if not entries:
         raise ConfigError(
             f"Cannot show the rollback {time} of {table.storage.uri}: the active timeline has no completed rollback of "
             "this time; CALL show_rollbacks lists them"
         )
-    record = entries[0].completed()
+    record = entries[0].result()
     shown = f"[{', '.join(_rolled_back(record))}]"
     found = (
         (record.get("startRollbackTime"), shown, path, file, deleted)
@@ -209,11 +216,13 @@ def _rollback_detail(table: Opened, given: Given) -> Rows:
 def _timeline(table: Opened, given: Given) -> Rows:
     """Newest first. With both ends of a range, all of it, whatever the limit."""
     start, end = text_of(given, "startTime"), text_of(given, "endTime")
-    entries = _active(table)
+    entries = active_entries(table)
     undone = _undone([each for each in entries if each.action is Action.ROLLBACK])
     if given["showArchived"]:
-        older = _archived(table)
-        rollbacks = _archived(table, Action.ROLLBACK) if any(each.action is Action.ROLLBACK for each in older) else []
+        older = archived_entries(table)
+        rollbacks = (
+            archived_entries(table, Action.ROLLBACK) if any(each.action is Action.ROLLBACK for each in older) else []
+        )
         own = {each.time: each for each in rollbacks}
         entries += [own.get(each.time, each) if each.action is Action.ROLLBACK else each for each in older]
         undone |= _undone(rollbacks)
@@ -231,15 +240,15 @@ def _timeline(table: Opened, given: Given) -> Rows:
         )
 
 
-def _target(entry: _Entry) -> list[str]:
+def _target(entry: Entry) -> list[str]:
     """What a rollback undoes."""
-    if entry.state is State.COMPLETED:
-        return _rolled_back(entry.completed())
+    if entry.completed:
+        return _rolled_back(entry.result())
     instant = Fields(entry.requested(), entry.described).record("instantToRollback")
     return [] if instant is None else [instant.text("commitTime")]
 
 
-def _undone(rollbacks: list[_Entry]) -> dict[str, list[str]]:
+def _undone(rollbacks: list[Entry]) -> dict[str, list[str]]:
     """The rollbacks of each instant."""
     found: dict[str, list[str]] = {}
     for entry in reversed(rollbacks):
@@ -252,17 +261,17 @@ def _undone(rollbacks: list[_Entry]) -> dict[str, list[str]]:
     return found
 
 
-def _undoing(entry: _Entry, undone: Mapping[str, list[str]]) -> str | None:
+def _undoing(entry: Entry, undone: Mapping[str, list[str]]) -> str | None:
     if entry.action is not Action.ROLLBACK:
         return f"Rolled back by: {', '.join(undone[entry.time])}" if entry.time in undone else None
     try:
         targets = ", ".join(_target(entry))
     except (CorruptFileError, FileNotFoundError):
         return None
-    return f"Rolled back: {targets}" if entry.state is State.COMPLETED else f"Rolls back {targets}"
+    return f"Rolled back: {targets}" if entry.completed else f"Rolls back {targets}"
 
 
-def _times(entry: _Entry, modified: Mapping[tuple[str, Action, State], str]) -> list[str | None]:
+def _times(entry: Entry, modified: Mapping[tuple[str, Action, State], str]) -> list[str | None]:
     """When it was requested, begun and completed; the archive has two of these times."""
     if entry.archived:
         requested = _shown_time(entry.time)

@@ -18,7 +18,7 @@ from hudi_py.model.names import PartitionPath
 from hudi_py.report.procedures.listing import data_files, lister
 from hudi_py.report.procedures.shown import Given, Opened, Rows, Shown, columns, limited, text_of
 from hudi_py.schema import META_FIELDS
-from hudi_py.schema.floats import java_double
+from hudi_py.schema.floats import java_double, java_float
 from hudi_py.view import load_view
 from hudi_py.view.filesystem_view import FileSystemView
 
@@ -90,16 +90,18 @@ def _bound(record: Mapping[str, Any], name: str) -> Any:
     value = next((each for key, each in bound.items() if key != "kind" and each is not None), None)
     if value is not None and bound["kind"] == "BooleanWrapper":
         return bool(value)
+    if value is not None and bound["kind"] == "FloatWrapper":
+        return float(java_float(value))  # the number that its shortest text names
     scale = (record["detail"] or "").rpartition(",")[2].strip()
     if isinstance(value, bytes) and record["type"] == _DECIMAL and scale.isdecimal():
         return Decimal(int.from_bytes(value, "big", signed=True)).scaleb(-int(scale), _DIGITS)
     return value.normalize(_DIGITS) if isinstance(value, Decimal) else value
 
 
-def _text(value: Any) -> str | None:
+def _text(value: Any) -> str:
     """A bound as Java shows it."""
     if value is None:
-        return None
+        return "null"
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):
@@ -113,7 +115,7 @@ def _overlap(table: Opened, given: Given) -> Rows:
     """How many files of a partition have a value between their bounds, over all bounds: by column and average."""
     view = load_view(table.storage, table.config, table.timeline)
     bases = _newest(table, view, given)
-    groups = {path: len(view.latest_slices(path)) for path in set(bases.values())}
+    groups: dict[str, int] = {path: len(view.latest_slices(path)) for path in set(bases.values())}
     points: dict[tuple[str, str], list[tuple[Any, int]]] = defaultdict(list)
     for record in _records(table, _wanted(given, "targetColumns")):
         low, high = _bound(record, "low"), _bound(record, "high")

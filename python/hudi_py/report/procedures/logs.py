@@ -82,8 +82,9 @@ def _records(table: Opened, given: Given) -> Rows:
     files = _files(table, given)
     if not files:
         raise ConfigError(
-            f"Cannot show log files of {table.storage.uri}: log_file_path_pattern => '{given['log_file_path_pattern']}' matches none; give a "
-            "path in a partition of the table, with * and ?, such as '<table>/<partition>/.*log*'"
+            f"Cannot show log files of {table.storage.uri}: log_file_path_pattern => "
+            f"'{given['log_file_path_pattern']}' matches none; give a path in a partition of the table, with * and ?, "
+            "such as '<table>/<partition>/.*log*'"
         )
     batches = (batch for block in _blocks(table, files) if block.type in _DECODED for batch in _batches(table, block))
     # one text for each record, which is what the procedure shows
