@@ -13,8 +13,7 @@ from hudi_py.config import Options
 from hudi_py.config import read as read_config
 from hudi_py.config import spark as spark_config
 from hudi_py.errors import ConfigError
-from hudi_py.read import check_columns, parse_filter, split_report, table_report
-from hudi_py.report.procedures import procedure_report
+from hudi_py.read import check_columns, parse_filter, procedure_report, split_report, table_report
 from hudi_py.services.distributed import call_report, pending_report
 from hudi_py.wiring import index_table
 from pyspark_hudi.native import NativePlan

@@ -58,7 +58,6 @@ FOR_CONNECTOR: Final = frozenset(
         "hudi_py.read",
         "hudi_py.read.predicate",
         "hudi_py.read.stream",
-        "hudi_py.report.procedures",
         "hudi_py.schema",
         "hudi_py.services.distributed",
         "hudi_py.wiring",

@@ -8,7 +8,7 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from hudi_py.report.procedures import SHOWN
+from hudi_py.read import SHOWN
 from pyspark_hudi.dialect.procedure import Given, Procedure, Rows
 from pyspark_hudi.dialect.tables import Target
 from pyspark_hudi.failure import raised_here

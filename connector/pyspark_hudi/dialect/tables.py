@@ -105,7 +105,7 @@ class Target:
             return self.spark.read.format(FORMAT).options(**options).option(spark_config.VIEW.key, name).load(self.path)
 
     def procedure(self, name: str, given: Mapping[str, Any]) -> DataFrame:
-        """The rows of a procedure of `hudi_py.report.procedures`."""
+        """The rows of a procedure of `hudi_py.read.procedures`."""
         return self.view("procedure", **{spark_config.PROCEDURE.key: json.dumps({"name": name, **given})})
 
     @cached_property

@@ -14,8 +14,8 @@ import numpy.typing as npt
 from hudi_py.errors import ConfigError
 from hudi_py.model.files import FileSlice, LogFile
 from hudi_py.model.instant import Action
-from hudi_py.report.procedures.listing import EVERYWHERE, chosen_partitions, data_files, shown_path
-from hudi_py.report.procedures.shown import Given, Opened, Rows, Shown, columns, limited, text_of
+from hudi_py.read.procedures.listing import EVERYWHERE, chosen_partitions, data_files, shown_path
+from hudi_py.read.procedures.shown import Given, Opened, Rows, Shown, columns, limited, text_of
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.view import load_view
 from hudi_py.view.filesystem_view import FileSystemView

@@ -16,8 +16,8 @@ from hudi_py.formats.hfile import read_hfile
 from hudi_py.formats.log import BlockType, HeaderKey, LogBlock, decode_deletes, read_blocks, read_content
 from hudi_py.formats.parquet import block_batches
 from hudi_py.model.names import parse_log_file_name
-from hudi_py.report.procedures.listing import below, glob, lister
-from hudi_py.report.procedures.shown import Given, Opened, Rows, Shown, columns, limited, needed_text
+from hudi_py.read.procedures.listing import below, glob, lister
+from hudi_py.read.procedures.shown import Given, Opened, Rows, Shown, columns, limited, needed_text
 from hudi_py.schema.floats import java_double, java_float_texts
 from hudi_py.storage import FileInfo
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from hudi_py.model.names import PartitionPath, parse_base_file_name, parse_log_file_name
-from hudi_py.report.procedures.shown import Opened
+from hudi_py.read.procedures.shown import Opened
 from hudi_py.storage import FileInfo
 from hudi_py.view.lister import StorageLister
 

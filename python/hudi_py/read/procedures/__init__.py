@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from hudi_py.config import Options
 from hudi_py.errors import ConfigError
-from hudi_py.report.procedures import actions, contents, index, logs, slices
-from hudi_py.report.procedures.shown import Opened, Shown, table_of
+from hudi_py.read.procedures import actions, contents, index, logs, slices
+from hudi_py.read.procedures.shown import Opened, Shown, table_of
 
 __all__ = ["SHOWN", "Shown", "procedure_report"]
 

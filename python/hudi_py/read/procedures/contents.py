@@ -13,9 +13,9 @@ from hudi_py.errors import ConfigError, CorruptFileError, UnsupportedTableError
 from hudi_py.formats.parquet import read_footer
 from hudi_py.model.instant import Action
 from hudi_py.model.names import PartitionPath, join_path
-from hudi_py.report.procedures.actions import Entry, active_entries, archived_entries
-from hudi_py.report.procedures.listing import data_files, lister, shown_path
-from hudi_py.report.procedures.shown import Given, Opened, Rows, Shown, columns, limited, needed_text, text_of
+from hudi_py.read.procedures.actions import Entry, active_entries, archived_entries
+from hudi_py.read.procedures.listing import data_files, lister, shown_path
+from hudi_py.read.procedures.shown import Given, Opened, Rows, Shown, columns, limited, needed_text, text_of
 from hudi_py.timeline.records import decode_record, is_container
 
 EXPORTED: Final = "clean,commit,deltacommit,rollback,savepoint,restore"

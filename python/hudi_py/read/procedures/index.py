@@ -15,8 +15,8 @@ from hudi_py.metadata.keys import ALL_PARTITIONS, partition_key, partition_of_ke
 from hudi_py.metadata.stats import column_records
 from hudi_py.metadata.table import COLUMN_STATS, FILES, MetadataTable, open_metadata
 from hudi_py.model.names import PartitionPath
-from hudi_py.report.procedures.listing import data_files, lister
-from hudi_py.report.procedures.shown import Given, Opened, Rows, Shown, columns, limited, text_of
+from hudi_py.read.procedures.listing import data_files, lister
+from hudi_py.read.procedures.shown import Given, Opened, Rows, Shown, columns, limited, text_of
 from hudi_py.schema import META_FIELDS
 from hudi_py.schema.floats import java_double, java_float
 from hudi_py.view import load_view

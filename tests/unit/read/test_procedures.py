@@ -11,8 +11,8 @@ import pytest
 import hudi_py
 from hudi_py.config import Options, Scope
 from hudi_py.errors import ConfigError, TableNotFoundError
-from hudi_py.report.procedures import SHOWN, procedure_report
-from hudi_py.report.procedures.listing import glob
+from hudi_py.read.procedures import SHOWN, procedure_report
+from hudi_py.read.procedures.listing import glob
 
 BARE = {"hoodie.metadata.enable": "false", "hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
 
@@ -159,6 +159,14 @@ def test_file_slices(tmp_path: Path) -> None:
         shown(path, "show_fsview_all", include_in_flight=True)
     with pytest.raises(ConfigError, match="give one of them"):
         shown(path, "show_fsview_latest", path_regex="a", partition_path="b")
+
+
+def test_replaced_file_groups_are_no_file_slices(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    write(path, [1, 2], 1)
+    rows = [{"id": 2, "ts": 2, "part": "a", "price": 1.0}]
+    newest = hudi_py.write(str(path), rows, operation="insert_overwrite", options=BARE).instant
+    assert [row[2] for row in shown(path, "show_fsview_all", path_regex="a")] == [newest]
 
 
 def test_sizes_of_files(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from hudi_py.errors import ConfigError, CorruptFileError
 from hudi_py.model.instant import Action, Instant, State
-from hudi_py.report.procedures.shown import Given, Opened, Rows, Shown, columns, limited, needed_text, text_of
+from hudi_py.read.procedures.shown import Given, Opened, Rows, Shown, columns, limited, needed_text, text_of
 from hudi_py.timeline.archived import archived_instants
 from hudi_py.timeline.records import Fields, decode_record
 
