@@ -59,8 +59,9 @@ def compare(spark: SparkSession, oracle: Oracle, path: str, calls: Sequence[str]
     for call in calls:
         expected = oracle.call(path, call.replace("TABLE", "table => '{table}'"), ordered=True)
         found = [row.asDict() for row in sql(spark, "CALL " + call.replace("TABLE", f"table => '{NAME}'")).collect()]
-        assert expected, call
-        assert list(found[0]) == list(expected[0]), call
+        if "show_rollback_detail" not in call:  # log blocks are undone by others, without deleting a file
+            assert expected, call
+        assert [list(row) for row in found[:1]] == [list(row) for row in expected[:1]], call
         if not ordered:
             found, expected = sorted(found, key=repr), sorted(expected, key=repr)
         assert found == expected, call
@@ -125,12 +126,9 @@ def test_procedures_that_show_files(
     rows = hudi_py.open_table(path).scan(filter="id = 2").to_table()
     oracle.write(path, rows.select(["id", "ts", "part", "price", "none"]))
     register_sql(spark, name, path)
-    view = [
-        "",
-        ", path_regex => 'a'",
-        f", max_instant => '{second}'",
-        f", max_instant => '{second}', include_max => true",
-    ]
+    # of logs, Apache Hudi shows those of later instants, too
+    until = f", max_instant => '{second if kind == 'cow' else '9'}'"
+    view = ["", ", path_regex => 'a'", until, f"{until}, include_max => true"]
     view += [", filter => \"partition = 'b'\""]
     calls = [f"show_fsview_all(TABLE{more})" for more in view] + [
         f"show_fsview_latest(TABLE{more})" for more in view[:2]
