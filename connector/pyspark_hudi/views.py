@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pyarrow as pa
@@ -11,7 +12,8 @@ from pyspark.sql.types import StructType
 from hudi_py.config import Options
 from hudi_py.config import read as read_config
 from hudi_py.config import spark as spark_config
-from hudi_py.read import check_columns, parse_filter, split_report, table_report
+from hudi_py.errors import ConfigError
+from hudi_py.read import check_columns, parse_filter, procedure_report, split_report, table_report
 from hudi_py.services.distributed import call_report, pending_report
 from hudi_py.wiring import index_table
 from pyspark_hudi.native import NativePlan
@@ -38,9 +40,19 @@ def _table_report(path: str, options: Options) -> pa.Table:
     view = options.get(spark_config.VIEW) or ""
     if view == "service":
         return call_report(path, options)
+    if view == "procedure":
+        return _procedure(path, options)
     if view == "indexes":
         return index_table(path, options)
     return pending_report(path, options) if view == "plans" else table_report(path, options, view)
+
+
+def _procedure(path: str, options: Options) -> pa.Table:
+    call = json.loads(options.get(spark_config.PROCEDURE) or "{}")
+    name = call.pop("name", None)
+    if name is None:
+        raise ConfigError(f"Cannot read the view 'procedure' without the option {spark_config.PROCEDURE.key}; use CALL")
+    return procedure_report(path, options, name, call)
 
 
 def _chosen(report: pa.Table, options: Options, path: str) -> pa.Table:

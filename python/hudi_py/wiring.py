@@ -31,6 +31,7 @@ from hudi_py.metadata_write.maintenance.indexes import (
 )
 from hudi_py.metadata_write.maintenance.rebuild import drop, rebuild
 from hudi_py.metadata_write.maintenance.verify import VerifyReport, verify
+from hudi_py.metadata_write.maintenance.whole import change_metadata_table
 from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.writer import MetadataTableWriter
 from hudi_py.model.instant import InstantTime
@@ -403,8 +404,8 @@ class IndexChange:
     """A statement about an index, as it travels between processes."""
 
     action: str
-    """`create`, `drop` or `refresh`."""
-    name: str
+    """`create`, `drop` or `refresh`; of the whole metadata table `make`, `complete` or `remove`."""
+    name: str = ""
     column: str = ""
     kind: str = "secondary_index"
     options: Mapping[str, str] = field(default_factory=dict)
@@ -437,6 +438,8 @@ class IndexChange:
             create_index(context, request, if_not_exists=self.quiet)
         elif self.action == "drop":
             drop_index(context, self.name, if_exists=self.quiet)
+        elif self.action in ("make", "complete", "remove"):
+            change_metadata_table(context, self.action)
         else:
             refresh_index(context, self.name)
 

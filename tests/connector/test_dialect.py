@@ -380,6 +380,47 @@ def test_procedures_that_show_commits(spark: SparkSession, path: str) -> None:
 
 
 @pytest.mark.slow
+def test_procedures_that_show_actions_and_files(spark: SparkSession, path: str, tmp_path: Path) -> None:
+    sql(spark, "SET hoodie.metadata.enable = true")
+    create(spark, path, "mor")
+    for ts in (1, 2):
+        sql(spark, f"INSERT INTO trips VALUES (1, {ts}, 1, 'a'), (2, {ts}, 1, 'b')")
+    undone, first = (row[0] for row in rows(spark, "CALL show_commits('trips')"))
+    sql(spark, f"CALL rollback_to_instant('trips', '{undone}')")
+    ((rollback, *rest),) = rows(spark, "CALL show_rollbacks('trips')")
+    assert rest[0] == undone
+    detail = rows(spark, f"CALL show_rollback_detail(table => 'trips', instant_time => '{rollback}')")
+    assert {row[:2] for row in detail} == {(rollback, f"[{undone}]")}
+    timeline = rows(spark, f"CALL show_timeline(path => '{path}', showarchived => true)")
+    assert [(row[0], row[7]) for row in timeline] == [(rollback, f"Rolled back: {undone}"), (first, None)]
+    named = "filter => \"action = 'rollback'\""
+    assert rows(spark, f"CALL show_timeline(table => 'trips', {named})") == timeline[:1]
+    assert rows(spark, "CALL show_cleans('trips')") == rows(spark, "CALL show_clean_plans('trips')") == []
+    ((compared,),) = rows(spark, f"CALL commits_compare('trips', '{path}')")
+    assert compared.endswith("is ahead by 0 commits. Commits to catch up - []")
+    sql(spark, "UPDATE trips SET ts = 9 WHERE id = 1")
+    slices = rows(spark, "CALL show_fsview_latest('trips')")
+    assert [(row[0].rpartition("=")[2], row[5]) for row in slices] == [("a", 1), ("b", 0)]
+    assert len(rows(spark, "CALL show_fsview_all(table => 'trips', limit => 1)")) == 1
+    assert rows(spark, "CALL stats_file_sizes('trips')")[-1][0] == "ALL"
+    ((log,),) = rows(spark, f"CALL show_logfile_records(table => 'trips', log_file_path_pattern => '{path}/*/.*log*')")
+    assert '"ts": 9' in log
+    assert rows(spark, "CALL validate_metadata_table_files('trips')") == []
+    for procedure, word in (("delete", "Deleted"), ("create", "Created"), ("init", "Initialized")):
+        assert rows(spark, f"CALL {procedure}_metadata_table('trips')")[0][0].startswith(f"{word} Metadata Table ")
+    with pytest.raises(ConfigError, match="it exists, with .*files.*; CALL init_metadata_table"):
+        sql(spark, "CALL create_metadata_table('trips')")
+    assert dict(rows(spark, "CALL show_metadata_table_stats('trips')"))["files.logFileCount"].isdigit()
+    folder = tmp_path / "exported"
+    with pytest.raises(ConfigError, match="it is no folder of this machine"):
+        sql(spark, f"CALL export_instants('trips', '{folder}')")
+    folder.mkdir()
+    assert rows(spark, f"CALL export_instants('trips', '{folder}')") == [(f"Exported 3 Instants to {folder}",)]
+    assert len([*folder.iterdir()]) == 3
+    assert "`Partition path` STRING" in rows(spark, "CALL help('show_metadata_column_stats_overlap')")[0][0]
+
+
+@pytest.mark.slow
 def test_procedures_that_copy_rows(spark: SparkSession, path: str) -> None:
     create(spark, path)
     sql(spark, "INSERT INTO trips VALUES (1, 1, 1, 'a'), (2, 1, 1, 'b')")

@@ -1149,4 +1149,26 @@ MUTATIONS: Final = (
         "        if False:\n",
         "tests/unit/formats/test_required.py",
     ),
+    # -- procedures --------------------------------------------------------------------------------------------------
+    Mutation(
+        "procedures: show_timeline heeds the limit although both ends of a range are given",
+        CORE + "read/procedures/actions.py",
+        "    for entry in entries if start and end else entries[: limited(given)]:\n",
+        "    for entry in entries[: limited(given)]:\n",
+        "tests/unit/read/test_procedures.py",
+    ),
+    Mutation(
+        "procedures: show_fsview_all shows file groups that are replaced",
+        CORE + "read/procedures/slices.py",
+        "        if (path, slice_.file_id) not in view.replaced\n",
+        "",
+        "tests/unit/read/test_procedures.py",
+    ),
+    Mutation(
+        "procedures: validate_metadata_table_files does not compare sizes and names",
+        CORE + "read/procedures/index.py",
+        '            if given["verbose"] or size != other:\n',
+        '            if given["verbose"]:\n',
+        "tests/unit/read/test_procedures.py",
+    ),
 )

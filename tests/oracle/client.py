@@ -144,10 +144,17 @@ class Oracle:
         return rows
 
     def call(
-        self, path: str | os.PathLike[str], procedure: str, options: Mapping[str, str] | None = None
+        self,
+        path: str | os.PathLike[str],
+        procedure: str,
+        options: Mapping[str, str] | None = None,
+        *,
+        ordered: bool = False,
     ) -> list[dict[str, Any]]:
-        """Run a procedure, for example `run_compaction(op => 'scheduleAndExecute', table => '{table}')`; its rows."""
-        answer = self.request("call", path=os.fspath(path), procedure=procedure, options=dict(options or {}))
+        """Run a procedure, for example `run_compaction(op => 'scheduleAndExecute', table => '{table}')`; its rows,
+        sorted unless `ordered` keeps them as they come."""
+        given = {"procedure": procedure, "options": dict(options or {}), "ordered": ordered}
+        answer = self.request("call", path=os.fspath(path), **given)
         rows: list[dict[str, Any]] = answer["rows"]
         return rows
 

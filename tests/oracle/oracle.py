@@ -190,8 +190,11 @@ class Oracle:
             frame = frame.select(*split(columns) if isinstance(columns, str) else columns)
         return self._answer(frame, out, limit)
 
-    def op_sql(self, text, path=None, options=None, out=None):
-        """Runs statements separated by ';' at the end of a line. With `path`, {table} names that table."""
+    def op_sql(self, text, path=None, options=None, out=None, ordered=False):
+        """Runs statements separated by ';' at the end of a line. With `path`, {table} names that table.
+
+        `ordered`: rows stay in the order in which they come.
+        """
         named = self._registered(path) if path else contextlib.nullcontext()
         with named as name, self._session_options(options):
             frame = None
@@ -199,11 +202,12 @@ class Oracle:
                 statement = re.sub(r"^\s*--.*$", "", part, flags=re.MULTILINE).strip()
                 if statement:
                     frame = self.spark.sql(statement.replace("{table}", name) if name else statement)
-            return self._answer(frame, out) if frame is not None and frame.columns else {"rows": []}
+            has_rows = frame is not None and frame.columns
+            return self._answer(frame, out, ordered=ordered) if has_rows else {"rows": []}
 
-    def op_call(self, path, procedure, options=None):
+    def op_call(self, path, procedure, options=None, ordered=False):
         """Runs a procedure, e.g. run_compaction(op => 'scheduleAndExecute', table => '{table}')."""
-        return self.op_sql("call " + procedure, path=path, options=options)
+        return self.op_sql("call " + procedure, path=path, options=options, ordered=ordered)
 
     def op_write(
         self,
@@ -497,12 +501,12 @@ class Oracle:
         ]
         return found, [f"metadata table and storage disagree: {json.dumps(row)}" for row in bad]
 
-    def _answer(self, frame, out=None, limit=None):
+    def _answer(self, frame, out=None, limit=None, ordered=False):
         frame = frame.coalesce(1)
         keys = [field.name for field in frame.schema.fields if "map" not in field.dataType.simpleString()]
         first = [k for k in ("_hoodie_partition_path", "_hoodie_record_key", "_hoodie_commit_time") if k in keys]
         order = first + [k for k in keys if k not in first]
-        if order:
+        if order and not ordered:
             frame = frame.sortWithinPartitions(*[f"`{k}`" for k in order])
         if limit:
             frame = frame.limit(limit)

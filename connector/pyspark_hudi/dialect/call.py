@@ -13,6 +13,8 @@ from pyspark_hudi.dialect.commits import COMMIT_PROCEDURES
 from pyspark_hudi.dialect.copies import COPY_PROCEDURES
 from pyspark_hudi.dialect.insert import delete_partition_at
 from pyspark_hudi.dialect.procedure import Given, Procedure, Rows, needed
+from pyspark_hudi.dialect.repairs import REPAIR_PROCEDURES
+from pyspark_hudi.dialect.shows import SHOW_PROCEDURES
 from pyspark_hudi.dialect.tables import Tables, Target
 from pyspark_hudi.dialect.text import Cursor, tokens_of
 from pyspark_hudi.paths import checked_path
@@ -63,10 +65,12 @@ def _help(command: str | None) -> str:
 
 def _arguments(name: str, procedure: Procedure, cursor: Cursor) -> dict[str, Any]:
     given = dict(procedure.parameters)
+    named = {each.lower(): each for each in given}
     for number, part in enumerate(cursor.parts()):
         following = Cursor(part.text, part.tokens, part.at + 1, part.end)
         if following.sees("=>") or following.sees("=", ">"):
-            key = part.name().lower()
+            key = part.name()
+            key = named.get(key.lower(), key)
             if not part.take("=>"):
                 part.need("=", ">")
         else:
@@ -98,7 +102,7 @@ def _value(cursor: Cursor) -> Any:
 
 
 def _target(tables: Tables, name: str, given: Given) -> Target:
-    if given.get("path"):
+    if given.get("path") and name != _COMPARE:
         path = checked_path(given["path"], "read")
         return Target(tables, ("hudi", path), path)
     if not given.get("table"):
@@ -295,6 +299,8 @@ def _bucket_rules(target: Target, given: Given) -> Rows:
 
 _BUCKET_RULE = "regex"
 _HELP = "help"
+_COMPARE = "commits_compare"
+"""Its `path` is that of another table."""
 _COMPACTION = "timestamp STRING, operation_size INT, state STRING"
 _SAVEPOINT: Final[Mapping[str, Any]] = {"table": None, "instant_time": "", "path": None}
 PROCEDURES: Final[Mapping[str, Procedure]] = {
@@ -364,6 +370,8 @@ PROCEDURES: Final[Mapping[str, Procedure]] = {
     _HELP: Procedure({"cmd": None}, "result STRING", lambda target, given: ()),
     **COMMIT_PROCEDURES,
     **COPY_PROCEDURES,
+    **SHOW_PROCEDURES,
+    **REPAIR_PROCEDURES,
     "show_metadata_table_partitions": Procedure(
         {"table": None, "path": None, "filter": ""}, "partition STRING", _metadata_partitions
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -98,10 +99,14 @@ class Target:
         """For errors."""
         return ".".join(self.names)
 
-    def view(self, name: str) -> DataFrame:
+    def view(self, name: str, **options: str) -> DataFrame:
         """A report on the table: see the option `view`."""
         with raised_here():
-            return self.spark.read.format(FORMAT).option(spark_config.VIEW.key, name).load(self.path)
+            return self.spark.read.format(FORMAT).options(**options).option(spark_config.VIEW.key, name).load(self.path)
+
+    def procedure(self, name: str, given: Mapping[str, Any]) -> DataFrame:
+        """The rows of a procedure of `hudi_py.read.procedures`."""
+        return self.view("procedure", **{spark_config.PROCEDURE.key: json.dumps({"name": name, **given})})
 
     @cached_property
     def options(self) -> dict[str, str]:

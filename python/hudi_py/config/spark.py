@@ -12,8 +12,9 @@ VIEW = optional_choice(
     "properties "
     "(`properties`), the file slices that this read would take, and which of them Spark's own Parquet reader can take "
     "(`splits`), one row that explains the read (`plan`), the pending plans of table services (`plans`), the report of "
-    "a service (`service`), the indexes in the metadata table (`indexes`), the plan of a write by `write_table` "
-    "(`write`), or, without a path, the libraries that Spark's Python has for hudi-py (`environment`).",
+    "a service (`service`), the indexes in the metadata table (`indexes`), the rows of a procedure of SQL "
+    "(`procedure`), the plan of a write by `write_table` (`write`), or, without a path, the libraries that Spark's "
+    "Python has for hudi-py (`environment`).",
     Scope.READ,
     (
         "files",
@@ -29,9 +30,16 @@ VIEW = optional_choice(
         "plans",
         "service",
         "indexes",
+        "procedure",
         "write",
         "environment",
     ),
+)
+PROCEDURE = optional_text(
+    "hoodie.py.procedure",
+    "The procedure whose rows the view `procedure` gives, as a JSON object: `name`, and the arguments by their names. "
+    "Set by `CALL` in SQL.",
+    Scope.READ,
 )
 PIN = optional_text(
     "hoodie.py.read.pin",

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.errors import CorruptFileError
-from hudi_py.metadata.keys import column_stats_key, partition_stats_key
+from hudi_py.metadata.keys import column_id, column_stats_key, partition_stats_key
 from hudi_py.metadata.records import Versions, payload_field, struct_member
 from hudi_py.metadata.table import COLUMN_STATS, PARTITION_STATS, MetadataTable
 
@@ -115,6 +115,18 @@ def partition_stats(
         partition_stats_key(column, partition): (column, partition) for partition in partitions for column in columns
     }
     return {places[key]: found for key, found in _ranges(metadata, PARTITION_STATS, columns, places).items()}
+
+
+def column_records(metadata: MetadataTable, columns: Iterable[str] | None = None) -> list[dict[str, Any]]:
+    """The current records of `column_stats` as they are stored: `column`, `file`, `values`, `nulls`, and the bounds
+    `low` and `high`, which are null or have the `kind` of their wrapper and one other member.
+
+    Args:
+        columns: top-level columns; None: all.
+    """
+    prefixes = None if columns is None else [column_id(column) for column in columns]
+    versions = metadata.records(COLUMN_STATS, [FIELD], _SCHEMA, normalise, prefixes=prefixes)
+    return list(fold(versions).values())
 
 
 def _ranges(

@@ -7,6 +7,7 @@ from hudi_py.read.literals import TextPart, literal, text_constants
 from hudi_py.read.parts import CHUNK_ROWS, REPLACED_SCHEMA, have_distinct_hashes
 from hudi_py.read.plan import check_columns
 from hudi_py.read.planned import Pinned, PlannedScan, pin_table, plan_table, read_replaced, read_splits, tasks_of
+from hudi_py.read.procedures import SHOWN, procedure_report
 from hudi_py.read.relations import relation, relation_schema
 from hudi_py.read.reports import split_report, table_report
 from hudi_py.read.scan import Scan, make_scan
@@ -17,6 +18,7 @@ from hudi_py.read.task import read_split
 __all__ = [
     "CHUNK_ROWS",
     "REPLACED_SCHEMA",
+    "SHOWN",
     "Filter",
     "Pinned",
     "PlannedScan",
@@ -35,6 +37,7 @@ __all__ = [
     "parse_filter",
     "pin_table",
     "plan_table",
+    "procedure_report",
     "read_replaced",
     "read_split",
     "read_splits",

@@ -280,7 +280,7 @@ def test_the_page_has_every_option() -> None:
 
 
 # Options that hudi-py sets itself have no value that users would give.
-SET_BY_ITSELF = {"hoodie.py.read.pin", "hoodie.py.statement"}
+SET_BY_ITSELF = {"hoodie.py.procedure", "hoodie.py.read.pin", "hoodie.py.statement"}
 
 
 def test_examples_are_valid_and_not_the_default() -> None:

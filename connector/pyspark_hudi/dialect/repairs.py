@@ -1,0 +1,70 @@
+"""The procedures that change the metadata table, or write files of the caller (`CreateMetadataTableProcedure`,
+`InitMetadataTableProcedure`, `DeleteMetadataTableProcedure`, `ExportInstantsProcedure`, Apache Hudi 1.2.0)."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Final
+
+from hudi_py.errors import ConfigError
+from hudi_py.wiring import IndexChange
+from pyspark_hudi.dialect.procedure import Given, Procedure, Rows, needed
+from pyspark_hudi.dialect.shows import EXPORT, EXPORTED, rows_of
+from pyspark_hudi.dialect.tables import Target
+from pyspark_hudi.statements import issue
+
+
+def _changed(target: Target, action: str) -> float:
+    """Seconds that it took."""
+    begun = time.monotonic()
+    issue(target.spark, target.path, IndexChange(action).to_text(), target.options)
+    return round(time.monotonic() - begun, 3)
+
+
+def _place(target: Target) -> str:
+    path = target.path if ":" in target.path else f"file:{target.path}"
+    return f"{path.rstrip('/')}/.hoodie/metadata"
+
+
+def _create(target: Target, given: Given) -> Rows:
+    taken = _changed(target, "make")
+    yield (f"Created Metadata Table in {_place(target)} (duration={taken}secs)",)
+
+
+def _init(target: Target, given: Given) -> Rows:
+    if given["read_only"]:
+        names = target.config.properties.get("hoodie.table.metadata.partitions")
+        if not names:
+            raise ConfigError(
+                f"Cannot open the metadata table of {target.shown}: there is none; CALL create_metadata_table makes one"
+            )
+    taken = 0.0 if given["read_only"] else _changed(target, "complete")
+    action = "Opened" if given["read_only"] else "Initialized"
+    yield (f"{action} Metadata Table in {_place(target)} (duration={taken}sec)",)
+
+
+def _delete(target: Target, given: Given) -> Rows:
+    _changed(target, "remove")
+    yield (f"Deleted Metadata Table at '{_place(target)}'",)
+
+
+def _export(target: Target, given: Given) -> Rows:
+    """Into a folder of the process that runs CALL, a file for each instant."""
+    folder = needed(given, "local_folder")
+    if not os.path.isdir(folder):
+        raise ConfigError(f"Cannot export instants of {target.shown} to {folder}: it is no folder of this machine")
+    rows = rows_of(target, EXPORT, given)
+    for name, content in rows:
+        with open(os.path.join(folder, os.path.basename(name)), "w", encoding="utf-8", newline="\n") as file:
+            file.write(content)
+    yield (f"Exported {len(rows)} Instants to {folder}",)
+
+
+_RESULT: Final = "result STRING"
+REPAIR_PROCEDURES: Final = {
+    "create_metadata_table": Procedure({"table": None}, _RESULT, _create),
+    "init_metadata_table": Procedure({"table": None, "read_only": False}, _RESULT, _init),
+    "delete_metadata_table": Procedure({"table": None}, _RESULT, _delete),
+    EXPORT: Procedure(EXPORTED, "export_detail STRING", _export),
+}

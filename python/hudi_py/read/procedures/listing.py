@@ -1,0 +1,90 @@
+"""Files of a table, as procedures choose and name them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from hudi_py.model.names import PartitionPath, parse_base_file_name, parse_log_file_name
+from hudi_py.read.procedures.shown import Opened
+from hudi_py.storage import FileInfo
+from hudi_py.view.lister import StorageLister
+
+EVERYWHERE = "ALL_PARTITIONS"
+"""Value of `path_regex` for all partitions."""
+_LOCAL = "file://"
+
+
+def lister(table: Opened) -> StorageLister:
+    """Of the files in the storage."""
+    return StorageLister(table.storage, table.config)
+
+
+def chosen_partitions(table: Opened, pattern: str) -> list[PartitionPath]:
+    """The partitions whose paths match, a folder at a time, as a glob of Hadoop: `2026/*/0[1-9]`. All of them if it is
+    empty or `ALL_PARTITIONS`."""
+    found = lister(table).partitions()
+    if pattern.strip("/") in ("", EVERYWHERE):
+        return found
+    wanted = glob(pattern.strip("/"))
+    return [path for path in found if wanted.fullmatch(path)]
+
+
+def data_files(table: Opened, partition: PartitionPath) -> Iterator[tuple[str, FileInfo]]:
+    """The base and log files in a partition's folder, with the instants in their names."""
+    for info in lister(table).files(partition):
+        name = parse_base_file_name(info.name) or parse_log_file_name(info.name)
+        if name is not None:
+            yield name.instant, info
+
+
+def shown_path(table: Opened, path: str) -> str:
+    """An absolute path as Apache Hudi shows it: `file:/tables/t/a`."""
+    uri = table.storage.uri
+    if uri.startswith(f"{_LOCAL}/"):
+        uri = f"file:{uri[len(_LOCAL) :]}"
+    elif uri.startswith("/"):
+        uri = f"file:{uri}"
+    return f"{uri}/{path}" if path else uri
+
+
+def below(table: Opened, path: str) -> str | None:
+    """A path or glob relative to the table's; None: it is elsewhere."""
+    for base in {shown_path(table, ""), table.storage.uri, *_plain(table.storage.uri), *_plain(table.path)}:
+        if path.startswith(f"{base.rstrip('/')}/"):
+            return path[len(base.rstrip("/")) + 1 :]
+    return None if path.startswith("/") or ":/" in path else path
+
+
+def _plain(uri: str) -> tuple[str, ...]:
+    """A local path without its scheme."""
+    return (uri.removeprefix(_LOCAL),) if uri.startswith((_LOCAL, "/")) else ()
+
+
+def glob(pattern: str) -> re.Pattern[str]:
+    """A glob of Hadoop (`GlobPattern`): `*`, `?`, `[a-c]`, `[^a]` and `{a,b}`, none of which spans folders."""
+    parts, at, depth = [], 0, 0
+    while at < len(pattern):
+        sign = pattern[at]
+        end = pattern.find("]", at + 2)
+        if sign == "*":
+            parts.append("[^/]*")
+        elif sign == "?":
+            parts.append("[^/]")
+        elif sign == "[" and end > 0:
+            inner = pattern[at + 1 : end]
+            negated = inner[0] in "^!"
+            parts.append(f"[{'^' * negated}{inner[negated:].replace(chr(92), chr(92) * 2)}]")
+            at = end
+        elif sign == "{":
+            parts.append("(?:")
+            depth += 1
+        elif sign == "}" and depth:
+            parts.append(")")
+            depth -= 1
+        elif sign == "," and depth:
+            parts.append("|")
+        else:
+            parts.append(re.escape(sign))
+        at += 1
+    return re.compile("".join(parts) + ")" * depth)

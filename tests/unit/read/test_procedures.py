@@ -1,0 +1,266 @@
+"""The rows of Apache Hudi's procedures that show something of a table. The oracle's test_procedures compares them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import hudi_py
+from hudi_py.config import Options, Scope
+from hudi_py.errors import ConfigError, TableNotFoundError
+from hudi_py.read.procedures import SHOWN, procedure_report
+from hudi_py.read.procedures.listing import glob
+
+BARE = {"hoodie.metadata.enable": "false", "hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
+
+
+def shown(path: Path, name: str, /, **given: Any) -> list[tuple[Any, ...]]:
+    """With names of columns as Apache Hudi's."""
+    report = procedure_report(str(path), Options.resolve({}, Scope.READ), name, given)
+    assert report.schema == SHOWN[name].columns
+    return [tuple(row.values()) for row in report.to_pylist()]
+
+
+def write(path: Path, ids: list[int], ts: int, kind: str = "cow", **options: str) -> str:
+    rows = [{"id": each, "ts": ts, "part": "ab"[each % 2], "price": each * 1.5} for each in ids]
+    new = {} if path.exists() else {"record_key": "id", "ordering_by": "ts", "partition_by": "part", "table_type": kind}
+    result = hudi_py.write(str(path), rows, options={**BARE, **options}, **new)  # type: ignore[arg-type]
+    assert result.instant is not None
+    return result.instant
+
+
+@pytest.fixture
+def acted(tmp_path: Path) -> tuple[Path, dict[str, str]]:
+    """A table with two rollbacks, a savepoint, and a clean; and the instants of these actions."""
+    path, times = tmp_path / "t", {}
+    times["first"] = write(path, [1, 2, 3], 1)
+    times["second"] = write(path, [1, 2], 2)
+    for name in ("undone", "undone too"):
+        times[name] = write(path, [1], 3)
+        hudi_py.open_table(path).rollback(times[name])
+    times["last"] = write(path, [1, 2, 3], 4)
+    table = hudi_py.open_table(path, options=BARE)
+    times["clean"] = str(table.clean(options={"hoodie.clean.commits.retained": "1"}).instant)
+    table.savepoint()
+    return path, times
+
+
+def test_cleans(acted: tuple[Path, dict[str, str]]) -> None:
+    path, times = acted
+    ((time, completed, action, started, _, deleted, earliest, newest, version),) = shown(path, "show_cleans")
+    assert (time, action, started, deleted, earliest) == (times["clean"], "clean", time, 2, times["last"])
+    assert (newest, version) == (times["last"], 2)
+    assert completed > time
+    parts = shown(path, "show_cleans_metadata")
+    assert [row[4:10] for row in parts] == [(part, "KEEP_LATEST_COMMITS", 1, 1, 0, False) for part in "ab"]
+    assert shown(path, "show_cleans_metadata", limit=1) == parts[:1]
+    assert shown(path, "show_clean_plans") == [
+        (time, "COMPLETED", "clean", earliest, newest, "KEEP_LATEST_COMMITS", 2, 2, 0, None)
+    ]
+    (file,) = {row[0] for row in shown(path, "show_file_status", partition="a", file=times["first"])}
+    assert file == "deleted"
+
+
+def test_rollbacks(acted: tuple[Path, dict[str, str]]) -> None:
+    path, times = acted
+    found = shown(path, "show_rollbacks")
+    assert [row[1:3] for row in found] == [(times["undone"], 1), (times["undone too"], 1)]  # the oldest first
+    assert shown(path, "show_rollbacks", limit=1) == found[:1]
+    ((time, undone, part, file, succeeded),) = shown(path, "show_rollback_detail", instant_time=found[1][0])
+    assert (time, undone, part, succeeded) == (found[1][0], f"[{times['undone too']}]", "b", True)
+    assert file.endswith(f"_{times['undone too']}.parquet")
+    with pytest.raises(ConfigError, match="no completed rollback of this time; CALL show_rollbacks"):
+        shown(path, "show_rollback_detail", instant_time=times["first"])
+
+
+def test_timeline(acted: tuple[Path, dict[str, str]]) -> None:
+    path, times = acted
+    found = shown(path, "show_timeline")
+    assert [row[1] for row in found] == [
+        *("clean", "savepoint", "commit", "rollback", "rollback", "commit", "commit"),
+    ]
+    assert {row[2] for row in found} == {"COMPLETED"}
+    assert [row[7] for row in found if row[1] == "rollback"] == [
+        f"Rolled back: {times['undone too']}",
+        f"Rolled back: {times['undone']}",
+    ]
+    assert shown(path, "show_timeline", limit=2) == found[:2]
+    assert shown(path, "show_timeline", limit=1, startTime=times["second"], endTime=times["last"]) == found[1:-1]
+    assert shown(path, "show_timeline", limit=9, startTime=times["last"]) == found[:3]
+
+
+def test_the_archived_timeline(acted: tuple[Path, dict[str, str]]) -> None:
+    path, times = acted
+    cleans = shown(path, "show_cleans"), shown(path, "show_clean_plans")
+    last = [write(path, [1], ts) for ts in (5, 6, 7, 8)][-1]
+    table = hudi_py.open_table(path, options=BARE)
+    table.delete_savepoint(times["last"])
+    keeping = {"hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3", "hoodie.clean.commits.retained": "1"}
+    assert table.archive(options=keeping).num_instants
+    assert shown(path, "show_cleans") == shown(path, "show_rollbacks") == []
+    archived = {"showArchived": True}
+    assert (shown(path, "show_cleans", **archived), shown(path, "show_clean_plans", **archived)) == cleans
+    found = shown(path, "show_timeline", **archived)
+    assert found[0][:1] + found[0][6:] == (last, "ACTIVE", None)
+    by_time = {row[0]: row for row in found}
+    first = times["first"]
+    text = f"{first[4:6]}-{first[6:8]} {first[8:10]}:{first[10:12]}:{first[12:14]}"
+    assert by_time[first][1:5] + by_time[first][6:] == ("commit", "COMPLETED", text, text, "ARCHIVED", None)
+    assert next(row[7] for row in found if row[1] == "rollback") == f"Rolled back: {times['undone too']}"
+    exported = shown(path, "export_instants")
+    assert exported[0][0] == f"{first}.commit"
+    assert json.loads(exported[0][1])["partitionToWriteStats"].keys() == {"a", "b"}
+    assert len(exported) == len(found)
+    assert shown(path, "export_instants", limit=1, desc=True) == exported[-1:]
+    assert {name.rpartition(".")[2] for name, _ in shown(path, "export_instants", actions="clean")} == {"clean"}
+    with pytest.raises(ConfigError, match="of the action 'cleaning'; actions are commit"):
+        shown(path, "export_instants", actions="cleaning")
+    assert shown(path, "show_file_status", partition="a", file=first)[0][:4] == (
+        *("deleted", "clean", times["clean"], "archived"),
+    )
+
+
+def test_timelines_are_compared(tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    write(one, [1], 1)
+    later = [write(two, [1], 1), write(two, [1], 2)]
+    assert shown(one, "commits_compare", path=str(two)) == [
+        (f"Source one is behind by 2 commits. Commits to catch up - [{later[0]}, {later[1]}]",)
+    ]
+    (ahead,) = shown(two, "commits_compare", path=str(one))
+    assert ahead[0].startswith("Source two is ahead by 2 commits")
+
+
+def test_file_slices(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    first = write(path, [1, 2], 1, "mor")
+    second = write(path, [1, 2], 2, "mor")
+    hudi_py.open_table(path, options=BARE).compaction.schedule()
+    third = write(path, [1], 3, "mor")
+    found = shown(path, "show_fsview_all")
+    assert [(row[0], row[3] == "", row[5]) for row in found] == [("a", False, 1), ("b", True, 1), ("b", False, 1)]
+    assert [row[2] for row in found][::2] == [first, first]
+    assert f"_{third}.log" in found[1][7]
+    assert found[0][3].startswith(f"file:{path}/a/")
+    assert found[0][7].startswith(f"[HoodieLogFile(pathStr=file:{path}/a/.")
+    assert shown(path, "show_fsview_all", path_regex="[b-z]", limit=1) == found[1:2]
+    assert [row[5] for row in shown(path, "show_fsview_all", max_instant=second)] == [0, 0]
+    assert [row[5] for row in shown(path, "show_fsview_all", max_instant=second, include_max=True)] == [1, 1]
+    merged = shown(path, "show_fsview_latest")
+    assert [(row[0], row[2], row[5]) for row in merged] == [("a", first, 1), ("b", first, 2)]
+    size, base, logs = merged[1][7], merged[1][4], merged[1][6]
+    assert (size, merged[1][8], merged[1][9], merged[1][10]) == (logs, 0, logs / base, 0.0)
+    newest = shown(path, "show_fsview_latest", merge=False, partition_path="b")
+    assert [(row[3], row[5], row[9], row[11]) for row in newest] == [("", 1, -1.0, "[]")]
+    with pytest.raises(ConfigError, match="include_in_flight => true is not supported; CALL show_timeline"):
+        shown(path, "show_fsview_all", include_in_flight=True)
+    with pytest.raises(ConfigError, match="give one of them"):
+        shown(path, "show_fsview_latest", path_regex="a", partition_path="b")
+
+
+def test_replaced_file_groups_are_no_file_slices(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    write(path, [1, 2], 1)
+    rows = [{"id": 2, "ts": 2, "part": "a", "price": 1.0}]
+    newest = hudi_py.write(str(path), rows, operation="insert_overwrite", options=BARE).instant
+    assert [row[2] for row in shown(path, "show_fsview_all", path_regex="a")] == [newest]
+
+
+def test_sizes_of_files(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    first = write(path, [1, 2, 3], 1)
+    sizes = sorted(each.stat().st_size for each in path.glob("?/*.parquet"))
+    write(path, [1], 2)
+    found = shown(path, "stats_file_sizes")
+    assert [row[0] for row in found][::2] == [first, "ALL"]
+    low, high = sizes
+    assert found[0][1:8] == (low, low, (low + high) / 2, (low + high) / 2, high, high, 2)
+    assert found[-1][7] == 3
+    assert shown(path, "stats_file_sizes", partition_path="b")[-1][7] == 2
+    assert shown(path, "stats_file_sizes", partition_path="none") == [("ALL", 0, 0.0, 0.0, 0.0, 0.0, 0, 0, 0.0)]
+
+
+def test_logs(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    write(path, [1, 2, 3], 1, "mor")
+    second = write(path, [1, 3], 2, "mor")
+    third = hudi_py.write(str(path), [{"id": 1, "ts": 3, "part": "b"}], operation="delete", options=BARE).instant
+    for pattern in (f"{path}/b/.*log*", f"file:{path}/*/.*.log.*", "b/.*"):
+        found = shown(path, "show_logfile_metadata", log_file_path_pattern=pattern)
+        assert [row[:3] for row in found] == [(second, 2, "AVRO_DATA_BLOCK"), (third, 1, "DELETE_BLOCK")]
+    assert json.loads(found[0][3])["INSTANT_TIME"] == second
+    records = shown(path, "show_logfile_records", log_file_path_pattern=f"{path}/b/.*log*")
+    assert [json.loads(text)["id"] for (text,) in records] == [1, 3]
+    assert '"ts": 2, "part": "b", "price": 4.5}' in records[1][0]
+    assert shown(path, "show_logfile_metadata", log_file_path_pattern="/elsewhere/*") == []
+    with pytest.raises(ConfigError, match="'/elsewhere/\\*' matches none; give a path in a partition"):
+        shown(path, "show_logfile_records", log_file_path_pattern="/elsewhere/*")
+    with pytest.raises(ConfigError, match="merge => true is not supported; query the table"):
+        shown(path, "show_logfile_records", log_file_path_pattern="*/*", merge=True)
+    with pytest.raises(ConfigError, match="without log_file_path_pattern; give"):
+        shown(path, "show_logfile_records")
+
+
+def test_the_metadata_table(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    on = {"hoodie.metadata.enable": "true", "hoodie.metadata.index.column.stats.enable": "true"}
+    write(path, [1, 2, 4], 1, **on)
+    write(path, [6, 8], 2, **on, **{"hoodie.parquet.small.file.limit": "0"})
+    names = sorted(each.name for each in path.glob("a/*.parquet"))
+    assert shown(path, "show_metadata_table_files", partition="a") == [(name,) for name in names]
+    assert shown(path, "show_metadata_table_files") == []
+    stats = dict(shown(path, "show_metadata_table_stats"))
+    assert int(stats["files.baseFileCount"]) + int(stats["files.logFileCount"]) > 0
+    ranges = shown(path, "show_metadata_table_column_stats", partition="a", targetColumns="price")
+    assert [row[0] for row in ranges] == names
+    assert sorted(row[1:] for row in ranges) == [("price", "3.0", "6.0", 0), ("price", "9.0", "12.0", 0)]
+    assert {row[1] for row in shown(path, "show_metadata_table_column_stats")} == {"id", "ts", "part", "price"}
+    overlap = shown(path, "show_metadata_column_stats_overlap", partition="a", targetColumns="id,part")
+    assert overlap == [("a", "id", 1.0, 1, 2, 1, 1, 1, 1, 4), ("a", "part", 2.0, 2, 2, 2, 2, 2, 2, 1)]
+    assert shown(path, "validate_metadata_table_files") == []
+    assert len(shown(path, "validate_metadata_table_files", verbose=True)) == 3
+    lost = path / "a" / names[0]
+    size = lost.stat().st_size
+    lost.unlink()
+    (path / "a" / names[0].replace("_0-", "_9-")).write_bytes(b"not Parquet")
+    assert sorted(row[2:] for row in shown(path, "validate_metadata_table_files")) == [
+        (False, True, 0, size),
+        (True, False, 11, 0),
+    ]
+    ((bad,),) = shown(path, "show_invalid_parquet")
+    assert bad == f"file:{path}/a/{names[0].replace('_0-', '_9-')}"
+    assert shown(path, "show_invalid_parquet", partitions="b") == []
+    with pytest.raises(ConfigError, match="needDelete => true is not supported"):
+        shown(path, "show_invalid_parquet", needDelete=True)
+
+
+def test_what_is_not_there(tmp_path: Path) -> None:
+    write(tmp_path / "t", [1], 1)
+    with pytest.raises(TableNotFoundError, match="does not name 'files'; CALL create_metadata_table"):
+        shown(tmp_path / "t", "show_metadata_table_stats")
+    with pytest.raises(ConfigError, match="Cannot show the procedure 'show_nothing'; supported are show_rollbacks"):
+        shown(tmp_path / "t", "show_nothing")
+    with pytest.raises(ConfigError, match="limit => '7'; it takes a whole number"):
+        shown(tmp_path / "t", "show_cleans", limit="7")
+    with pytest.raises(ConfigError, match="the table is partitioned; give partition"):
+        shown(tmp_path / "t", "show_file_status", file="x")
+    assert shown(tmp_path / "t", "show_file_status", file="x", partition="b") == [("unknown", "", "", "", "")]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "yes", "no"),
+    [
+        ("a/*", "a/b", "a/b/c"),
+        ("2026/?[1-3]", "2026/02", "2026/04"),
+        ("[^a]x", "bx", "ax"),
+        ("{a,b}/c", "b/c", "c/c"),
+        ("a.b", "a.b", "axb"),
+        ("[a", "[a", "a"),
+    ],
+)
+def test_globs(pattern: str, yes: str, no: str) -> None:
+    assert glob(pattern).fullmatch(yes)
+    assert not glob(pattern).fullmatch(no)
