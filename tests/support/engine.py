@@ -70,7 +70,7 @@ class Engine:
         counts = self.measured()
         size = counts[0]["record_size"] if counts else 1
         sizes = sizes or Sizes({row["path"]: row["rows"] for row in counts}, size)
-        shuffles = self.plan["looks_up"] and any(row["parts"] for row in counts)
+        shuffles = self.plan["gathers_keys"] and any(row["parts"] for row in counts)
         first = iter(range(len(self.tasks)))
         numbered = self.each(
             self.tasks, lambda write, task: write.number(sizes, next(first) << 33, task, parts=shuffles)
