@@ -1,5 +1,5 @@
-"""Rows of one key in several partitions of an input: the last one of the greatest ordering value counts, in the order of
-the input. With an index over all partitions one of them is written, else one in each partition."""
+"""Rows of one key in several partitions of an input: the last one of the greatest ordering value counts, in the order
+of the input. With an index over all partitions one of them is written, else one in each partition."""
 
 from __future__ import annotations
 

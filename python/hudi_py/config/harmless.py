@@ -312,8 +312,29 @@ OPTIONS = (
         Scope.WRITE,
         unless=("", "1073741824"),
     ),
+    # `HoodieRowParquetWriteSupport`, 1.2.0: the schema of the table decides
     harmless(
-        "hoodie.parquet.field_id.write.enabled", "Spark's field ids are not written.", Scope.WRITE, unless=("", "false")
+        "hoodie.parquet.outputtimestamptype",
+        "Timestamps are written in the precision of the table's schema, as by Apache Hudi 1.2.0.",
+        Scope.WRITE,
+        unless=("", "timestamp_micros"),
+    ),
+    harmless(
+        "hoodie.parquet.writelegacyformat.enabled",
+        "Lists have Parquet's current format. The legacy one, which Apache Hudi bulk inserts, breaks its upserts.",
+        Scope.WRITE,
+        unless=("", "false"),
+    ),
+    harmless(
+        "hoodie.parquet.field_id.write.enabled",
+        "Field ids of Spark's columns are not written; readers find columns by their names.",
+        Scope.WRITE,
+        unless=("", "false"),
+    ),
+    *_all(
+        "Only Flink's writers use it.",
+        Scope.WRITE,
+        "hoodie.parquet.flink.rowdata.write.support.class",
     ),
     *_all(
         "Where releases make different keys, hudi-py makes keys like those in the table.",

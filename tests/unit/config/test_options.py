@@ -228,6 +228,12 @@ def test_an_option_without_effect_on_files_that_would_look_otherwise_is_told(cap
     caplog.clear()
     Options.resolve({"hoodie.parquet.dictionary.enabled": False}, Scope.READ, defaults={})
     assert not caplog.records
+    Options.resolve({"hoodie.parquet.outputtimestamptype": "TIMESTAMP_MICROS"}, defaults={})
+    assert not caplog.records
+    Options.resolve({"hoodie.parquet.outputtimestamptype": "INT96"}, defaults={})
+    Options.resolve({"hoodie.parquet.writelegacyformat.enabled": True}, defaults={})
+    assert "option hoodie.parquet.outputtimestamptype = 'INT96' has no effect: Timestamps" in caplog.text
+    assert "option hoodie.parquet.writelegacyformat.enabled = 'true' has no effect: Lists have" in caplog.text
 
 
 def test_classes_of_others_than_apache_hudi_are_refused() -> None:
