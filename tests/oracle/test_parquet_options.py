@@ -44,6 +44,25 @@ def test_the_schema_decides_the_type_of_timestamps(oracle: Oracle, tmp_path: Pat
     assert hudi_py.open_table(ours).scan(meta=False).to_table().sort_by("id").to_pylist() == expected
 
 
+@pytest.mark.parametrize("dictionary", ["true", "false"])
+def test_pages_and_dictionaries(oracle: Oracle, tmp_path: Path, dictionary: str) -> None:
+    given = {"hoodie.parquet.page.size": "1000", "hoodie.parquet.dictionary.enabled": dictionary}
+    theirs, ours = tmp_path / "theirs", tmp_path / "ours"
+    data = rows(list(range(3000)), 1)
+    oracle.write(theirs, data, "insert", key="id", ordering="ts", type="cow", options=given)
+    hudi_py.write(ours, data, "insert", record_key="id", ordering_by="ts", options={**QUICK, **given})
+    for root in (theirs, ours):
+        (file,) = (path for path in root.rglob("*.parquet") if ".hoodie" not in path.parts)
+        columns = pq.read_metadata(file).row_group(0)
+        times = next(
+            columns.column(at) for at in range(columns.num_columns) if columns.column(at).path_in_schema == "ts"
+        )
+        assert any("DICTIONARY" in each for each in times.encodings) is (dictionary == "true"), root
+    assert oracle.read(ours, drop_meta=True).sort_by("id") == data.sort_by("id")
+    assert oracle.read(ours, where="id = 'k1234'").num_rows == 1
+    assert oracle.check(ours)["problems"] == []
+
+
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 def test_lists_in_the_legacy_format_are_read_and_rewritten(oracle: Oracle, tmp_path: Path, kind: str) -> None:
     """Apache Hudi bulk inserts such lists and reads them, but cannot upsert into their files."""

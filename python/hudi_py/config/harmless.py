@@ -291,15 +291,6 @@ OPTIONS = (
     harmless(
         "hoodie.write.ignore.failed", "A row that cannot be written fails the write.", Scope.WRITE, unless=("", "false")
     ),
-    harmless(
-        "hoodie.parquet.dictionary.enabled",
-        "Base files are written with dictionaries.",
-        Scope.WRITE,
-        unless=("", "true"),
-    ),
-    harmless(
-        "hoodie.parquet.page.size", "Pages of base files have at most 1 MiB.", Scope.WRITE, unless=("", "1048576")
-    ),
     *_all(
         "The size of a row is measured.",
         Scope.WRITE,
