@@ -179,7 +179,7 @@ class _Write:
     def _by_group(self, counts: list[Row], work: int) -> DataFrame:
         sizes = Sizes.of(counts)
         parts = min(sum(row["parts"] for row in counts), self._most)
-        shuffles = self._plan["looks_up"] and parts > 0
+        shuffles = self._plan["gathers_keys"] and parts > 0
 
         def number(write: RoutedWrite, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             context = TaskContext.get()

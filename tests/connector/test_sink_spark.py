@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -78,6 +79,26 @@ def test_a_stream_into_a_table_restarts_where_it_stopped(files: Files) -> None:
     files.add("c", 5)
     assert files.run(**INSERT) == [1, 2, 3, 4, 5]
     assert hudi_py.open_table(files.table).history().num_rows == 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_a_stream_into_a_table_without_meta_columns(files: Files, kind: str) -> None:
+    made = {"hoodie.populate.meta.fields": "false", "hoodie.datasource.write.table.type": kind}
+    files.add("a", 1, 2, 3)
+    files.add("b", 4, 2)
+    assert files.run(**made) == [1, 2, 3, 4]
+    files.forget_the_end_of_the_last_batch()
+    files.add("c", 5, 1)
+    assert files.run(**made) == [1, 2, 3, 4, 5]
+    table = hudi_py.open_table(files.table)
+    assert table.history().num_rows == 3
+    assert sorted(table.scan(meta=False).to_table()["id"].to_pylist()) == [1, 2, 3, 4, 5]
+    bases = [each for each in Path(files.table).rglob("*.parquet") if ".hoodie" not in each.parts]
+    assert bases
+    assert all(pq.read_schema(each).names == ["id", "p", "ts"] for each in bases)
+    findings = table.doctor(full=True).findings
+    assert [each for each in findings if not each.code.startswith("environment")] == []
 
 
 def test_complete_output_replaces_the_rows(files: Files) -> None:

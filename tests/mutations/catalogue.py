@@ -581,6 +581,20 @@ MUTATIONS: Final = (
         "tests/unit/write/test_record_index_tagging.py",
     ),
     Mutation(
+        "global index: rows of one key in several partitions come in the order of the partitions",
+        CORE + "write/placement/combine.py",
+        "pa.concat_tables(parts).sort_by(order).combine_chunks()",
+        "pa.concat_tables(parts).combine_chunks()",
+        "tests/unit/write/test_ties.py",
+    ),
+    Mutation(
+        "global index: through Spark, inserts keep one row of each key in every partition",
+        CORE + "write/routing.py",
+        "    return looks_up(settings, operation) or combines\n",
+        "    return looks_up(settings, operation)\n",
+        "tests/unit/write/test_ties.py",
+    ),
+    Mutation(
         "small files: those under pending compaction are filled",
         CORE + "write/placement/assign.py",
         "        and slice_.file_id not in excluded\n",

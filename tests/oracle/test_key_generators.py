@@ -271,7 +271,15 @@ def test_both_write_the_same(oracle: Oracle, tmp_path: Path, name: str, version:
         if read is not None:
             assert snapshot(read, layout, layout.unlike) == snapshot(table, layout, layout.unlike), turn
         check_filters(mine, layout)
-    report = answered(lambda path: oracle.check(path, deep=not layout.unlike), mine, other)
+    try:
+        report = answered(lambda path: oracle.check(path, deep=not layout.unlike), mine, other)
+    except pytest.fail.Exception:
+        # It takes texts with colons for addresses where they are values of partitions, in its own tables too. Whether
+        # the check asks for such a row depends on the order of the files.
+        colons = [text for text in table["at"].to_pylist() if text is not None and ":" in text]
+        with pytest.raises(OracleError, match="URISyntaxException"):
+            oracle.read(other, where=f"at = '{colons[0]}'")
+        return
     if report is None:
         return
     # Apache Hudi 1.2.0 compares a column with the date in the path, in its own tables too

@@ -69,7 +69,7 @@ class Engine:
         """The rows of each task that writes."""
         counts = self.measured()
         sizes = sizes or Sizes.of(counts)
-        shuffles = self.plan["looks_up"] and any(row["parts"] for row in counts)
+        shuffles = self.plan["gathers_keys"] and any(row["parts"] for row in counts)
         first = iter(range(len(self.tasks)))
         numbered = self.each(
             self.tasks, lambda write, task: write.number(sizes, next(first) << 33, task, parts=shuffles)

@@ -291,15 +291,6 @@ OPTIONS = (
     harmless(
         "hoodie.write.ignore.failed", "A row that cannot be written fails the write.", Scope.WRITE, unless=("", "false")
     ),
-    harmless(
-        "hoodie.parquet.dictionary.enabled",
-        "Base files are written with dictionaries.",
-        Scope.WRITE,
-        unless=("", "true"),
-    ),
-    harmless(
-        "hoodie.parquet.page.size", "Pages of base files have at most 1 MiB.", Scope.WRITE, unless=("", "1048576")
-    ),
     *_all(
         "The size of a row is measured.",
         Scope.WRITE,
@@ -312,8 +303,29 @@ OPTIONS = (
         Scope.WRITE,
         unless=("", "1073741824"),
     ),
+    # `HoodieRowParquetWriteSupport`, 1.2.0: the schema of the table decides
     harmless(
-        "hoodie.parquet.field_id.write.enabled", "Spark's field ids are not written.", Scope.WRITE, unless=("", "false")
+        "hoodie.parquet.outputtimestamptype",
+        "Timestamps are written in the precision of the table's schema, as by Apache Hudi 1.2.0.",
+        Scope.WRITE,
+        unless=("", "timestamp_micros"),
+    ),
+    harmless(
+        "hoodie.parquet.writelegacyformat.enabled",
+        "Lists have Parquet's current format. The legacy one, which Apache Hudi bulk inserts, breaks its upserts.",
+        Scope.WRITE,
+        unless=("", "false"),
+    ),
+    harmless(
+        "hoodie.parquet.field_id.write.enabled",
+        "Field ids of Spark's columns are not written; readers find columns by their names.",
+        Scope.WRITE,
+        unless=("", "false"),
+    ),
+    *_all(
+        "Only Flink's writers use it.",
+        Scope.WRITE,
+        "hoodie.parquet.flink.rowdata.write.support.class",
     ),
     *_all(
         "Where releases make different keys, hudi-py makes keys like those in the table.",

@@ -76,7 +76,6 @@ OPTIONS = (
             "hoodie.compact.merge.handle.class",
             "hoodie.io.factory.class",
             "hoodie.keygen.datetime.parser.class",
-            "hoodie.parquet.flink.rowdata.write.support.class",
             "hoodie.parquet.spark.row.write.support.class",
             "hoodie.storage.class",
             "hoodie.write.concat.handle.class",
@@ -105,7 +104,13 @@ OPTIONS = (
         "hoodie.datasource.write.record.merger.impls",
         accepts=("", "org.apache.hudi.defaultsparkrecordmerger", "org.apache.hudi.common.model.hoodieavrorecordmerger"),
     ),
-    refused("hoodie.allow.operation.metadata.field", "the column _hoodie_operation is not written yet", _WRITE),
+    # Apache Hudi's Spark writer fills the column with nulls, and loses what such writes put into logs
+    refused(
+        "hoodie.allow.operation.metadata.field",
+        "the column _hoodie_operation is not written: with it, Apache Hudi on Spark loses updates and deletes of "
+        "merge-on-read tables; leave the option out",
+        _WRITE,
+    ),
     refused(
         "hoodie.datasource.write.secondarykey.column",
         "use hoodie.metadata.index.secondary.column",
@@ -135,13 +140,6 @@ OPTIONS = (
         accepts=("", "default", "bucket"),
     ),
     refused("hoodie.parquet.write.config.injector.class", _CLASS, _WRITE, accepts=_EMPTY),
-    refused("hoodie.parquet.writelegacyformat.enabled", "base files are written in Parquet's current format", _WRITE),
-    refused(
-        "hoodie.parquet.outputtimestamptype",
-        "timestamps are written as TIMESTAMP_MICROS",
-        _WRITE,
-        accepts=("", "timestamp_micros"),
-    ),
     refused("hoodie.parquet.write.utc-timezone.enabled", "timestamps are written in UTC", _WRITE, accepts=("", "true")),
     refused("hoodie.table.multiple.base.file.formats.enable", "base files are Parquet", _TABLE),
     refused("hoodie.table.format", "only Hudi's own table format", _TABLE, accepts=("", "native")),

@@ -252,6 +252,20 @@ BLOCK_SIZE = integer(
     minimum=1,
     unit="bytes",
 )
+PAGE_SIZE = integer(
+    "hoodie.parquet.page.size",
+    "Size of a base file's pages, which are compressed and decoded as a whole, and of its dictionaries.",
+    Scope.WRITE,
+    _MB,
+    minimum=1,
+    unit="bytes",
+)
+DICTIONARY = flag(
+    "hoodie.parquet.dictionary.enabled",
+    "Whether base files have dictionaries of a column's values, as long as those are few.",
+    Scope.WRITE,
+    True,
+)
 COMPRESSION_CODEC = choice(
     "hoodie.parquet.compression.codec",
     "Compression of base files. Apache Hudi's default is `gzip`, which takes twice as long to write and to read.",

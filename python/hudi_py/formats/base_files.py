@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol
@@ -18,7 +18,7 @@ from hudi_py.formats.lance_writer import LanceFileWriter
 from hudi_py.formats.orc import open_orc, orc_batches, orc_footer
 from hudi_py.formats.orc_writer import OrcFileWriter
 from hudi_py.formats.parquet import BATCH_ROWS, BaseFileFooter, batches_of, footer_of, open_parquet
-from hudi_py.formats.parquet_writer import ROW_GROUP_BYTES, BaseFileWriter
+from hudi_py.formats.parquet_writer import ROW_GROUP_BYTES, BaseFileWriter, Pages
 from hudi_py.model.zones import local_zone_name
 
 if TYPE_CHECKING:
@@ -80,6 +80,8 @@ class FileLayout:
     """As `BaseFileWriter` or `OrcFileWriter` takes it."""
     row_group_bytes: int = ROW_GROUP_BYTES
     """Arrow bytes of a row group; bytes of a stripe of ORC."""
+    pages: Pages = field(default_factory=Pages)
+    """Of Parquet files."""
 
 
 def extension_of(path: str) -> str:
@@ -162,4 +164,6 @@ def base_writer(
         return OrcFileWriter(
             storage, path, schema, avro_schema_json, bloom=bloom, codec=codec, stripe_bytes=size, zone=zone
         )
-    return BaseFileWriter(storage, path, schema, avro_schema_json, bloom=bloom, codec=codec, row_group_bytes=size)
+    return BaseFileWriter(
+        storage, path, schema, avro_schema_json, bloom=bloom, codec=codec, row_group_bytes=size, pages=layout.pages
+    )

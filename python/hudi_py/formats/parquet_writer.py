@@ -12,6 +12,7 @@ import io
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,18 @@ unknown whether they cover all values. Columns with a NaN have no statistics."""
 ROW_GROUP_BYTES = 128 << 20
 """Arrow bytes of a row group; Java limits its row groups to 120 MB in memory."""
 PAGE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """How the columns of a row group are cut."""
+
+    max_bytes: int = PAGE_BYTES
+    """Of a page, and of a dictionary."""
+    dictionary: bool = True
+    """Whether columns have dictionaries."""
+
+
 _CODECS = {"gzip": "gzip", "snappy": "snappy", "zstd": "zstd", "uncompressed": "none", "": "none"}
 _LEVELS = {"gzip": 4, "zstd": 3}
 """Arrow's default for gzip, 9, makes files 4 % smaller but takes seven times as long. Its default for zstd, 1, is no
@@ -60,6 +73,7 @@ class BaseFileWriter:
         bloom: BloomConfig | None,
         codec: str = "zstd",
         row_group_bytes: int = ROW_GROUP_BYTES,
+        pages: Pages = Pages(),
     ) -> None:
         """
         Args:
@@ -70,6 +84,7 @@ class BaseFileWriter:
                 columns.
             codec: gzip, snappy, zstd or uncompressed, in upper or lower case.
             row_group_bytes: Arrow bytes of a row group, which is about the memory used.
+            pages: their size, and whether there are dictionaries.
 
         Raises:
             ConfigError: the codec is unknown, or there is no record key column.
@@ -86,6 +101,7 @@ class BaseFileWriter:
         """As in the file."""
         self._keys = FileKeys(bloom, schema, path)
         self._row_group_bytes = row_group_bytes
+        self._pages = pages
         self._pending: list[pa.RecordBatch] = []
         self._pending_bytes = 0
         self._flushed_bytes = 0
@@ -186,7 +202,9 @@ class BaseFileWriter:
             self._bare = frozenset(self._nan)
             leaves = [path for each in self._stored for path in leaf_paths(each)] if self._bare else []
             statistics = [path for path in leaves if path not in self._bare] if self._bare else True
-            self._writer = _parquet_writer(self._output, self._stored, self._codec, statistics, self._footers)
+            self._writer = _parquet_writer(
+                self._output, self._stored, self._codec, statistics, self._footers, self._pages
+            )
         return self._writer
 
     def _finish(self) -> None:
@@ -224,7 +242,7 @@ def encode_parquet(rows: pa.Table, avro_schema_json: str, codec: str) -> bytes:
     sink = io.BytesIO()
     vectors = _vectors(avro_schema_json)
     schema = _stored_schema(rows.schema.remove_metadata(), vectors)
-    with _parquet_writer(sink, schema, _CODECS[codec.lower()], False, None) as writer:
+    with _parquet_writer(sink, schema, _CODECS[codec.lower()], False, None, Pages()) as writer:
         writer.write_table(_stored(rows, schema, vectors), row_group_size=max(rows.num_rows, 1))
         pairs = {AVRO_SCHEMA: avro_schema_json, "writer.model.name": "avro", **vector_footer(vectors)}
         writer.add_key_value_metadata(pairs)
@@ -265,7 +283,12 @@ def _stored(table: pa.Table, schema: pa.Schema, vectors: dict[str, Vector]) -> p
 
 
 def _parquet_writer(
-    sink: Any, schema: pa.Schema, codec: str, statistics: bool | list[str], footers: list[pq.FileMetaData] | None
+    sink: Any,
+    schema: pa.Schema,
+    codec: str,
+    statistics: bool | list[str],
+    footers: list[pq.FileMetaData] | None,
+    pages: Pages,
 ) -> pq.ParquetWriter:
     return pq.ParquetWriter(
         sink,
@@ -273,7 +296,9 @@ def _parquet_writer(
         version="1.0",
         compression=codec,
         compression_level=_LEVELS.get(codec),
-        data_page_size=PAGE_BYTES,
+        data_page_size=pages.max_bytes,
+        dictionary_pagesize_limit=pages.max_bytes,
+        use_dictionary=pages.dictionary,
         data_page_version="1.0",
         use_deprecated_int96_timestamps=False,
         coerce_timestamps="us",

@@ -36,10 +36,9 @@ from hudi_py.write.operation import Operation, effective_operation, operation_on
 from hudi_py.write.operations import relied_on, run_operation
 from hudi_py.write.operations.bulk_insert import write_new_file_groups
 from hudi_py.write.operations.overwrite import replaced_by
-from hudi_py.write.operations.tagging import held_rows
+from hudi_py.write.operations.tagging import one_row_per_key_of
 from hudi_py.write.result import WriteResult, committed_write, log_schema_changes, result_of
 from hudi_py.write.retry import CONFLICTS, redo_on_conflict
-from hudi_py.write.rows import one_row_per_key
 from hudi_py.write.rows.input import normalise_batch, normalise_schema
 from hudi_py.write.settings import WriteSettings, write_settings
 from hudi_py.write.staging import Stage, StagedFile, large_partitions, staged_rows
@@ -410,9 +409,9 @@ def _overwriting(requested: Operation, options: Options) -> Operation:
 
 
 def _one_row_per_key(context: WriteContext, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    with held_rows(context, map(context.keyed, rows), context.row_schema) as held:
-        for partition in held.partitions:
-            table = one_row_per_key(held.table(partition), context.settings.merge)
+    with one_row_per_key_of(context, map(context.keyed, rows)) as (_, winners):
+        for partition in winners.partitions:
+            table = winners.table(partition)
             yield from table.select(table.column_names[1:]).to_batches()
 
 

@@ -32,6 +32,7 @@ from hudi_py.write.routing import (
     TO_MAKE,
     Sizes,
     count_rows,
+    gathers_keys,
     looks_up,
     measure,
     normalised,
@@ -94,7 +95,7 @@ def write_in_parts(
     (measured,) = measure(context, operation, incoming, [pa.RecordBatch.from_pylist(rows, COUNTED)])
     sizes = Sizes.of(measured.to_pylist())
     number = max(sum(measured.column("parts").to_pylist()), 1)
-    parts = looks_up(context.settings, operation)
+    parts = gathers_keys(context.settings, operation)
     numbered = number_rows(context, sizes, 0, batches(), (lambda batch: batch) if parts else None)
     if not parts:
         return write_routed(context, operation, incoming, route_rows(context, operation, sizes, incoming, numbered))

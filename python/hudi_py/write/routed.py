@@ -56,7 +56,7 @@ PLAN_SCHEMA = pa.schema(
         ("arrival", pa.string()),
         ("columns", pa.list_(pa.string())),
         ("counted", pa.list_(pa.string())),
-        ("looks_up", pa.bool_()),
+        ("gathers_keys", pa.bool_()),
         ("max_file_size", pa.int64()),
         ("local_bytes", pa.int64()),
         ("rewritten_bytes", pa.int64()),
@@ -65,10 +65,10 @@ PLAN_SCHEMA = pa.schema(
     ]
 )
 """One row: the plan, what it does, how rows must come to the tasks that write (`DistributedWrite.arrival`), the columns
-that these need, those that make up partition paths (one column at least), whether keys are looked up, the bytes of a
-file, those up to which one process should write (arrival `one`), those that it rewrites of the table at most (null:
-unknown), a text if the table holds this batch of a stream already, and how often the write is repeated after a
-conflict."""
+that these need, those that make up partition paths (one column at least), whether rows of one key are brought together
+first, the bytes of a file, those up to which one process should write (arrival `one`), those that it rewrites of the
+table at most (null: unknown), a text if the table holds this batch of a stream already, and how often the write is
+repeated after a conflict."""
 PATH = pa.field("_hudi_py_path", pa.string())
 KEY = pa.field("_hudi_py_key", pa.string())
 
@@ -107,7 +107,7 @@ def plan_routed(
         "arrival": arrival,
         "columns": write.incoming.names,
         "counted": [name for name in write.incoming.names if name in wanted],
-        "looks_up": routing.looks_up(write.settings, write.operation),
+        "gathers_keys": routing.gathers_keys(write.settings, write.operation),
         "max_file_size": write.settings.packing.max_file_size,
         "local_bytes": options.get(write_config.LOCAL_MAX_BYTES),
         "rewritten_bytes": routing.rewritten_bytes(context, write.operation) if arrival == "groups" else 0,

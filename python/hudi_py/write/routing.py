@@ -35,8 +35,8 @@ from hudi_py.write.operations import delete
 from hudi_py.write.operations.partition import fillable, measured_record_size
 from hudi_py.write.operations.tagging import distinct_keys, index_of
 from hudi_py.write.placement.assign import MEGABYTE, Assignment, assign_inserts, effective_record_size, even_files
-from hudi_py.write.placement.merged import in_one_partition
-from hudi_py.write.placement.relocate import located, losing_keys, relocate
+from hudi_py.write.placement.combine import in_one_partition, losing_keys
+from hudi_py.write.placement.relocate import located, relocate
 from hudi_py.write.rows import (
     KeyedRows,
     LocatedRows,
@@ -113,6 +113,13 @@ def looks_up(settings: WriteSettings, operation: Operation) -> bool:
     if settings.index.buckets is not None:
         return False
     return operation.looks_up_keys or settings.insert_duplicates != "none"
+
+
+def gathers_keys(settings: WriteSettings, operation: Operation) -> bool:
+    """Whether rows of one key come together before it is known where they go: for a look-up, or since one of them is to
+    be chosen whose partitions may be different ones."""
+    combines = settings.combine_before_insert and operation.takes_whole_rows and settings.index.is_global
+    return looks_up(settings, operation) or combines
 
 
 def count_rows(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -217,8 +224,8 @@ def number_rows(
 def route_rows(
     context: WriteContext, operation: Operation, sizes: Sizes, incoming: pa.Schema, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Adds `GROUP` and `STATE` to rows with `ORDER`, and drops `PART`. With a look-up, a row may come out in several
-    groups or in none, and `batches` must hold all rows of their parts, where `measure` found any.
+    """Adds `GROUP` and `STATE` to rows with `ORDER`, and drops `PART`. Where keys are gathered, a row may come out in
+    several groups or in none, and `batches` must hold all rows of their parts, where `measure` found any.
 
     Args:
         incoming: normalised schema of the rows' own columns.
@@ -227,14 +234,15 @@ def route_rows(
     given: Iterator[pa.RecordBatch] = (
         batch.select([*incoming.names, ORDER.name]) for batch in batches if batch.num_rows
     )
-    if not looks_up(context.settings, operation):
+    if not gathers_keys(context.settings, operation):
         for batch in given:
             routes = _Routes()
             router.without_look_up(delete.keys_only(context, normalised(batch, incoming)), routes)
             yield from routes.applied([batch])
         return
-    index = index_of(context)
-    if index.is_global:
+    index = index_of(context) if looks_up(context.settings, operation) else None
+    everywhere = index is None or index.is_global
+    if everywhere:
         given = _in_order(given)
     routes, row = _Routes(), 0
     first = next(given, None)
@@ -244,10 +252,12 @@ def route_rows(
         keyed = []
         for batch in chain([first], given):
             originals.add(batch, pa.repeat("", batch.num_rows))
-            keyed.append(_keyed(context, operation, normalised(batch, incoming), row, whole=index.is_global))
+            keyed.append(_keyed(context, operation, normalised(batch, incoming), row, whole=everywhere))
             row += batch.num_rows
         with context.transaction.view.naming_lost_files():
-            if index.is_global:
+            if index is None:
+                router.combined(keyed, routes)
+            elif index.is_global:
                 router.everywhere(index, keyed, routes)
             else:
                 with PartitionedRows(keyed[0].rows.schema, context.settings.memory_bytes) as held:
@@ -314,15 +324,31 @@ class Router:
                     held.add(keyed.rows, keyed.partitions)
                 reader = context.key_reader() if moves else None
                 searched = index.searched(distinct_keys(held))
-                relocate(searched, held, found, reader, view, settings.merge, one_per_key=one)
+                relocate(searched, held, found, reader, view, settings.merge, order=_ROW.name if one else None)
             else:
                 for there in located(index, rows):
                     found.add(there.rows, there.partitions)
-            losing = losing_keys(found, settings.merge, packed=True) if one and not whole else {}
+            choose = one and not whole
+            losing = losing_keys(found, settings.merge, order=_ROW.name, packed=True) if choose else {}
             for path in found.partitions:
                 table = without_keys(found.table(path), losing.get(path))
                 slices = list(view.latest_slices(path))
                 self.tagged(path, LocatedRows.unpacked(table, moves=whole).tagged(slices), routes)
+
+    def combined(self, rows: Sequence[KeyedRows], routes: _Routes) -> None:
+        """Rows of all partitions (with `_ROW`), of which one of each key is inserted."""
+        settings = self._context.settings
+        if settings.merge.folds:  # the task that writes the group makes one row of those of a key
+            rows = in_one_partition(self._context, rows)
+        with PartitionedRows(rows[0].rows.schema, settings.memory_bytes) as held:
+            for keyed in rows:
+                held.add(keyed.rows, keyed.partitions)
+            choose = not settings.merge.folds
+            losing = losing_keys(held, settings.merge, order=_ROW.name, packed=False) if choose else {}
+            for path in held.partitions:
+                left = without_keys(held.table(path), losing.get(path))
+                if left.num_rows:
+                    self._new(path, combined(left[RECORD_KEY]), combined(left[_ROW.name]).to_numpy(), routes)
 
     def new_groups(self, path: str, keys: pa.StringArray) -> tuple[list[str], RowNumbers]:
         """The groups that rows with new keys may go to, and the place in them of each row's: a file to be filled or

@@ -16,6 +16,7 @@ from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, SchemaMismatchError, UnsupportedTableError
 from hudi_py.formats.base_files import FileLayout, iter_base_batches
 from hudi_py.formats.bloom import BloomConfig
+from hudi_py.formats.parquet_writer import Pages
 from hudi_py.merge import MergeSettings, merge_settings
 from hudi_py.model.properties import TableConfig
 from hudi_py.schema import RECORD_KEY, StoredRows
@@ -224,7 +225,8 @@ def file_layout(config: TableConfig, options: Options) -> FileLayout:
     """How the table's base files are written. Raises ConfigError for a codec that is not supported."""
     if config.base_file_format == "ORC":
         return FileLayout(options.get(write_config.ORC_CODEC), options.get(write_config.ORC_STRIPE_SIZE))
-    return FileLayout(base_file_codec(options), options.get(write_config.BLOCK_SIZE))
+    pages = Pages(options.get(write_config.PAGE_SIZE), options.get(write_config.DICTIONARY))
+    return FileLayout(base_file_codec(options), options.get(write_config.BLOCK_SIZE), pages)
 
 
 def max_file_size(config: TableConfig, options: Options) -> int:

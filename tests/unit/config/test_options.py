@@ -220,14 +220,20 @@ def test_defaults_file_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_an_option_without_effect_on_files_that_would_look_otherwise_is_told(caplog: pytest.LogCaptureFixture) -> None:
-    Options.resolve({"hoodie.parquet.page.size": 1048576, "hoodie.write.ignore.failed": False}, defaults={})
+    Options.resolve({"hoodie.logfile.max.size": 1073741824, "hoodie.write.ignore.failed": False}, defaults={})
     Options.resolve({"hoodie.insert.shuffle.parallelism": 7}, defaults={})
     assert not caplog.records
-    Options.resolve({"hoodie.parquet.dictionary.enabled": False}, defaults={})
-    assert "option hoodie.parquet.dictionary.enabled = 'false' has no effect: Base files are written" in caplog.text
+    Options.resolve({"hoodie.logfile.max.size": 1000}, defaults={})
+    assert "option hoodie.logfile.max.size = '1000' has no effect: A write appends one log file" in caplog.text
     caplog.clear()
-    Options.resolve({"hoodie.parquet.dictionary.enabled": False}, Scope.READ, defaults={})
+    Options.resolve({"hoodie.logfile.max.size": 1000}, Scope.READ, defaults={})
     assert not caplog.records
+    Options.resolve({"hoodie.parquet.outputtimestamptype": "TIMESTAMP_MICROS"}, defaults={})
+    assert not caplog.records
+    Options.resolve({"hoodie.parquet.outputtimestamptype": "INT96"}, defaults={})
+    Options.resolve({"hoodie.parquet.writelegacyformat.enabled": True}, defaults={})
+    assert "option hoodie.parquet.outputtimestamptype = 'INT96' has no effect: Timestamps" in caplog.text
+    assert "option hoodie.parquet.writelegacyformat.enabled = 'true' has no effect: Lists have" in caplog.text
 
 
 def test_classes_of_others_than_apache_hudi_are_refused() -> None:

@@ -343,6 +343,27 @@ def test_bulk_insert_streams_to_files_of_a_full_size(tmp_path: Path) -> None:
     assert len(set(table["_hoodie_commit_seqno"].to_pylist())) == total
 
 
+@pytest.mark.parametrize("dictionary", ["true", "false"])
+def test_pages_and_dictionaries_of_base_files(tmp_path: Path, dictionary: str) -> None:
+    path = str(tmp_path / "t")
+    data = pa.table({"k": [f"k{number:06d}" for number in range(20_000)], "few": ["a", "b"] * 10_000})
+    given = {**QUICK, "hoodie.parquet.page.size": "4096", "hoodie.parquet.dictionary.enabled": dictionary}
+    hudi_py.write(path, data, "bulk_insert", given, record_key="k")
+    (file,) = (each for each in Path(path).rglob("*.parquet") if ".hoodie" not in each.parts)
+    group = pq.read_metadata(file).row_group(0)
+    columns = {group.column(at).path_in_schema: group.column(at) for at in range(group.num_columns)}
+    assert columns["few"].has_dictionary_page is (dictionary == "true")
+    assert columns["few"].statistics.max == "b"
+    whole = {**QUICK, "hoodie.parquet.dictionary.enabled": dictionary}
+    hudi_py.write(str(tmp_path / "whole"), data, "bulk_insert", whole, record_key="k")
+    (other,) = (each for each in (tmp_path / "whole").rglob("*.parquet") if ".hoodie" not in each.parts)
+    pages = [pq.read_metadata(each).row_group(0).column(5).total_uncompressed_size for each in (file, other)]
+    assert pages[0] != pages[1]  # each page has a header, and of small dictionaries no values are left
+    table = hudi_py.open_table(path)
+    assert table.scan(filter="k = 'k012345'", meta=False).to_table().to_pylist() == [{"k": "k012345", "few": "b"}]
+    assert table.scan(meta=False).to_table().sort_by("k") == data
+
+
 def test_an_empty_write_commits_unless_told_otherwise(tmp_path: Path) -> None:
     path = make(tmp_path / "t")
     result = hudi_py.write(path, rows([], []), "upsert", QUICK)

@@ -187,6 +187,16 @@ def test_a_key_that_is_there_twice_is_updated_where_the_condition_holds(tmp_path
     assert sorted(table.scan(columns=["v"]).to_table()["v"].to_pylist()) == ["c", "v1"]
 
 
+@pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_rows_of_one_key_in_a_file_are_counted_as_they_go(tmp_path: Path, kind: str) -> None:
+    table = make(tmp_path / "t", [row(1), row(2)], {**QUICK, "hoodie.datasource.write.table.type": kind})
+    table.insert(pa.Table.from_pylist([row(1, 20, "b"), row(3)], SCHEMA))
+    assert table.update({"v": "'c'"}, "id = 1").num_updated == 1
+    assert sorted(table.scan(filter="id = 1", columns=["v"]).to_table()["v"].to_pylist()) == ["b", "c"]
+    assert table.delete_where("id IN (1, 3)").num_deleted == 2
+    assert table.scan(filter="id IN (1, 3)", columns=["id"]).to_table()["id"].to_pylist() == [1]
+
+
 @pytest.mark.parametrize(
     ("values", "message", "error"),
     [

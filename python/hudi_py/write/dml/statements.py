@@ -174,14 +174,26 @@ class _OfRows:
     def collect(
         self, context: WriteContext, slices: Iterable[tuple[Split, pa.RecordBatch]], held: PartitionedRows
     ) -> Counts:
-        counts = Counts()
+        counts, group = Counts(), None
+        keys: list[pa.Array] = []
+        again = 0
         for split, batch in slices:
             more = self.change(context, batch, partial(hold, held, split=split))
             counts = counts.plus(more.inserted, more.updated, more.deleted)
-        return counts
+            if group != (split.partition, split.file_id):
+                again += _repeated(keys)
+                group, keys = (split.partition, split.file_id), []
+            keys.append(batch[RECORD_KEY])
+        again += _repeated(keys)
+        return counts.plus(updated=-again) if counts.updated else counts.plus(deleted=-again)
 
     def narrowed(self, context: WriteContext) -> WriteContext:
         return context
+
+
+def _repeated(keys: list[pa.Array]) -> int:
+    """How many rows of a file group have the key of another one: of these rows, one is changed."""
+    return sum(map(len, keys)) - len(pa.chunked_array(keys, pa.string()).unique())
 
 
 def located_rows(context: WriteContext) -> PartitionedRows:

@@ -17,8 +17,8 @@ from hudi_py.schema import RECORD_KEY
 from hudi_py.write.context import WriteContext
 from hudi_py.write.handles import merge_base_file, updates_of
 from hudi_py.write.operations.partition import OperationResult, PartitionWriter, PlacedRows, write_partitions
-from hudi_py.write.operations.tagging import held_rows, tag_and_write
-from hudi_py.write.rows import TaggedRows, one_row_per_key, sorted_by_key
+from hudi_py.write.operations.tagging import held_rows, one_row_per_key_of, tag_and_write
+from hudi_py.write.rows import TaggedRows, sorted_by_key
 
 
 def insert(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> OperationResult:
@@ -38,15 +38,15 @@ def insert_one_per_key(
     context: WriteContext, batches: Iterable[pa.RecordBatch], *, into_small: bool = True
 ) -> OperationResult:
     """Inserts the row of each key that wins within the input. `into_small`: fill small files first."""
-    with held_rows(context, map(context.keyed, batches), context.row_schema) as held:
+    with one_row_per_key_of(context, map(context.keyed, batches)) as (held, winners):
 
         def write(partition: PartitionWriter) -> None:
-            rows = one_row_per_key(held.table(partition.path), context.settings.merge)
+            rows = winners.table(partition.path)
             if context.settings.sort_by_key:
                 rows = sorted_by_key(rows)
             write_new(context, partition, lambda: iter(rows.to_batches()), rows.num_rows, into_small=into_small)
 
-        return write_partitions(context, held, write)
+        return write_partitions(context, held, write, winners.partitions)
 
 
 def _insert_unknown(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> OperationResult:

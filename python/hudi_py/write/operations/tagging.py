@@ -12,8 +12,9 @@ from hudi_py.model.names import PartitionPath
 from hudi_py.write.context import WriteContext
 from hudi_py.write.index import GlobalBaseFileIndex, GlobalIndex, Index, open_index
 from hudi_py.write.operations.partition import OperationResult, PartitionWriter, write_partitions
-from hudi_py.write.placement.merged import PLACE, merge_and_relocate, placed
-from hudi_py.write.placement.relocate import located, losing_keys, relocate
+from hudi_py.write.placement.combine import PLACE, OnePerKey, losing_keys, placed, without_places
+from hudi_py.write.placement.merged import merge_and_relocate
+from hudi_py.write.placement.relocate import located, relocate
 from hudi_py.write.rows import KeyedRows, LocatedRows, PartitionedRows, TaggedRows, one_row_per_key, without_keys
 
 WriteTagged = Callable[[PartitionWriter, TaggedRows], None]
@@ -29,6 +30,17 @@ def held_rows(context: WriteContext, rows: Iterable[KeyedRows], schema: pa.Schem
             held.add(keyed.rows, keyed.partitions)
         context.progress.phase("writing")
         yield held
+
+
+@contextmanager
+def one_row_per_key_of(context: WriteContext, rows: Iterable[KeyedRows]) -> Iterator[tuple[PartitionedRows, OnePerKey]]:
+    """The whole input by partition, and the row of each key that wins in it: over all partitions, where the index
+    spans them."""
+    schema = context.row_schema
+    if context.settings.index.is_global:
+        rows, schema = placed(rows), pa.schema([*schema, PLACE])
+    with held_rows(context, rows, schema) as held:
+        yield held, OnePerKey(context, held)
 
 
 def tag_and_write(
@@ -79,11 +91,15 @@ def _locate_and_write(
     merge = context.settings.merge
     merges = merge.folds and (moves or one_per_key)
     whole = moves or merges or isinstance(index, GlobalBaseFileIndex)
-    packed = LocatedRows.packed_schema(schema, moves=whole)
+    own = schema
+    if one_per_key or merges:
+        rows, schema = placed(rows), pa.schema([*schema, PLACE])
+    # what is merged has lost its place already
+    packed = LocatedRows.packed_schema(own if merges else schema, moves=whole)
 
     def write_all(held: PartitionedRows, losing: Mapping[PartitionPath, pa.Array], unique: bool) -> OperationResult:
         def write_one(partition: PartitionWriter) -> None:
-            table = without_keys(held.table(partition.path), losing.get(partition.path))
+            table = without_places(without_keys(held.table(partition.path), losing.get(partition.path)))
             if not unique:
                 table = one_row_per_key(table, merge)
             write(partition, LocatedRows.unpacked(table, moves=whole).tagged(list(partition.slices.values())))
@@ -92,25 +108,17 @@ def _locate_and_write(
 
     if not whole:
         with held_rows(context, located(index, rows), packed) as held:
-            losing = losing_keys(held, merge, packed=True) if one_per_key else {}
+            losing = losing_keys(held, merge, order=PLACE.name, packed=True) if one_per_key else {}
             return write_all(held, losing, not one_per_key)
-    if merges:
-        rows, schema = _placed(rows), pa.schema([*schema, PLACE])
     with held_rows(context, rows, schema) as held, PartitionedRows(packed, context.settings.memory_bytes) as moved:
         searched = index.searched(distinct_keys(held))
         if merges:
             merge_and_relocate(context, searched, held, moved, moves=moves)
             return write_all(moved, {}, True)
         reader = context.key_reader() if moves else None
-        relocate(searched, held, moved, reader, context.transaction.view, merge, one_per_key=one_per_key)
+        order = PLACE.name if one_per_key else None
+        relocate(searched, held, moved, reader, context.transaction.view, merge, order=order)
         return write_all(moved, {}, True)
-
-
-def _placed(rows: Iterable[KeyedRows]) -> Iterator[KeyedRows]:
-    first = 0
-    for keyed in rows:
-        yield placed(keyed, first)
-        first += keyed.rows.num_rows
 
 
 def distinct_keys(held: PartitionedRows) -> pa.StringArray:

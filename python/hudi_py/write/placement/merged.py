@@ -1,14 +1,12 @@
 """Rows that are merged on their way to where an index over all partitions finds their keys: those of tables whose
 merges make rows of two versions. Only the row that is made says where to go.
 
-Sources: `HoodieIndexUtils.mergeForPartitionUpdatesAndDeletionsIfNeeded`, `HoodieWriteHelper.deduplicateRecords`, 1.2.0.
+Source: `HoodieIndexUtils.mergeForPartitionUpdatesAndDeletionsIfNeeded`, 1.2.0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -23,19 +21,9 @@ from hudi_py.schema import RECORD_KEY, conform
 from hudi_py.write.context import WriteContext
 from hudi_py.write.handles.merge import updates_of
 from hudi_py.write.index import GlobalIndex
-from hudi_py.write.placement.relocate import add_located, in_several
-from hudi_py.write.rows import KeyedRows, PartitionedRows, one_row_per_key, without_keys
-
-PLACE: Final = pa.field("_hudi_py_place", pa.int64())
-"""The place of a row in the input: rows of one key are merged in this order."""
-
-
-def placed(keyed: KeyedRows, first: int) -> KeyedRows:
-    """Rows with their places, from `first` on."""
-    rows = keyed.rows
-    place = pa.array(np.arange(first, first + rows.num_rows))
-    schema = pa.schema([*rows.schema, PLACE])
-    return KeyedRows(pa.RecordBatch.from_arrays([*rows.columns, place], schema=schema), keyed.partitions)
+from hudi_py.write.placement.combine import PLACE, made_of_several, paths_of
+from hudi_py.write.placement.relocate import add_located
+from hudi_py.write.rows import PartitionedRows, one_row_per_key, without_keys
 
 
 def merge_and_relocate(
@@ -53,7 +41,7 @@ def merge_and_relocate(
     # As in Apache Hudi: base files may have keys that a log has moved to another partition, so all are merged
     config = context.transaction.config
     repeats = config.is_mor and not context.settings.index.uses_record_index(config)
-    twice, made = _made_of_several(context, held)
+    twice, made = made_of_several(context, held)
     for partition in dict.fromkeys([*held.partitions, *made]):
         own = without_keys(held.table(partition).drop_columns([PLACE.name]), twice)
         rows = pa.concat_tables([one_row_per_key(own, merge), *made.get(partition, ())]).combine_chunks()
@@ -76,50 +64,6 @@ def merge_and_relocate(
                 _merge_stored(context, slices[FileId(file_id)], rows.filter(chosen), partition, into)
 
 
-def in_one_partition(context: WriteContext, rows: Sequence[KeyedRows]) -> list[KeyedRows]:
-    """Rows in their order, those of one key all in the partition of the row that is made of them."""
-    with PartitionedRows(pa.schema([*rows[0].rows.schema, PLACE]), context.settings.memory_bytes) as held:
-        first = 0
-        for keyed in rows:
-            numbered = placed(keyed, first)
-            held.add(numbered.rows, numbered.partitions)
-            first += keyed.rows.num_rows
-        _, made = _made_of_several(context, held)
-    if not made:
-        return list(rows)
-    keys = pa.chunked_array([table[RECORD_KEY] for tables in made.values() for table in tables]).combine_chunks()
-    homes = pa.array([path for path, tables in made.items() for table in tables for _ in range(table.num_rows)])
-    return [
-        KeyedRows(
-            keyed.rows,
-            pc.coalesce(homes.take(pc.index_in(keyed.rows.column(RECORD_KEY), value_set=keys)), keyed.partitions),
-        )
-        for keyed in rows
-    ]
-
-
-def _made_of_several(
-    context: WriteContext, held: PartitionedRows
-) -> tuple[pa.Array, dict[PartitionPath, list[pa.Table]]]:
-    """The keys with rows in several partitions, and the one row that is made of those of each, by its own partition.
-
-    Apache Hudi puts it into the partition of one of the rows, even where its columns are those of the other.
-    """
-    new = [pa.chunked_array([each.column(0) for each in held.batches(path)], pa.string()) for path in held.partitions]
-    twice = in_several([keys.unique() for keys in new])
-    if not len(twice):
-        return twice, {}
-    parts = [held.table(path) for path in held.partitions]
-    rows = pa.concat_tables([part.filter(pc.is_in(part[RECORD_KEY], value_set=twice)) for part in parts])
-    rows = rows.sort_by(PLACE.name).drop_columns([PLACE.name])
-    made = one_row_per_key(rows, context.settings.merge)
-    paths = _paths(context, made)
-    found: dict[PartitionPath, list[pa.Table]] = {}
-    for path in paths.unique().to_pylist():
-        found[PartitionPath(path)] = [made.filter(pc.equal(paths, path))]
-    return twice, found
-
-
 def _merge_stored(
     context: WriteContext, slice_: FileSlice, rows: pa.Table, asked: PartitionPath, into: PartitionedRows
 ) -> None:
@@ -135,8 +79,8 @@ def _merge_stored(
     log = updates_of(rows, context).records
     new = pa.Table.from_batches(merge_with_base(old.to_batches(), log, settings), context.row_schema).combine_chunks()
     made = combined(new[RECORD_KEY])
-    before = _paths(context, old).take(pc.index_in(made, value_set=combined(old[RECORD_KEY])))
-    after = _paths(context, new)
+    before = paths_of(context, old).take(pc.index_in(made, value_set=combined(old[RECORD_KEY])))
+    after = paths_of(context, new)
     moved, stays = pc.not_equal(before, after).fill_null(False), pc.equal(before, after).fill_null(False)
 
     def add(some: pa.Table, file_id: str | None, paths: str | pa.Array, *, leaving: bool = False) -> None:
@@ -155,9 +99,3 @@ def _merge_stored(
     # what a merger makes must not be merged with the stored row once more; and what deletes the row stays as it is
     own = pc.or_(pc.is_in(keys, value_set=staying), pc.invert(pc.is_in(keys, value_set=made)))
     add(rows.filter(own), slice_.file_id, there)
-
-
-def _paths(context: WriteContext, rows: pa.Table) -> pa.StringArray:
-    table = rows.select(context.settings.schema.arrow.names).combine_chunks()
-    batch = pa.RecordBatch.from_arrays([combined(column) for column in table.columns], schema=table.schema)
-    return context.settings.keygen.partition_paths(batch)

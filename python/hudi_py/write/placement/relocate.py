@@ -1,12 +1,12 @@
 """Rows on their way to where an index over all partitions finds their keys.
 
 Sources: `SparkMetadataTableGlobalRecordLevelIndex`, `HoodieIndexUtils.mergeForPartitionUpdatesAndDeletionsIfNeeded`,
-`HoodieWriteHelper.deduplicateRecords`, 1.2.0.
+1.2.0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -21,9 +21,9 @@ from hudi_py.model.names import FileId, PartitionPath
 from hudi_py.schema import RECORD_KEY
 from hudi_py.view import FileSystemView
 from hudi_py.write.index import GlobalIndex
+from hudi_py.write.placement.combine import losing_keys
 from hudi_py.write.rows import KeyedRows, LocatedRows, PartitionedRows, one_row_per_key, without_keys
 
-_OWNER = "_hudi_py_partition"
 _BYTES_AT_ONCE = 1 << 28
 """Of rows whose keys are looked up at once."""
 
@@ -55,39 +55,6 @@ def _gathered(rows: Iterable[KeyedRows]) -> Iterator[list[KeyedRows]]:
         yield some
 
 
-def losing_keys(held: PartitionedRows, settings: MergeSettings, *, packed: bool) -> dict[PartitionPath, pa.Array]:
-    """For each partition the new keys that lose against a row in another one: over all partitions, one row of each key
-    counts, the one that would win within a single partition.
-
-    Args:
-        packed: whether these are `LocatedRows.packed`, so that known keys are in one partition only.
-    """
-    partitions = held.partitions
-    new: list[pa.Array] = []
-    for partition in partitions:
-        keys = [_new_keys(batch) if packed else batch.column(0) for batch in held.batches(partition)]
-        new.append(pa.chunked_array(keys, pa.string()).unique())
-    twice = in_several(new)
-    if not len(twice):
-        return {}
-    parts = []
-    for number, partition in enumerate(partitions):
-        rows = held.table(partition)
-        rows = rows.filter(pc.is_in(rows[RECORD_KEY], value_set=twice))
-        parts.append(rows.append_column(_OWNER, pa.array(np.full(rows.num_rows, number, np.int32))))
-    won = one_row_per_key(pa.concat_tables(parts).combine_chunks(), settings)
-    return {
-        partition: combined(won.filter(pc.not_equal(won[_OWNER], number))[RECORD_KEY])
-        for number, partition in enumerate(partitions)
-    }
-
-
-def in_several(keys: Sequence[pa.Array]) -> pa.Array:
-    """The keys that occur in several of these arrays, in each of which they are distinct."""
-    counts = pa.chunked_array(keys, pa.string()).value_counts()
-    return counts.field("values").filter(pc.greater(counts.field("counts"), 1))
-
-
 def relocate(
     index: GlobalIndex,
     held: PartitionedRows,
@@ -96,7 +63,7 @@ def relocate(
     view: FileSystemView,
     settings: MergeSettings,
     *,
-    one_per_key: bool,
+    order: str | None,
 ) -> None:
     """Locates rows, and moves those whose key is in another partition to their own: a new row there, and one with
     `leaving` set in the old partition, where its key is deleted. A row stays with its key if it deletes it, or loses
@@ -106,12 +73,12 @@ def relocate(
         reader: of stored rows; None: every row stays with its key.
         held: rows by the partitions that they ask for.
         into: gets them as `LocatedRows.packed`, by the partitions that they are written to.
-        one_per_key: keep the row of each key that wins within the input.
+        order: keep the row of each key that wins within the input, whose order this column has. None: keep all.
     """
-    losing = losing_keys(held, settings, packed=False) if one_per_key else {}
+    losing = {} if order is None else losing_keys(held, settings, order=order, packed=False)
     for partition in held.partitions:
         rows = held.table(partition)
-        if one_per_key:
+        if order is not None:
             rows = one_row_per_key(rows, settings)
         rows = without_keys(rows, losing.get(partition)).combine_chunks()
         if not rows.num_rows:
@@ -160,8 +127,3 @@ def add_located(into: PartitionedRows, rows: pa.Table, file_ids: pa.Array, paths
 
 def _one_batch(table: pa.Table) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([combined(column) for column in table.columns], schema=table.schema)
-
-
-def _new_keys(batch: pa.RecordBatch) -> pa.StringArray:
-    located_rows = LocatedRows.unpacked(pa.Table.from_batches([batch]), moves=False)
-    return batch.column(0).filter(pc.is_null(located_rows.file_ids))

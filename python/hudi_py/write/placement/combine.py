@@ -1,0 +1,160 @@
+"""One row of each key of an input where the index of a table spans all partitions: the rows of a key may ask for
+several, and only one of them is written. Within a key, rows count in the order of the input, as in Apache Hudi.
+
+Source: `HoodieWriteHelper.deduplicateRecords`, 1.2.0, whose key is the record key alone if the index is global.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudi_py.formats.arrays import combined
+from hudi_py.merge import MergeSettings
+from hudi_py.model.names import PartitionPath
+from hudi_py.schema import RECORD_KEY
+from hudi_py.write.context import WriteContext
+from hudi_py.write.rows import KeyedRows, LocatedRows, PartitionedRows, one_row_per_key, without_keys
+
+PLACE: Final = pa.field("_hudi_py_place", pa.int64())
+"""The place of a row in the input."""
+_OWNER = "_hudi_py_partition"
+
+
+def placed(rows: Iterable[KeyedRows]) -> Iterator[KeyedRows]:
+    """Rows with their places in the input, `PLACE`, as the last column."""
+    first = 0
+    for keyed in rows:
+        place = pa.array(np.arange(first, first + keyed.rows.num_rows))
+        first += keyed.rows.num_rows
+        schema = pa.schema([*keyed.rows.schema, PLACE])
+        yield KeyedRows(pa.RecordBatch.from_arrays([*keyed.rows.columns, place], schema=schema), keyed.partitions)
+
+
+def without_places(rows: pa.Table) -> pa.Table:
+    """Rows without `PLACE`."""
+    return rows.drop_columns([PLACE.name]) if PLACE.name in rows.column_names else rows
+
+
+def losing_keys(
+    held: PartitionedRows, settings: MergeSettings, *, order: str, packed: bool
+) -> dict[PartitionPath, pa.Array]:
+    """For each partition the new keys that lose against a row in another one: over all partitions, one row of each key
+    counts, the one that would win within a single partition.
+
+    Args:
+        order: the column by which rows of one key have the order of the input.
+        packed: whether these are `LocatedRows.packed`, so that known keys are in one partition only.
+    """
+    partitions = held.partitions
+    new: list[pa.Array] = []
+    for partition in partitions:
+        keys = [_new_keys(batch) if packed else batch.column(0) for batch in held.batches(partition)]
+        new.append(pa.chunked_array(keys, pa.string()).unique())
+    twice = in_several(new)
+    if not len(twice):
+        return {}
+    parts = []
+    for number, partition in enumerate(partitions):
+        rows = held.table(partition)
+        rows = rows.filter(pc.is_in(rows[RECORD_KEY], value_set=twice))
+        parts.append(rows.append_column(_OWNER, pa.array(np.full(rows.num_rows, number, np.int32))))
+    won = one_row_per_key(pa.concat_tables(parts).sort_by(order).combine_chunks(), settings)
+    return {
+        partition: combined(won.filter(pc.not_equal(won[_OWNER], number))[RECORD_KEY])
+        for number, partition in enumerate(partitions)
+    }
+
+
+def in_several(keys: Sequence[pa.Array]) -> pa.Array:
+    """The keys that occur in several of these arrays, in each of which they are distinct."""
+    counts = pa.chunked_array(keys, pa.string()).value_counts()
+    return counts.field("values").filter(pc.greater(counts.field("counts"), 1))
+
+
+def made_of_several(
+    context: WriteContext, held: PartitionedRows
+) -> tuple[pa.Array, dict[PartitionPath, list[pa.Table]]]:
+    """The keys with rows in several partitions, and the one row that is made of those of each, by its own partition.
+    For tables whose merges make rows of two versions.
+
+    Apache Hudi puts it into the partition of one of the rows, even where its columns are those of the other.
+
+    Args:
+        held: rows with `PLACE`; the rows that are made have none.
+    """
+    new = [pa.chunked_array([each.column(0) for each in held.batches(path)], pa.string()) for path in held.partitions]
+    twice = in_several([keys.unique() for keys in new])
+    if not len(twice):
+        return twice, {}
+    parts = [held.table(path) for path in held.partitions]
+    rows = pa.concat_tables([part.filter(pc.is_in(part[RECORD_KEY], value_set=twice)) for part in parts])
+    made = one_row_per_key(rows.sort_by(PLACE.name).drop_columns([PLACE.name]), context.settings.merge)
+    paths = paths_of(context, made)
+    found: dict[PartitionPath, list[pa.Table]] = {}
+    for path in paths.unique().to_pylist():
+        found[PartitionPath(path)] = [made.filter(pc.equal(paths, path))]
+    return twice, found
+
+
+def in_one_partition(context: WriteContext, rows: Sequence[KeyedRows]) -> list[KeyedRows]:
+    """Rows in their order, those of one key all in the partition of the row that is made of them."""
+    with PartitionedRows(pa.schema([*rows[0].rows.schema, PLACE]), context.settings.memory_bytes) as held:
+        for keyed in placed(rows):
+            held.add(keyed.rows, keyed.partitions)
+        _, made = made_of_several(context, held)
+    if not made:
+        return list(rows)
+    keys = pa.chunked_array([table[RECORD_KEY] for tables in made.values() for table in tables]).combine_chunks()
+    homes = pa.array([path for path, tables in made.items() for table in tables for _ in range(table.num_rows)])
+    return [
+        KeyedRows(
+            keyed.rows,
+            pc.coalesce(homes.take(pc.index_in(keyed.rows.column(RECORD_KEY), value_set=keys)), keyed.partitions),
+        )
+        for keyed in rows
+    ]
+
+
+class OnePerKey:
+    """The row of each key that wins within an input, by partition."""
+
+    def __init__(self, context: WriteContext, held: PartitionedRows) -> None:
+        """`held`: the input, with `PLACE` where the index spans all partitions."""
+        self._held, self._merge = held, context.settings.merge
+        self._losing: dict[PartitionPath, pa.Array] = {}
+        self._made: dict[PartitionPath, list[pa.Table]] = {}
+        if not context.settings.index.is_global:
+            return
+        if self._merge.folds:
+            twice, self._made = made_of_several(context, held)
+            self._losing = dict.fromkeys(held.partitions, twice)
+        else:
+            self._losing = losing_keys(held, self._merge, order=PLACE.name, packed=False)
+
+    @property
+    def partitions(self) -> list[PartitionPath]:
+        """The partitions that rows may be written to."""
+        return list(dict.fromkeys([*self._held.partitions, *self._made]))
+
+    def table(self, partition: PartitionPath) -> pa.Table:
+        """The rows of a partition, without `PLACE`."""
+        own = without_places(without_keys(self._held.table(partition), self._losing.get(partition)))
+        won = one_row_per_key(own, self._merge)
+        return pa.concat_tables([won, *self._made.get(partition, ())]).combine_chunks()
+
+
+def paths_of(context: WriteContext, rows: pa.Table) -> pa.StringArray:
+    """The partition path that each row asks for."""
+    table = rows.select(context.settings.schema.arrow.names).combine_chunks()
+    batch = pa.RecordBatch.from_arrays([combined(column) for column in table.columns], schema=table.schema)
+    return context.settings.keygen.partition_paths(batch)
+
+
+def _new_keys(batch: pa.RecordBatch) -> pa.StringArray:
+    located_rows = LocatedRows.unpacked(pa.Table.from_batches([batch]), moves=False)
+    return batch.column(0).filter(pc.is_null(located_rows.file_ids))
