@@ -55,6 +55,11 @@ class TextSet:
             found[start : start + len(some)] = self._find(some, hashed)
         return found
 
+    def places(self, wanted: pa.StringArray | pa.ChunkedArray) -> pa.Int64Array:
+        """As `find`, with nulls instead of -1: what `take` takes."""
+        found = self.find(wanted)
+        return pa.array(found, mask=found < 0)
+
     def has(self, wanted: pa.StringArray | pa.ChunkedArray) -> pa.BooleanArray:
         """Whether each text is in the set; nulls are not."""
         return pa.array(self.find(wanted) >= 0)

@@ -104,6 +104,5 @@ class SearchedIndex:
 
     def locate(self, keys: pa.StringArray) -> tuple[pa.StringArray, pa.StringArray]:
         """As `GlobalIndex.locate`."""
-        numbers = self.keys.find(keys)
-        at = pa.array(numbers, mask=numbers < 0)
+        at = self.keys.places(keys)
         return self.partitions.take(at), self.file_ids.take(at)

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.formats.arrays import combined
+from hudi_py.formats.lookup import TextSet
 from hudi_py.merge import MergeSettings
 from hudi_py.model.names import PartitionPath
 from hudi_py.schema import RECORD_KEY
@@ -109,13 +110,10 @@ def in_one_partition(context: WriteContext, rows: Sequence[KeyedRows]) -> list[K
         _, made = made_of_several(context, held)
     if not made:
         return list(rows)
-    keys = pa.chunked_array([table[RECORD_KEY] for tables in made.values() for table in tables]).combine_chunks()
+    keys = TextSet(combined(pa.chunked_array([part[RECORD_KEY] for parts in made.values() for part in parts])))
     homes = pa.array([path for path, tables in made.items() for table in tables for _ in range(table.num_rows)])
     return [
-        KeyedRows(
-            keyed.rows,
-            pc.coalesce(homes.take(pc.index_in(keyed.rows.column(RECORD_KEY), value_set=keys)), keyed.partitions),
-        )
+        KeyedRows(keyed.rows, pc.coalesce(homes.take(keys.places(keyed.rows.column(RECORD_KEY))), keyed.partitions))
         for keyed in rows
     ]
 
