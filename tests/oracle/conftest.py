@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 import pytest
+from pyspark.sql import SparkSession
 
 from tests.oracle.client import Oracle
 from tests.oracle.environment import NEWEST, OLDEST, default_version, lance_class_path, set_up
@@ -52,6 +53,18 @@ def started(version: str, class_path: str | None = None) -> Iterator[Oracle]:
     client = Oracle(version, class_path=class_path)
     yield client
     client.close()
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A session of this process, with hudi-py."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    builder = builder.config("spark.driver.memory", "1g").config("spark.sql.shuffle.partitions", "2")
+    builder = builder.config("spark.sql.session.timeZone", "UTC")
+    session = builder.config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse"))).getOrCreate()
+    yield session
+    session.stop()
 
 
 @pytest.fixture(scope="session")

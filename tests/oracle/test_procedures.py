@@ -7,9 +7,7 @@ Hudi's procedures get wrong, which is not compared.
 from __future__ import annotations
 
 import json
-import os
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,15 +36,11 @@ def write(path: str, ids: Sequence[int], ts: int, **more: Any) -> str:
     return result.instant
 
 
-@pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    builder = builder.config("spark.driver.memory", "1g").config("spark.sql.shuffle.partitions", "2")
-    builder = builder.config("spark.sql.session.timeZone", "UTC")
-    session = builder.config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse"))).getOrCreate()
-    yield session
-    session.stop()
+def made(tmp_path: Path, version: int, kind: str, options: dict[str, str] | None = None) -> str:
+    path = str(tmp_path / "t")
+    new = {"record_key": "id", "ordering_by": "ts", "partition_by": "part", "table_type": kind}
+    write(path, range(1, 7), 1, options={"hoodie.write.table.version": str(version), **(options or {})}, **new)
+    return path
 
 
 @pytest.fixture
@@ -72,10 +66,7 @@ def compare(spark: SparkSession, oracle: Oracle, path: str, calls: Sequence[str]
 def test_procedures_that_show_actions(
     spark: SparkSession, oracle: Oracle, tmp_path: Path, name: str, version: int, kind: str
 ) -> None:
-    path = str(tmp_path / "t")
-    new = {"record_key": "id", "ordering_by": "ts", "partition_by": "part", "table_type": kind}
-    options = {"hoodie.write.table.version": str(version)}
-    write(path, range(1, 7), 1, options=options, **new)
+    path = made(tmp_path, version, kind)
     undone = [write(path, [2, 3], 2)]
     table = hudi_py.open_table(path)
     table.rollback(undone[0])
@@ -117,10 +108,7 @@ def test_procedures_that_show_actions(
 def test_procedures_that_show_files(
     spark: SparkSession, oracle: Oracle, tmp_path: Path, name: str, version: int, kind: str
 ) -> None:
-    path = str(tmp_path / "t")
-    new = {"record_key": "id", "ordering_by": "ts", "partition_by": "part", "table_type": kind}
-    options = {"hoodie.write.table.version": str(version), "hoodie.metadata.index.column.stats.enable": "true"}
-    write(path, range(1, 7), 1, options=options, **new)
+    path = made(tmp_path, version, kind, {"hoodie.metadata.index.column.stats.enable": "true"})
     second = write(path, [2, 3, 4], 2)
     write(path, [7, 8], 3)
     rows = hudi_py.open_table(path).scan(filter="id = 2").to_table()

@@ -5,10 +5,8 @@ Sources: "SQL DDL", "SQL DML" and "SQL Procedures" of the documentation of 1.x, 
 
 from __future__ import annotations
 
-import os
 import re
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -165,17 +163,6 @@ TABLES = [
     *("hudi_table_external", "hudi_table_ctas", "hudi_table_copy"),
 ]
 WORD = re.compile(r"\bUSING hudi\b", re.IGNORECASE)
-
-
-@pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    builder = builder.config("spark.driver.memory", "1g").config("spark.sql.shuffle.partitions", "2")
-    builder = builder.config("spark.sql.session.timeZone", "UTC")
-    session = builder.config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse"))).getOrCreate()
-    yield session
-    session.stop()
 
 
 def shown(rows: list[dict[str, Any]]) -> list[str]:
