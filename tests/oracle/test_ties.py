@@ -31,6 +31,12 @@ INDEXES = {
 }
 OPERATIONS = ("upsert", "insert", "insert_overwrite", "bulk_insert")
 MODES = ("EVENT_TIME_ORDERING", "COMMIT_TIME_ORDERING")
+CASES = [
+    (operation, index, mode, kind, version)
+    for operation, index, mode, kind, version in product(OPERATIONS, INDEXES, MODES, ("cow", "mor"), (6, 9))
+    # Apache Hudi itself fails to overwrite partitions there: a NullPointerException of its metadata table
+    if not (operation == "insert_overwrite" and index.startswith("record") and version == 9)
+]
 COMBINE = {"hoodie.combine.before.insert": "true"}
 QUICK = {"hoodie.time.generator.max_expected_clock_skew_ms": "1"}
 SCHEMA = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("p", pa.string()), ("v", pa.int64())])
@@ -50,7 +56,7 @@ def table_of(rows: list[tuple[str, int, str, int]]) -> pa.Table:
 
 @pytest.mark.parametrize(
     ("operation", "index", "mode", "kind", "version"),
-    cases(product(OPERATIONS, INDEXES, MODES, ("cow", "mor"), (6, 9)), "ties", 4),
+    cases(CASES, "ties", 4),
 )
 def test_the_last_row_counts(
     oracle: Oracle, tmp_path: Path, operation: str, index: str, mode: str, kind: str, version: int
@@ -74,9 +80,10 @@ def test_the_last_row_counts(
     hudi_py.write(ours, table_of(SECOND), operation, options={**QUICK, **INDEXES[index], **COMBINE})
 
     # of a row that stays, Apache Hudi shows the partition that it is in
-    names = ["id", "ts", "v", "_hoodie_partition_path"]
-    expected = oracle.read(theirs).select(names).sort_by([("id", "ascending"), (names[-1], "ascending")])
+    names = ["id", "_hoodie_partition_path", "ts", "v"]
+    order = [(name, "ascending") for name in names]  # a bulk insert leaves the old row of a key beside the new one
+    expected = oracle.read(theirs).select(names).sort_by(order)
     assert len(expected) >= 5
     mine = hudi_py.open_table(ours).scan(columns=names).to_table().select(names)
-    assert mine.sort_by([("id", "ascending"), (names[-1], "ascending")]).to_pylist() == expected.to_pylist()
-    assert oracle.read(ours).select(names).sort_by([("id", "ascending"), (names[-1], "ascending")]) == expected
+    assert mine.sort_by(order).to_pylist() == expected.to_pylist()
+    assert oracle.read(ours).select(names).sort_by(order) == expected
