@@ -1115,6 +1115,27 @@ MUTATIONS: Final = (
         "tests/unit/interop/test_engines.py",
     ),
     Mutation(
+        "engines: names of columns in an alias are overlooked",
+        CORE + "interop/duckdb.py",
+        'isinstance(node, exp.TableAlias) and node.args.get("columns")',
+        "False",
+        "tests/unit/interop/test_engines.py",
+    ),
+    Mutation(
+        "engines: a collation of the connection is overlooked",
+        CORE + "interop/duckdb.py",
+        "len(statements) == 1 and not collation",
+        "len(statements) == 1",
+        "tests/unit/interop/test_engines.py",
+    ),
+    Mutation(
+        "engines: Polars' filter is pushed down below its head",
+        CORE + "interop/polars.py",
+        "if predicate is None or rows is not None else",
+        "if predicate is None else",
+        "tests/unit/interop/test_engines.py",
+    ),
+    Mutation(
         "engines: a query of Polars reads a newer state than its scan",
         CORE + "read/scan.py",
         "        return self._planned(request)\n",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import date
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
@@ -35,7 +36,7 @@ def query(
     import duckdb
 
     found = connection or duckdb.default_connection()
-    for name, scan in narrowed(sql, tables).items():
+    for name, scan in narrowed(sql, tables, found).items():
         found.register(name, scan.to_table())
     try:
         return found.sql(sql)
@@ -43,47 +44,99 @@ def query(
         raise ConfigError(f"Cannot run the query: {error}") from error
 
 
-def narrowed(sql: str, tables: Mapping[str, Scan]) -> dict[str, Scan]:
-    """The scans with the columns and rows that a query needs, as far as that is plain from its text."""
+def narrowed(sql: str, tables: Mapping[str, Scan], connection: duckdb.DuckDBPyConnection) -> dict[str, Scan]:
+    """Narrows scans to the columns and rows that a query needs. Where that is not certain from its text and from what
+    the connection has (macros, views, a collation), all are read."""
     import sqlglot
 
     try:
         statements = [each for each in sqlglot.parse(sql, read="duckdb") if each is not None]
     except sqlglot.errors.SqlglotError:  # DuckDB will say what is wrong, or knows more than the parser
         return dict(tables)
-    words = _words(statements, tables)
+    words = _words(statements, tables) if _is_plain(statements, tables, connection) else None
+    if words is None:
+        return dict(tables)
+    [(collation,)] = connection.execute("SELECT current_setting('default_collation')").fetchall()
+    compares = len(statements) == 1 and not collation  # a collation has rules of its own for which texts are equal
     result = {}
     for name, scan in tables.items():
         names = scan.schema.names
-        columns = None if words is None else [column for column in names if column.lower() in words] or names[:1]
-        condition = _needed(statements[0], name, scan.schema, alone=len(tables) == 1) if len(statements) == 1 else None
+        columns = [column for column in names if column.lower() in words] or names[:1]
+        condition = _needed(statements[0], name, scan.schema, alone=len(tables) == 1) if compares else None
         result[name] = scan.narrow(columns, condition)
     return result
+
+
+def _is_plain(statements: Iterable[exp.Expr], tables: Iterable[str], connection: duckdb.DuckDBPyConnection) -> bool:
+    """Whether a query has only syntax whose columns are all named in it, and nothing of the connection names others."""
+    from sqlglot import exp
+
+    known = (
+        *(exp.Select, exp.SetOperation, exp.Subquery, exp.With, exp.CTE, exp.From, exp.Join, exp.Table, exp.TableAlias),
+        *(
+            exp.Where,
+            exp.Group,
+            exp.GroupingSets,
+            exp.Cube,
+            exp.Rollup,
+            exp.Having,
+            exp.Qualify,
+            exp.Order,
+            exp.Ordered,
+        ),
+        *(exp.Limit, exp.Offset, exp.Distinct, exp.Alias, exp.Column, exp.Identifier, exp.Star, exp.Literal, exp.Null),
+        *(exp.Boolean, exp.Binary, exp.Unary, exp.Between, exp.In, exp.Exists, exp.If, exp.Func, exp.DataType),
+        *(exp.DataTypeParam, exp.Interval, exp.Var, exp.Tuple, exp.Window, exp.WindowSpec, exp.Filter, exp.Lambda),
+        *(exp.Bracket, exp.Slice, exp.Placeholder),
+    )
+    functions: set[str] = set()
+    for node in (node for statement in statements for node in statement.walk()):
+        if not isinstance(node, known) or isinstance(node, (exp.Columns, exp.Pivot)):
+            return False
+        if isinstance(node, exp.Table) and not isinstance(node.this, exp.Identifier):  # a function
+            return False
+        if isinstance(node, exp.TableAlias) and node.args.get("columns"):
+            return False
+        if isinstance(node, exp.Join) and str(node.args.get("method", "")).upper() == "NATURAL":
+            return False
+        if isinstance(node, exp.SetOperation) and node.args.get("by_name"):
+            return False
+        if isinstance(node, exp.Anonymous):
+            functions.add(node.name.lower())
+    return _names_nothing(connection, tables) and functions <= _functions(connection)
+
+
+def _names_nothing(connection: duckdb.DuckDBPyConnection, tables: Iterable[str]) -> bool:
+    """Whether a connection has no macro, and no view over one of the tables: a query's text hides what they read."""
+    macros = "SELECT 1 FROM duckdb_functions() WHERE NOT internal AND function_type LIKE '%macro%' LIMIT 1"
+    if connection.execute(macros).fetchall():
+        return False
+    views = connection.execute("SELECT lower(sql) FROM duckdb_views() WHERE NOT internal").fetchall()
+    # A scan that an earlier query registered is a view, too: only what follows its name counts
+    bodies = " ".join(text.partition(" as ")[2] for (text,) in views)
+    return not any(re.search(rf"\b{re.escape(name.lower())}\b", bodies) for name in tables)
+
+
+def _functions(connection: duckdb.DuckDBPyConnection) -> set[str]:
+    """Names of DuckDB's own functions that see their arguments only, in lower case."""
+    own = "SELECT function_name FROM duckdb_functions() WHERE internal AND function_type IN ('scalar', 'aggregate')"
+    return {name.lower() for (name,) in connection.execute(own).fetchall()}
 
 
 def _words(statements: Iterable[exp.Expr], tables: Iterable[str]) -> frozenset[str] | None:
     """Identifiers in a query, in lower case; None if it may ask for all columns of one of the tables."""
     from sqlglot import exp
 
-    names = {name.lower() for name in tables}
-    found: set[str] = set()
+    result: set[str] = set()
     for statement in statements:
         if any(not isinstance(star.parent, exp.Count) for star in statement.find_all(exp.Star)):
             return None
-        columns = {each.name.lower() for each in statement.find_all(exp.Column)}
-        if columns & names or any(_takes_whole_rows(node) for node in statement.walk()):
+        # A table's name or alias in place of a column is its whole row
+        rows = {name.lower() for name in tables} | {alias.name.lower() for alias in statement.find_all(exp.TableAlias)}
+        if any(column.name.lower() in rows for column in statement.find_all(exp.Column)):
             return None
-        found.update(each.name.lower() for each in statement.find_all(exp.Identifier))
-    return frozenset(found)
-
-
-def _takes_whole_rows(node: Any) -> bool:
-    """Whether a node names columns in a way that is not seen: NATURAL JOIN, COLUMNS(...), DESCRIBE, `FROM t`."""
-    from sqlglot import exp
-
-    if isinstance(node, exp.Join):
-        return str(node.args.get("method", "")).upper() == "NATURAL"
-    return isinstance(node, (exp.Describe, exp.Command, exp.Columns, exp.Summarize))
+        result.update(identifier.name.lower() for identifier in statement.find_all(exp.Identifier))
+    return frozenset(result)
 
 
 def _needed(statement: exp.Expr, table: str, schema: pa.Schema, *, alone: bool) -> str | None:
@@ -103,11 +156,12 @@ def _needed(statement: exp.Expr, table: str, schema: pa.Schema, *, alone: bool) 
     where = statement.args.get("where")
     if len(used) != 1 or used[0].find_ancestor(exp.Select) is not statement or not inner or where is None:
         return None
-    if any(isinstance(node, (exp.TableSample, exp.Pivot, exp.Lateral)) for node in statement.walk()):
+    alias = used[0].alias_or_name.lower()
+    if alias in map(str.lower, schema.names):  # `alias.name` may be a member of a struct
         return None
     single = alone and not joins and len(list(statement.find_all(exp.Table))) == 1
     conditions = Conditions(schema, ignore_case=True)
-    parts = (_condition(part, used[0].alias_or_name.lower(), conditions, single) for part in _conjuncts(where.this))
+    parts = (_condition(part, alias, conditions, single) for part in _conjuncts(where.this))
     return every(parts)
 
 

@@ -42,18 +42,18 @@ def scan_hudi(scan: Scan) -> polars.LazyFrame:
     def read(
         columns: list[str] | None, predicate: polars.Expr | None, rows: int | None, _batch: int | None
     ) -> Iterator[polars.DataFrame]:
-        condition = None if predicate is None else pushed_condition(predicate, scan.schema)
-        narrow = scan.narrow(columns, condition)
+        # Polars passes both only for `head(rows).filter(predicate)`: rows that the predicate drops count, too
+        condition = None if predicate is None or rows is not None else pushed_condition(predicate, scan.schema)
+        # A frame without columns has no rows; Polars takes one that it has not asked for
+        narrow = scan.narrow(scan.schema.names[:1] if columns == [] else columns, condition)
         left = rows
         for batch in narrow.to_batches():
             frame = polars.from_arrow(batch)
             assert isinstance(frame, polars.DataFrame)
-            if predicate is not None:
-                frame = frame.filter(predicate)
             if left is not None:
                 frame = frame.head(left)
                 left -= frame.height
-            yield frame
+            yield frame if predicate is None else frame.filter(predicate)
             if left == 0:
                 return
 
