@@ -171,11 +171,13 @@ def _other_timeline(path: Path) -> None:
     )
 
 
-def _twice(path: Path) -> None:
+def _twice(path: Path, of: int) -> None:
+    """Completes the newest commit again, with the content of commit number `of`."""
     file = state_file(path)
     time_, _, rest = file.name.partition("_")
     completion, _, word = rest.partition(".")
-    shutil.copy(file, file.with_name(f"{time_}_{int(completion) + 1}.{word}"))
+    commits = sorted(other for other in file.parent.glob(f"*.{word}") if "_" in other.name)
+    shutil.copy(commits[of], file.with_name(f"{time_}_{int(completion) + 1}.{word}"))
 
 
 def _future(path: Path) -> None:
@@ -336,7 +338,8 @@ FAULTS: Final = (
     Fault("garbage in a commit", "timeline.corrupt_commit", lambda p: state_file(p).write_bytes(b"garbage")),
     Fault("garbage in a clean", "timeline.corrupt_commit", lambda p: _garbage_clean(p)),
     Fault("empty commit", "timeline.empty_commit", lambda p: state_file(p).write_bytes(b"")),
-    Fault("completed twice", "timeline.twice_completed", _twice, versions=(8, 9)),
+    Fault("completed twice", "timeline.twice_completed", lambda p: _twice(p, 1), versions=(8, 9)),
+    Fault("completed differently", "timeline.completed_differently", lambda p: _twice(p, 0), versions=(8, 9)),
     Fault(
         "garbage in a plan",
         "timeline.plan_unreadable",

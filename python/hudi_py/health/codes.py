@@ -132,11 +132,18 @@ _ALL: Final = (
         "restore the file from a copy",
     ),
     Code(
-        "timeline.twice_completed",
+        "timeline.completed_differently",
         _E,
-        "an instant has several completed files",
-        "Engines may disagree on when the instant completed, and so on which logs count.",
+        "an instant has several completed files, and they differ",
+        "The one with the smallest completion time counts. Engines may disagree on what the instant did.",
         "remove the completed files that no copy of the table has",
+    ),
+    Code(
+        "timeline.twice_completed",
+        _N,
+        "an instant has several completed files that say the same",
+        "The smallest completion time counts. The TTL service of Apache Hudi 1.2.0 completes its instants twice.",
+        "none is needed: rolling the instant back and archiving it remove all of them",
     ),
     Code(
         "timeline.plan_unreadable",

@@ -11,7 +11,7 @@ from typing import Final
 from hudi_py.errors import ConfigError, CorruptFileError, HudiError, first_line
 from hudi_py.health.facts import Facts, decoded_commit
 from hudi_py.health.findings import Finding
-from hudi_py.model.instant import Action, Instant, State
+from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant, State
 from hudi_py.services.archive.select import ArchiveSettings
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.records import decode_record
@@ -64,20 +64,34 @@ def check_contents(facts: Facts) -> Iterator[Finding]:
             if content and not _is_record(content):
                 what = f"the completed {instant.action.value} {instant.time} cannot be read"
                 yield _of(instant, "timeline.corrupt_commit", what, path(instant.file_name))
-    ends = Counter((i.time, i.action.comparable) for i in timeline.files if i.state is State.COMPLETED)
-    for (time, action), count in sorted(ends.items()):
-        if count > 1:
-            found = [
-                i.file_name for i in timeline.files if i.completed and (i.time, i.action.comparable) == (time, action)
-            ]
-            yield Finding(
-                "timeline.twice_completed",
-                f"the {action.value} {time} has {count} completed files: {', '.join(found)}",
-                instant=time,
-                paths=tuple(map(path, found)),
-            )
+    yield from _check_ends(facts)
     if facts.archive[1]:
         yield Finding("timeline.archive_unreadable", f"the archived timeline cannot be read: {facts.archive[1]}")
+
+
+def _check_ends(facts: Facts) -> Iterator[Finding]:
+    timeline = facts.active
+    ends = Counter((i.time, i.action.comparable) for i in timeline.files if i.completed)
+    for (time, action), count in sorted(ends.items()):
+        if count < 2:
+            continue
+        found = [i for i in timeline.files if i.completed and (i.time, i.action.comparable) == (time, action)]
+        paths = tuple(timeline.layout.path(i.file_name) for i in found)
+        contents = [_content(facts, path) for path in paths]
+        same = all(_says_the_same(content, contents[0], found[0]) for content in contents[1:])
+        yield Finding(
+            "timeline.twice_completed" if same else "timeline.completed_differently",
+            f"the {action.value} {time} has {count} completed files{'' if same else ', which differ'}: "
+            + ", ".join(i.file_name for i in found),
+            instant=time,
+            paths=paths,
+        )
+
+
+def _says_the_same(one: bytes | None, other: bytes | None, instant: Instant) -> bool:
+    # Avro and JSON write maps in no certain order
+    commit = decoded_commit(one, instant) if instant.action.comparable in WRITE_ACTIONS else None
+    return one == other or (commit is not None and commit == decoded_commit(other, instant))
 
 
 def check_pending(facts: Facts) -> Iterator[Finding]:

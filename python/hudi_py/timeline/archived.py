@@ -29,10 +29,12 @@ from hudi_py.timeline.history import (
     ArchiveQuery,
     Chosen,
     archived_action,
+    has_sorted_runs,
     manifest_numbers,
     read_history,
     read_manifest,
     read_version,
+    run_range,
 )
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.timeline import Timeline, load_timeline
@@ -109,7 +111,7 @@ def archived_instants(
         return _read_archive(storage, folder, query)
     if not check_history(storage, config):
         _check_nothing_archived(storage, config, folder)
-    return read_history(storage, folder, query)
+    return read_history(storage, folder, query, sorted_runs=has_sorted_runs(config))
 
 
 class ArchivedCompletions:
@@ -186,9 +188,11 @@ def _check_version(storage: Storage, config: TableConfig, folder: str, newest: i
     try:
         before = read_manifest(storage, folder, named).runs
         after = read_manifest(storage, folder, newest).runs
+        # that of a name is not the newest in what an upgrade wrote
+        last = max((run_range(storage, folder, run)[1] for run in before), default="")
     except (FileNotFoundError, CorruptFileError):  # the named one is reported when it is read, the other may be torn
         return
-    names, last = {run.name for run in before}, max((run.last for run in before), default="")
+    names = {run.name for run in before}
     active = {instant.time for instant in load_timeline(storage, config).files}
     lost = [
         run for run in after if run.name not in names and run.last not in active and (not run.level or run.last > last)

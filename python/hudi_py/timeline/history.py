@@ -2,6 +2,11 @@
 
 `_version_` has the number of the newest manifest, `manifest_<n>` names the runs, and a run is a Parquet file
 `<first>_<last>_<level>.parquet`, named by the requested times of its first and last instant.
+
+A writer sorts the instants of a run. The upgrade of a table of version 6 does not: it takes the entries of the old
+archive as they come, newest file first, and names the run by the first and the last of these
+(`SevenToEightUpgradeHandler`, 1.2.0). In such a history the name of a run tells neither its oldest nor its newest
+instant; its footer does.
 """
 
 from __future__ import annotations
@@ -19,6 +24,7 @@ from hudi_py.errors import CorruptFileError
 from hudi_py.formats.parquet import open_parquet
 from hudi_py.model.instant import Action, CompletionTime, InstantTime, State
 from hudi_py.model.names import join_path
+from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
 from hudi_py.storage.threads import when_remote
 
@@ -68,25 +74,33 @@ class ArchiveQuery:
             and (self.chosen is None or self.chosen(instant))
         )
 
-    def overlaps(self, run: Run) -> bool:
-        return (self.since is None or run.last >= self.since) and (self.until is None or run.first <= self.until)
+    def overlaps(self, oldest: str, newest: str) -> bool:
+        return (self.since is None or newest >= self.since) and (self.until is None or oldest <= self.until)
 
 
 _EVERYTHING = ArchiveQuery()
 
 
-def read_history(storage: Storage, folder: str, query: ArchiveQuery = _EVERYTHING) -> list[ArchivedInstant]:
+def read_history(
+    storage: Storage, folder: str, query: ArchiveQuery = _EVERYTHING, *, sorted_runs: bool = False
+) -> list[ArchivedInstant]:
     """Instants of a history folder, sorted by requested time; empty if there are none.
 
-    Opens only runs whose range overlaps the query's. Reads no run in which all instants completed too early, by the
-    statistics in its footer.
+    Reads no run in which all instants were requested outside of the range, or completed too early, by the statistics in
+    its footer.
+
+    Args:
+        sorted_runs: whether no upgrade wrote the history (`has_sorted_runs`): runs whose names are outside of the range
+            are not even opened.
 
     Raises:
         CorruptFileError: a manifest or run contradicts the format, or a run is missing.
     """
     missing: FileNotFoundError | None = None
     for _ in range(_TRIES):
-        wanted = [run for run in newest_manifest(storage, folder).runs if query.overlaps(run)]
+        runs = newest_manifest(storage, folder).runs
+        named = sorted_runs and all(run.first <= run.last for run in runs)
+        wanted = [run for run in runs if not named or query.overlaps(run.first, run.last)]
 
         def one(run: Run) -> list[ArchivedInstant]:
             return list(_read_run(storage, join_path(folder, run.name), run, query))
@@ -110,7 +124,8 @@ class Run:
     """A file of the history."""
 
     name: str
-    """`<first>_<last>_<level>.parquet`, with the requested times of its first and last instant."""
+    """`<first>_<last>_<level>.parquet`, with the requested times of its first and last instant. Those of an upgrade may
+    be neither the oldest nor the newest, and in any order."""
     size: int
     """Size in bytes, from the manifest."""
 
@@ -219,14 +234,14 @@ def read_version(storage: Storage, folder: str) -> int | None:
 def _read_run(storage: Storage, path: str, run: Run, query: ArchiveQuery) -> Iterator[ArchivedInstant]:
     with open_parquet(storage, path) as file:
         names = set(file.schema_arrow.names)
-        if query.completed_after is not None and _completed_before(file, query.completed_after):
+        if not _may_hold(file, query):
             return
         for needed in ("instantTime", "completionTime", "action"):
             if needed not in names:
                 raise CorruptFileError(f"Cannot read the archived timeline {storage.uri}/{path}: no column {needed}")
         keys = file.read(["instantTime", "completionTime", "action"])
         instants = _instants(keys, f"{storage.uri}/{path}")
-        _check_range(instants, run, f"{storage.uri}/{path}")
+        _check_name(instants, run, f"{storage.uri}/{path}")
         kept = [at for at, instant in enumerate(instants) if query.wants(instant)]
         columns = [name for name, wanted in (("metadata", query.metadata), ("plan", query.plans)) if wanted]
         columns = [name for name in columns if name in names]
@@ -238,32 +253,70 @@ def _read_run(storage: Storage, path: str, run: Run, query: ArchiveQuery) -> Ite
         yield replace(instants[at], metadata=_bytes(values, "metadata", row), plan=_bytes(values, "plan", row))
 
 
-def _check_range(instants: Sequence[ArchivedInstant], run: Run, path: str) -> None:
-    """Raises CorruptFileError if a run does not have the first and last instant in its name, so is another file."""
-    times = [instant.time for instant in instants]
-    expected, found = (run.first, run.last), (min(times, default="none"), max(times, default="none"))
-    if found != expected:
+def _check_name(instants: Sequence[ArchivedInstant], run: Run, path: str) -> None:
+    """Raises CorruptFileError if a run does not have the two instants in its name, so is another file."""
+    times: set[str] = {instant.time for instant in instants}
+    if not {run.first, run.last} <= times:
+        found = (min(times, default="none"), max(times, default="none"))
         raise CorruptFileError(
             f"Cannot read the archived timeline {path}: its instants are {found[0]} to {found[1]}, not those in its "
             "name; it was replaced by another file: restore it from a copy",
             path=path,
-            expected=expected,
+            expected=(run.first, run.last),
             found=found,
         )
 
 
-def _completed_before(file: pq.ParquetFile, time: str) -> bool:
-    """Whether no instant completed after a time, by the statistics of every row group."""
-    at = file.schema_arrow.get_field_index("completionTime")
-    if at < 0:
-        return False
+def has_sorted_runs(config: TableConfig) -> bool:
+    """Whether the table was made with layout 2, so that its history has no runs of an upgrade."""
+    made = config.properties.get("hoodie.table.initial.version", "")
+    return made.isdecimal() and int(made) >= 8
+
+
+def run_range(storage: Storage, folder: str, run: Run) -> tuple[str, str]:
+    """The requested times of the oldest and the newest instant of a run, from its footer.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        CorruptFileError: it is not a run.
+    """
+    path = join_path(folder, run.name)
+    with open_parquet(storage, path) as file:
+        found = _range_of(file, "instantTime")
+        if found is None:
+            if "instantTime" not in file.schema_arrow.names:
+                raise CorruptFileError(f"Cannot read the archived timeline {storage.uri}/{path}: no column instantTime")
+            times = file.read(["instantTime"]).column("instantTime").cast(pa.string())
+            found = pc.min(times).as_py() or run.first, pc.max(times).as_py() or run.last
+    return found
+
+
+def _may_hold(file: pq.ParquetFile, query: ArchiveQuery) -> bool:
+    """Whether a run can have instants of a range, by the statistics in its footer."""
+    if query.completed_after is not None:
+        completed = _range_of(file, "completionTime")
+        if completed is not None and completed[1] <= query.completed_after:
+            return False
+    if query.since is None and query.until is None:
+        return True
+    requested = _range_of(file, "instantTime")
+    return requested is None or query.overlaps(*requested)
+
+
+def _range_of(file: pq.ParquetFile, column: str) -> tuple[str, str] | None:
+    """The least and the greatest text of a column, by the statistics of every row group; None without statistics."""
+    index = file.schema_arrow.get_field_index(column)
+    if index < 0:
+        return None
+    bounds: list[str] = []
     for number in range(file.metadata.num_row_groups):
-        statistics = file.metadata.row_group(number).column(at).statistics
+        statistics = file.metadata.row_group(number).column(index).statistics
         if statistics is None or not statistics.has_min_max or statistics.null_count:
-            return False
-        if not isinstance(statistics.max, str) or statistics.max > time:
-            return False
-    return True
+            return None
+        if not isinstance(statistics.min, str) or not isinstance(statistics.max, str):
+            return None
+        bounds += (statistics.min, statistics.max)
+    return (min(bounds), max(bounds)) if bounds else None
 
 
 def _instants(keys: pa.Table, context: str) -> list[ArchivedInstant]:

@@ -50,7 +50,9 @@ class Timeline:
     start: InstantTime | None = None
     """First active write instant without a savepoint, in any state; older instants were archived, hence completed."""
     instants: tuple[Instant, ...] = field(init=False, compare=False)
-    """One per (requested time, comparable action), in its highest state; sorted by requested time."""
+    """One per (requested time, comparable action), in its highest state; sorted by requested time. Of several completed
+    files the one with the smallest completion time counts, as for `CompletionTimeQueryViewV2`, 1.2.0: since then the
+    instant has been complete."""
     completed: tuple[Instant, ...] = field(init=False, compare=False, repr=False)
     pending: tuple[Instant, ...] = field(init=False, compare=False, repr=False)
     """Requested and inflight instants."""
@@ -62,8 +64,7 @@ class Timeline:
     """Cache of `PendingPlans`: plans do not change while their instants are pending."""
 
     def __post_init__(self) -> None:
-        # Sorted by state, so the highest is last; the dictionary keeps the order of times and actions
-        instants = tuple({instant.sort_key[:2]: instant for instant in self.files}.values())
+        instants = _highest(self.files)
         completed = tuple(instant for instant in instants if instant.state is State.COMPLETED)
         writes = tuple(instant for instant in completed if instant.sort_key[1] in _WRITES)
         _set(self, "plans", {})
@@ -118,7 +119,9 @@ class Timeline:
         requested = self.instants[-1].time if self.instants else None
         if self.layout.version < 2:
             return requested, None
-        return requested, max((i.completion_time for i in self.completed if i.completion_time), default=None)
+        return requested, max(
+            (i.completion_time for i in self.files if i.completed and i.completion_time), default=None
+        )
 
     def pin(self) -> Pin:
         """The pin with which `at` reproduces this state from a later timeline."""
@@ -141,6 +144,21 @@ class Timeline:
                 if not i.completed or (i.time <= pin.time and (i.time, i.action.comparable.value) not in pending)
             ]
         return self if len(kept) == len(self.files) else Timeline(self.layout, tuple(kept), self.start)
+
+
+def _highest(files: Iterable[Instant]) -> tuple[Instant, ...]:
+    # Sorted by state, so the highest is last; the dictionary keeps the order of times and actions
+    highest: dict[tuple[str, str], Instant] = {}
+    for file in files:
+        key = file.sort_key[:2]
+        earlier = highest.get(key)
+        if earlier is None or not earlier.completed or _completion(file) < _completion(earlier):
+            highest[key] = file
+    return tuple(highest.values())
+
+
+def _completion(instant: Instant) -> str:
+    return instant.completion_time or instant.time
 
 
 def timeline_of(layout: Layout, files: Iterable[Instant]) -> Timeline:

@@ -190,8 +190,33 @@ def test_runs_outside_the_range_are_not_opened(tmp_path: Path) -> None:
     storage = Counting(str(tmp_path))
     names = [put_run(storage, [instant(n), instant(n + 1)]) for n in (1, 3, 5)]
     put_manifest(storage, 1, names)
-    assert [i.time for i in archived_instants(storage, NEW, since=time(4), until=time(4))] == [time(4)]
+    made = TableConfig({**NEW.properties, "hoodie.table.initial.version": "8"})
+    assert [i.time for i in archived_instants(storage, made, since=time(4), until=time(4))] == [time(4)]
     assert storage.opened == [f"{HISTORY}/{names[1]}"]
+
+
+def test_runs_of_an_upgrade_are_in_no_order(storage: Storage) -> None:
+    """`SevenToEightUpgradeHandler`, 1.2.0 names a run by its first and last entry, as the old archive has them: neither
+    need be its oldest or newest."""
+    runs = [[7, 9, 6, 8], [3, 5, 2, 4], [1]]
+    put_manifest(storage, 1, [put_run(storage, [instant(n) for n in run]) for run in runs])
+    upgraded = TableConfig({**NEW.properties, "hoodie.table.initial.version": "6"})
+    for config in (NEW, upgraded):
+        assert [i.time for i in archived_instants(storage, config)] == [time(n) for n in range(1, 10)]
+        for n in range(1, 10):
+            assert [i.time for i in archived_instants(storage, config, since=time(n), until=time(n))] == [time(n)]
+    # an instant between the two names, which a file of another range has
+    storage.put(f"{HISTORY}/{time(3)}_{time(4)}_0.parquet", storage.read(f"{HISTORY}/{time(7)}_{time(8)}_0.parquet"))
+    with pytest.raises(CorruptFileError, match="not those in its name"):
+        archived_instants(storage, upgraded)
+
+
+def test_a_version_file_that_lags_behind_runs_of_an_upgrade(storage: Storage) -> None:
+    """A writer that merges them dies before it writes `_version_`: nothing is lost."""
+    runs = [put_run(storage, [instant(n) for n in run]) for run in ([2, 3, 1], [5, 6, 4])]
+    put_manifest(storage, 1, runs)
+    put_manifest(storage, 2, [put_run(storage, [instant(n) for n in range(1, 7)], level=1)], newest=False)
+    assert len(archived_instants(storage, NEW)) == 6
 
 
 @pytest.mark.parametrize("config", [OLD, NEW], ids=["archive", "history"])

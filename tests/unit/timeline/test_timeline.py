@@ -321,3 +321,13 @@ def test_a_slow_listing_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     names = ["1.commit.requested", "1.inflight", "1_5.commit", "2.commit.requested", "2.inflight", "2_6.commit"]
     storage = Torn(V9, names, [set(names[:3])])  # nothing of the first
     assert [instant.time for instant in load_timeline(storage, V9).completed] == ["1", "2"]
+
+
+def test_of_two_completed_files_the_earlier_counts() -> None:
+    """The TTL service of Apache Hudi 1.2.0 completes its replacecommit twice."""
+    files = ["10.replacecommit.requested", "10.replacecommit.inflight", "10_20.replacecommit", "10_30.replacecommit"]
+    timeline = of(V9, *files, "12_25.commit")
+    assert [(i.time, i.completion_time) for i in timeline.write_completed] == [("10", "20"), ("12", "25")]
+    assert timeline.completion_time("10") == "20"
+    assert timeline.latest_times() == ("12", "30"), "the next instant completes after both"
+    assert [i.time for i in timeline.at(Pin("20")).write_completed] == ["10"]

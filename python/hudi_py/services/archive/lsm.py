@@ -27,6 +27,7 @@ from hudi_py.timeline.history import (
     manifest_versions,
     newest_manifest,
     read_manifest,
+    run_range,
 )
 from hudi_py.timeline.records import record_schema
 
@@ -104,7 +105,8 @@ def compact_levels(storage: Storage, folder: str, *, batch: int, target_bytes: i
         chosen = _candidates(runs, batch, target_bytes)
         if len(chosen) < 2:
             return level
-        name = run_name(min(run.first for run in chosen), max(run.last for run in chosen), level + 1)
+        ranges = [run_range(storage, folder, run) for run in chosen]
+        name = run_name(min(first for first, _ in ranges), max(last for _, last in ranges), level + 1)
         path = join_path(folder, name)
         with storage.open_output(path) as out, _writer(out) as writer:
             for table in _contents(storage, folder, chosen):

@@ -227,8 +227,9 @@ class _Archiver:
         )
 
     def _archived(self, instants: Sequence[Instant]) -> set[Key]:
-        find = v2.archived_keys if self._layout_2 else v1.archived_keys
-        return find(self._storage, self._folder, instants)
+        if not self._layout_2:
+            return v1.archived_keys(self._storage, self._folder, instants)
+        return v2.archived_keys(self._storage, self._config, self._folder, instants)
 
     def _finish_deletes(self) -> int:
         """Removes from the active timeline the instants that a dead process archived but only began to delete.
@@ -243,7 +244,7 @@ class _Archiver:
         instants = [instant for instant in completed if _key(instant) in known]
         deleted = self._delete(instants)
         if deleted:
-            gone = {instant.file_name for instant in instants}
+            gone = {file.file_name for instant in instants for file in self._states[_key(instant)]}
             kept = [file for file in self._timeline.files if file.file_name not in gone]
             self._timeline = timeline_of(self._timeline.layout, kept)
             self._states = _states(self._timeline)
@@ -314,7 +315,9 @@ def _undone(storage: Storage, timeline: Timeline) -> list[str]:
 
 def _half_deleted(timeline: Timeline, states: Mapping[Key, Sequence[Instant]]) -> bool:
     """Whether pending files of a completed instant are gone."""
-    return any(i.action is not Action.SAVEPOINT and len(states[_key(i)]) < 2 for i in timeline.completed)
+    return any(
+        i.action is not Action.SAVEPOINT and all(file.completed for file in states[_key(i)]) for i in timeline.completed
+    )
 
 
 def _states(timeline: Timeline) -> dict[Key, list[Instant]]:

@@ -6,10 +6,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from hudi_py.model.instant import Action, Instant, State
+from hudi_py.model.properties import TableConfig
 from hudi_py.services.archive.lsm import HistoryEntry, append_run, run_name
 from hudi_py.storage import Storage
 from hudi_py.storage.threads import when_remote
-from hudi_py.timeline.history import ArchiveQuery, Run, newest_manifest, read_history
+from hudi_py.timeline.history import ArchiveQuery, Run, has_sorted_runs, newest_manifest, read_history
 from hudi_py.timeline.timeline import Timeline
 
 _WITH_PLAN = frozenset({Action.CLEAN, Action.COMPACTION, Action.LOG_COMPACTION})
@@ -18,9 +19,10 @@ Key = tuple[str, Action]
 """Requested time and comparable action."""
 
 
-def archived_keys(storage: Storage, folder: str, instants: Sequence[Instant]) -> set[Key]:
+def archived_keys(storage: Storage, config: TableConfig, folder: str, instants: Sequence[Instant]) -> set[Key]:
     """The instants that are already in the history, of some sorted by time."""
-    found = read_history(storage, folder, ArchiveQuery(instants[0].time, instants[-1].time))
+    query = ArchiveQuery(instants[0].time, instants[-1].time)
+    found = read_history(storage, folder, query, sorted_runs=has_sorted_runs(config))
     return {(instant.time, instant.action) for instant in found}
 
 

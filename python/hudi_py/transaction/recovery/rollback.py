@@ -250,12 +250,15 @@ def _unpublish(session: TableSession, instant: InstantTime, action: Action) -> N
     for completed in timeline.completed:
         if not _is(completed, instant, action):
             continue
-        pending = [file for file in timeline.states_of(completed) if not file.completed]
+        states = timeline.states_of(completed)
+        pending = [file for file in states if not file.completed]
         if not any(file.state is State.INFLIGHT for file in pending):
             # otherwise the instant would vanish from the timeline before its files do
             name = pending[0].action if pending else completed.action
             storage.put_if_absent(inflight_path(timeline.layout, instant, name), b"")
-        storage.delete(timeline.layout.path(completed.file_name))
+        for file in states:  # Apache Hudi's TTL service completes an instant twice
+            if file.completed:
+                storage.delete(timeline.layout.path(file.file_name))
 
 
 def _is(found: Instant, instant: InstantTime, action: Action) -> bool:

@@ -1,0 +1,112 @@
+"""Tables after services of Apache Hudi 1.2.0: see services/README.md."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+import hudi_py
+from hudi_py.config import Options
+from hudi_py.services.archive.service import archive_commits
+from hudi_py.services.context import ServiceContext
+from hudi_py.storage import LocalStorage
+from hudi_py.testing.rows import assert_rows_equal
+from hudi_py.timeline.history import newest_manifest
+from tests.support import archives
+
+DATA = Path(__file__).resolve().parent / "services"
+UPGRADED, TTL = "upgraded_8_to_9_archived", "ttl_v9_mor"
+Copy = Callable[[str], str]
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Copy:
+    """`copy(name)` is the path of a table that the test may change."""
+
+    def extract(name: str) -> str:
+        archives.extract(DATA / name / "table.tar.gz", tmp_path)
+        return str(tmp_path / name)
+
+    return extract
+
+
+@pytest.mark.parametrize("name", [UPGRADED, TTL])
+def test_rows_are_those_of_apache_hudi(name: str, copy: Copy) -> None:
+    expected = pq.read_table(DATA / name / "expected.parquet")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # the metadata table serves
+        table = hudi_py.open_table(copy(name))
+        assert_rows_equal(table.scan().to_table(), expected)
+    assert table.metadata.verify().ok
+    diagnosis = table.doctor(full=True)
+    assert diagnosis.healthy, str(diagnosis)
+    assert [finding.code for finding in diagnosis.findings] == (["timeline.twice_completed"] if name == TTL else [])
+
+
+def test_a_history_that_an_upgrade_wrote(copy: Copy) -> None:
+    """Its runs hold instants that are older and newer than those of their names."""
+    path = copy(UPGRADED)
+    table = hudi_py.open_table(path, {"hoodie.datasource.read.incr.fallback.fulltablescan.enable": "true"})
+    found = table.instants(archived=True).to_pylist()
+    assert len(found) == 29
+    assert [each["instant"] for each in found] == sorted(each["instant"] for each in found)
+    rows = table.scan().to_table()
+    assert_rows_equal(table.scan(query_type="incremental", begin="000").to_table(), rows)
+    archived = [each for each in found if each["instant"] <= "20261121014536167" and each["action"] == "commit"]
+    assert len(archived) == 12
+    for commit in archived[::3]:
+        begin = commit["completion_time"]
+        later = pa.array([each["instant"] for each in found if each["completion_time"] > begin])
+        expected = rows.filter(pc.is_in(rows["_hoodie_commit_time"], value_set=later))
+        assert_rows_equal(table.scan(query_type="incremental", begin=begin).to_table(), expected)
+
+
+def test_a_history_that_an_upgrade_wrote_goes_on(copy: Copy) -> None:
+    """What is archived later is found, also after its runs were merged into one of the next level."""
+    path = copy(UPGRADED)
+    before = set(hudi_py.open_table(path).instants(archived=True)["instant"].to_pylist())
+    options = {"hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3", "hoodie.clean.commits.retained": "1"}
+    table = hudi_py.open_table(path, {**options, "hoodie.timeline.compaction.batch.size": "2"})
+    row = table.scan().to_table().slice(0, 1)
+    row = row.drop_columns([name for name in row.column_names if name.startswith("_hoodie")])
+    for _ in range(4):
+        table.upsert(row)
+    table = hudi_py.open_table(path)
+    assert before < set(table.instants(archived=True)["instant"].to_pylist())
+    runs = newest_manifest(LocalStorage(path), ".hoodie/timeline/history").runs
+    assert any(run.level for run in runs)
+    assert all(run.first <= run.last for run in runs if run.level)
+    assert table.doctor().healthy
+
+
+def test_an_instant_that_was_completed_twice(copy: Copy) -> None:
+    path = copy(TTL)
+    table = hudi_py.open_table(path)
+    instant = table.timeline.write_completed[-1]
+    assert instant.completion_time == "20261126131925617"
+    assert table.scan(query_type="incremental", begin="20261126131925617").count() == 0
+    before = table.scan(as_of=table.timeline.write_completed[-2].time).to_table()
+    assert before.num_rows > table.scan().count()
+    table.rollback(instant.time)
+    table = hudi_py.open_table(path)
+    assert table.timeline.find(instant.time) is None
+    assert_rows_equal(table.scan().to_table(), before)
+    assert table.doctor().healthy
+
+
+def test_an_instant_that_was_completed_twice_is_archived(copy: Copy) -> None:
+    """Both of its completed files leave the active timeline."""
+    path = copy(TTL)
+    context = ServiceContext.of(LocalStorage(path), Options.resolve({}), None)
+    with context.locked("archive instants") as state:
+        archive_commits(context, state, state.timeline.write_completed)
+    table = hudi_py.open_table(path)
+    assert not table.timeline.files
+    archived = {each["instant"]: each["completion_time"] for each in table.instants(archived=True).to_pylist()}
+    assert archived["20261126131922854"] == "20261126131925617"
