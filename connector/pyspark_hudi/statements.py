@@ -30,6 +30,7 @@ from hudi_py.write.dml.distributed import (
     update_text,
 )
 from pyspark_hudi.failure import raised_here
+from pyspark_hudi.seen import evaluated, saying_seen
 from pyspark_hudi.services import of_storage, stored_report
 from pyspark_hudi.session import activate
 from pyspark_hudi.table import FORMAT
@@ -85,7 +86,7 @@ def delete_from(
 def merge_into(
     spark: SparkSession,
     path: str,
-    source: DataFrame,
+    source: DataFrame | Callable[[], DataFrame],
     on: str | Iterable[str],
     *,
     source_alias: str = "s",
@@ -100,7 +101,8 @@ def merge_into(
     them.
 
     Args:
-        source: its columns, other than Hudi's meta columns, have types that a table can have.
+        source: its columns, other than Hudi's meta columns, have types that a table can have. A function is called for
+            each attempt.
         on: a condition such as `t.id = s.id`, or columns that both have. It compares every record key column with an
             expression of the source; where keys are generated, it is any condition.
         source_alias, target_alias: the names of source and table in expressions.
@@ -119,11 +121,25 @@ def run(
     path: str,
     text: str,
     options: Mapping[str, Any] | None = None,
-    source: DataFrame | None = None,
+    source: DataFrame | Callable[[], DataFrame] | None = None,
 ) -> WriteResult:
-    """Run a statement, given as text of `hudi_py.write.dml.text`, and return its report."""
-    first = _Attempt(spark, path, text, options or {}, source)
-    attempts = chain([first], iter(lambda: _Attempt(spark, path, text, options or {}, source), None))
+    """Run a statement, given as text of `hudi_py.write.dml.text`, and return its report. What the rows of its source
+    have read of its table is part of what it has seen: another write that has changed it since is a conflict, after
+    which a source that is a function is evaluated again."""
+    given = options or {}
+    if source is None:
+        return _run(spark, path, text, given, None)
+    if not callable(source):
+        return _run(spark, path, text, saying_seen(source, path, given), source)
+    result, again = evaluated(source, path, given, lambda rows, said: _run(spark, path, text, said, rows))
+    return replace(result, retries=result.retries + again)
+
+
+def _run(
+    spark: SparkSession, path: str, text: str, options: Mapping[str, Any], source: DataFrame | None
+) -> WriteResult:
+    first = _Attempt(spark, path, text, options, source)
+    attempts = chain([first], iter(lambda: _Attempt(spark, path, text, options, source), None))
     # in one process a statement has been repeated already
     result, retries = redo_on_conflict(
         lambda: next(attempts).finish(), first.report.get("retries", 0) if "plan" in first.report else 0

@@ -23,13 +23,14 @@ from hudi_py.config import Options, Scope
 from hudi_py.config import read as read_config
 from hudi_py.config import spark as spark_config
 from hudi_py.errors import ConfigError, HistoryCleanedError, HudiError, first_line
-from hudi_py.read import CHUNK_ROWS, Pinned, have_distinct_hashes
+from hudi_py.read import CHUNK_ROWS, Pinned, PlanPin, have_distinct_hashes
 from pyspark_hudi.counting import Counting, counted
 from pyspark_hudi.failure import raised_here
 from pyspark_hudi.native import NativePlan
 from pyspark_hudi.paths import checked_path
 from pyspark_hudi.pruning import Parts, known_columns, parts_of, with_parts
 from pyspark_hudi.reader import HudiReader, ReplacedReader
+from pyspark_hudi.seen import marked
 from pyspark_hudi.tasks import is_classic, rows_of
 from pyspark_hudi.types import quoted, spark_schema
 
@@ -133,6 +134,7 @@ def read_table(
         with _cleaned_since(path):
             row, sources = _by_source(spark, path, given)
             frame = _BaseFiles.of(spark, row).with_others(sources)
+            frame = marked(frame, path, PlanPin.decode(row["pin"]))
             # the server looks for the files now, and remembers them
             frame.schema  # noqa: B018
         return frame
@@ -142,11 +144,12 @@ def read_table(
     known = [name for split in rest.splits for name, _ in split.known_values]
     with _cleaned_since(path):
         base = _BaseFiles.of(spark, plan.row())
-        parts = functools.cache(lambda: base.with_others(_in_parts(spark, rest, resolved)))
+        state = plan.planned.state
+        parts = functools.cache(lambda: marked(base.with_others(_in_parts(spark, rest, resolved)), path, state))
         if base.native is None and base.merged is None and known:
             frame = parts()
         else:
-            frame = base.with_others(_in_tasks(spark, rest, resolved))
+            frame = marked(base.with_others(_in_tasks(spark, rest, resolved)), path, state)
             frame = with_parts(frame, Parts(frozenset(map(str.lower, known)), parts)) if known else frame
     return counted(frame, Counting(spark, plan.all_splits(), resolved))
 

@@ -41,6 +41,7 @@ from hudi_py.write.routed import (
     decode_plan,
 )
 from pyspark_hudi.failure import raised_here
+from pyspark_hudi.seen import saying_seen
 from pyspark_hudi.services import of_storage, stored_report
 from pyspark_hudi.session import activate
 from pyspark_hudi.table import FORMAT
@@ -90,11 +91,12 @@ def write_table(
         ConfigError, SchemaMismatchError, UnsupportedTableError: nothing was written.
         TableNotFoundError: a delete without a table.
         ConflictError: another write is pending, or completed meanwhile. With optimistic concurrency control the write
-            is repeated first, as often as `hoodie.write.num.retries.on.conflict.failures` says.
+            is repeated first, as often as `hoodie.write.num.retries.on.conflict.failures` says. Or `read_table` has
+            read rows of this table for `df`, and another write has changed their file groups since: read it again.
         pyspark.errors.PySparkException: Spark failed.
     """
     activate(df.sparkSession)
-    given = {str(key): value for key, value in (options or {}).items()}
+    given = saying_seen(df, path, {str(key): value for key, value in (options or {}).items()})
 
     def prepared() -> _Write:
         plan = _plan(df, path, operation, given)

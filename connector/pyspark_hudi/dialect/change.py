@@ -6,7 +6,7 @@ alone (UPDATE, DELETE) or the source alone (MERGE), and the core merges the resu
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -64,7 +64,7 @@ def update(tables: Tables, cursor: Cursor) -> DataFrame | None:
         statements.update(tables.spark, target.path, assigned, where, options=target.options)
         return tables.nothing()
     casts = {name: _cast(text, target.field(name).dataType) for name, (text, _) in given.items()}
-    merge = _merging_by_key(target, _evaluated(target, alias, casts, condition))
+    merge = _merging_by_key(target, lambda: _evaluated(target, alias, casts, condition))
     merge.when_matched_update({name: f"s.{_COMPUTED}{at}" for at, name in enumerate(casts)}).execute()
     return tables.nothing()
 
@@ -84,7 +84,8 @@ def delete(tables: Tables, cursor: Cursor) -> DataFrame | None:
     if meaning.shared(where, partial(parse_filter, schema=arrow_schema(target.schema))):
         statements.delete_from(tables.spark, target.path, where, options=target.options)
     else:
-        _merging_by_key(target, _evaluated(target, alias, {}, condition)).when_matched_delete().execute()
+        rows = partial(_evaluated, target, alias, {}, condition)
+        _merging_by_key(target, rows).when_matched_delete().execute()
     return tables.nothing()
 
 
@@ -100,13 +101,13 @@ def merge(tables: Tables, cursor: Cursor) -> DataFrame | None:
     relation = cursor.until("ON")
     source_alias = _relation_alias(relation)
     text = f"SELECT * FROM {relation.source}"
-    source = run_query(tables, Cursor(text, tokens_of(text) or []))
+    evaluate = partial(run_query, tables, Cursor(text, tokens_of(text) or []))
     cursor.need("ON")
     on = cursor.until("WHEN").source
     clauses = []
     while cursor.token is not None:
         clauses.append(_clause(cursor, target_alias))
-    merging = _Merging(target, target_alias, source, source_alias)
+    merging = _Merging(target, target_alias, evaluate, source_alias)
     for clause in clauses:
         merging.add(clause)
     merging.execute(on)
@@ -152,10 +153,14 @@ def _clause(cursor: Cursor, alias: str) -> _Clause:
 class _Merging:
     """A merge in the making: conditions and values that only Spark can evaluate become columns of the source."""
 
-    def __init__(self, target: Target, target_alias: str, source: DataFrame, source_alias: str) -> None:
+    def __init__(self, target: Target, target_alias: str, evaluate: Callable[[], DataFrame], source_alias: str) -> None:
+        """`evaluate`: gives the source, of the newest states of the tables that it reads."""
         self.target = target
         self.aliases = target_alias, source_alias
-        self.source = source
+        self.evaluate = evaluate
+        self.sources = [evaluate()]
+        """Those not yet used."""
+        source = self.sources[0]
         self.own = source.columns
         self.computed: list[str] = []
         self.meaning = Meaning(target.spark)
@@ -231,19 +236,23 @@ class _Merging:
                 return False
         return True
 
+    def evaluated(self) -> DataFrame:
+        """The source with what Spark computes of its rows."""
+        source = self.sources.pop() if self.sources else self.evaluate()
+        if not self.computed:
+            return source
+        columns = [f"{text} AS {_COMPUTED}{number}" for number, text in enumerate(self.computed)]
+        return source.alias(self.aliases[1]).selectExpr("*", *columns)
+
     def execute(self, on: str) -> None:
-        source, spark = self.source, self.target.spark
         on, inputs = self.meaning.in_moments(on), self.inputs["matched"]
         setting = self.meaning.differs(on, partial(parse_condition, schema=inputs, aliases=inputs.names))
         if setting:
             raise _undecided(on, setting)
-        if self.computed:
-            columns = [f"{text} AS {_COMPUTED}{number}" for number, text in enumerate(self.computed)]
-            source = source.alias(self.aliases[1]).selectExpr("*", *columns)
         merge = statements.merge_into(
-            spark,
+            self.target.spark,
             self.target.path,
-            source,
+            self.evaluated,
             (on,),
             source_alias=self.aliases[1],
             target_alias=self.aliases[0],
@@ -277,7 +286,7 @@ def _evaluated(target: Target, alias: str, values: Mapping[str, str], condition:
     return run_query(target.tables, Cursor(text, tokens_of(text) or []))
 
 
-def _merging_by_key(target: Target, rows: DataFrame) -> MergeBuilder:
+def _merging_by_key(target: Target, rows: Callable[[], DataFrame]) -> MergeBuilder:
     on = " AND ".join(f"t.{meta} = s.{name}" for meta, name in _PLACE.items())
     return statements.merge_into(target.spark, target.path, rows, on, options=target.options)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hudi_py.config import write as write_config
@@ -14,6 +15,7 @@ from pyspark_hudi.dialect.queries import run_query
 from pyspark_hudi.dialect.store import stored
 from pyspark_hudi.dialect.tables import Tables, Target
 from pyspark_hudi.dialect.text import Cursor, tokens_of
+from pyspark_hudi.seen import SEEN, evaluated
 from pyspark_hudi.types import arrow_schema, quoted
 
 if TYPE_CHECKING:
@@ -51,12 +53,20 @@ def insert(tables: Tables, cursor: Cursor) -> DataFrame | None:
         raise cursor.refused("IF NOT EXISTS is not supported")
     by_name = cursor.take("BY", "NAME")
     columns = None if by_name else _columns(cursor)
-    query = _query(tables, with_clause, cursor.rest())
-    rows = aligned(target, query, spec, None if columns is None else tuple(columns), by_name=by_name)
-    if overwrite:
-        _overwrite(target, rows, spec)
-    else:
-        target.write(rows, insert_operation(target))
+    query = cursor.rest()
+    named = None if columns is None else tuple(columns)
+
+    def rows() -> DataFrame:
+        return aligned(target, _query(tables, with_clause, query), spec, named, by_name=by_name)
+
+    def write(frame: DataFrame, options: Mapping[str, str]) -> None:
+        saying = replace(target, seen=options[SEEN]) if SEEN in options else target
+        if overwrite:
+            _overwrite(saying, frame, spec)
+        else:
+            saying.write(frame, insert_operation(target))
+
+    evaluated(rows, target.path, target.options, write)
     return tables.nothing()
 
 

@@ -19,6 +19,7 @@ from pyspark_hudi.enabled import is_enabled
 from pyspark_hudi.entries import entry_of
 from pyspark_hudi.failure import raised_here
 from pyspark_hudi.paths import checked_path
+from pyspark_hudi.seen import SEEN
 from pyspark_hudi.table import FORMAT
 
 if TYPE_CHECKING:
@@ -79,6 +80,8 @@ class Target:
     path: str
     of_catalog: bool = False
     """Whether others registered it: its entry is theirs."""
+    seen: str | None = None
+    """What the rows of a write have read of it, see `pyspark_hudi.seen`."""
 
     @property
     def spark(self) -> SparkSession:
@@ -153,6 +156,8 @@ class Target:
     def write(self, frame: DataFrame, operation: str, **options: str) -> None:
         """Writes rows to the table, as `df.write` does."""
         given = {**self.options, **options, "hoodie.datasource.write.operation": operation}
+        if self.seen is not None:
+            given[SEEN] = self.seen
         with raised_here():
             frame.write.format(FORMAT).options(**given).mode("append").save(self.path)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from hudi_py.config.option import Scope, choice, declared, flag, integer, optional_choice
+from hudi_py.config.option import Scope, choice, declared, flag, integer, optional_choice, optional_text
 
 _PACKAGE = "org.apache.hudi.client.transaction."
 
@@ -92,6 +92,16 @@ EARLY_COMMITS = flag(
     "Early detection: whether a write fails at once, too, if another one has changed the file group and is completed.",
     Scope.LOCK,
     False,
+)
+
+SEEN = optional_text(
+    "hoodie.py.write.seen",
+    "The state of the table that the rows of a write, or the source of a statement, were computed from: `Scan.pin`, or "
+    "the column `pin` of the view `plan`. If another write has changed the same file groups since, the write is a "
+    "conflict, so that it cannot overwrite what it has not seen; it is not repeated. Inserts overwrite nothing, and "
+    "ignore it. Statements of SQL, and writes by `write_table`, of rows that `read_table` has read of the same table "
+    "set it. `any`: whatever was read, the write stands.",
+    Scope.WRITE,
 )
 
 OPTIONS = declared(globals())

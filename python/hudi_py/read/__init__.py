@@ -5,6 +5,7 @@ from hudi_py.read.expressions import parse_condition, parse_expression
 from hudi_py.read.filter import Filter, parse_filter
 from hudi_py.read.literals import TextPart, literal, text_constants
 from hudi_py.read.parts import CHUNK_ROWS, REPLACED_SCHEMA, have_distinct_hashes
+from hudi_py.read.pin import PlanPin
 from hudi_py.read.plan import check_columns
 from hudi_py.read.planned import Pinned, PlannedScan, pin_table, plan_table, read_replaced, read_splits, tasks_of
 from hudi_py.read.procedures import SHOWN, procedure_report
@@ -21,6 +22,7 @@ __all__ = [
     "SHOWN",
     "Filter",
     "Pinned",
+    "PlanPin",
     "PlannedScan",
     "ReadSpec",
     "Scan",

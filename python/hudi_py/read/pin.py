@@ -56,8 +56,9 @@ class PlanPin:
         return base64.urlsafe_b64encode(zlib.compress(json.dumps(content).encode())).decode()
 
     @classmethod
-    def decode(cls, text: str) -> PlanPin:
-        """
+    def decode(cls, text: str, key: str = spark_config.PIN.key) -> PlanPin:
+        """The pin that `encode` made text of. `key`: the option that has it.
+
         Raises:
             ConfigError: the text is not a pin.
         """
@@ -70,11 +71,24 @@ class PlanPin:
             digests, without_base = str(content["slices"]), int(content["without_base"])
         except (ValueError, KeyError, TypeError, binascii.Error, zlib.error, RecursionError) as error:
             raise ConfigError(
-                f"Option {spark_config.PIN.key} = '{text[:40]}...' is not valid: expected a value of the column `pin` "
-                "of the view `plan`"
+                f"Option {key} = '{text[:40]}...' is not valid: expected a value of the column `pin` of the view "
+                "`plan`, or of Scan.pin"
             ) from error
         step = 2 * _DIGEST_BYTES
         return cls(state, tuple(digests[at : at + step] for at in range(0, len(digests), step)), without_base)
+
+    @property
+    def label(self) -> str:
+        """The state of the timeline in letters, digits and underscores, in the order of states."""
+        pending = f"_{json.dumps(self.state.pending).encode().hex()}" if self.state.pending else ""
+        return f"{self.state.time or '0'}{pending}"
+
+    @classmethod
+    def of_label(cls, label: str) -> PlanPin:
+        """The pin of the state that `label` names, without slices."""
+        time, _, pending = label.partition("_")
+        pairs = json.loads(bytes.fromhex(pending)) if pending else ()
+        return cls(Pin("" if time == "0" else time, tuple((str(first), str(second)) for first, second in pairs)), ())
 
     def choose(self, splits: Sequence[Split], uri: str) -> list[Split]:
         """The pinned splits, in the order of the pin.

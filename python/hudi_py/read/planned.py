@@ -71,6 +71,11 @@ class PlannedScan:
         """See `Scan.explain`."""
         return self.scan.explain()
 
+    @property
+    def state(self) -> PlanPin:
+        """The state of the timeline that the plan has seen, without file slices."""
+        return PlanPin(self.scan.snapshot.pin, ())
+
     def pin(self, splits: Sequence[Split] | None = None, *, without_base: int = 0) -> str:
         """The pin of the plan, or of some of its splits.
 

@@ -20,6 +20,7 @@ from hudi_py.read.filter import all_of
 from hudi_py.read.incremental import plan_incremental
 from hudi_py.read.notebook import scan_view
 from hudi_py.read.parallel import ordered
+from hudi_py.read.pin import PlanPin
 from hudi_py.read.plan import Plan, divide, plan_scan
 from hudi_py.read.ranges import resolve_range, time_of
 from hudi_py.read.request import ScanRequest
@@ -66,6 +67,12 @@ class Scan:
     def snapshot(self) -> Snapshot:
         """The state of the table that the scan reads."""
         return self._snapshot
+
+    @property
+    def pin(self) -> str:
+        """The state of the table that was newest when the scan was made, as text. A write of rows that were computed
+        from this scan takes it as `hoodie.py.write.seen`: it is then a conflict if others have changed them since."""
+        return PlanPin(self._snapshot.pin, ()).encode()
 
     @property
     def request(self) -> ScanRequest:

@@ -13,10 +13,15 @@ from hudi_py.config import recovery as recovery_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError
 from hudi_py.model.properties import TableConfig
+from hudi_py.read.pin import PlanPin
 from hudi_py.timeline.clock import InstantClock
+from hudi_py.timeline.timeline import Pin
 from hudi_py.transaction.locks.settings import LockSettings
 
 __all__ = ["LockSettings", "TransactionSettings"]
+
+ANY_STATE = "any"
+"""What a write says that may overwrite what it has not seen."""
 
 
 class ConflictStrategy(str, Enum):
@@ -102,10 +107,13 @@ class TransactionSettings:
     """Whether failed writes are rolled back by their markers if they have any."""
     durable: bool = True
     """Whether writes to local file systems are forced to disk."""
+    seen: Pin | None = None
+    """The state that the rows of the write were computed from, if that was before it began."""
 
     @classmethod
     def of(cls, options: Options) -> TransactionSettings:
-        """The settings in the options of a write."""
+        """The settings in the options of a write. Raises ConfigError if they contradict each other."""
+        seen = options.get(concurrency_config.SEEN)
         optimistic = OptimisticSettings.of(options)
         never = options.get(concurrency_config.FAILED_WRITES) == concurrency_config.NEVER
         return cls(
@@ -118,6 +126,7 @@ class TransactionSettings:
             keeps_failed_writes=never and optimistic is None,
             rollback_by_markers=options.get(recovery_config.ROLLBACK_BY_MARKERS),
             durable=options.get(write_config.DURABLE),
+            seen=None if seen in (None, ANY_STATE) else PlanPin.decode(seen, concurrency_config.SEEN.key).state,
         )
 
     def clock(self, config: TableConfig, zone: tzinfo | None = None) -> InstantClock:
@@ -128,7 +137,9 @@ class TransactionSettings:
 
     @property
     def conflict_retries(self) -> int:
-        return self.optimistic.retries if self.optimistic is not None else 0
+        """How often a write is repeated as it is. What was read before it began stays as old as it is, so that only
+        those who can read it again can repeat the write."""
+        return self.optimistic.retries if self.optimistic is not None and self.seen is None else 0
 
     @property
     def heartbeat_expiry_ms(self) -> int:

@@ -40,6 +40,7 @@ from hudi_py.transaction.attempt import close_attempt, heartbeat_of
 from hudi_py.transaction.column_ids import ColumnIds
 from hudi_py.transaction.conflicts import WriteScope
 from hudi_py.transaction.conflicts.early import EarlyDetection
+from hudi_py.transaction.conflicts.seen import check_seen
 from hudi_py.transaction.handle import TransactionHandle, new_handle, prepared
 from hudi_py.transaction.instants import requested_path
 from hudi_py.transaction.markers import read_markers
@@ -431,6 +432,8 @@ class WriteTransaction:
             raise self._superseded("a rollback names it")
         self._heartbeat.keep()
         scope = WriteScope.of(self.instant, handle.pin, metadata, self.config.version, handle.pending)
+        if handle.settings.seen is not None:
+            check_seen(table, scope, handle.settings.seen, handle.operation)
         schema = self.session.conflicts.check_commit(table, scope)
         if schema is not None:
             # in tables whose columns have ids, only an insertion of columns by another write gets here

@@ -38,7 +38,7 @@ from hudi_py.write.operations.bulk_insert import write_new_file_groups
 from hudi_py.write.operations.overwrite import replaced_by
 from hudi_py.write.operations.tagging import one_row_per_key_of
 from hudi_py.write.result import WriteResult, committed_write, log_schema_changes, result_of
-from hudi_py.write.retry import CONFLICTS, redo_on_conflict
+from hudi_py.write.retry import CONFLICTS, conflict_retries, redo_on_conflict
 from hudi_py.write.rows.input import normalise_batch, normalise_schema
 from hudi_py.write.settings import WriteSettings, write_settings
 from hudi_py.write.staging import Stage, StagedFile, large_partitions, staged_rows
@@ -51,6 +51,7 @@ __all__ = [
     "WriteResult",
     "abort_write",
     "commit_write",
+    "conflict_retries",
     "key_columns",
     "nothing_written",
     "plan_write",

@@ -7,13 +7,15 @@ import logging
 import random
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TypeVar
 
 import pyarrow as pa
 
+from hudi_py.config import Options, Scope
 from hudi_py.errors import ConflictError, HistoryCleanedError, first_line
+from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.write.rows.input import Input
 
 _log = logging.getLogger(__name__)
@@ -68,6 +70,11 @@ def redo_on_conflict(
         else:
             sleep(min(_FIRST_PAUSE_S * 2**done, _LONGEST_PAUSE_S) * random.uniform(0.1, 1))
     raise AssertionError("itertools.count never ends")
+
+
+def conflict_retries(options: Mapping[str, object]) -> int:
+    """How often a write with these options is repeated after a conflict. Raises ConfigError if they are not valid."""
+    return TransactionSettings.of(Options.resolve(options, Scope.WRITE)).conflict_retries
 
 
 @contextmanager

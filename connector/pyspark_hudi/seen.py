@@ -1,0 +1,98 @@
+"""What a DataFrame has read of a table: a write of such rows says so, and cannot overwrite what it has not seen.
+
+`read_table` gives its DataFrames an alias that names the table and the state that they show. Spark keeps aliases in
+analysed plans, however rows are transformed later, and shows them in EXPLAIN, classic and Connect alike.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from pyspark.errors import PySparkException
+
+from hudi_py.config import concurrency as concurrency_config
+from hudi_py.errors import ConflictError
+from hudi_py.read import PlanPin
+from hudi_py.write.distributed import conflict_retries, redo_on_conflict
+from pyspark_hudi.paths import checked_path
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+Result = TypeVar("Result")
+
+SEEN: Final = concurrency_config.SEEN.key
+_read: set[str] = set()
+"""The tables that this process has read, as aliases name them: for others no plan needs to be looked at."""
+
+
+def marked(frame: DataFrame, path: str, state: PlanPin) -> DataFrame:
+    """The rows of a table in a state, so that `seen_in` finds it."""
+    alias = _alias(path)
+    _read.add(alias)
+    return frame.alias(f"{alias}{state.label}")
+
+
+def seen_in(frame: DataFrame, path: str) -> str | None:
+    """The oldest state of a table that `read_table` has read for a DataFrame, as `hoodie.py.write.seen`; None: none."""
+    alias = _alias(path)
+    if alias not in _read:
+        return None
+    try:
+        row = frame.sparkSession.sql("EXPLAIN EXTENDED SELECT * FROM {rows}", rows=frame).first()
+    except PySparkException:  # the write words what is wrong with the rows
+        return None
+    labels = re.findall(rf"\b{alias}(\w+)", "" if row is None else str(row[0]))
+    return PlanPin.of_label(min(labels)).encode() if labels else None
+
+
+def saying_seen(frame: DataFrame, path: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a write of these rows with what they have seen of its table, unless they say that already."""
+    given = dict(options)
+    if not any(str(key).lower() == SEEN for key in given):
+        seen = seen_in(frame, path)
+        if seen is not None:
+            given[SEEN] = seen
+    return given
+
+
+def evaluated(
+    evaluate: Callable[[], DataFrame],
+    path: str,
+    options: Mapping[str, Any],
+    write: Callable[[DataFrame, dict[str, Any]], Result],
+) -> tuple[Result, int]:
+    """The result of a write of rows that are evaluated for it, and how often they were evaluated again, after a
+    conflict with what they have read of its table. A write without such rows repeats itself.
+
+    Args:
+        evaluate: the rows, which read the tables in their newest states.
+        write: gets the rows, and the options with what they have seen.
+    """
+    frame = evaluate()
+    given = saying_seen(frame, path, options)
+    if len(given) == len(options):
+        return write(frame, given), 0
+    attempts = [(frame, given)]
+
+    def attempt() -> Result:
+        rows, said = attempts.pop() if attempts else _evaluated(evaluate, path, options)
+        return write(rows, said)
+
+    return redo_on_conflict(attempt, conflict_retries(options), causes=(ConflictError,))
+
+
+def _evaluated(
+    evaluate: Callable[[], DataFrame], path: str, options: Mapping[str, Any]
+) -> tuple[DataFrame, dict[str, Any]]:
+    frame = evaluate()
+    return frame, saying_seen(frame, path, options)
+
+
+def _alias(path: str) -> str:
+    """The alias of a table's rows up to their state, whichever way its path is written."""
+    plain = re.sub(r"^file:/+", "/", checked_path(path, "read").rstrip("/")).replace("s3a://", "s3://", 1)
+    return f"hudi_py_{hashlib.blake2b(plain.encode(), digest_size=6).hexdigest()}_"

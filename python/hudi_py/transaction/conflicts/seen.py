@@ -1,0 +1,81 @@
+"""Finds what others have changed between the read that a write was computed from and the begin of the write.
+
+A statement whose expressions an engine evaluates reads the table before it begins, and so does a program that writes
+rows it has read. Since the write began later, its own check for conflicts would not see what came in between. Apache
+Hudi (`HoodieSparkSqlWriter`, 1.2.0) chooses the instant of a statement before it evaluates rows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from hudi_py.config import concurrency
+from hudi_py.errors import ConflictError
+from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant
+from hudi_py.timeline.metadata import read_commit_metadata
+from hudi_py.timeline.timeline import Pin, Timeline
+from hudi_py.transaction.conflicts.policy import WriteScope
+
+if TYPE_CHECKING:
+    from hudi_py.transaction.session import LockedTable
+
+_INSERTS: Final = frozenset({"INSERT", "BULK_INSERT", "INSERT_PREPPED", "BULK_INSERT_PREPPED"})
+"""Operations that overwrite no row."""
+_SERVICES: Final = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER", "INDEX"})
+"""Operations that change no row."""
+
+
+def check_seen(table: LockedTable, scope: WriteScope, seen: Pin, operation: str) -> None:
+    """Checks that nobody has changed the write's file groups between the state `seen` and the begin of the write.
+
+    Raises:
+        ConflictError: somebody has, or that can no longer be told.
+    """
+    if operation in _INSERTS:
+        return
+    timeline = table.timeline
+    if seen.time and not _has(timeline, seen):
+        raise ConflictError(
+            f"Cannot commit the write {scope.instant}: the newest instant that its rows were computed from, "
+            f"{seen.time}, has been rolled back or archived since; {_REMEDY}",
+            instant=scope.instant,
+        )
+    known = {(each.time, each.action.comparable) for each in timeline.at(seen).completed}
+    for instant in timeline.at(scope.pin).completed:
+        if (instant.time, instant.action.comparable) in known:
+            continue
+        if instant.action is Action.RESTORE:
+            raise _conflict(scope, instant, "restored the table to an earlier state")
+        if instant.action.comparable not in WRITE_ACTIONS:
+            continue
+        metadata = read_commit_metadata(table.session.storage, timeline.layout, instant)
+        if metadata.operation in _SERVICES or metadata.compacted:
+            continue
+        changed = {(stat.partition_path, stat.file_id) for stat in metadata.stats}
+        changed |= {(partition, file_id) for partition, ids in metadata.replaced.items() for file_id in ids}
+        if overlap := scope.touched & changed:
+            partition, file_id = min(overlap)
+            more = f" and {len(overlap) - 1} more" if len(overlap) > 1 else ""
+            what = f"({metadata.operation}) changed the file group {file_id} of partition {partition!r}{more}"
+            raise _conflict(scope, instant, what)
+
+
+def _has(timeline: Timeline, seen: Pin) -> bool:
+    """Whether the timeline still has the instant that gave the pin its time."""
+    if timeline.layout.version == 2:
+        return any(each.completion_time == seen.time for each in timeline.completed)
+    return any(each.time == seen.time for each in timeline.completed)
+
+
+_REMEDY: Final = (
+    "nothing was published: read the table again, compute the rows anew and write them (statements of SQL do so as "
+    f"often as {concurrency.RETRIES.key} says)"
+)
+
+
+def _conflict(scope: WriteScope, instant: Instant, what: str) -> ConflictError:
+    return ConflictError(
+        f"Cannot commit the write {scope.instant}: since its rows were read the {instant.action.value} {instant.time} "
+        f"{what}; {_REMEDY}",
+        instant=instant.time,
+    )
