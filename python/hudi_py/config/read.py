@@ -131,6 +131,14 @@ DAMAGED = flag(
     Scope.READ,
     False,
 )
+BOOTSTRAP_SOURCES = optional_text(
+    "hoodie.py.read.bootstrap.sources",
+    "Comma-separated URIs of folders. A bootstrapped table names the files that it was made from; those of another "
+    "store, bucket or host than the table's are read, with the table's credentials, only if they are below one of "
+    "these. All must be below the table's `hoodie.bootstrap.base.path`.",
+    Scope.READ,
+    example="s3://raw/events",
+)
 MERGE_MEMORY = integer(
     "hoodie.memory.merge.max.size",
     "Memory for the logs of one file slice while they are merged; the rest goes to temporary files. The limit applies "

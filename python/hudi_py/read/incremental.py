@@ -22,6 +22,7 @@ from hudi_py.read.plan import Plan, plan_scan
 from hudi_py.read.request import ScanRequest
 from hudi_py.read.snapshot import Snapshot, earliest_retained
 from hudi_py.read.split import Split
+from hudi_py.read.support import check_slices
 from hudi_py.schema.patterns import glob_regex, matching
 from hudi_py.storage import FileInfo, Storage
 from hudi_py.storage.threads import when_remote
@@ -120,7 +121,7 @@ def plan_incremental(
         missing = {(split.partition, split.file_id) for split in plan.splits if not _paths(split) <= sizes.keys()}
         if not missing:
             splits = [_with_sizes(split, sizes) for split in plan.splits]
-            return finish(replace(plan, splits=tuple(_with_bases(then, splits))))
+            return finish(replace(plan, splits=tuple(_with_bases(then, splits, request))))
         readable = first_readable(commits, missing)
         if not reachable_only:
             raise cleaned_range(snapshot, commits, readable)
@@ -200,7 +201,7 @@ def _with_sizes(split: Split, sizes: Mapping[str, int]) -> Split:
     )
 
 
-def _with_bases(snapshot: Snapshot, splits: Sequence[Split]) -> list[Split]:
+def _with_bases(snapshot: Snapshot, splits: Sequence[Split], request: ScanRequest) -> list[Split]:
     """The splits; those with partial updates in their logs but no base file get the base file from before the range.
 
     Apache Hudi merges the logs of a range alone, so its rows lack the columns that a partial update does not set.
@@ -221,6 +222,7 @@ def _with_bases(snapshot: Snapshot, splits: Sequence[Split]) -> list[Split]:
     for split, needs_base in zip(splits, partial, strict=True):
         for slice_ in view.latest_slices(split.partition) if needs_base else ():
             if slice_.file_id == split.file_id:
+                check_slices(snapshot.config, [slice_], storage.uri, request.bootstrap_sources)
                 split = replace(split, base_file=slice_.base_file, log_files=slice_.log_files)
         result.append(split)
     return result

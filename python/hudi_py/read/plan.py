@@ -107,7 +107,7 @@ def plan_scan(
     slices = _slices(view, after, snapshot, request.query_type)
     if lister is not None and lister.is_storage:
         listed_by = "storage"
-    check_slices(config, slices, uri)
+    check_slices(config, slices, uri, request.bootstrap_sources)
     settings = merge_settings(config, request.options.values) if any(slice_.log_files for slice_ in slices) else None
     # without a merge older versions of a row count too (a caller that passes a view may not merge), and a user-defined
     # merger may make new values

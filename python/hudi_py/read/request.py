@@ -80,6 +80,11 @@ class ScanRequest:
     memory: LogMemory
     """How much memory the logs of a slice may take."""
 
+    @property
+    def bootstrap_sources(self) -> tuple[str, ...]:
+        """URIs of folders of other stores from which sources of a bootstrapped table may be read."""
+        return tuple((self.options.get(read_config.BOOTSTRAP_SOURCES) or "").split(","))
+
     @classmethod
     def of(cls, options: Options, arguments: ScanArguments | None = None) -> ScanRequest:
         """The request of these options and arguments; some can be given as either.

@@ -9,6 +9,7 @@ from hudi_py.errors import UnsupportedTableError
 from hudi_py.formats.lance import check_lance
 from hudi_py.model.files import FileSlice
 from hudi_py.model.properties import TableConfig
+from hudi_py.view.bootstrap import check_source
 
 _KNOWN_LOGICAL_TYPES = frozenset(
     {
@@ -47,14 +48,16 @@ def check_schema(avro: Any, uri: str) -> None:
             )
 
 
-def check_slices(config: TableConfig, slices: Iterable[FileSlice], uri: str) -> None:
-    """Raises UnsupportedTableError for file slices that cannot be read."""
+def check_slices(config: TableConfig, slices: Iterable[FileSlice], uri: str, sources: Iterable[str] = ()) -> None:
+    """Raises UnsupportedTableError for file slices that cannot be read. `sources`: see `check_source`."""
     for file_slice in slices:
         base = file_slice.base_file
         if base is not None and base.name.extension not in BASE_FORMATS:
             _refuse(f"{uri}/{base.path}", "base file format", base.name.extension, ", ".join(BASE_FORMATS))
         if base is not None and base.name.extension == "lance":
             check_lance(uri)
+        if base is not None and base.source is not None:
+            check_source(uri, config, base.source, sources)
 
 
 def text_partition_columns(config: TableConfig) -> tuple[str, ...]:

@@ -6,6 +6,8 @@ What is written outlasts a power failure as follows (`durable`):
 - Before a file is moved, all that was created before is on disk; before one is removed or replaced, all that was
   created or moved. So no deletion, nor a published file, can outlast what made it right.
 - `sync` waits for everything. What is to count only once other files are there comes after a `sync`.
+
+Nothing is deleted outside of the root through symbolic links (`storage.inside`).
 """
 
 from __future__ import annotations
@@ -36,6 +38,7 @@ from hudi_py.storage.base import (
     walk_folders,
 )
 from hudi_py.storage.flushing import Unflushed, flush_descriptor
+from hudi_py.storage.inside import check_folder
 
 # What file systems without hard links answer
 _NO_LINKS = frozenset(
@@ -202,6 +205,7 @@ class LocalStorage:
 
     def delete(self, path: str) -> bool:
         full, durable = self._full(path), self._keeps(path)
+        check_folder(self.root, os.path.dirname(full))
         if durable:
             self._unflushed.flush_kept()
         _drop_crc(full)
@@ -215,6 +219,8 @@ class LocalStorage:
 
     def delete_tree(self, path: str) -> None:
         full = self._full(path)
+        if full != self.root:
+            check_folder(self.root, os.path.dirname(full))
         if os.path.isdir(full) and not os.path.islink(full):
             durable = self._keeps(path)
             if durable:
@@ -229,6 +235,7 @@ class LocalStorage:
         source, target = self._full(src), self._full(dst)
         if not os.path.lexists(source):
             raise missing(self.uri, src)
+        check_folder(self.root, os.path.dirname(source), "move files that are")
         if os.path.lexists(target):
             raise exists(self.uri, dst)
         self._make_folder(os.path.dirname(target))

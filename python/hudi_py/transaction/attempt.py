@@ -16,6 +16,7 @@ from hudi_py.model.names import parse_base_file_name, parse_log_file_name
 from hudi_py.storage import Storage
 from hudi_py.timeline.layout import Layout
 from hudi_py.timeline.pending_plans import compaction_plan
+from hudi_py.timeline.plan_checks import check_partition
 from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.instants import begin, revert
@@ -202,6 +203,7 @@ def _remove_unmarked(storage: Storage, layout: Layout, instant: InstantTime, act
     """Removes files of an attempt without markers, as another engine's may be, found in the partitions of its plan."""
     plan = compaction_plan(storage, layout, instant, action)
     for partition in sorted({each.partition_path for each in plan.operations}) if plan is not None else ():
+        check_partition(partition, f"undo the {action.value} {instant} of {storage.uri}")
         for info in storage.list(partition):
             base, log = parse_base_file_name(info.name), parse_log_file_name(info.name)
             # in version 6 the logs of the slice that a compaction opens are named by it too, but are not its own

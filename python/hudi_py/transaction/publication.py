@@ -15,7 +15,9 @@ from hudi_py.model.commit import WriteStat
 from hudi_py.model.instant import InstantTime
 from hudi_py.model.names import BaseFileName, FileId, LogFileName, PartitionPath, join_path
 from hudi_py.storage import Storage
+from hudi_py.storage.inside import check_folders
 from hudi_py.storage.threads import Shared, when_remote
+from hudi_py.timeline.plan_checks import check_partition, is_data_file
 from hudi_py.transaction.markers import MarkerType, marker_path, read_markers
 from hudi_py.transaction.owner.claim import Attempt, check_claim, check_open, superseded
 from hudi_py.transaction.partition_metafile import partition_metafile
@@ -49,6 +51,7 @@ class Publication:
         self._config = attempt.config
         self._instant = attempt.instant
         self._partitions: set[str] = set()
+        self._inside: set[str] = set()
         self._check_open = Shared(lambda: check_open(storage, attempt))
         self._check_claim = Shared(lambda: check_claim(storage, attempt))
 
@@ -171,6 +174,9 @@ class Publication:
     def _permit(self, partition: str, name: str, marker: MarkerType, *, creates: bool = False) -> FilePermit:
         """`creates`: the file begins a file group, so its partition may be new."""
         path = join_path(partition, name)
+        if partition not in self._inside:
+            check_folders(self.storage, [partition], "write")  # a rollback could not delete the file again
+            self._inside.add(partition)
         temporary = f"{temporary_folder(self._instant)}/{path}" if self.storage.can_rename else path
         permit = FilePermit(path, temporary, marker_path(self._instant, path, marker))
         self.storage.put_if_absent(permit.marker_path, b"")
@@ -203,8 +209,14 @@ def remove_unreported(storage: Storage, instant: InstantTime, reported: Collecti
     if storage.can_rename:
         storage.delete_tree(temporary_folder(instant))
     for marker in read_markers(storage, instant) or ():
-        if marker.path not in reported:
-            storage.delete(marker.path)
+        if marker.path in reported:
+            continue
+        folder, _, name = marker.path.rpartition("/")
+        context = f"remove what {instant} left in {storage.uri} by the marker of {marker.path!r}"
+        check_partition(folder, context)
+        if not is_data_file(name):
+            raise CorruptFileError(f"Cannot {context}: it is not the name of a data file", instant=instant)
+        storage.delete(marker.path)
 
 
 def check_files(storage: Storage, attempt: Attempt, stats: Sequence[WriteStat]) -> None:

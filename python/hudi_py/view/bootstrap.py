@@ -6,7 +6,8 @@ that names the source file of each. Source: `HFileBootstrapIndex`, `BootstrapBas
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from hudi_py.errors import CorruptFileError, UnsupportedTableError
@@ -21,6 +22,9 @@ METADATA_INSTANT = "00000000000001"
 _INDEX_FOLDER = ".hoodie/.aux/.bootstrap/.partitions"
 _INDEX_CLASSES = frozenset(("", "HFileBootstrapIndex"))
 _INDEX_TYPES = frozenset(("", "HFILE"))
+_URI = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):(?://(?P<host>[^/]*))?(?P<path>.*)", re.DOTALL)
+_LOCAL = ("file", "")
+_OPTION = "hoodie.py.read.bootstrap.sources"
 
 
 def load_bootstrap_sources(storage: Storage, config: TableConfig) -> Mapping[tuple[str, str], str]:
@@ -52,6 +56,53 @@ def load_bootstrap_sources(storage: Storage, config: TableConfig) -> Mapping[tup
         for value in entries.values.to_pylist():
             sources.update(_sources(decode_record(value, context), context))
     return sources
+
+
+def check_source(uri: str, config: TableConfig, source: str, allowed: Iterable[str]) -> None:
+    """Checks the source file of a bootstrapped base file before it is opened with the table's credentials.
+
+    Apache Hudi opens whatever the index names. The index and the base path are files of the table, so whoever made the
+    table could have its readers send their credentials to a host of his choice.
+
+    Args:
+        uri: of the table.
+        source: URI of the file.
+        allowed: URIs of folders of other stores or hosts from which files may be read, too.
+
+    Raises:
+        UnsupportedTableError: it does not lie below the base path of the bootstrap, or is in another store.
+    """
+    base = config.properties.get(BASE_PATH, "").strip()
+    (store, path), (base_store, base_path) = _place(source), _place(base)
+    # a base path of Hadoop's default file system has no scheme, but what the index names has
+    same_store = base_store in (store, _LOCAL) if "://" not in base and ":" not in base else base_store == store
+    if not same_store or ".." in path.split("/") or not f"{path}/".startswith(base_path.rstrip("/") + "/"):
+        raise UnsupportedTableError(
+            f"Cannot read the table at {uri}: its bootstrap index names the source {source}, which is not below "
+            f"{BASE_PATH}={base}; only files below it are read"
+        )
+    if store == _place(uri)[0]:
+        return
+    for folder in allowed:
+        allowed_store, allowed_path = _place(folder.strip())
+        if folder and allowed_store == store and f"{path}/".startswith(allowed_path.rstrip("/") + "/"):
+            return
+    raise UnsupportedTableError(
+        f"Cannot read the table at {uri}: its bootstrap index names the source {source}, which is in another store; "
+        f"only sources of the table's own store are read with its credentials; if you trust the table, set {_OPTION} "
+        f"to {base if base_store == store else source.rpartition('/')[0]}"
+    )
+
+
+def _place(uri: str) -> tuple[tuple[str, str], str]:
+    """The store of a URI, as its scheme and host or bucket, and the path there."""
+    parts = _URI.match(uri)
+    if parts is None:
+        return _LOCAL, uri
+    scheme, host, path = parts["scheme"].lower(), parts["host"] or "", parts["path"]
+    if scheme == "file":
+        return _LOCAL, path
+    return ("s3" if scheme in ("s3a", "s3n") else scheme, host), path
 
 
 def _sources(record: Mapping[str, Any], context: str) -> dict[tuple[str, str], str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from hudi_py.read.bootstrap import folder_values
 from hudi_py.read.filter import parse_filter
 from hudi_py.storage import Storage, open_beside, open_storage
 from hudi_py.testing.rows import assert_rows_equal
-from hudi_py.view.bootstrap import load_bootstrap_sources
+from hudi_py.view.bootstrap import check_source, load_bootstrap_sources
 from tests.support import archives
 
 DATA = Path(__file__).parent / "data" / "bootstrap"
@@ -114,6 +115,40 @@ def test_a_source_that_is_gone_or_another(folder: Path) -> None:
     # what the skeleton alone tells is read nevertheless
     keys = list(read_base(storage, base, pa.schema([SCHEMA.field(0)])))
     assert sum(batch.num_rows for batch in keys) == 7
+
+
+@pytest.mark.parametrize(
+    ("table", "base", "source", "allowed", "wrong"),
+    [
+        ("file:///t", "file:/data/raw", "file:///data/raw/p/f.parquet", "", ""),
+        ("file:///t", "/data/raw/", "file:/data/raw/f.parquet", "", ""),
+        ("s3://b/t", "s3a://b/raw", "s3://b/raw/f.parquet", "", ""),
+        ("hdfs://nn:8020/t", "/raw", "hdfs://nn:8020/raw/f.parquet", "", ""),
+        ("file:///t", "file:/data/raw", "file:///data/rawest/f.parquet", "", "not below"),
+        ("file:///t", "file:/data/raw", "file:///data/raw/../secret/f.parquet", "", "not below"),
+        ("s3://b/t", "s3a://b/raw", "s3://other/raw/f.parquet", "s3://other", "not below"),
+        ("s3://b/t", "/raw", "http://evil/raw/f.parquet", "", "in another store"),
+        ("s3://b/t", "s3://raw/x", "s3a://raw/x/f.parquet", "", "set hoodie.py.read.bootstrap.sources to s3://raw/x"),
+        ("s3://b/t", "s3://raw/x", "s3a://raw/x/f.parquet", "gs://y,s3://raw/x/", ""),
+        ("s3://b/t", "s3://raw/x", "s3a://raw/x/f.parquet", "s3://raw/other", "in another store"),
+        ("s3://b/t", "file:/etc", "file:/etc/f.parquet", "", "in another store"),
+        ("file:///t", "s3://raw/x", "s3://raw/x/f.parquet", "", "in another store"),
+        ("hdfs://nn:8020/t", "hdfs://evil/raw", "hdfs://evil/raw/f.parquet", "", "in another store"),
+    ],
+)
+def test_sources_lie_below_the_base_path_and_in_the_store_of_the_table(
+    table: str, base: str, source: str, allowed: str, wrong: str
+) -> None:
+    config = TableConfig({"hoodie.bootstrap.base.path": base})
+    with pytest.raises(UnsupportedTableError, match=wrong) if wrong else nullcontext():
+        check_source(table, config, source, allowed.split(","))
+
+
+def test_a_source_elsewhere_is_refused_when_the_read_is_planned(folder: Path) -> None:
+    properties = folder / "mor9" / ".hoodie" / "hoodie.properties"
+    properties.write_text(properties.read_text().replace("/data/bootstrap/source", "/other"))
+    with pytest.raises(UnsupportedTableError, match="which is not below hoodie.bootstrap.base.path=/other;"):
+        hudi_py.open_table(str(folder / "mor9")).scan().explain()
 
 
 def test_a_skeleton_without_index_is_refused(folder: Path) -> None:

@@ -31,6 +31,7 @@ from hudi_py.timeline.metadata import (
     encode_rollback_plan,
 )
 from hudi_py.timeline.pending_plans import PendingPlans
+from hudi_py.timeline.plan_checks import check_rollback_plan
 from hudi_py.timeline.timeline import INITIAL, Timeline
 from hudi_py.transaction.instants import begin, complete, request, requested_path
 from hudi_py.transaction.session import TableSession
@@ -158,6 +159,7 @@ def _holds(own: TableSession, info: FileInfo, instant: str) -> bool:
 def _carry_out(own: TableSession, rollback: InstantTime, plan: RollbackPlan) -> None:
     """Executes the plan, removes the instant, then completes the rollback. Safe to repeat."""
     storage, layout = own.storage, own.layout
+    check_rollback_plan(storage, rollback, plan)
     begin(storage, layout, rollback, Action.ROLLBACK)
     started = time.monotonic()
     undone = own.timeline().find(plan.instant, Action(plan.action))

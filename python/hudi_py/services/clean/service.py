@@ -40,12 +40,13 @@ from hudi_py.timeline.clean_records import (
 from hudi_py.timeline.clock import wall_clock_ms
 from hudi_py.timeline.layout import Layout
 from hudi_py.timeline.pending_plans import read_plan
+from hudi_py.timeline.plan_checks import check_clean_plan
 from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction import instants
 from hudi_py.transaction.action import complete_action
 from hudi_py.transaction.protocols import TableChange
-from hudi_py.view import PARTITION_METAFILE, StorageLister
+from hudi_py.view import PARTITION_METAFILE
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -118,6 +119,7 @@ class Cleaning:
             if planned.plan is None:
                 return Scheduled(None, planned.reason)
             time_ = instant if instant is not None else context.session.clock.next_instant(timeline)
+            check_clean_plan(context.storage, time_, planned.plan)
             content = encode_clean_plan(planned.plan)
             instants.request(context.storage, timeline.layout, time_, Action.CLEAN, content)
             return Scheduled(time_)
@@ -138,7 +140,8 @@ class Cleaning:
 
         Raises:
             ConfigError: there is no clean with this instant.
-            UnsupportedTableError: the plan deletes files of a bootstrap source.
+            CorruptFileError: the plan names what is no data file of the table.
+            UnsupportedTableError: the plan deletes files of a bootstrap source, or outside of the table.
         """
         storage, started_ms = context.storage, wall_clock_ms()
         with context.locked(f"run the clean {instant}") as state:
@@ -153,6 +156,7 @@ class Cleaning:
                 instants.remove_pending(storage, timeline.layout, instant, Action.CLEAN)
                 removed = f"the clean {instant} had no plan and was removed"
                 return CleanWork(instant, timeline.layout, 0, started_ms, removed=removed)
+            check_clean_plan(storage, instant, plan)
             if plan.source_files:
                 partition, paths = next(iter(plan.source_files.items()))
                 raise UnsupportedTableError(
@@ -267,7 +271,11 @@ def _clean(context: ServiceContext, timeline: Timeline, time_: InstantTime) -> I
 def _read_plan(context: ServiceContext, layout: Layout, time_: InstantTime) -> CleanPlan | None:
     """The plan of a pending clean; None if its file is empty or missing."""
     data, source = read_plan(context.storage, layout, time_, Action.CLEAN)
-    return decode_clean_plan(data, source) if data else None
+    if not data:
+        return None
+    plan = decode_clean_plan(data, source)
+    check_clean_plan(context.storage, time_, plan)
+    return plan
 
 
 def _work(
@@ -320,13 +328,12 @@ def _delete_partitions(context: ServiceContext, state: TableState, plan: CleanPl
     writes = (instant for instant in state.timeline.pending if instant.action.comparable in WRITE_ACTIONS)
     if any(instant.action not in (*COMPACTIONS, Action.CLUSTERING) for instant in writes):
         return ()
-    lister = StorageLister(context.storage, state.config)
     emptied: list[str] = []
     for partition in sorted(plan.partitions_to_delete):
         if not partition:
             continue
-        left = lister.files(PartitionPath(partition))
-        if all(info.name.startswith(PARTITION_METAFILE) for info in left):
+        left = context.storage.list(partition)  # folders too: partitions may lie below it
+        if all(not info.is_dir and info.name.startswith(PARTITION_METAFILE) for info in left):
             context.storage.delete_tree(partition)
             emptied.append(partition)
     return tuple(emptied)

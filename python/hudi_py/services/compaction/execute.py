@@ -16,6 +16,7 @@ from hudi_py.services.compaction.base import CompactionSlice
 from hudi_py.services.compaction.rewrite import Rewrite, RewriteTask, Rewritten
 from hudi_py.services.context import ServiceContext
 from hudi_py.storage import Storage
+from hudi_py.timeline.plan_checks import check_partition
 from hudi_py.timeline.plans import CompactionOperation
 from hudi_py.transaction.owner.identity import process_identity
 from hudi_py.transaction.paths import sidecar_folder
@@ -29,21 +30,22 @@ def slice_of(storage: Storage, operation: CompactionOperation, sizes: Mapping[st
     """The files of an operation, with their sizes: those of `sizes`, by path, or of the storage.
 
     Raises:
-        CorruptFileError: a name in the plan is not the name of a data file.
+        CorruptFileError: a name in the plan is not that of a file of the group, or its partition is none.
         HistoryCleanedError: a file is missing.
     """
     partition = PartitionPath(operation.partition_path)
+    check_partition(partition, f"compact {storage.uri} by its plan")
     base: BaseFile | None = None
     if operation.base_file is not None:
         found = parse_base_file_name(operation.base_file)
-        if found is None:
+        if found is None or found.file_id != operation.file_id:
             raise _misnamed(storage, operation, operation.base_file)
         size = _size(storage, join_path(partition, operation.base_file), sizes)
         base = BaseFile(partition, found, size, operation.bootstrap_file)
     logs = []
     for name in operation.log_files:
         log = parse_log_file_name(name)
-        if log is None:
+        if log is None or log.file_id != operation.file_id:
             raise _misnamed(storage, operation, name)
         logs.append(LogFile(partition, log, _size(storage, join_path(partition, name), sizes)))
     logs.sort(key=lambda log: log.name.sort_key)
@@ -148,5 +150,5 @@ def publish_rewritten(
 def _misnamed(storage: Storage, operation: CompactionOperation, name: str) -> CorruptFileError:
     return CorruptFileError(
         f"Cannot compact file group {operation.file_id} in partition '{operation.partition_path}' of {storage.uri}: "
-        f"the plan names '{name}', which is not the name of a data file"
+        f"the plan names '{name}', which is not the name of a file of this group"
     )

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from hudi_py.errors import ConflictError
 from hudi_py.model.instant import Action, Instant, InstantTime
 from hudi_py.storage import Storage
+from hudi_py.timeline.plan_checks import check_rollback_plan
 from hudi_py.timeline.properties import BACKUP, check_writable, update_table_config
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.instants import inflight_path, remove_pending, requested_path
@@ -234,6 +235,7 @@ def _finish_rollbacks(table: LockedTable) -> bool:
             storage.delete(requested_path(timeline.layout, rollback.time, Action.ROLLBACK))
             changed = True
             continue
+        check_rollback_plan(storage, rollback.time, plan)
         if table.session.settings.optimistic is not None and not _is_abandoned(table, rollback):
             continue  # Apache Hudi carries rollbacks out without the lock
         target = timeline.find(plan.instant, Action(plan.action))

@@ -15,6 +15,7 @@ from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant, InstantTime
 from hudi_py.storage import Storage
 from hudi_py.timeline.metadata import RollbackMetadata, decode_rollback_metadata
 from hudi_py.timeline.pending_plans import PendingPlans
+from hudi_py.timeline.plan_checks import check_restore_plan
 from hudi_py.timeline.recovery_records import (
     InstantInfo,
     RestoreMetadata,
@@ -97,6 +98,7 @@ def finish_restore(
         ConfigError: the metadata table can be neither restored nor dropped.
         CorruptFileError: what an instant wrote cannot be determined.
     """
+    check_restore_plan(table.session.storage, restore, plan)
     undone = tuple(InstantTime(instant.time) for instant in plan.instants)
     table = table.reread()
     session, storage = table.session, table.session.storage

@@ -30,6 +30,7 @@ from hudi_py.timeline.metadata import (
     encode_rollback_plan,
 )
 from hudi_py.timeline.pending_plans import PendingPlans
+from hudi_py.timeline.plan_checks import check_rollback_plan
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.action import complete_action
 from hudi_py.transaction.instants import begin, inflight_path, remove_pending, requested_path, revert
@@ -101,6 +102,7 @@ def request_rollback(
             return pending.time, plan
     plan = plan_rollback(session, timeline, instant, restoring=restoring, lister=lister)
     rollback = session.clock.next_instant(timeline)
+    check_rollback_plan(session.storage, rollback, plan)
     several = session.settings.optimistic is not None and instant in table.plans.writes
     if not restoring and (instant.completed or instant.action in PLANNED or several):
         # It shows a process that finds the rollback that its writer held the table lock. With one writer at a time,
@@ -137,6 +139,7 @@ def find_rollback(storage: Storage, timeline: Timeline, instant: InstantTime) ->
 
 def finish_rollback(table: LockedTable, rollback: InstantTime, plan: RollbackPlan) -> RollbackMetadata:
     """Carries out a rollback plan and completes the rollback. Safe to repeat."""
+    check_rollback_plan(table.session.storage, rollback, plan)
     table = table.reread()
     session, failed = table.session, InstantTime(plan.instant)
     storage = session.storage
@@ -167,6 +170,7 @@ def undo_files(session: TableSession, rollback: InstantTime, plan: RollbackPlan)
     The result lists all files of the plan as deleted, whichever attempt deleted them.
     """
     storage = session.storage
+    check_rollback_plan(storage, rollback, plan)
     failed, action = InstantTime(plan.instant), Action(plan.action)
     begin(storage, session.layout, rollback, Action.ROLLBACK)
     started = time.monotonic()
