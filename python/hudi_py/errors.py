@@ -16,9 +16,12 @@ HudiError
 ```
 
 The first line of every message is complete: what was attempted, the value found, what is supported, what to do.
+Messages name what is in the table; its control characters appear as escapes (`model.words.visible`).
 """
 
 from __future__ import annotations
+
+from hudi_py.model.words import visible, visible_lines
 
 
 class HudiError(Exception):
@@ -35,7 +38,7 @@ class HudiError(Exception):
 
     def __init__(self, message: str = "", **fields: object) -> None:
         """`fields`: `path`, `instant`, `key`, `expected` and `found`. They are pickled with the error."""
-        super().__init__(message)
+        super().__init__(visible_lines(message))
         unknown = fields.keys() - _FIELDS
         if unknown:
             raise TypeError(f"an error has no field {', '.join(sorted(unknown))}")
@@ -101,5 +104,5 @@ class HistoryCleanedError(HudiError):
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error's message, or its class if the message is empty."""
-    return (str(error) or type(error).__name__).splitlines()[0]
+    """The first line of an error's message, or its class if the message is empty, as `visible` shows it."""
+    return visible(next((line for line in str(error).splitlines() if line), type(error).__name__))

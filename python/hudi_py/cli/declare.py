@@ -14,6 +14,7 @@ from click.shell_completion import CompletionItem
 import hudi_py
 from hudi_py.errors import ConfigError
 from hudi_py.model.properties import parse_properties
+from hudi_py.model.words import visible
 
 if TYPE_CHECKING:
     from hudi_py.table import Table
@@ -170,7 +171,7 @@ def confirm(question: str, yes: bool) -> None:
         return
     if not _asks():
         raise click.UsageError(f"{question} There is no terminal to ask on: confirm with --yes.")
-    click.confirm(question, abort=True, err=True)
+    click.confirm(visible(question), abort=True, err=True)
 
 
 def _asks() -> bool:

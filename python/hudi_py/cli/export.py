@@ -20,7 +20,7 @@ from pyarrow import csv, parquet
 from hudi_py.cli.declare import Target
 from hudi_py.cli.rows import Query
 from hudi_py.cli.screen import Column, Screen, number
-from hudi_py.model.words import counted, show_bytes
+from hudi_py.model.words import counted, show_bytes, visible_json
 from hudi_py.progress import Progress
 from hudi_py.read import Scan
 from hudi_py.schema import META_FIELDS
@@ -248,7 +248,7 @@ def json_rows(batch: pa.RecordBatch) -> Iterator[Mapping[str, Any]]:
 def _json(file: IO[bytes], batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> None:
     for batch in batches:
         lines = (json.dumps(row, ensure_ascii=False, allow_nan=False) for row in json_rows(batch))
-        file.write("".join(line + "\n" for line in lines).encode())
+        file.write("".join(visible_json(line) + "\n" for line in lines).encode())
 
 
 def _csv(file: IO[bytes], batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> None:

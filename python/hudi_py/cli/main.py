@@ -27,6 +27,7 @@ from hudi_py.errors import (
     TableNotFoundError,
     UnsupportedTableError,
 )
+from hudi_py.model.words import visible_json, visible_lines
 
 PROGRAM: Final = "hudi-py"
 EXIT_CODES: Final[dict[type[BaseException], int]] = {
@@ -111,7 +112,7 @@ def _fail(error: BaseException, *, debug: bool, as_json: bool) -> int:
     if isinstance(error, KeyboardInterrupt) or isinstance(error.__context__, KeyboardInterrupt):  # click wraps it
         code = _INTERRUPTED
     if debug:
-        traceback.print_exception(error)
+        click.echo(visible_lines("".join(traceback.format_exception(error))), err=True)
     if isinstance(error, click.UsageError) and not as_json:
         error.show()
     elif code == _INTERRUPTED:
@@ -121,7 +122,7 @@ def _fail(error: BaseException, *, debug: bool, as_json: bool) -> int:
     elif as_json:
         fields = {key: str(value) for key, value in error.fields.items()} if isinstance(error, HudiError) else {}
         found = {"error": type(error).__name__, "message": _message(error), "exit_code": code, **fields}
-        click.echo(json.dumps(found, ensure_ascii=False), err=True)
+        click.echo(visible_json(json.dumps(found, ensure_ascii=False)), err=True)
     else:
         click.echo(_block(error), err=True)
     return code
@@ -129,8 +130,8 @@ def _fail(error: BaseException, *, debug: bool, as_json: bool) -> int:
 
 def _message(error: BaseException) -> str:
     if isinstance(error, click.ClickException):
-        return error.format_message()
-    text = str(error) or type(error).__name__
+        return visible_lines(error.format_message())
+    text = visible_lines(str(error)) or type(error).__name__
     for words, ours in _WORDS.items():
         text = text.replace(words, ours)
     return text
@@ -152,14 +153,14 @@ def _block(error: BaseException) -> str:
 
 class _Warnings(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
-        click.echo(f"Warning: {record.getMessage()}", err=True)
+        click.echo(f"Warning: {visible_lines(record.getMessage())}", err=True)
 
 
 def _show_warnings() -> None:
     """Shows warnings, logged or raised, in one line each."""
 
     def show(message: Warning | str, *_: Any) -> None:
-        click.echo(f"Warning: {message}", err=True)
+        click.echo(f"Warning: {visible_lines(str(message))}", err=True)
 
     warnings.filterwarnings("default", category=UserWarning)
     warnings.showwarning = show  # type: ignore[assignment]

@@ -1,7 +1,8 @@
 """What commands print: tables and facts for people, JSON for programs.
 
 On a terminal, tables fit its width: long texts are shortened, and columns that do not fit are left out and named. When
-the output is not a terminal, nothing is shortened or left out, and there are no colours.
+the output is not a terminal, nothing is shortened or left out, and there are no colours. Names and values of a table
+never steer a terminal: their control characters are shown as escapes, in JSON as JSON's.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, is_dataclass
+from dataclasses import asdict, dataclass, is_dataclass, replace
 from datetime import date, datetime, timezone
 from decimal import Decimal
 from typing import Any, Final
@@ -20,7 +21,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
-from hudi_py.model.words import visible
+from hudi_py.model.words import visible, visible_json
 
 _GAP: Final = 2
 _LEAST: Final = 8
@@ -56,14 +57,15 @@ class Screen:
         return self._console.width
 
     def title(self, text: str, more: str = "") -> None:
-        self._print(Text.assemble((text, "bold"), f"  {more}" if more else ""))
+        self._print(Text.assemble((visible(text), "bold"), f"  {visible(more)}" if more else ""))
 
     def heading(self, text: str) -> None:
         self._console.print()
-        self._print(Text(text, "bold"))
+        self._print(Text(visible(text), "bold"))
 
     def path(self, text: str, style: str = "") -> None:
         """A line that is never broken, so that paths in it can be copied."""
+        text = visible(text)
         if self.terminal:
             self._console.print(Text(text, style), soft_wrap=True)
         else:
@@ -71,6 +73,7 @@ class Screen:
 
     def line(self, text: str = "", style: str = "", *, hang: int = 0) -> None:
         """A line of text; on a terminal, what does not fit goes on below, `hang` columns from the left."""
+        text = visible(text)
         lines = [text]
         if self.terminal and cell_len(text) > self.width:
             lines = textwrap.wrap(
@@ -81,6 +84,7 @@ class Screen:
 
     def note(self, text: str) -> None:
         """A remark about the output: below it on a terminal, otherwise on standard error."""
+        text = visible(text)
         if self.terminal:
             self._print(Text(text, "dim"))
         else:
@@ -88,7 +92,7 @@ class Screen:
 
     def facts(self, pairs: Iterable[tuple[str, str]]) -> None:
         """Names and values, one pair a line; long values go on below themselves."""
-        known = [(name, value) for name, value in pairs if value]
+        known = [(visible(name), visible(value)) for name, value in pairs if value]
         left = max((len(name) for name, _ in known), default=0) + _GAP
         for name, value in known:
             lines = Text(value).wrap(self._console, max(self.width - left, 20)) if self.terminal else [Text(value)]
@@ -100,6 +104,7 @@ class Screen:
         if not rows:
             self.note(empty)
             return
+        columns = [replace(column, name=visible(column.name)) for column in columns]
         cells = [[shown(value) for value in row] for row in rows]
         natural = [
             max(cell_len(column.name), *(cell_len(row[at]) for row in cells)) for at, column in enumerate(columns)
@@ -184,7 +189,7 @@ def shown(value: Any) -> str:
 
 
 def to_json(value: Any) -> str:
-    return json.dumps(value, default=_plain, ensure_ascii=False)
+    return visible_json(json.dumps(value, default=_plain, ensure_ascii=False))
 
 
 def records(table: pa.Table) -> list[dict[str, Any]]:

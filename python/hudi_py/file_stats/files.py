@@ -24,6 +24,7 @@ from hudi_py.formats.parquet import block_batches
 from hudi_py.merge import scan_log
 from hudi_py.model.files import BaseFile, LogFile
 from hudi_py.model.names import PartitionPath, join_path, parse_base_file_name, parse_log_file_name
+from hudi_py.model.words import visible
 from hudi_py.storage import Storage
 from hudi_py.storage.threads import in_threads, when_remote
 from hudi_py.view.bootstrap import METADATA_INSTANT
@@ -61,7 +62,7 @@ def ranges_of_files(
         except FileNotFoundError:
             return None
         except (CorruptFileError, UnsupportedTableError, SchemaMismatchError) as error:
-            warnings.warn(f"No statistics for the file {file.name}: {error}", UserWarning, stacklevel=2)
+            warnings.warn(f"No statistics for the file {visible(file.name)}: {error}", UserWarning, stacklevel=2)
             return None
 
     listed = list(files)

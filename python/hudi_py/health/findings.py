@@ -58,7 +58,7 @@ class Finding(Spoken):
             "details": dict(self.details),
         }
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         return f"{self.severity.word}: {self.what} [{self.code}]"
 
 
@@ -105,7 +105,7 @@ class Diagnosis(Spoken):
             "environment": dict(self.environment),
         }
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         return "\n".join(self._lines())
 
     def _lines(self) -> Iterator[str]:

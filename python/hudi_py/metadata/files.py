@@ -18,6 +18,7 @@ from hudi_py.metadata.records import Versions, payload_field
 from hudi_py.metadata.table import FILES, MetadataTable, open_metadata
 from hudi_py.model.names import PartitionPath, join_path
 from hudi_py.model.properties import TableConfig
+from hudi_py.model.words import visible
 from hudi_py.storage import FileInfo, Storage
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.view import FileSystemView, Lister, StorageLister
@@ -248,4 +249,4 @@ class WriteLister(Lister):
 def warn_unused(uri: str, error: Exception, instead: str = "files are listed instead") -> None:
     """Warns that the metadata table, or an index in it, is not used, and what happens `instead`."""
     reason = first_line(error)
-    warnings.warn(f"The metadata table of {uri} is not used, {instead}: {reason}", stacklevel=2)
+    warnings.warn(f"The metadata table of {uri} is not used, {instead}: {visible(reason)}", stacklevel=2)

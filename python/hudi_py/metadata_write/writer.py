@@ -72,6 +72,7 @@ from hudi_py.metadata_write.table.session import delta_commit, open_metadata_ses
 from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.instant import Action, InstantTime
 from hudi_py.model.properties import TableConfig
+from hudi_py.model.words import visible
 from hudi_py.schema.paths import type_at
 from hudi_py.storage import Storage
 from hudi_py.timeline.properties import load_table_config
@@ -393,7 +394,7 @@ class MetadataTableWriter:
             more = f" (and {len(lost) - 1} more)" if len(lost) > 1 else ""
             warnings.warn(
                 f"The metadata table of {session.config.name!r} is not created, as it would hide that files are lost: "
-                f"{lost[0]}{more}; restore them from a copy, or undo the commits (rollback, restore)",
+                f"{visible(str(lost[0]))}{more}; restore them from a copy, or undo the commits (rollback, restore)",
                 UserWarning,
                 stacklevel=2,
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 # Control characters, and those that turn the direction of the text around them: they would forge other text
@@ -9,12 +10,22 @@ _ESCAPED: Final = {
     number: repr(chr(number))[1:-1]
     for number in (*range(32), *range(127, 160), 0x61C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
 }
+_STEERING: Final = re.compile(
+    "[" + "".join(map(chr, (number for number in _ESCAPED if number >= 127))) + "\ud800-\udfff]"
+)
 
 
 class Spoken:
-    """A result whose repr is its text, for consoles and notebooks. Its dataclasses have `repr=False`."""
+    """A result whose repr is its text, for consoles and notebooks. Its dataclasses have `repr=False`, and `_text`."""
 
     __slots__ = ()
+
+    def _text(self) -> str:
+        """One or more lines, in which there may be names from the table."""
+        raise TypeError(f"{type(self).__name__} has no text")
+
+    def __str__(self) -> str:
+        return visible_lines(self._text())
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self}>"
@@ -72,3 +83,13 @@ def visible(text: str) -> str:
     """A text on one line, whatever is in it: control characters, those that change the direction of text, and bytes
     that are no text appear as escapes."""
     return text.translate(_ESCAPED).encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def visible_lines(text: str) -> str:
+    """A text of several lines, each as `visible` shows it: names from a table must not steer a terminal."""
+    return text if text.isascii() and text.isprintable() else "\n".join(map(visible, text.split("\n")))
+
+
+def visible_json(text: str) -> str:
+    """JSON in which the characters that `visible` escapes are JSON's escapes; only its strings have such characters."""
+    return _STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from hudi_py.model.words import counted, show_bytes
+from hudi_py.model.words import counted, show_bytes, visible
 from hudi_py.read.changes import ChangeSplit
 from hudi_py.read.plan import Plan
 from hudi_py.read.split import Split
@@ -56,7 +56,7 @@ def explain_plan(plan: Plan, *, query_type: str, state: str, limit: int | None) 
         lines.append(f"    {split.partition or '.'}/{split.file_id}  {_kind(split)}  {show_bytes(split.size)}")
     if len(plan.splits) > _MOST_SPLITS:
         lines.append(f"    ... and {len(plan.splits) - _MOST_SPLITS:,} more")
-    return "\n".join(lines)
+    return "\n".join(map(visible, lines))
 
 
 def log_plan(plan: Plan, state: str, seconds: float) -> None:

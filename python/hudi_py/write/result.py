@@ -50,7 +50,7 @@ class WriteResult(Spoken):
         counts = {"inserted": self.num_inserted, "updated": self.num_updated, "deleted": self.num_deleted}
         return ", ".join(f"{count:,} {word}" for word, count in counts.items() if count) or "no rows changed"
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         what = self.operation.replace("_", " ")
         if self.instant is None:
             return f"{what}: nothing written, as there are no rows"

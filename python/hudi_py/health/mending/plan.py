@@ -66,7 +66,7 @@ class RepairPlan(Spoken):
             "full": self.full,
         }
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         lines = [f"repair of {self.uri}: " + (counted(len(self.steps), "step") if self.steps else "nothing to do")]
         lines += (f"  {number}. {step.sentence}" for number, step in enumerate(self.steps, 1))
         lines += (f"  not mended: {finding} {finding.remedy}" for finding in self.left)
@@ -104,7 +104,7 @@ class RepairReport(Spoken):
             "keys_lost": list(self.keys_lost),
         }
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         if self.id is None:
             return "repair: nothing to do"
         lines = [f"repair {self.id}: {counted(len(self.done), 'step')}", *(f"  {sentence}" for sentence in self.done)]

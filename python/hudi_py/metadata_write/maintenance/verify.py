@@ -69,7 +69,7 @@ class PartitionCheck(Spoken):
         harm = known is None or known.superfluous_harm
         return not (self.error or self.missing or self.wrong or (self.superfluous and harm))
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         counts = {"missing": self.missing, "wrong": self.wrong, "superfluous": self.superfluous}
         found = "".join(f", {count:,} {kind}" for kind, count in counts.items() if count)
         harmless = " (harmless)" if self.ok and self.superfluous else ""
@@ -99,7 +99,7 @@ class VerifyReport(Spoken):
         """Field names and values, ready for JSON."""
         return {**asdict(self), "ok": self.ok}
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         """A summary, then a line for each lost file and partition, with examples of differences."""
         bad = [check.partition for check in self.partitions if not check.ok]
         if self.lost_files:

@@ -32,6 +32,7 @@ from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.instant import Action
 from hudi_py.model.names import PartitionPath, join_path, parse_base_file_name
 from hudi_py.model.properties import TableConfig
+from hudi_py.model.words import visible
 from hudi_py.storage import Storage
 from hudi_py.storage.threads import in_threads
 from hudi_py.transaction.protocols import TableChange
@@ -118,7 +119,7 @@ def _of_files(storage: Storage, files: Iterable[DataFile], instant: str) -> Iter
         except FileNotFoundError:
             return None
         except CorruptFileError as error:
-            warnings.warn(f"No bloom filter is stored for the file {path}: {error}", UserWarning, stacklevel=2)
+            warnings.warn(f"No bloom filter is stored for the file {visible(path)}: {error}", UserWarning, stacklevel=2)
             return None
         if footer.bloom_text is None:
             return None

@@ -28,7 +28,7 @@ class ServiceReport(Spoken):
         """Field names and values, ready for JSON."""
         return asdict(self)
 
-    def __str__(self) -> str:
+    def _text(self) -> str:
         nothing = f"nothing done: {self.reason}" if self.reason else ""
         parts = "; ".join(part for part in (", ".join(self._summary()), nothing) if part)
         what = self.service.replace("_", " ") + (f" {self.instant}" if self.instant is not None else "")

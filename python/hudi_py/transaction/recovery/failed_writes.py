@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from hudi_py.errors import ConflictError
 from hudi_py.model.instant import Action, Instant, InstantTime
+from hudi_py.model.words import visible
 from hudi_py.storage import Storage
 from hudi_py.timeline.plan_checks import check_rollback_plan
 from hudi_py.timeline.properties import BACKUP, check_writable, update_table_config
@@ -300,7 +301,7 @@ def _show_wait(write: PendingWrite, expiry_ms: int, *, first: bool) -> None:
     left_s = max((expiry_ms - (now_ms() - (write.active_ms or 0))) / 1000, 0)
     text = (
         f"waiting up to {left_s:.0f} s for the pending {write.instant.action.value} {write.instant.time} of "
-        f"{write.writer or 'another engine'}, which shows no life, before it is rolled back"
+        f"{visible(str(write.writer or 'another engine'))}, which shows no life, before it is rolled back"
     )
     if first:
         _log.warning("%s", text)
