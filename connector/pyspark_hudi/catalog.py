@@ -49,8 +49,8 @@ def register_sql(
 ) -> None:
     """Register the table functions with the session and, with a name and path, a table with the catalog.
 
-    Always: `hudi_table_changes`, `hudi_query_timeline`, `hudi_filesystem_view` and `hudi_metadata` become temporary
-    functions of this session.
+    Always: `hudi_query`, `hudi_table_changes`, `hudi_query_timeline`, `hudi_filesystem_view` and `hudi_metadata` become
+    temporary functions of this session.
 
     With `name` and `path`: the catalog gets the view `name`, to select from, and the table `<name>_table` behind it, to
     insert into with ``INSERT INTO <name>_table WITH (path = '...', ...)``. Both remain for later sessions and show the

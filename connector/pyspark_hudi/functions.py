@@ -3,6 +3,7 @@
 ```sql
 SELECT * FROM hudi_table_changes('/data/trips', 'latest_state', '20240101000000000');
 SELECT * FROM hudi_query_timeline('/data/trips', true);
+SELECT * FROM hudi_query('/data/trips', 'read_optimized');
 ```
 
 Arguments are constants in Apache Hudi's order (`HoodieTableChangesOptionsParser` and its siblings, 1.2.0), with the
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
@@ -36,6 +37,28 @@ class PinnedResult(AnalyzeResult):
     """The function's columns, and the state of the table that they belong to."""
 
     pin: str = ""
+
+
+class Query:
+    """`hudi_query(path, 'snapshot' | 'read_optimized' [, options])`: the rows of the table when the query was
+    analysed."""
+
+    def __init__(self, analyze_result: PinnedResult) -> None:
+        self._pin, self._schema = analyze_result.pin, analyze_result.schema
+
+    @staticmethod
+    def analyze(
+        path: AnalyzeArgument, query_type: AnalyzeArgument, options: AnalyzeArgument | None = None
+    ) -> PinnedResult:
+        named = {"path": path, "query_type": query_type, "options": options}
+        given = [_constant(QUERY, name, argument) for name, argument in named.items()]
+        planned = plan_table(checked_path(given[0], "read"), _query(*given[1:]), None)
+        return PinnedResult(spark_schema(planned.spec.output_schema), pin=planned.pin())
+
+    def eval(self, path: str, query_type: str, options: Any = None) -> Iterator[Row]:
+        resolved = _query(query_type, {**(options or {}), spark_config.PIN.key: self._pin})
+        planned = plan_table(path, resolved, None)
+        yield from _rows(read_splits(planned.spec, planned.splits, resolved.storage or None), self._schema)
 
 
 class TableChanges:
@@ -105,12 +128,35 @@ class Metadata:
         return _relation(path, options, "hudi_metadata")
 
 
+_KINDS: Final = ("snapshot", "read_optimized")
+QUERY: Final = "hudi_query"
 FUNCTIONS: Mapping[str, type] = {
+    QUERY: Query,
     "hudi_table_changes": TableChanges,
     "hudi_query_timeline": QueryTimeline,
     "hudi_filesystem_view": FilesystemView,
     "hudi_metadata": Metadata,
 }
+
+
+def query_kind(given: Any) -> str:
+    """The type of query that `hudi_query` gets (`HoodieTableValuedFunctionOptionsParser`, 1.2.0).
+
+    Raises:
+        ConfigError: it is another one.
+    """
+    kind = str(given).lower()
+    if kind not in _KINDS:
+        raise ConfigError(
+            f"{QUERY} does not support the query type '{given}'; supported are {' and '.join(_KINDS)}. "
+            "hudi_table_changes has incremental queries"
+        )
+    return kind
+
+
+def _query(kind: Any, options: Any) -> Options:
+    given = {**_texts(QUERY, options), read_config.QUERY_TYPE.key: query_kind(kind)}
+    return Options.resolve(given, Scope.READ)
 
 
 def _changes(format: Any, begin: Any, end: Any, options: Any) -> Options:

@@ -173,7 +173,8 @@ def test_values_are_stored_as_in_spark(spark: SparkSession, path: str) -> None:
 def test_what_is_refused_names_what_to_do(spark: SparkSession, path: str) -> None:
     create(spark, path)
     for text, message in {
-        "CREATE TABLE copy (id INT) USING hudi TBLPROPERTIES (x = '1')": "property 'x'; supported are primaryKey",
+        "CREATE TABLE copy (id INT) USING hudi TBLPROPERTIES (provider = '1')": "'provider': the catalog keeps it",
+        "CREATE TABLE copy (id INT) USING hudi TBLPROPERTIES (hoodie.x = '1')": "Unknown option hoodie.x",
         "ALTER TABLE trips REPLACE COLUMNS (x INT)": "supported are ADD COLUMNS, RENAME COLUMN",
         "ALTER TABLE trips ADD COLUMN x INT NOT NULL": "a new column has a type, COMMENT, FIRST or AFTER",
         "ALTER TABLE trips RENAME COLUMN fare TO price": "schema.on.read.enable=true allows for it",
@@ -184,7 +185,7 @@ def test_what_is_refused_names_what_to_do(spark: SparkSession, path: str) -> Non
         f"ALTER TABLE hudi.`{path}` RENAME TO kept": "a table named by its path has no name",
         "TRUNCATE TABLE trips PARTITION (id = 1)": "all partition columns need a value; they are city",
         "CALL run_clustering(table => 'trips')": "'run_clustering'; supported are run_compaction",
-        "CALL show_commits(tabel => 'trips')": "argument 'tabel'; supported are table, limit",
+        "CALL show_commits('trips', 1, 2)": "argument number 3; supported are table, limit",
         "CALL show_commits(table => 'nothing')": "no Hudi table is registered by this name",
         "UPDATE trips SET id = 2": "disallowed assignment clause in UPDATE statement for record key field 'id'",
         "SELECT * FROM trips VERSION AS OF 1": "give TIMESTAMP AS OF",
@@ -496,3 +497,91 @@ def test_other_statements_are_sparks(spark: SparkSession) -> None:
     with pytest.raises(Exception, match="UNSUPPORTED_FEATURE|TABLE_OR_VIEW_NOT_FOUND|UPDATE"):
         sql(spark, "UPDATE plain SET id = 1")
     sql(spark, "DROP VIEW plain")
+
+
+@pytest.mark.slow
+def test_tables_like_others(spark: SparkSession, path: str) -> None:
+    sql(
+        spark,
+        "CREATE TABLE trips (id INT, ts BIGINT, city STRING) USING hudi PARTITIONED BY (city) TBLPROPERTIES "
+        "(type = 'mor', primaryKey = 'id', preCombineField = 'ts', payloadType = 'own', "
+        "'hoodie.metadata.enable' = 'false', "
+        "'hoodie.datasource.write.hive_style_partitioning' = 'false')",
+    )
+    sql(spark, f"CREATE TABLE copy LIKE trips LOCATION '{path}' USING hudi TBLPROPERTIES (primaryKey = 'id,ts')")
+    sql(spark, "INSERT INTO copy VALUES (1, 2, 'oslo')")
+    table = hudi_py.open_table(path)
+    kept = ("recordkey.fields", "partition.fields", "ordering.fields", "type")
+    assert [table.properties[f"hoodie.table.{key}"] for key in kept] == ["id,ts", "city", "ts", "MERGE_ON_READ"]
+    assert not (Path(path) / ".hoodie" / "metadata").exists(), "options of writes are those of the other table"
+    assert (Path(path) / "oslo").is_dir(), "so is the layout"
+    shown = {row[0] for row in rows(spark, "SHOW TBLPROPERTIES trips")}
+    assert "payloadType" in shown, "a property that is no option is kept"
+    with pytest.raises(TableExistsError, match="already exists"):
+        sql(spark, "CREATE TABLE copy LIKE trips USING hudi")
+    sql(spark, "CREATE TABLE IF NOT EXISTS copy LIKE trips USING hudi")
+    assert rows(spark, "SELECT id, city FROM copy") == [(1, "oslo")]
+    sql(spark, "CREATE TABLE kept LIKE copy_table USING hudi")
+    sql(spark, "INSERT INTO kept VALUES (7, 2, 'rome')")
+    assert rows(spark, "SELECT id, ts, city FROM kept") == [(7, 2, "rome")]
+    with pytest.raises(Exception, match="cannot be found"):
+        sql(spark, "CREATE TABLE more LIKE nothing USING hudi")
+    with pytest.warns(UserWarning, match="'preCombine'.*did you mean preCombineField"):
+        sql(spark, "CREATE TABLE IF NOT EXISTS other_t (id INT) USING hudi TBLPROPERTIES (preCombine = 'id')")
+    sql(spark, "DROP TABLE other_t")
+    with pytest.raises(ConfigError, match="keeps it for itself"):
+        sql(spark, "CREATE TABLE other_t (id INT) USING hudi TBLPROPERTIES (owner = 'me')")
+
+
+@pytest.mark.slow
+def test_partitions_are_added(spark: SparkSession, path: str) -> None:
+    create(spark, path)
+    sql(spark, "ALTER TABLE trips ADD PARTITION (city = 'oslo') PARTITION (city = 'bern')")
+    assert rows(spark, "SHOW PARTITIONS trips") == [("city=bern",), ("city=oslo",)]
+    with pytest.raises(ConfigError, match="city=oslo .*exists already"):
+        sql(spark, "ALTER TABLE trips ADD PARTITION (city = 'rome') PARTITION (city = 'oslo')")
+    assert not (Path(path) / "city=rome").exists()
+    sql(spark, "ALTER TABLE trips ADD IF NOT EXISTS PARTITION (city = 'oslo')")
+    for text, told in (("(city = 'a') LOCATION '/tmp/x'", "lies in its folder"), ("(id = 1)", "all partition columns")):
+        with pytest.raises(ConfigError, match=told):
+            sql(spark, f"ALTER TABLE trips ADD PARTITION {text}")
+    sql(spark, "INSERT INTO trips VALUES (1, 1, 10, 'oslo')")
+    assert rows(spark, "SHOW PARTITIONS trips") == [("city=oslo",)]
+    assert hudi_py.open_table(path).metadata.verify().ok
+
+
+@pytest.mark.slow
+def test_queries_by_function_and_slashes(spark: SparkSession, path: str) -> None:
+    sql(
+        spark,
+        f"CREATE TABLE trips (id INT, ts BIGINT, day STRING) USING hudi PARTITIONED BY (day) LOCATION '{path}' "
+        "TBLPROPERTIES (type = 'mor', primaryKey = 'id', "
+        "'hoodie.datasource.write.slash.separated.date.partitioning' = 'true')",
+    )
+    sql(spark, "INSERT INTO trips VALUES (1, 1, '2026-01-05'), (2, 1, '2026-01-06')")
+    assert (Path(path) / "2026" / "01" / "05").is_dir()
+    assert rows(spark, "SHOW PARTITIONS trips") == [("day=2026-01-05",), ("day=2026-01-06",)]
+    assert rows(spark, "SHOW PARTITIONS trips PARTITION (day = '2026-01-05')") == [("day=2026-01-05",)]
+    sql(spark, "UPDATE trips SET ts = 9 WHERE id = 1")
+    query = "SELECT q.id, ts FROM hudi_query('{}', '{}'{}) {} ORDER BY id"
+    for more, alias in (("", "q"), (", map('columns', 'id,ts')", "AS q")):
+        assert rows(spark, query.format("trips", "read_optimized", more, alias)) == [(1, 1), (2, 1)]
+        assert rows(spark, query.format(path, "snapshot", more, alias)) == [(1, 9), (2, 1)]
+    assert rows(spark, "SELECT max(hudi_query.ts) FROM hudi_query('trips', 'snapshot') WHERE id < 3") == [(9,)]
+    with pytest.raises(ConfigError, match="does not support the query type 'incremental'"):
+        sql(spark, "SELECT * FROM hudi_query('trips', 'incremental')")
+    sql(spark, "UPDATE trips SET ts = 10 WHERE id = 1")
+    sql(spark, "CALL run_compaction(op => 'schedule', table => 'trips')")
+    assert [row[1:] for row in rows(spark, "CALL show_compaction('trips')")] == [(1, "REQUESTED")]
+    sql(spark, "CALL run_compaction(op => 'execute', table => 'trips')")
+    sql(spark, "UPDATE trips SET ts = 11 WHERE id = 2")
+    sql(spark, "CALL run_compaction(op => 'schedule', table => 'trips')")
+    shown = rows(spark, "CALL show_compaction('trips')")
+    assert [row[1:] for row in shown] == [(1, "REQUESTED"), (1, "COMPLETED")], "newest first"
+    assert rows(spark, "CALL show_compaction(table => 'trips', limit => 1)") == shown[:1]
+    with pytest.warns(UserWarning, match="'comment' of create_savepoint has no effect.*did you mean comments"):
+        assert rows(spark, "CALL create_savepoint(table => 'trips', comment => 'x')") == [(True,)]
+    sql(spark, "INSERT INTO trips VALUES (3, 1, '2026-01-06')")
+    with pytest.raises(ConfigError, match="on ts: a record index is one of the record key, which is id"):
+        sql(spark, "CREATE INDEX record_index ON trips (ts)")
+    sql(spark, "CREATE INDEX record_index ON trips (id)")

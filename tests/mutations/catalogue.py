@@ -284,6 +284,34 @@ MUTATIONS: Final = (
         "tests/connector/test_dialect.py::test_overwriting_partitions_by_some_of_their_columns",
     ),
     Mutation(
+        "SQL: SHOW PARTITIONS lists those that were emptied",
+        CONNECTOR + "dialect/ddl.py",
+        'if empty or row["num_slices"] > 0)',
+        "if True)",
+        "tests/connector/test_dialect.py::test_overwriting",
+    ),
+    Mutation(
+        "SQL: a table like another one has another layout",
+        CONNECTOR + "dialect/ddl.py",
+        "        if stored is not None and option not in _OF_ONE_TABLE:\n",
+        "        if False:\n",
+        "tests/connector/test_dialect.py::test_tables_like_others",
+    ),
+    Mutation(
+        "add partitions: some are made although one exists",
+        CORE + "write/table/partitions.py",
+        "            if path in there and not if_not_exists:\n",
+        "            if path in there and not if_not_exists and path == paths[0]:\n",
+        "tests/unit/write/test_add_partitions.py",
+    ),
+    Mutation(
+        "record index: of another column",
+        CORE + "metadata_write/maintenance/indexes.py",
+        "    if given and given != {",
+        "    if given and False and given != {",
+        "tests/unit/metadata_write/test_secondary_index.py",
+    ),
+    Mutation(
         "drop: somebody is writing",
         CORE + "write/table/drop.py",
         "        refuse_living(",
@@ -1346,6 +1374,13 @@ MUTATIONS: Final = (
         "tests/unit/formats/test_required.py",
     ),
     # -- procedures --------------------------------------------------------------------------------------------------
+    Mutation(
+        "procedures: show_compaction leaves out completed ones",
+        CORE + "read/procedures/actions.py",
+        "active_entries(table, Action.COMPACTION, Action.COMMIT)",
+        "active_entries(table, Action.COMPACTION)",
+        "tests/unit/read/test_procedures.py",
+    ),
     Mutation(
         "procedures: show_timeline heeds the limit although both ends of a range are given",
         CORE + "read/procedures/actions.py",

@@ -10,11 +10,11 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from hudi_py.config import Options, Scope
 from hudi_py.errors import ConfigError
-from hudi_py.write.dml.distributed import alter_text, rename_text
+from hudi_py.write.dml.distributed import alter_text, partitions_text, rename_text
 from pyspark_hudi import catalog
 from pyspark_hudi.dialect.columns import columns_of
 from pyspark_hudi.dialect.ddl import OF_CREATION, default_path
-from pyspark_hudi.dialect.insert import delete_partition, partition_spec
+from pyspark_hudi.dialect.insert import delete_partition, partition_spec, path_of_partition
 from pyspark_hudi.dialect.tables import Tables, Target
 from pyspark_hudi.dialect.text import Cursor
 from pyspark_hudi.statements import issue, run
@@ -28,7 +28,7 @@ _OF_TABLES = frozenset(
 """Properties that a table gets when it is created, for good."""
 _SUPPORTED = (
     "supported are ADD COLUMNS, RENAME COLUMN, DROP COLUMNS, ALTER COLUMN, CHANGE COLUMN, RENAME TO, SET and UNSET "
-    "TBLPROPERTIES, and DROP PARTITION; something else stands"
+    "TBLPROPERTIES, ADD and DROP PARTITION; something else stands"
 )
 
 
@@ -72,9 +72,30 @@ def alter(tables: Tables, cursor: Cursor) -> DataFrame | None:
         cursor.take("PURGE")
         cursor.finish()
         delete_partition(target, spec)
+    elif cursor.sees("ADD", "PARTITION") or cursor.sees("ADD", "IF", "NOT", "EXISTS", "PARTITION"):
+        _add_partitions(target, cursor)
     else:
         _alter_columns(target, _columns(target, cursor))
     return tables.nothing()
+
+
+# -- partitions
+
+
+def _add_partitions(target: Target, cursor: Cursor) -> None:
+    """`AlterHoodieTableAddPartitionCommand`, 1.2.0."""
+    cursor.need("ADD")
+    quiet = cursor.take("IF", "NOT", "EXISTS")
+    paths = []
+    while cursor.token is not None:
+        spec = partition_spec(cursor)
+        if cursor.sees("LOCATION"):
+            raise cursor.refused(
+                "a partition of a Hudi table lies in its folder, and LOCATION is not supported; it stands"
+            )
+        cursor.take(",")
+        paths.append(path_of_partition(target, spec))
+    issue(target.spark, target.path, partitions_text(paths, if_not_exists=quiet), target.options)
 
 
 # -- columns

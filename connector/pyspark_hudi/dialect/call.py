@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import time
+import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -73,13 +75,22 @@ def _arguments(name: str, procedure: Procedure, cursor: Cursor) -> dict[str, Any
             key = named.get(key.lower(), key)
             if not part.take("=>"):
                 part.need("=", ">")
+        elif number < len(procedure.parameters):
+            key = list(procedure.parameters)[number]
         else:
-            key = list(procedure.parameters)[number] if number < len(procedure.parameters) else f"number {number + 1}"
-        if key not in given:
             raise ConfigError(
-                f"Cannot call {name} with the argument '{key}'; supported are {', '.join(procedure.parameters)}"
+                f"Cannot call {name} with the argument number {number + 1}; supported are "
+                f"{', '.join(procedure.parameters) or 'none'}"
             )
-        given[key] = _value(part)
+        value = _value(part)
+        if key in given:
+            given[key] = value
+        else:  # Apache Hudi says nothing
+            near = difflib.get_close_matches(key.lower(), named, 1, 0.7)
+            told = f"did you mean {named[near[0]]}?" if near else f"supported are {', '.join(procedure.parameters)}"
+            warnings.warn(
+                f"The argument '{key}' of {name} has no effect: there is none of this name; {told}", stacklevel=2
+            )
     return given
 
 
@@ -168,12 +179,6 @@ def _run_compaction(target: Target, given: Given) -> Rows:
     for instant in reversed(wanted):
         size, state = pending[instant]
         yield instant, size, state if operation == "schedule" else "COMPLETED"
-
-
-def _show_compaction(target: Target, given: Given) -> Rows:
-    pending = _pending(target, "compaction")
-    for instant, (size, state) in list(reversed(pending.items()))[: given["limit"]]:
-        yield instant, size, state
 
 
 def _run_clean(target: Target, given: Given) -> Rows:
@@ -309,7 +314,6 @@ PROCEDURES: Final[Mapping[str, Procedure]] = {
         _COMPACTION,
         _run_compaction,
     ),
-    "show_compaction": Procedure({"table": None, "path": None, "limit": 20}, _COMPACTION, _show_compaction),
     "run_clean": Procedure(
         {
             "table": None,

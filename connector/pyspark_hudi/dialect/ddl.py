@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -27,7 +29,7 @@ from pyspark_hudi.table import FORMAT
 from pyspark_hudi.types import quoted
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 _KEYS = {
     "primarykey": table_config.RECORD_KEY.key,
@@ -39,9 +41,21 @@ _KEYS = {
     "recordmergestrategyid": table_config.MERGE_STRATEGY_ID.key,
 }
 """Table properties of Apache Hudi's SQL (`HoodieOptionConfig`, 1.2.0)."""
+_SHOWN_KEYS = {
+    each.lower(): each
+    for each in (
+        *("primaryKey", "type", "preCombineField", "orderingFields"),
+        *("payloadClass", "recordMergeMode", "recordMergeStrategyId"),
+    )
+}
+"""Their names as people write them."""
 _TYPES = {"cow": "COPY_ON_WRITE", "mor": "MERGE_ON_READ"}
 OF_CREATION = frozenset(name for option in table_config.OPTIONS for name in (option.key, *option.aliases))
 """Options of `CREATE TABLE` that say what a table is."""
+_OF_ONE_TABLE = (table_config.TABLE_NAME, table_config.DATABASE_NAME, table_config.TABLE_VERSION)
+"""Options that another table does not share."""
+_RESERVED = frozenset({"provider", "location", "owner", "external", catalog.MANAGED})
+"""Properties that Spark's catalog, or ours, keeps for itself."""
 _DEFAULTS = {table_config.HIVE_STYLE.key: "true", table_config.URL_ENCODE.key: "false"}
 """Of tables that SQL creates (`HoodieCatalogTable`, 1.2.0)."""
 
@@ -52,6 +66,8 @@ class _Definition:
 
     names: tuple[str, ...]
     if_not_exists: bool
+    like: tuple[str, ...] = ()
+    """The table that this one is to be like."""
     columns: str | None = None
     partitions: list[str] = field(default_factory=list)
     partition_columns: list[str] = field(default_factory=list)
@@ -62,16 +78,18 @@ class _Definition:
 
 
 def create(tables: Tables, cursor: Cursor) -> DataFrame | None:
-    """Runs CREATE TABLE ... USING hudi-py or hudi. None: of another provider."""
+    """Runs CREATE TABLE ... USING hudi-py or hudi, also LIKE another table. None: of another provider."""
     cursor.need("CREATE")
     replace = cursor.take("OR", "REPLACE")
     if not cursor.take("TABLE"):
         return None
     definition = _Definition((), cursor.take("IF", "NOT", "EXISTS"))
     definition.names = cursor.names()
-    if cursor.sees("("):
+    if cursor.take("LIKE"):
+        definition.like = cursor.names()
+    elif cursor.sees("("):
         definition.columns = cursor.group().source
-    if not cursor.take("USING") or cursor.name().lower() not in PREFIXES:
+    if not _is_ours(definition, cursor):
         return None
     if replace:
         raise cursor.refused("OR REPLACE is not supported: DROP TABLE first, or INSERT OVERWRITE")
@@ -80,6 +98,18 @@ def create(tables: Tables, cursor: Cursor) -> DataFrame | None:
     _clauses(definition, cursor)
     _create(tables, definition)
     return tables.nothing()
+
+
+def _is_ours(definition: _Definition, cursor: Cursor) -> bool:
+    """Whether the provider is hudi-py or hudi. It stands first, but for LIKE, where clauses come in any order."""
+    start = cursor.at
+    if definition.like:
+        cursor.until("USING")
+    if not cursor.take("USING") or cursor.name().lower() not in PREFIXES:
+        return False
+    if definition.like:
+        cursor.at = start
+    return True
 
 
 def _clauses(definition: _Definition, cursor: Cursor) -> None:
@@ -94,9 +124,11 @@ def _clauses(definition: _Definition, cursor: Cursor) -> None:
                     definition.partition_columns.append(whole)
         elif cursor.take("LOCATION"):
             definition.location = cursor.constant()
+        elif definition.like and cursor.take("USING"):
+            cursor.name()
         elif cursor.take("COMMENT"):
             cursor.constant()  # Spark's catalog would show it
-        elif cursor.take("AS") or token.is_word("SELECT", "WITH", "("):
+        elif not definition.like and (cursor.take("AS") or token.is_word("SELECT", "WITH", "(")):
             definition.query = cursor.rest()
         else:
             raise cursor.refused(
@@ -114,6 +146,7 @@ def _create(tables: Tables, definition: _Definition) -> None:
     location = definition.location
     path = default_path(tables, definition.names) if location is None else checked_path(location, "write")
     target = Target(tables, definition.names, path)
+    schema = _like(tables, definition) if definition.like else _columns_of(spark, definition)
     options = _options(tables, definition)
     if definition.query is not None:
         if target.exists():
@@ -131,22 +164,57 @@ def _create(tables: Tables, definition: _Definition) -> None:
             )
             writer.mode("append").save(path)
     elif not target.exists():
-        if definition.columns is None:
+        if schema is None:
             raise TableNotFoundError(
                 f"Cannot create the table {name} without columns: there is no table at {path}; give columns, or the "
                 "location of a table"
             )
-        columns = columns_of(spark, ", ".join([definition.columns, *definition.partition_columns]))
         last = [each.lower() for each in definition.partitions]
-        fields = [each for each in columns if each.name.lower() not in last]
-        fields += [each for name in last for each in columns if each.name.lower() == name]
+        fields = [each for each in schema if each.name.lower() not in last]
+        fields += [each for name in last for each in schema if each.name.lower() == name]
         issue(spark, path, table_text("create"), options, spark.createDataFrame([], StructType(fields)))
     else:
-        _check_same(target, definition, options)
+        _check_same(target, schema, options)
     catalog.register_sql(spark, name, path)
     catalog.set_properties(spark, name, _kept(definition))
     if location is None:
         catalog.set_managed(spark, name)
+
+
+def _columns_of(spark: SparkSession, definition: _Definition) -> StructType | None:
+    if definition.columns is None:
+        return None
+    return columns_of(spark, ", ".join([definition.columns, *definition.partition_columns]))
+
+
+def _like(tables: Tables, definition: _Definition) -> StructType:
+    """The columns of the table that the new one is like. What a Hudi table got at its creation, and the options of
+    writes that the catalog keeps with it, become properties of the definition, where it has no others
+    (`CreateHoodieTableLikeCommand`, 1.2.0)."""
+    source = tables.find(definition.like)
+    if source is None:
+        name = ".".join(map(quoted, definition.like))
+        with raised_here():
+            columns = tables.spark.catalog.listColumns(name)
+            schema = tables.spark.table(name).schema
+        definition.partitions = [each.name for each in columns if each.isPartition]
+        return StructType([each for each in schema if each.name not in META_FIELDS])
+    config, given = source.config, {}
+    for option in table_config.OPTIONS:
+        stored = next((config.properties[key] for key in option.keys if config.properties.get(key)), None)
+        if stored is not None and option not in _OF_ONE_TABLE:
+            given[option.key] = stored
+    keygen = config.keygen_type or config.keygen_class.rpartition(".")[2].upper()
+    if not keygen.startswith(("TIMESTAMP", "CUSTOM")):  # the columns decide, of which there may be others
+        for option in (table_config.KEYGEN_CLASS, table_config.KEYGEN_TYPE, table_config.PARTITION_PATH):
+            given.pop(option.key, None)
+    named = {_KEYS.get(key.lower(), key) for key in definition.properties}
+    kept = {} if source.is_path or source.of_catalog else catalog.properties_of(tables.spark, source.name)
+    kept = {key: value for key, value in kept.items() if key.startswith("hoodie.")}
+    inherited = {key: value for key, value in {**kept, **given}.items() if key not in named}
+    definition.properties = {**inherited, **definition.properties}
+    definition.partitions = list(config.partition_fields)
+    return source.schema
 
 
 def _options(tables: Tables, definition: _Definition) -> dict[str, str]:
@@ -155,13 +223,14 @@ def _options(tables: Tables, definition: _Definition) -> dict[str, str]:
     for key, value in definition.properties.items():
         known = _KEYS.get(key.lower())
         if known is None and not key.startswith("hoodie."):
-            raise ConfigError(
-                f"Cannot create the table {'.'.join(definition.names)} with the property '{key}'; supported are "
-                "primaryKey, orderingFields (preCombineField), type, payloadClass, recordMergeMode, "
-                "recordMergeStrategyId and the keys of options, hoodie...."
-            )
+            _check_plain(definition, key)
+            continue
         given[known or key] = _TYPES.get(value.lower(), value) if key.lower() == "type" else value
-    if definition.partitions:
+    if given.get(table_config.SLASHED_DATES.key, "").lower() == "true":
+        hive_style = table_config.HIVE_STYLE.key
+        if hive_style not in definition.properties and hive_style not in tables.options():
+            del given[hive_style]  # the two exclude each other
+    if definition.partitions and not (definition.like and table_config.PARTITION_PATH.key in given):
         given[table_config.PARTITION_PATH.key] = ",".join(definition.partitions)
     *database, name = definition.names
     given.setdefault(table_config.TABLE_NAME.key, name)
@@ -170,18 +239,33 @@ def _options(tables: Tables, definition: _Definition) -> dict[str, str]:
     return given
 
 
+def _check_plain(definition: _Definition, key: str) -> None:
+    """A property that is no option is kept by the catalog, and changes nothing."""
+    name = ".".join(definition.names)
+    if key.lower() in _RESERVED:
+        raise ConfigError(
+            f"Cannot create the table {name} with the property '{key}': the catalog keeps it for itself; leave it out"
+        )
+    near = difflib.get_close_matches(key.lower(), _KEYS, 1, 0.7)
+    if near:
+        warnings.warn(
+            f"The property '{key}' of the table {name} has no effect, the catalog only keeps it; did you mean "
+            f"{_SHOWN_KEYS[near[0]]}?",
+            stacklevel=2,
+        )
+
+
 def _kept(definition: _Definition) -> dict[str, str]:
     """The options of later writes among the properties: those that a table does not have from its creation."""
     given = definition.properties.items()
     return {key: value for key, value in given if key not in OF_CREATION and key.lower() not in _KEYS}
 
 
-def _check_same(target: Target, definition: _Definition, options: Mapping[str, str]) -> None:
+def _check_same(target: Target, schema: StructType | None, options: Mapping[str, str]) -> None:
     """Refuses columns or keys that an existing table does not have."""
     config = target.config
-    if definition.columns is not None:
-        text = ", ".join([definition.columns, *definition.partition_columns])
-        given = {each.name.lower() for each in columns_of(target.spark, text)}
+    if schema is not None:
+        given = {each.name.lower() for each in schema}
         own = {each.name.lower() for each in target.schema}
         if given != own:
             raise ConfigError(
@@ -270,15 +354,21 @@ def truncate(tables: Tables, cursor: Cursor) -> DataFrame | None:
 
 
 def show_partitions(tables: Tables, cursor: Cursor) -> DataFrame | None:
-    """Runs SHOW PARTITIONS t [PARTITION (...)]: the paths in the column `partition`. None: not a Hudi table."""
+    """Runs SHOW PARTITIONS t [PARTITION (...)]: the paths in the column `partition`, those of slash-separated dates as
+    values. Partitions without rows are listed before the first commit (`ShowHoodieTablePartitionsCommand`, 1.2.0).
+    None: not a Hudi table."""
     cursor.need("SHOW", "PARTITIONS")
     target = tables.find(cursor.names())
     if target is None:
         return None
     spec = partition_spec(cursor) if cursor.sees("PARTITION") else {}
     cursor.finish()
-    listed = target.view("partitions").where("partition <> '' AND num_slices > 0").collect()
-    found = sorted(row["partition"] for row in listed)
+    listed = target.view("partitions").where("partition <> ''").collect()
+    empty = any(row["num_slices"] == 0 for row in listed) and not target.view("commits").limit(1).collect()
+    found = sorted(row["partition"] for row in listed if empty or row["num_slices"] > 0)
+    if target.config.slashed_dates:
+        (column,) = target.config.partition_fields
+        found = [f"{column}={each.replace('/', '-')}" for each in found]
     if spec:
         prefix_of = {target.field(name).name: value for name, value in spec.items()}
         found = [each for each in found if _has(target, each, prefix_of)]

@@ -44,8 +44,8 @@ def _create(tables: Tables, cursor: Cursor) -> DataFrame | None:
     columns = [".".join(part.names()) for part in cursor.group().parts()]
     given = properties(cursor.group()) if cursor.take("OPTIONS") else {}
     cursor.finish()
-    if kind == _RECORD:
-        column = ""
+    if kind == _RECORD or name == _RECORD:
+        column = ",".join(columns)
     elif len(columns) == 1:
         column = ".".join([target.field(columns[0].partition(".")[0]).name, *columns[0].split(".")[1:]])
     else:

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from hudi_py.config import read as read_config
 from hudi_py.read import literal
 from pyspark_hudi import catalog
 from pyspark_hudi.dialect.text import Cursor, Token, tokens_of
-from pyspark_hudi.functions import FUNCTIONS
+from pyspark_hudi.functions import FUNCTIONS, QUERY, query_kind
 from pyspark_hudi.table import read_table
 from pyspark_hudi.types import quoted
 
@@ -48,7 +49,18 @@ def run_query(tables: Tables, query: Cursor) -> DataFrame:
         catalog.register_sql(tables.spark)
     frames: dict[str, Any] = {}
     known: dict[tuple[str, str | None], str] = {}
-    changes = [(query.tokens[at].start, query.tokens[at].end, literal(path)) for at, path in functions.items()]
+    changes: list[tuple[int, int, str]] = []
+    for place, named in functions.items():
+        kind = _kind_of_query(query, place)
+        if kind is None:
+            changes.append((query.tokens[place].start, query.tokens[place].end, literal(named)))
+            continue
+        options = {**tables.options(), read_config.QUERY_TYPE.key: kind}
+        frames[f"hudi_query_{place}"] = read_table(tables.spark, named, options=options)
+        following = query.tokens[place + 4] if place + 4 < query.end else None
+        has_alias = following is not None and (following.is_word("AS") or _is_alias(following))
+        text = f"{{hudi_query_{place}}}{'' if has_alias else f' AS {QUERY}'}"
+        changes.append((query.tokens[place - 2].start, query.tokens[place + 3].end, text))
     references = hudi_references(tables, query)
     for each in references:
         path = tables.path_of(each.names)
@@ -85,6 +97,15 @@ def function_calls(tables: Tables, query: Cursor) -> dict[int, str]:
             target = tables.find(Cursor(given.text, tokens_of(given.text) or []).names())
         found[at + 2] = given.text if target is None else target.path
     return found
+
+
+def _kind_of_query(query: Cursor, at: int) -> str | None:
+    """The type of query of `hudi_query`, whose first argument is the token `at`; None for other functions, and for
+    calls with options. Its rows are read by Spark's tasks then, and not by one."""
+    tokens = query.tokens[at - 2 : min(at + 4, query.end)]
+    if tokens[0].text.lower() != QUERY or len(tokens) < 6 or tokens[3].text != "," or tokens[5].text != ")":
+        return None
+    return query_kind(tokens[4].text) if tokens[4].kind == "text" else None
 
 
 def hudi_references(tables: Tables, query: Cursor) -> list[Reference]:

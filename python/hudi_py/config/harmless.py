@@ -92,6 +92,11 @@ OPTIONS = (
         "A page of Apache Hudi's documentation names it; no release reads it.",
         Scope.BOTH,
     ),
+    harmless(
+        "hoodie.payload.combined.schema.validate",
+        "Whether the Java implementation compares schemas within MERGE; its tests set it.",
+        Scope.BOTH,
+    ),
     # catalogs and metrics
     harmless("hoodie.datasource.hive_sync.jdbcurl", "The metastore is reached by its Thrift service.", Scope.SERVICE),
     harmless("hoodie.datasource.hive_sync.username", "The metastore is told the user's own name.", Scope.SERVICE),

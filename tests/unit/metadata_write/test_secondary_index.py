@@ -339,3 +339,15 @@ def test_texts_are_those_of_spark() -> None:
     assert not changes_texts(pa.int32(), pa.string())
     assert not changes_texts(pa.int32(), pa.int64())
     assert changes_texts(pa.date32(), pa.string())
+
+
+def test_a_record_index_is_one_of_the_record_key(tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    hudi_py.write(path, [{"id": 1, "k": "a", "v": 2}], record_key=["id", "k"])
+    table = hudi_py.open_table(path)
+    for column in ("v", "id", "id,k,v"):
+        with pytest.raises(ConfigError, match=f"on {column}: a record index is one of the record key, which is id, k"):
+            table.create_index("record_index", column, using="record_index")
+    with pytest.raises(ConfigError, match="give a secondary index another name"):
+        table.create_index("record_index", "v")
+    assert table.create_index("record_index", "K,id", using="record_index")

@@ -264,3 +264,22 @@ def test_what_is_not_there(tmp_path: Path) -> None:
 def test_globs(pattern: str, yes: str, no: str) -> None:
     assert glob(pattern).fullmatch(yes)
     assert not glob(pattern).fullmatch(no)
+
+
+@pytest.mark.parametrize("version", ["6", "9"])
+def test_compactions(tmp_path: Path, version: str) -> None:
+    path = tmp_path / "t"
+    write(path, [1, 2, 3], 1, "mor", **{"hoodie.write.table.version": version})
+    assert shown(path, "show_compaction") == []
+    times = []
+    for ts, ids in ((2, [1, 2]), (3, [1])):
+        write(path, ids, ts)
+        table = hudi_py.open_table(path, options=BARE)
+        times.append(str(table.compaction.schedule()))
+        if ts == 2:
+            table.compaction.run()
+    assert shown(path, "show_compaction") == [(times[1], 1, "REQUESTED"), (times[0], 2, "COMPLETED")]
+    assert shown(path, "show_compaction", limit=1) == [(times[1], 1, "REQUESTED")]
+    write(tmp_path / "cow", [1], 1)
+    with pytest.raises(ConfigError, match="COPY_ON_WRITE, which has no logs"):
+        shown(tmp_path / "cow", "show_compaction")

@@ -28,6 +28,7 @@ from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.table.create import drop_partitions, initialise, lost_files, note_to_make
 from hudi_py.metadata_write.table.session import open_metadata_session
 from hudi_py.model.properties import TableConfig
+from hudi_py.schema.meta import RECORD_KEY
 from hudi_py.services.context import ServiceContext
 from hudi_py.storage import Storage
 from hudi_py.timeline.table_schema import resolve_table_schema
@@ -53,6 +54,7 @@ class IndexRequest:
 
     name: str
     column: str = ""
+    """Of a record index: the columns of the record key, with commas between them, or none."""
     kind: str = SECONDARY_KIND
     """`secondary_index`, `record_index`, or `column_stats` or `bloom_filters`, which make an expression index."""
     options: Mapping[str, str] = field(default_factory=dict)
@@ -78,6 +80,8 @@ def create_index(context: ServiceContext, request: IndexRequest, *, if_not_exist
             f"supported are {', '.join(_KINDS)}"
         )
     config = context.config()
+    if RECORD_INDEX in (request.kind, request.name):
+        _check_key_columns(context, config, request)
     partition = request.name if request.kind == RECORD_INDEX else full_name(request.name, request.kind)
     if partition in config.metadata_partitions:
         if if_not_exists:
@@ -152,6 +156,17 @@ def index_report(storage: Storage, config: TableConfig) -> pa.Table:
             }
         )
     return pa.Table.from_pylist(rows, INDEXES_SCHEMA)
+
+
+def _check_key_columns(context: ServiceContext, config: TableConfig, request: IndexRequest) -> None:
+    """A record index holds the record keys, whatever column it is asked for (`CreateIndexCommand`, 1.2.0)."""
+    keys = config.record_key_fields or (RECORD_KEY,)
+    given = {name.strip().lower() for name in request.column.split(",") if name.strip()}
+    if given and given != {name.lower() for name in keys}:
+        raise ConfigError(
+            f"Cannot create the index {request.name!r} of {context.storage.uri} on {request.column}: a record index is "
+            f"one of the record key, which is {', '.join(keys)}; name that, or give a secondary index another name"
+        )
 
 
 def _create_record_index(context: ServiceContext, request: IndexRequest) -> None:

@@ -13,6 +13,7 @@ from hudi_py.errors import ConfigError, CorruptFileError
 from hudi_py.model.instant import Action, Instant, State
 from hudi_py.read.procedures.shown import Given, Opened, Rows, Shown, columns, limited, needed_text, text_of
 from hudi_py.timeline.archived import archived_instants
+from hudi_py.timeline.pending_plans import compaction_plan
 from hudi_py.timeline.records import Fields, decode_record
 
 
@@ -166,6 +167,23 @@ def _clean_plans(table: Opened, given: Given) -> Rows:
         )
 
 
+# ---- compactions
+
+
+def _compactions(table: Opened, given: Given) -> Rows:
+    """Pending and completed compactions, newest first, with the number of file groups that they compact."""
+    if not table.config.is_mor:
+        raise ConfigError(
+            f"Cannot show the compactions of {table.storage.uri}: it is a table of the type {table.config.table_type}, "
+            "which has no logs to compact"
+        )
+    layout = table.timeline.layout
+    for entry in active_entries(table, Action.COMPACTION, Action.COMMIT)[: limited(given)]:
+        plan = compaction_plan(table.storage, layout, entry.time, Action.COMPACTION)
+        if plan is not None:
+            yield entry.time, len(plan.operations), entry.state.name
+
+
 # ---- rollbacks
 
 
@@ -311,6 +329,11 @@ def _compare(table: Opened, given: Given) -> Rows:
 
 _CLEANS: Final = {"table": None, "limit": 10, "showArchived": False, "filter": ""}
 PROCEDURES: Final = {
+    "show_compaction": Shown(
+        {"table": None, "path": None, "limit": 20},
+        columns("timestamp text, operation_size int, state text"),
+        _compactions,
+    ),
     "show_rollbacks": Shown(
         {"table": None, "limit": 10},
         columns(

@@ -48,7 +48,9 @@ from hudi_py.write.dml.text import (
     forget_text,
     kind_of,
     merge_text,
+    new_partitions,
     new_place,
+    partitions_text,
     rename_text,
     statement_of,
     table_text,
@@ -61,6 +63,7 @@ from hudi_py.write.rows.keygen import key_generator
 from hudi_py.write.staging import staged_rows
 from hudi_py.write.table.alter import alter_table
 from hudi_py.write.table.drop import drop_table
+from hudi_py.write.table.partitions import add_partitions
 from hudi_py.write.table.rename import check_move, rename_table
 
 __all__ = [
@@ -87,6 +90,7 @@ __all__ = [
     "forget_text",
     "merge_text",
     "partition_path",
+    "partitions_text",
     "plan_report",
     "plan_statement",
     "redo_on_conflict",
@@ -156,7 +160,7 @@ def plan_statement(
         call = replace(call, source=normalise_schema(columns))
     if call.kind == "rename":
         check_move(path, new_place(text)[1], call.storage())
-    if call.kind in ("create", "drop", "alter", "forget", "rename"):
+    if call.kind in ("create", "drop", "alter", "forget", "rename", "partitions"):
         return call
     statement = statement_of(text, call.source.empty_table())
     session = statement_session(call.storage(), statement, bare, metadata, (), dict(storage_options) or None)
@@ -199,6 +203,12 @@ def commit_statement(
     if call.kind == "rename":
         name, target = new_place(call.text)
         rename_table(storage, name, target, call.options, metadata=call.metadata, storage_options=storage_options)
+        return None
+    if call.kind == "partitions":
+        paths, quiet = new_partitions(call.text)
+        add_partitions(
+            storage, paths, call.options, if_not_exists=quiet, metadata=call.metadata, storage_options=storage_options
+        )
         return None
     if call.kind == "forget":
         forget_source(storage, call.token)

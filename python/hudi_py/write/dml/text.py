@@ -77,6 +77,17 @@ def rename_text(name: str, path: str) -> str:
     return json.dumps({"kind": "rename", "name": name, "path": path})
 
 
+def partitions_text(paths: Sequence[str], *, if_not_exists: bool = False) -> str:
+    """The making of partitions without rows as text. `if_not_exists`: whether those that are there are no error."""
+    return json.dumps({"kind": "partitions", "paths": list(paths), "if_not_exists": if_not_exists})
+
+
+def new_partitions(text: str) -> tuple[list[str], bool]:
+    """The inverse of `partitions_text`."""
+    given = json.loads(text)
+    return list(given["paths"]), bool(given["if_not_exists"])
+
+
 def new_place(text: str) -> tuple[str, str]:
     """The inverse of `rename_text`."""
     given = json.loads(text)
@@ -89,7 +100,7 @@ def forget_text() -> str:
 
 
 def kind_of(text: str) -> str:
-    """`update`, `delete`, `merge`, `forget`, `alter`, `create`, `drop` or `rename`."""
+    """`update`, `delete`, `merge`, `forget`, `alter`, `create`, `drop`, `rename` or `partitions`."""
     return str(json.loads(text)["kind"])
 
 
