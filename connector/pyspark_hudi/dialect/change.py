@@ -22,10 +22,10 @@ from pyspark_hudi import statements
 from pyspark_hudi.catalog import sql_type
 from pyspark_hudi.dialect.meaning import Meaning, Parse
 from pyspark_hudi.dialect.queries import run_query
-from pyspark_hudi.dialect.store import is_atomic
+from pyspark_hudi.dialect.store import same
 from pyspark_hudi.dialect.tables import Tables, Target
 from pyspark_hudi.dialect.text import Cursor, tokens_of
-from pyspark_hudi.types import arrow_schema, quoted
+from pyspark_hudi.types import arrow_schema, quoted, spark_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -310,7 +310,9 @@ def _cast(text: str, kind: DataType, inputs: pa.Schema | None = None, aliases: S
     if inputs is not None:
         with suppress(ConfigError, SchemaMismatchError):
             found = parse_expression(text, inputs, aliases=aliases).kind
-    if (found and found.equals(arrow_schema(StructType().add("value", kind)).field(0).type)) or not is_atomic(kind):
+    if found is not None and (
+        pa.types.is_null(found) or same(spark_schema(pa.schema([("value", found)]))[0].dataType, kind)
+    ):
         return text
     return f"CAST(({text}) AS {sql_type(kind)})"
 

@@ -12,7 +12,7 @@ from hudi_py.schema import META_FIELDS
 from hudi_py.write.dml.distributed import partition_path
 from pyspark_hudi.catalog import sql_type
 from pyspark_hudi.dialect.queries import run_query
-from pyspark_hudi.dialect.store import stored
+from pyspark_hudi.dialect.store import fits_by_name, stored
 from pyspark_hudi.dialect.tables import Tables, Target
 from pyspark_hudi.dialect.text import Cursor, tokens_of
 from pyspark_hudi.seen import SEEN, evaluated
@@ -20,6 +20,7 @@ from pyspark_hudi.types import arrow_schema, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructField, StructType
 
 INSERT_OPERATION = "hoodie.spark.sql.insert.into.operation"
 _OPERATIONS = ("insert", "upsert", "bulk_insert")
@@ -129,6 +130,10 @@ def aligned(
 ) -> DataFrame:
     """The rows of a query as those of the table: its columns, in its order and types.
 
+    Without a list of columns, a query that gives all of them by name is taken by name, as in Apache Hudi
+    (`InsertIntoHoodieTableCommand.coerceQueryOutputColumns`, 1.2.0), and others by position. Members of structs are
+    taken by name if all of them have the names of the table, too, and by position otherwise and with a list of columns.
+
     Args:
         spec: values of partition columns, see `partition_spec`.
         columns: those that the query gives, in order; None: all without a value in `spec`, partition columns last.
@@ -145,19 +150,15 @@ def aligned(
             f"{', '.join(partitions) or 'none'}; name all of them, without a value where the query gives it"
         )
     fixed = {name: value for name, value in given.items() if value is not None}
-    names = [field.name for field in schema]
     if by_name:
         named = [target.field(name).name for name in query.columns]
     elif columns is not None:
         named = [target.field(name).name for name in columns]
     else:
+        expected = [field for field in schema if field.name not in fixed]
         last = [name for name in partitions if name not in fixed]
-        named = [name for name in names if name not in partitions] + last
-        if named != [name for name in names if name not in fixed] and not given:
-            raise SchemaMismatchError(
-                f"Cannot insert into the table {target.shown} by position: its partition columns "
-                f"{', '.join(partitions)} are not the last ones; name the columns, or insert BY NAME"
-            )
+        by_place = [field.name for field in expected if field.name not in partitions] + last
+        named = _named(target, query.schema, expected) or by_place
     if len(set(named)) < len(named) or set(named) & set(fixed):
         raise SchemaMismatchError(f"Cannot insert into the table {target.shown}: a column is given twice")
     if len(named) != len(query.columns):
@@ -168,6 +169,9 @@ def aligned(
         )
     held = query.toDF(*(f"_{number}" for number in range(len(named))))
     places = {name: number for number, name in enumerate(named)}
+    kinds = [field.dataType for field in query.schema]
+    own = (target.field(name).dataType for name in named)
+    members_by_name = columns is None and all(map(fits_by_name, kinds, own))
     made = []
     for field in schema:
         kind = sql_type(field.dataType)
@@ -175,11 +179,33 @@ def aligned(
             text = f"CAST({fixed[field.name]} AS {kind})"
         elif field.name in places:
             number = places[field.name]
-            text = stored(held.schema[number].dataType, field.dataType, f"_{number}", field.name)
+            text = stored(kinds[number], field.dataType, f"_{number}", field.name, by_name=members_by_name)
         else:
             text = f"CAST(NULL AS {kind})"
         made.append(f"{text} AS {quoted(field.name)}")
     return held.selectExpr(*made)
+
+
+def _named(target: Target, query: StructType, expected: Sequence[StructField]) -> list[str] | None:
+    """The columns of the table that a query gives by their names; None: not all of those that are expected.
+
+    Raises:
+        SchemaMismatchError: the query has several columns of one name.
+    """
+    names = [name.lower() for name in query.names]
+    kinds = dict(zip(names, (field.dataType for field in query), strict=True))
+    for field in expected:
+        kind = kinds.get(field.name.lower())
+        if kind is None or not fits_by_name(kind, field.dataType):
+            return None
+        if names.count(field.name.lower()) > 1:
+            raise SchemaMismatchError(
+                f"Cannot insert into the table {target.shown}: the query has several columns '{field.name}'; give each "
+                "column of the table once, or none of them by its name"
+            )
+    if len(names) != len(expected):
+        return None
+    return [target.field(name).name for name in names]
 
 
 def path_of_partition(target: Target, spec: Mapping[str, str | None]) -> str:

@@ -14,6 +14,7 @@ from pyspark.sql.types import (
     NullType,
     NumericType,
     StringType,
+    StructField,
     StructType,
     TimestampNTZType,
     TimestampType,
@@ -22,19 +23,42 @@ from pyspark.sql.types import (
 from hudi_py.errors import SchemaMismatchError
 from hudi_py.read import literal
 from pyspark_hudi.catalog import sql_type
+from pyspark_hudi.types import quoted
 
 _TIMES = (DateType, TimestampType, TimestampNTZType)
 
 
-def stored(source: DataType, target: DataType, text: str, column: str) -> str:
+def stored(source: DataType, target: DataType, text: str, column: str, *, by_name: bool = False) -> str:
     """The expression `text` of one type as a value of a column (`column` is its name) of another type.
+
+    Args:
+        by_name: whether members of structs are those of the same name, of which `fits_by_name` is true, and not those
+            at the same place.
 
     Raises:
         SchemaMismatchError: values of the type cannot be stored.
     """
     if same(source, target):
         return text
-    if not assignable(source, target):
+    if isinstance(source, StructType) and isinstance(target, StructType):
+        pairs = _members(source, target, column, by_name=by_name)
+        members = ", ".join(
+            f"{literal(own.name)}, "
+            + stored(
+                given.dataType, own.dataType, f"{text}.{quoted(given.name)}", f"{column}.{own.name}", by_name=by_name
+            )
+            for own, given in pairs
+        )
+        return f"CASE WHEN {text} IS NOT NULL THEN named_struct({members}) END"
+    variable = f"_{column.count('.')}"  # of lists within lists
+    if isinstance(source, ArrayType) and isinstance(target, ArrayType):
+        kinds = source.elementType, target.elementType
+        return f"transform({text}, {variable} -> {stored(*kinds, variable, f'{column}.element', by_name=by_name)})"
+    if isinstance(source, MapType) and isinstance(target, MapType):
+        key = stored(source.keyType, target.keyType, f"{variable}.key", f"{column}.key", by_name=by_name)
+        value = stored(source.valueType, target.valueType, f"{variable}.value", f"{column}.value", by_name=by_name)
+        return f"map_from_entries(transform(map_entries({text}), {variable} -> struct({key}, {value})))"
+    if not _assignable(source, target):
         raise SchemaMismatchError(
             f"Cannot write incompatible data to the column '{column}': cannot safely cast {source.simpleString()} to "
             f"{target.simpleString()}; cast the value"
@@ -53,29 +77,45 @@ def stored(source: DataType, target: DataType, text: str, column: str) -> str:
     )
 
 
+def _members(
+    source: StructType, target: StructType, column: str, *, by_name: bool
+) -> list[tuple[StructField, StructField]]:
+    """The members of a column's structs, each with the one that is stored in it."""
+    if len(source) != len(target):
+        raise SchemaMismatchError(
+            f"Cannot write incompatible data to the column '{column}': it has the members {', '.join(target.names)}, "
+            f"and the value {', '.join(source.names)}"
+        )
+    if not by_name:
+        return list(zip(target, source, strict=True))
+    given = {field.name.lower(): field for field in source}
+    return [(own, given[own.name.lower()]) for own in target]
+
+
+def fits_by_name(source: DataType, target: DataType) -> bool:
+    """Whether the structs in a type have the names of those in a column's type, in any order."""
+    if isinstance(source, StructType) and isinstance(target, StructType):
+        given = {field.name.lower(): field for field in source}
+        return given.keys() == {field.name.lower() for field in target} and all(
+            fits_by_name(given[own.name.lower()].dataType, own.dataType) for own in target
+        )
+    if isinstance(source, ArrayType) and isinstance(target, ArrayType):
+        return fits_by_name(source.elementType, target.elementType)
+    if isinstance(source, MapType) and isinstance(target, MapType):
+        return fits_by_name(source.keyType, target.keyType) and fits_by_name(source.valueType, target.valueType)
+    return True
+
+
 def same(source: DataType, target: DataType) -> bool:
     """Whether the types differ in nothing but what may be null."""
     return source.simpleString() == target.simpleString()
 
 
-def assignable(source: DataType, target: DataType) -> bool:
-    """Whether Spark stores values of a type in a column of another type."""
-    if same(source, target) or isinstance(source, NullType):
+def _assignable(source: DataType, target: DataType) -> bool:
+    """Whether Spark stores values of a type without members in a column of another type."""
+    if isinstance(source, NullType):
         return True
-    if isinstance(source, ArrayType) and isinstance(target, ArrayType):
-        return assignable(source.elementType, target.elementType)
-    if isinstance(source, MapType) and isinstance(target, MapType):
-        return assignable(source.keyType, target.keyType) and assignable(source.valueType, target.valueType)
-    if isinstance(source, StructType) and isinstance(target, StructType):
-        return len(source) == len(target) and all(
-            ours.name == theirs.name and assignable(ours.dataType, theirs.dataType)
-            for ours, theirs in zip(source, target, strict=True)
-        )
     if isinstance(target, StringType):
         return isinstance(source, (NumericType, BooleanType, *_TIMES))
     numbers = isinstance(source, NumericType) and isinstance(target, NumericType)
     return numbers or (isinstance(source, _TIMES) and isinstance(target, _TIMES))
-
-
-def is_atomic(kind: DataType) -> bool:
-    return not isinstance(kind, (ArrayType, MapType, StructType))

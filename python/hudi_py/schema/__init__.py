@@ -10,7 +10,7 @@ from hudi_py.formats.hudi_types import (
     declared,
     parse_type,
 )
-from hudi_py.schema.conform import conform, conform_array
+from hudi_py.schema.conform import assigned_members, conform, conform_array
 from hudi_py.schema.floats import java_float_texts
 from hudi_py.schema.internal import SchemaHistory
 from hudi_py.schema.meta import (
@@ -40,6 +40,7 @@ __all__ = [
     "SchemaHistory",
     "StoredRows",
     "Vector",
+    "assigned_members",
     "conform",
     "conform_array",
     "declaration",

@@ -107,10 +107,54 @@ def conform(
 
 
 def conform_array(
-    array: pa.Array, target: pa.DataType, *, path: str = "", context: str = "", convert: Convert | None = None
+    array: pa.Array,
+    target: pa.DataType,
+    *,
+    path: str = "",
+    context: str = "",
+    convert: Convert | None = None,
+    sources: Sources | None = None,
 ) -> pa.Array:
     """The array as `target`; the rules are those of `conform`. `path` names the column in messages."""
-    return _Walk(context, None, convert or _promoted).conform(array, target, path, None)
+    return _Walk(context, None, convert or _promoted).conform(array, target, path, sources)
+
+
+def assigned_members(source: pa.DataType, target: pa.DataType, path: str) -> Sources | None:
+    """Which members of structs become those of `target` when a value is assigned to a column.
+
+    Members of the same name, ignoring case; those at the same place in a struct that has other names, as Spark casts
+    structs (`Cast`, 4.0) and Apache Hudi's UPDATE and MERGE INTO (1.2.0).
+
+    Args:
+        path: names the column in messages.
+
+    Returns:
+        None if names and places are the same throughout.
+
+    Raises:
+        SchemaMismatchError: a struct has other names and another number of members, or a name twice.
+    """
+    members: dict[str, tuple[str | None, Sources | None]] = {}
+    if pa.types.is_struct(source) and pa.types.is_struct(target):
+        names = {field.name.lower(): field for field in source}
+        by_name = names.keys() <= {field.name.lower() for field in target}
+        if len(names) < source.num_fields or not (by_name or source.num_fields == target.num_fields):
+            raise SchemaMismatchError(
+                f"Column '{path}' has the members {', '.join(field.name for field in target)} in the table, and "
+                f"{', '.join(field.name for field in source) or 'none'} in the value that is assigned; give it the "
+                "members of the table, by name or place"
+            )
+        for place, field in enumerate(target):
+            given = names.get(field.name.lower()) if by_name else source.field(place)
+            inner = None if given is None else assigned_members(given.type, field.type, f"{path}.{field.name}")
+            members[field.name] = (None if given is None else given.name, inner)
+    elif _is_list(source) and _is_list(target):
+        members["element"] = ("element", assigned_members(source.value_type, target.value_type, f"{path}.element"))
+    elif pa.types.is_map(source) and pa.types.is_map(target):
+        members["key"] = ("key", assigned_members(source.key_type, target.key_type, f"{path}.key"))
+        members["value"] = ("value", assigned_members(source.item_type, target.item_type, f"{path}.value"))
+    found = {name: each for name, each in members.items() if each != (name, None)}
+    return Sources(found) if found else None
 
 
 def promotable(source: pa.DataType, target: pa.DataType) -> bool:
@@ -345,8 +389,8 @@ class _Walk:
     def _map(self, array: pa.MapArray, target: pa.MapType, path: str, sources: Sources | None) -> pa.Array:
         offsets = np.asarray(array.offsets)
         first, last = (int(offsets[0]), int(offsets[-1])) if len(offsets) else (0, 0)
-        inner = None if sources is None else sources.of("value")[1]
-        keys = self.conform(array.keys.slice(first, last - first), target.key_type, f"{path}.key", None)
+        inner_key, inner = (None if sources is None else sources.of(each)[1] for each in ("key", "value"))
+        keys = self.conform(array.keys.slice(first, last - first), target.key_type, f"{path}.key", inner_key)
         items = self.conform(array.items.slice(first, last - first), target.item_type, f"{path}.value", inner)
         entries = pa.StructArray.from_arrays([keys, items], fields=[target.key_field, target.item_field])
         validity = None

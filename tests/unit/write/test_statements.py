@@ -351,6 +351,41 @@ def test_names_constants_and_casts(tmp_path: Path) -> None:
     assert rows_of(table) == {1: row(1, v="x", n=0.0), 8: {"id": 8, "ts": 5, "v": None, "n": None, "p": "y"}}
 
 
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_members_of_structs_are_assigned_by_name_or_place(tmp_path: Path, kind: str) -> None:
+    pair = pa.struct([("a", pa.int32()), ("b", pa.string())])
+    nested = pa.struct([("in", pair), ("l", pa.list_(pair)), ("m", pa.map_(pa.string(), pair))])
+    schema = pa.schema([("id", pa.int64()), ("s", pair), ("n", nested)])
+    rows = [{"id": key, "s": {"a": 1, "b": "x"}, "n": None} for key in (1, 2, 3)]
+    hudi_py.write(tmp_path / "t", pa.Table.from_pylist(rows, schema), "upsert", QUICK, record_key="id", table_type=kind)
+    table = hudi_py.open_table(tmp_path / "t", QUICK)
+
+    def merge(key: int, s: Row, n: Row | None = None) -> Any:
+        return table.merge([{"id": key, "s": s, **({} if n is None else {"n": n})}], "id")
+
+    merge(1, {"b": "named", "A": 5}).when_matched_update({"s": "s.s"}).execute()
+    others = pa.array([{"col1": 6, "col2": "placed"}], pa.struct([("col1", pa.int64()), ("col2", pa.string())]))
+    whole = pa.StructArray.from_arrays([others, pa.array([others.to_pylist()], pa.list_(others.type))], ["x", "y"])
+    maps = pa.array([[("k", {"col1": 7, "col2": "mapped"})]], pa.map_(pa.string(), others.type))
+    n = pa.StructArray.from_arrays([*whole.flatten(), maps], ["x", "y", "z"])
+    source = pa.table({"id": [2, 4], "s": pa.concat_arrays([others, others]), "n": pa.concat_arrays([n, n])})
+    table.merge(source, "id").when_matched_update_all().when_not_matched_insert_all().execute()
+    table.update({"s": pa.scalar({"c": 8, "d": "constant"})}, "id = 3")
+    found = {row["id"]: (row["s"], row["n"]) for row in table.scan(["id", "s", "n"]).to_table().to_pylist()}
+    placed = {"a": 6, "b": "placed"}
+    inner = {"in": placed, "l": [placed], "m": [("k", {"a": 7, "b": "mapped"})]}
+    assert found == {
+        1: ({"a": 5, "b": "named"}, None),
+        2: (placed, inner),
+        3: ({"a": 8, "b": "constant"}, None),
+        4: (placed, inner),
+    }
+    merge(1, {"a": 9}).when_matched_update({"s": "s.s"}).execute()  # as rows of an upsert that lack it
+    assert table.scan(["s"], "id = 1").to_table().to_pylist() == [{"s": {"a": 9, "b": None}}]
+    with pytest.raises(SchemaMismatchError, match="'s' has the members a, b in the table, and a, c, d in the value"):
+        merge(1, {"a": 1, "c": 2, "d": 3}).when_matched_update({"s": "s.s"}).execute()
+
+
 def test_other_columns_in_on_are_compared_as_in_a_filter(tmp_path: Path) -> None:
     table = make(tmp_path / "t", options=INDEXES["RECORD_LEVEL_INDEX"])
     source = [{"id": 1, "one": 1}, {"id": 2, "one": 2}]

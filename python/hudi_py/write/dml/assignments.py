@@ -13,7 +13,7 @@ from hudi_py.model.properties import TableConfig
 from hudi_py.read.coercion import convert
 from hudi_py.read.expressions import Expression, parse_expression
 from hudi_py.read.predicate import Literal
-from hudi_py.schema import META_FIELDS, conform_array
+from hudi_py.schema import META_FIELDS, assigned_members, conform_array
 from hudi_py.write.rows.casts import cast_exactly
 
 
@@ -25,7 +25,7 @@ class Assignment:
     expression: Expression
 
     def evaluate(self, rows: pa.RecordBatch) -> pa.Array:
-        """The column's values, converted exactly.
+        """The column's values, converted exactly; for members of structs see `assigned_members`.
 
         Raises:
             SchemaMismatchError: a value does not fit the column.
@@ -40,7 +40,8 @@ class Assignment:
         values = combined(self.expression.evaluate(rows))
         if pa.types.is_null(values.type):
             return pa.nulls(rows.num_rows, kind)
-        return conform_array(values, kind, path=self.field.name, convert=cast_exactly)
+        sources = assigned_members(values.type, kind, self.field.name)
+        return conform_array(values, kind, path=self.field.name, convert=cast_exactly, sources=sources)
 
 
 def parse_assignments(
