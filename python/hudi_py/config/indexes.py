@@ -14,10 +14,17 @@ METADATA_ENABLE = flag(
 )
 DATA_SKIPPING = flag(
     "hoodie.enable.data.skipping",
-    "Whether a read skips files by the statistics and indexes of the metadata table. Results are the same without it, "
-    "as long as no key occurs twice in a table with a record index.",
+    "Whether a read skips files by the statistics and indexes of the metadata table. Results are the same without it.",
     Scope.READ,
     True,
+)
+RECORD_INDEX_TRUST = flag(
+    "hoodie.py.record.index.trust",
+    "Whether reads and statements find rows by a global record index, and by secondary indexes over it, even where "
+    "hudi-py does not know that each record key has one row in the table, as after writes by Apache Hudi. As there, "
+    "only one row of a key that has several is found then.",
+    Scope.BOTH,
+    False,
 )
 
 BUCKETS = integer(

@@ -38,6 +38,8 @@ class MetadataWriteSettings:
     global_record_index: bool | None = None
     record_index: bool | None = None
     """The partitioned record index."""
+    needs_unique_keys: bool = False
+    """Whether a record index over all partitions is refused where a key is in several file groups."""
     secondary_indexes: bool | None = None
     secondary_column: str = ""
     """Column of a secondary index that a table without one for it gets; empty: none."""

@@ -9,7 +9,6 @@ from itertools import compress
 
 import pyarrow as pa
 
-from hudi_py.config import metadata as metadata_config
 from hudi_py.errors import SchemaMismatchError
 from hudi_py.merge import merge_settings
 from hudi_py.model.files import FileSlice
@@ -101,7 +100,7 @@ def plan_scan(
         newest=uses_metadata and snapshot.as_of is None and request.query_type != "read_optimized",
         buckets=buckets,
         steps=steps,
-        expression_zone=request.options.get(metadata_config.EXPRESSION_INDEX_ZONE),
+        options=request.options,
     )
     after = pruning.partitions(after)
     slices = _slices(view, after, snapshot, request.query_type)

@@ -12,15 +12,19 @@ from typing import TypeVar
 
 import pyarrow as pa
 
+from hudi_py.config import Options, indexes
+from hudi_py.config import metadata as metadata_config
 from hudi_py.errors import HudiError
 from hudi_py.formats.parquet import open_parquet, read_footer
 from hudi_py.metadata import MetadataTable, metadata_lister, open_metadata
 from hudi_py.metadata.files import warn_unused
+from hudi_py.metadata.key_scope import read_scope
 from hudi_py.metadata.locations import (
     EXPRESSION_PREFIX,
     SECONDARY_PREFIX,
     bloom_filters,
     index_definitions,
+    is_by_partition,
     keys_of_secondary,
     record_locations,
 )
@@ -78,15 +82,15 @@ class FilePruning:
         newest: bool,
         buckets: Buckets | None,
         steps: list[Pruned],
-        expression_zone: str | None = None,
+        options: Options,
     ) -> None:
         """
         Args:
             metadata: the table whose indexes are used; None: only buckets and footers are used.
-            expression_zone: as in `ExpressionIndexes`.
             newest: whether the scan is of the newest state, the only one that some indexes describe.
         """
         self._buckets = buckets
+        self._trusts = options.get(indexes.RECORD_INDEX_TRUST)
         self._snapshot = snapshot
         self._metadata = metadata
         self._newest = newest and metadata is not None and metadata.is_newest
@@ -107,7 +111,7 @@ class FilePruning:
                     metadata,
                     index_definitions(snapshot.storage, snapshot.config),
                     conjuncts,
-                    expression_zone,
+                    options.get(metadata_config.EXPRESSION_INDEX_ZONE),
                     history=snapshot.history,
                     ignored=ignored,
                 )
@@ -185,6 +189,11 @@ class FilePruning:
         metadata, keys = self._metadata, self._keys
         if metadata is None or not metadata.has(RECORD_INDEX) or len(slices) < 2:
             return slices
+        if keys is None and not self._texts:
+            return slices
+        if not self._looked_up(lambda: self._has_every_row(metadata)):
+            why = "not used: record keys are not known to be unique in the table"
+            return self._noted("record index", "slices", slices, slices, why)
         found = self._looked_up(lambda: self._secondary_keys(metadata))
         keys, name = (keys, "") if found is None else (_both(keys, found[0]), found[1])
         if keys is None:
@@ -196,6 +205,14 @@ class FilePruning:
         kept = [slice_ for slice_ in slices if (slice_.partition, slice_.file_id) in places]
         step = "secondary index" if name else "record index"
         return self._noted(step, "slices", slices, kept, f"{name + ': ' if name else ''}{counted(len(wanted), 'key')}")
+
+    def _has_every_row(self, metadata: MetadataTable) -> bool:
+        """Whether the record index knows every row: it has one place for a key, unless it is one by partition."""
+        storage, config, timeline = self._snapshot.storage, self._snapshot.config, self._snapshot.timeline
+        if self._trusts or is_by_partition(storage, config, metadata.file_groups(RECORD_INDEX)):
+            return True
+        scope = read_scope(storage)
+        return scope is not None and scope.is_unique(config, timeline)
 
     def _places(self, metadata: MetadataTable, keys: frozenset[str]) -> set[tuple[str, str]] | None:
         """(partition, file group) of these keys; None if the record index is not conclusive.

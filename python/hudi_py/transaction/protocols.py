@@ -36,6 +36,8 @@ class TableChange:
     """Undone instants (rollback, restore)."""
     sidecars: str = ""
     """Folder with the sidecars of the action's files, relative to the base path; empty if there are none."""
+    knows_keys: bool = False
+    """Whether the keys that the action adds were looked up in all of the table, as it is still."""
 
 
 def _nothing(timeline: Timeline) -> None:

@@ -40,6 +40,7 @@ from hudi_py.transaction.attempt import close_attempt, heartbeat_of
 from hudi_py.transaction.column_ids import ColumnIds
 from hudi_py.transaction.conflicts import WriteScope
 from hudi_py.transaction.conflicts.early import EarlyDetection
+from hudi_py.transaction.conflicts.optimistic import completed_since
 from hudi_py.transaction.conflicts.seen import check_seen
 from hudi_py.transaction.handle import TransactionHandle, new_handle, prepared
 from hudi_py.transaction.instants import requested_path
@@ -277,13 +278,14 @@ class WriteTransaction:
         extra: Mapping[str, str] | None = None,
         relied_on: Sequence[str] = (),
         ids: ColumnIds | None = None,
+        knows_keys: bool = False,
     ) -> CommitResult:
         """Publishes the write: `stats` name all of its files; others, from abandoned attempts, are removed.
 
         `schema_json`: Avro record without meta columns. `replaced`: partition path to replaced file ids
         (replacecommits). `extra` goes to `extraMetadata`. `relied_on`: partitions of the metadata table that the write
-        has read. `ids`: of the columns, if the table's schema evolves on read. Idempotent: committing a published write
-        again returns its times.
+        has read. `ids`: of the columns, if the table's schema evolves on read. `knows_keys`: see `TableChange`.
+        Idempotent: committing a published write again returns its times.
 
         Raises:
             ConflictError: another write, or a table service on the same file groups, came since the plan, or a
@@ -313,7 +315,7 @@ class WriteTransaction:
                 with self.session.locked(f"commit the write {self.instant}") as table:
                     done = self._published(table.timeline)
                     if done is None:
-                        done = self._publish(table, metadata, relied_on, ids)
+                        done = self._publish(table, metadata, relied_on, ids, knows_keys)
             except BaseException as error:
                 if done is None or not isinstance(error, OSError):
                     if not beating:
@@ -422,7 +424,12 @@ class WriteTransaction:
         return CommitResult(self.instant, self.session.completion_shown(completed.completion_time))
 
     def _publish(
-        self, table: LockedTable, metadata: CommitMetadata, relied_on: Sequence[str], ids: ColumnIds | None
+        self,
+        table: LockedTable,
+        metadata: CommitMetadata,
+        relied_on: Sequence[str],
+        ids: ColumnIds | None,
+        knows_keys: bool,
     ) -> CommitResult:
         """The part of the commit under the lock."""
         handle, timeline = self.handle, table.timeline
@@ -449,7 +456,8 @@ class WriteTransaction:
         close_attempt(table, self._attempt, metadata.stats, owned=True)
         if ids is not None:
             ids.store(table, self.instant)
-        change = TableChange(self.instant, handle.action, metadata, sidecars=self.sidecars)
+        knows_keys = knows_keys and not completed_since(timeline, scope)
+        change = TableChange(self.instant, handle.action, metadata, sidecars=self.sidecars, knows_keys=knows_keys)
         content = encode_commit_metadata(metadata, self._layout, action=handle.action, completed=True)
         done = complete_action(table, self.instant, handle.action, content, change)
         _log_commit(self.storage.uri, self.instant, metadata)

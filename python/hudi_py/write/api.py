@@ -30,7 +30,7 @@ from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.transaction.transaction import WriteTransaction
 from hudi_py.write.context import WriteContext
 from hudi_py.write.operation import Operation, deleted_partitions, effective_operation, operation_on
-from hudi_py.write.operations import relied_on, run_operation
+from hudi_py.write.operations import knows_keys, relied_on, run_operation
 from hudi_py.write.result import WriteResult, committed_write, log_schema_changes, result_of
 from hudi_py.write.retry import redo_on_conflict, replayable_batches
 from hudi_py.write.rows.input import Input, normalise_schema, read_input
@@ -245,6 +245,7 @@ def _run(
                 extra=options.commit_metadata,
                 relied_on=relied_on(context, operation),
                 ids=settings.schema.ids,
+                knows_keys=knows_keys(context, operation),
             )
             context.after_commit()
     finally:

@@ -33,7 +33,7 @@ from hudi_py.write.api import existing_table, open_or_create
 from hudi_py.write.context import TaskId, WriteContext
 from hudi_py.write.groups import write_in_parts, write_routed
 from hudi_py.write.operation import Operation, effective_operation, operation_on
-from hudi_py.write.operations import relied_on, run_operation
+from hudi_py.write.operations import knows_keys, relied_on, run_operation
 from hudi_py.write.operations.bulk_insert import write_new_file_groups
 from hudi_py.write.operations.overwrite import replaced_by
 from hudi_py.write.operations.tagging import one_row_per_key_of
@@ -307,6 +307,8 @@ def _commit_rows(
         extra=dict(write.extra),
         relied_on=relied_on(context, write.operation) if write.relied_on is None else write.relied_on,
         ids=settings.schema.ids,
+        # a statement has looked for its keys in every partition that the index spans
+        knows_keys=knows_keys(context, write.operation) or (write.relied_on is not None and settings.index.is_global),
     )
     context.after_commit()
     changes, written = settings.schema.changes, [*stats, *result.stats]

@@ -9,6 +9,7 @@ from typing import Final
 import pyarrow as pa
 
 from hudi_py.errors import ConfigError, ConflictError, CorruptFileError
+from hudi_py.metadata.key_scope import read_scope
 from hudi_py.metadata.table import FILES, RECORD_INDEX
 from hudi_py.metadata_write.maintenance.rebuild import drop, locked_recovered, rebuild
 from hudi_py.metadata_write.maintenance.verify import source_of
@@ -178,14 +179,14 @@ def _create_record_index(context: ServiceContext, request: IndexRequest) -> None
     settings = MetadataWriteSettings.of(context.options)
     rebuild(
         context,
-        replace(settings, global_record_index=not partitioned, record_index=partitioned),
+        replace(settings, global_record_index=not partitioned, record_index=partitioned, needs_unique_keys=True),
         names=[RECORD_INDEX],
     )
 
 
 def _create_by_name(context: ServiceContext, request: IndexRequest) -> None:
     storage = context.storage
-    settings = MetadataWriteSettings.of(context.options)
+    settings = replace(MetadataWriteSettings.of(context.options), needs_unique_keys=True)
     asked = bool(settings.global_record_index or settings.record_index)
 
     def check(config: TableConfig) -> bool:
@@ -195,6 +196,13 @@ def _create_by_name(context: ServiceContext, request: IndexRequest) -> None:
         there = RECORD_INDEX in config.metadata_partitions
         partitioned = is_partitioned_in(storage, config, settings)
         check_record_index(request.name, config, there=there or asked, partitioned=partitioned)
+        scope = read_scope(storage) if there else None
+        if scope is not None and scope.repeated is not None:
+            raise ConfigError(
+                f"Cannot create the index {request.name!r} of {storage.uri}: the record key {scope.repeated!r} is in "
+                "several file groups, and entries of such an index have no place; delete the other rows and rebuild "
+                "the record index with metadata.rebuild('record_index')"
+            )
         return not there
 
     check(context.config())  # refuse before anything is rolled back
@@ -234,7 +242,7 @@ def _create_by_name(context: ServiceContext, request: IndexRequest) -> None:
                 context.progress.phase(f"building {made.name}")
                 config = initialise(own, source_of(session.at(config), timeline, settings), made)
         except BaseException:  # also when interrupted: a half-built index must not stay listed as one to make
-            drop_partitions(storage, context.config(), [partition])
+            drop_partitions(storage, context.config(), to_make)
             raise
 
 

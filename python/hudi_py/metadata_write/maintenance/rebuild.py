@@ -96,7 +96,11 @@ def rebuild(
         for partition in maintained(chosen):
             context.progress.phase(f"building {partition.name}")
             source = source_of(session.at(config), table.timeline, settings)
-            config = initialise(own, source, partition)
+            try:
+                config = initialise(own, source, partition)
+            except ConfigError:  # an index that the table cannot have must not stay listed as one to make
+                drop_partitions(storage, context.config(), [partition.name])
+                raise
             made.append(partition.name)
         return tuple(made)
 

@@ -109,6 +109,10 @@ class MetadataPartition(ABC):
     def initial(self, source: TableSource) -> Iterator[MetadataRecords]:
         """The records of everything in the table, in chunks of bounded size; keys are unique across chunks."""
 
+    def built(self, source: TableSource) -> None:
+        """Called once the records that `initial` gave for this source are in the metadata table."""
+        return
+
     @abstractmethod
     def changes(self, source: TableSource, change: TableChange) -> Iterator[MetadataRecords]:
         """The records that a commit or clean changes; keys are unique across chunks.

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -37,6 +38,8 @@ _BUDGET: Final = 256 << 20
 _BUCKETS: Final = 64
 """Number of parts into which entries that do not fit into memory are split by key hash; one is in memory at a time."""
 _CHUNK_ROWS: Final = 1 << 18
+Numbers = npt.NDArray[np.int32]
+Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,9 @@ class Location:
     file_id: str
     instant_ms: int
     """Instant that wrote them there, in milliseconds since the epoch."""
+
+
+Arrived = Callable[[pa.StringArray, Sequence[Location], Numbers], None]
 
 
 class RecordEntries:
@@ -65,6 +71,8 @@ class RecordEntries:
         self._held: dict[str, list[pa.RecordBatch]] = {}
         self._size = 0
         self._spilled: PartitionedRows | None = None
+        self.repeated: str | None = None
+        """A key that was added at several places, of those that `records` and `reduced` have given so far."""
 
     def __enter__(self) -> RecordEntries:
         return self
@@ -89,22 +97,51 @@ class RecordEntries:
         """Removes keys (string) from a data partition, unless they are added as well."""
         self._add(keys, _GONE, partition)
 
-    def records(self) -> Iterator[MetadataRecords]:
-        """All entries, in chunks of bounded size; keys are unique across chunks (within their data partition)."""
+    def records(
+        self, new: Callable[[pa.StringArray, list[Location], Numbers], None] | None = None
+    ) -> Iterator[MetadataRecords]:
+        """All entries, in chunks of bounded size; keys are unique across chunks (within their data partition).
+
+        Args:
+            new: is told the keys that were added and not removed, all places, and the number of each key's.
+        """
         fields = _fields(self._places)
-        for prefix, table in self.reduced():
+        for prefix, table, arrived in self._each():
+            if new is not None and arrived.any():
+                some = table.filter(pa.array(arrived))
+                new(combined(some[_KEY]), self._places, combined(some[_PLACE]).to_numpy())
             yield from _records(prefix, table, fields)
 
     def reduced(self) -> Iterator[tuple[str, pa.Table]]:
         """All entries in tables of bounded size, each with the prefix of its file groups: `key` (string, unique) and
         `place` (int32, negative: removed)."""
+        return ((prefix, table) for prefix, table, _ in self._each())
+
+    def _each(self) -> Iterator[tuple[str, pa.Table, Mask]]:
+        """As `reduced`, and which keys were added and not removed as well."""
         spilled = self._spilled
         if spilled is None:
             for prefix, batches in self._held.items():
-                yield prefix, _reduced(pa.Table.from_batches(batches, _SCHEMA))
+                yield prefix, *self._reduced(pa.Table.from_batches(batches, _SCHEMA))
             return
         for name in spilled.partitions:
-            yield name.partition(" ")[2], _reduced(spilled.table(name))
+            yield name.partition(" ")[2], *self._reduced(spilled.table(name))
+
+    def _reduced(self, table: pa.Table) -> tuple[pa.Table, Mask]:
+        """One row per key, the one with the greatest place; keys ascend."""
+        order = pc.sort_indices(table, sort_keys=[(_KEY, "ascending"), (_PLACE, "ascending")])
+        table = table.take(order).combine_chunks()
+        keys, places = combined(table[_KEY]), combined(table[_PLACE]).to_numpy()
+        if len(keys) < 2:
+            return table, places >= 0
+        other = pc.not_equal(keys.slice(1), keys.slice(0, len(keys) - 1)).to_numpy(zero_copy_only=False)
+        if other.all():
+            return table, places >= 0
+        again = np.flatnonzero(~other & (places[:-1] >= 0) & (places[:-1] != places[1:]))
+        if len(again) and self.repeated is None:
+            self.repeated = keys[int(again[0])].as_py()
+        first, last = np.append(True, other), np.append(other, True)
+        return table.filter(pa.array(last)), places[first] >= 0
 
     def _add(self, keys: pa.Array, place: int, partition: str) -> None:
         if not len(keys):
@@ -128,17 +165,6 @@ class RecordEntries:
         assert self._spilled is not None
         names = pa.array([f"{bucket} {prefix}" for bucket in range(_BUCKETS)], pa.string())
         self._spilled.add(batch, names.take(pa.array(file_groups(batch.column(0), _BUCKETS))))
-
-
-def _reduced(table: pa.Table) -> pa.Table:
-    """One row per key, the one with the greatest place; keys ascend."""
-    order = pc.sort_indices(table, sort_keys=[(_KEY, "ascending"), (_PLACE, "ascending")])
-    table = table.take(order).combine_chunks()
-    if table.num_rows < 2:
-        return table
-    keys = combined(table[_KEY])
-    last = pc.not_equal(keys.slice(1), keys.slice(0, len(keys) - 1)).to_numpy(zero_copy_only=False)
-    return table if last.all() else table.filter(pa.array(np.append(last, True)))
 
 
 def _records(prefix: str, table: pa.Table, fields: pa.StructArray) -> Iterator[MetadataRecords]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, TypeVar
@@ -19,6 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hudi_py.errors import ConfigError, CorruptFileError
 from hudi_py.file_stats.keys import (
     KeyChanges,
     KeyReader,
@@ -29,7 +31,8 @@ from hudi_py.file_stats.sidecar import KEY, REMOVED, SidecarContent, read_sideca
 from hudi_py.formats.avro import arrow_schema
 from hudi_py.formats.base_files import read_footer
 from hudi_py.merge import CommittedInstants, merge_settings
-from hudi_py.metadata.locations import is_by_partition, partition_groups
+from hudi_py.metadata.key_scope import KeyScope, note_built, note_write, read_scope
+from hudi_py.metadata.locations import is_by_partition, partition_groups, places_of
 from hudi_py.metadata.table import FOLDER, GROUP_NUMBER, RECORD_INDEX
 from hudi_py.metadata_write.encoding.records import MetadataRecords
 from hudi_py.metadata_write.partitions.base import MetadataPartition, RecordCheck
@@ -44,6 +47,7 @@ from hudi_py.model.properties import TableConfig
 from hudi_py.schema import StoredRows
 from hudi_py.storage import Storage
 from hudi_py.timeline.table_schema import resolve_table_schema
+from hudi_py.timeline.timeline import Timeline
 from hudi_py.timeline.times import epoch_ms, table_zone
 from hudi_py.transaction.protocols import TableChange
 
@@ -51,6 +55,8 @@ _SERVICES: Final = frozenset({"COMPACT", "LOG_COMPACT"})
 """Operations that leave every row in its file group."""
 REPLACING: Final = frozenset({"INSERT_OVERWRITE", "INSERT_OVERWRITE_TABLE", "DELETE_PARTITION"})
 """Operations whose replaced file groups lose their rows. Those of a clustering move to its new file groups."""
+_CLUSTER: Final = "CLUSTER"
+"""An operation whose rows are those of the file groups that it replaces."""
 _LOCATION: Final = ("partitionName", "fileIdHighBits", "fileIdLowBits", "fileIndex", "fileId", "fileIdEncoding")
 _MASK: Final = (1 << 64) - 1
 _RECORD_BYTES: Final = 48
@@ -129,13 +135,36 @@ class RecordIndex(MetadataPartition):
         def read(slice_: FileSlice) -> list[pa.Array]:
             return list(reader.of_slice(slice_))
 
-        with RecordEntries(by_partition=is_partitioned(source)) as entries:
+        partitioned = is_partitioned(source)
+        with RecordEntries(by_partition=partitioned) as entries:
             for slice_, keys in in_order(read, slices):
                 time = epoch_ms(slice_.base_instant, zone)
                 place = entries.place(Location(slice_.partition, slice_.file_id, time))
                 for some in keys:
                     entries.add(some, place)
             yield from entries.records()
+            if entries.repeated is not None and not partitioned:
+                source.repeated_keys.append(entries.repeated)
+
+    def built(self, source: TableSource) -> None:
+        """Notes whether keys are unique, if the index spans all partitions. Apache Hudi 1.2.0 fails to build one where
+        they are not.
+
+        Raises:
+            ConfigError: they are not, and the settings refuse that.
+        """
+        if is_partitioned(source):
+            return
+        repeated = next(iter(source.repeated_keys), None)
+        if repeated is not None and source.settings.needs_unique_keys:
+            raise ConfigError(
+                f"Cannot create a record index of the table {source.config.name!r}: the record key {repeated!r} is in "
+                "several file groups, and the index has one place for a key; delete the other rows, or create one by "
+                "partition (isPartitioned=true)"
+            )
+        note_built(source.storage, source.timeline, repeated)
+        if repeated is not None:
+            warn_repeated(source.config, repeated)
 
     def changes(self, source: TableSource, change: TableChange) -> Iterator[MetadataRecords]:
         """The keys added to or removed from file groups, read from the sidecars of the action's files, or from the
@@ -145,11 +174,15 @@ class RecordIndex(MetadataPartition):
         with their delta commits.
         """
         commit = change.commit
-        if commit is None or commit.operation in _SERVICES:
+        if commit is None:
             return
-        if commit.operation not in REPLACING and not commit.stats:
+        scope = None if is_partitioned(source) else unique_keys(source.storage, source.config, source.timeline)
+        if commit.operation in _SERVICES or (commit.operation not in REPLACING and not commit.stats):
+            if scope is not None:
+                note_write(source.storage, scope, source.timeline, change.instant, None)
             return
         reader = _Changes(source, change)
+        arrivals = Arrivals(source, change)
         time = epoch_ms(change.instant, table_zone(source.config))
         with RecordEntries(by_partition=is_partitioned(source)) as entries:
             for stat, found in in_order(reader.of_stat, sorted(commit.stats, key=lambda stat: stat.path)):
@@ -168,7 +201,12 @@ class RecordIndex(MetadataPartition):
                 for (partition, _), gone in in_order(reader.of_replaced, replaced):
                     for keys in gone:
                         entries.remove(keys, partition)
-            yield from entries.records()
+            yield from entries.records(None if scope is None else arrivals.check)
+            if scope is not None:
+                repeated = entries.repeated or arrivals.repeated
+                note_write(source.storage, scope, source.timeline, change.instant, repeated)
+                if repeated is not None:
+                    warn_repeated(source.config, repeated)
 
 
 def record_index_definition(*, partitioned: bool) -> IndexDefinition:
@@ -201,6 +239,63 @@ def is_partitioned_in(storage: Storage, config: TableConfig, settings: MetadataW
     if RECORD_INDEX in config.metadata_partitions_to_make:
         return is_by_partition(storage, config, ())
     return settings.record_index is True
+
+
+class Arrivals:
+    """Keys that a commit adds to file groups, against those that the index has elsewhere."""
+
+    def __init__(self, source: TableSource, change: TableChange) -> None:
+        self._source = source
+        self._replaced = {} if change.commit is None else change.commit.replaced
+        moves = change.commit is not None and change.commit.operation == _CLUSTER
+        self._none = moves or change.knows_keys or not source.view.partitions()
+        self._live: dict[str, frozenset[str]] = {}
+        self.repeated: str | None = None
+        """One that another file group has as well."""
+
+    def check(self, keys: pa.StringArray, places: Sequence[Location], numbers: npt.NDArray[np.int32]) -> None:
+        """Looks keys up; each arrives at one of the places, by its number."""
+        metadata = self._source.metadata
+        if self._none or self.repeated is not None or metadata is None:
+            return
+        found = places_of(metadata, keys)
+        known = np.flatnonzero(found.file_ids.is_valid().to_numpy(zero_copy_only=False))
+        there, ids = (column.take(pa.array(known)).to_pylist() for column in (found.partitions, found.file_ids))
+        # a loop over keys that are somewhere already, which only a fault of a writer or a repetition leaves
+        for at, partition, file_id in zip(known.tolist(), there, ids, strict=True):
+            place = places[int(numbers[at])]
+            if (partition, file_id) != (place.partition, place.file_id) and file_id in self._ids(partition):
+                self.repeated = keys[at].as_py()
+                return
+
+    def _ids(self, partition: str) -> frozenset[str]:
+        """The file groups of a partition that the commit leaves."""
+        if partition not in self._live:
+            replaced = set(self._replaced.get(partition, ()))
+            slices = self._source.view.latest_slices(PartitionPath(partition))
+            self._live[partition] = frozenset(str(slice_.file_id) for slice_ in slices) - replaced
+        return self._live[partition]
+
+
+def unique_keys(storage: Storage, config: TableConfig, timeline: Timeline) -> KeyScope | None:
+    """What is known of the table's keys, if they are known to be unique; a damaged note is none."""
+    try:
+        scope = read_scope(storage)
+    except CorruptFileError:
+        return None
+    return scope if scope is not None and scope.is_unique(config, timeline) else None
+
+
+def warn_repeated(config: TableConfig, key: str) -> None:
+    """Warns of a record index that does not know all rows."""
+    warnings.warn(
+        f"The record key {key!r} of {config.name!r} is in several file groups, and its record index has one place for "
+        "a key: rows are found without it, and writes cannot look keys up in it; delete the other rows and rebuild it "
+        "with metadata.rebuild('record_index'), or use one by partition "
+        "(hoodie.metadata.record.level.index.enable)",
+        UserWarning,
+        stacklevel=2,
+    )
 
 
 class _Changes:

@@ -117,6 +117,7 @@ def initialise(own: TableSession, source: TableSource, made: MetadataPartition) 
             buffer.add(chunk)
         stats = buffer.write(write)
     complete_delta(own, timeline, instant, BULK_INSERT, stats)
+    made.built(source)
     config = source.config
     definition = made.definition(source)
     if definition is not None:

@@ -42,6 +42,8 @@ class TableSource:
     table has no schema yet."""
     settings: MetadataWriteSettings
 
+    repeated_keys: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
+    """A key with rows in several file groups, once a record index over all partitions has found one."""
     _written: dict[DataFile, ColumnRanges | None] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def bounds_replace(self, change: TableChange) -> bool:

@@ -113,6 +113,7 @@ def _attempt(session: TableSession, statement: Statement, options: Options) -> t
                 extra=options.commit_metadata,
                 relied_on=tuple({RECORD_INDEX} & {*transaction.config.metadata_partitions}),
                 ids=settings.schema.ids,
+                knows_keys=settings.index.is_global,
             )
     finally:
         progress.close()

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from hudi_py.errors import ConfigError
 from hudi_py.metadata import open_metadata
+from hudi_py.metadata.key_scope import read_scope
 from hudi_py.metadata.locations import is_by_partition
 from hudi_py.metadata.table import RECORD_INDEX
 from hudi_py.model.files import BaseFile
@@ -102,4 +103,13 @@ def open_index(
             f"Cannot look up keys with hoodie.index.type={kind}: the record index of the table '{config.name}' is one "
             f"{'by partition' if by_partition else 'over all partitions'}; write with hoodie.index.type={other}"
         )
-    return PartitionRecordIndex(metadata, view) if by_partition else GlobalRecordIndex(metadata, view)
+    if by_partition:
+        return PartitionRecordIndex(metadata, view)
+    scope = read_scope(storage)
+    if scope is not None and scope.repeated is not None:
+        raise ConfigError(
+            f"Cannot look up keys with hoodie.index.type={kind}: the record key {scope.repeated!r} of the table "
+            f"'{config.name}' is in several file groups, and this index needs keys that are unique in the table; use "
+            "SIMPLE or BLOOM, or delete the other rows and rebuild the index with metadata.rebuild('record_index')"
+        )
+    return GlobalRecordIndex(metadata, view)

@@ -67,6 +67,14 @@ def run_operation(context: WriteContext, batches: Iterable[pa.RecordBatch], oper
 def relied_on(context: WriteContext, operation: Operation) -> tuple[str, ...]:
     """The partitions of the metadata table that an operation reads, and which must be there until its commit: where
     files of them are gone already, keys would be taken for new."""
-    looks_up = operation.looks_up_keys or context.settings.insert_duplicates != "none"
-    uses = looks_up and context.settings.index.uses_record_index(context.transaction.config)
-    return (RECORD_INDEX,) if uses else ()
+    uses = context.settings.index.uses_record_index(context.transaction.config)
+    return (RECORD_INDEX,) if uses and _looks_up(context, operation) else ()
+
+
+def knows_keys(context: WriteContext, operation: Operation) -> bool:
+    """Whether an operation looks its keys up in all partitions."""
+    return context.settings.index.is_global and _looks_up(context, operation)
+
+
+def _looks_up(context: WriteContext, operation: Operation) -> bool:
+    return operation.looks_up_keys or context.settings.insert_duplicates != "none"
