@@ -7,6 +7,7 @@ import json
 import random
 import uuid
 from collections.abc import Mapping
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from hudi_py.formats.avro import decode_values, encode_log_content, encode_value
 from hudi_py.formats.hfile import read_hfile, write_hfile
 from hudi_py.formats.log import BlockType, HeaderKey, encode_block, encode_deletes
 from hudi_py.merge import CommittedInstants, scan_log
-from hudi_py.metadata_write.encoding.payloads import combine_stats
+from hudi_py.metadata_write.encoding.payloads import combine_stats, covers
 from hudi_py.metadata_write.encoding.records import ARROW_SCHEMA, SCHEMA_JSON
 from hudi_py.metadata_write.encoding.values import AVRO_SCHEMA, is_current, with_file_name
 from hudi_py.metadata_write.maintenance.compact import RecordCounts, compact_base_file, compact_logs, merge_slice
@@ -314,6 +315,34 @@ def test_statistics_are_united_until_tight_bounds_come() -> None:
         b"c": (7, 7, 2, 2, False),
         b"d": (2, 3, 1, 1, False),
     }
+
+
+def test_decimals_of_two_scales_are_united() -> None:
+    def of(low: str, high: str, detail: str) -> bytes:
+        scale = int(detail.partition(",")[2])
+        numbers = {"minValue": low, "maxValue": high}
+        bounds = {
+            name: {"member5": {"value": int(Decimal(text).scaleb(scale)).to_bytes(4, "big", signed=True)}}
+            for name, text in numbers.items()
+        }
+        kind = {"typeOrdinal": 10, "additionalInfo": detail}
+        counts = {"valueCount": 1, "nullCount": 0, "totalSize": 1, "totalUncompressedSize": 1}
+        record = {**bounds, **counts, "valueType": kind, "isDeleted": False, "isTightBound": False}
+        return encoded(6, ColumnStatsMetadata=record)
+
+    for records in (
+        [("-3.00", "7.00", "10,2"), ("1.1005", "1.1005", "12,4")],
+        [("1.1005", "7", "12,4"), ("-3", "2", "10,2")],
+    ):
+        (value,) = combine_stats(pa.array([of(*each) for each in records]), np.array([0]))
+        united = decoded(hfile({"k": value.as_py()}))[b"k"]["ColumnStatsMetadata"]
+        assert united["valueType"]["additionalInfo"] == "12,4"
+        digits = [united[name]["member5"]["value"] for name in ("minValue", "maxValue")]
+        assert digits == [(-30_000).to_bytes(2, "big", signed=True), (70_000).to_bytes(3, "big", signed=True)]
+        assert all(
+            covers(united, decoded(hfile({"k": of(*each)}))[b"k"]["ColumnStatsMetadata"], "maxValue")
+            for each in records
+        )
 
 
 def test_statistics_of_two_types_are_refused() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -236,3 +237,48 @@ def test_bounds_of_a_partition_where_the_earlier_request_completes_last(tmp_path
     assert table.metadata.verify().ok
     hudi_py.write(path, data(2000), "bulk_insert", options)
     assert table.metadata.verify().ok
+
+
+@pytest.mark.parametrize("version", [9, pytest.param(8, marks=pytest.mark.long)])
+def test_bounds_that_are_united_hold_every_value(tmp_path: Path, version: int) -> None:
+    """While a write is pending, bounds of others only widen those before them. Of the bytes of decimals, 3.00, 7.00 and
+    1.10 ascend if they are taken for signed ones, as in Java, which orders texts by UTF-16."""
+    path = tmp_path / "t"
+    options = {
+        "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
+        "hoodie.cleaner.policy.failed.writes": "LAZY",
+        "hoodie.write.lock.provider": "FileSystemBasedLockProvider",
+        "hoodie.metadata.index.column.stats.enable": "true",
+        "hoodie.time.generator.max_expected_clock_skew_ms": "1",
+        "hoodie.metadata.compact.max.delta.commits": "3",
+        "hoodie.metadata.record.level.index.enable": "false",
+    }
+    kinds = {"id": pa.int64(), "p": pa.string(), "d": pa.decimal128(10, 2), "b": pa.binary(), "s": pa.string()}
+    values = [
+        (decimal.Decimal("3.00"), b"\x01", "a"),
+        (decimal.Decimal("7.00"), b"\x7f", "\uffff"),
+        (decimal.Decimal("1.10"), b"\x80", "\U00010000"),
+        (decimal.Decimal("5.00"), b"\x02", "b"),
+    ]
+
+    def data(at: int) -> pa.Table:
+        return pa.Table.from_pylist([dict(zip(kinds, (at, "a", *values[at]), strict=True))], pa.schema(kinds.items()))
+
+    hudi_py.write(path, data(0), "bulk_insert", options, record_key="id", partition_by="p", table_version=version)
+
+    def slow() -> Iterator[pa.RecordBatch]:
+        for at in (1, 2):
+            hudi_py.write(path, data(at), "bulk_insert", options)
+        yield from data(3).to_batches()
+
+    hudi_py.write(path, pa.RecordBatchReader.from_batches(pa.schema(kinds.items()), slow()), "bulk_insert", options)
+    table = hudi_py.open_table(path)
+    for _ in range(2):
+        for at, (number, data_, text) in enumerate(values):
+            for condition in (f"d = {number}", f"b = X'{data_.hex()}'", f"s = '{text}'"):
+                assert table.scan(filter=condition).to_table()["id"].to_pylist() == [at], condition
+        assert table.metadata.verify().ok, str(table.metadata.verify())
+        # what an overwrite replaces stays within the bounds; the next commits merge the log files of the metadata table
+        for at in (0, 1, 2, 3):
+            hudi_py.write(path, data(at), "bulk_insert" if at else "insert_overwrite", options)
+    assert any(info.name.endswith(".hfile") for info in (path / ".hoodie/metadata/partition_stats").iterdir())

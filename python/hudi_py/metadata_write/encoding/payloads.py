@@ -12,7 +12,7 @@ The rule depends on the kind of record:
 from __future__ import annotations
 
 import decimal
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.errors import UnsupportedTableError
+from hudi_py.file_stats.columns import DECIMAL_SCALE, ValueType
 from hudi_py.formats.avro import decode_values, encode_values
 from hudi_py.metadata.locations import SECONDARY_PREFIX
 from hudi_py.metadata_write.encoding.records import ARROW_SCHEMA, RECORD
@@ -34,6 +35,7 @@ _DAYS: Final = {"member1", "member7"}
 """`IntWrapper`, in which Apache Hudi 0.15.0 may store the days of a date, and `DateWrapper`."""
 _DECIMALS: Final = {"member5", "member8"}
 """`BytesWrapper`, in which it may store the digits of a decimal to 15 places, and `DecimalWrapper`."""
+_WIDE: Final = decimal.Context(prec=100)
 _SUMS: Final = ("valueCount", "nullCount", "totalSize", "totalUncompressedSize")
 
 Combine = Callable[[pa.Array, npt.NDArray[np.int64]], pa.Array]
@@ -131,60 +133,106 @@ def combine_stats(values: pa.Array, starts: npt.NDArray[np.int64]) -> pa.Array:
 
 
 def _union(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    before, after = _in_one_scale(before, after)
     merged = dict(after)
-    merged["minValue"] = _picked([before["minValue"], after["minValue"]], least=True)
-    merged["maxValue"] = _picked([before["maxValue"], after["maxValue"]], least=False)
+    if not after["minValue"] and not after["maxValue"]:
+        merged["valueType"] = before.get("valueType")
+    merged["minValue"] = _picked([before, after], "minValue", min)
+    merged["maxValue"] = _picked([before, after], "maxValue", max)
     for name in _SUMS:
         merged[name] = None if None in (before[name], after[name]) else before[name] + after[name]
     return merged
 
 
-def _picked(bounds: Iterable[dict[str, Any] | None], *, least: bool) -> dict[str, Any] | None:
-    """The lesser or the greater of two bounds, each a union of wrappers; nulls are ignored."""
-    found = [(member, bound) for bound in bounds if bound for member, held in bound.items() if held is not None]
-    if len({member for member, _ in found}) > 1:
+def _picked(records: Iterable[dict[str, Any]], name: str, choose: Callable[..., Any]) -> dict[str, Any] | None:
+    """The lesser or the greater of the bounds of records, each a union of wrappers; nulls are ignored."""
+    found = [(*bound, stats[name]) for stats in records if (bound := _bound(stats, name)) is not None]
+    if len({member for member, _, _ in found}) > 1:
         raise UnsupportedTableError(
             "Cannot compact the metadata table: the statistics of one column have several types, which Apache Hudi "
             "does not merge either; rebuild its column statistics"
         )
-    ranked = [(_comparable(bound[member]["value"]), bound) for member, bound in found]
-    if not ranked:
+    if not found:
         return None
-    chosen = min(ranked, key=lambda entry: entry[0]) if least else max(ranked, key=lambda entry: entry[0])
-    return chosen[1]
+    chosen: dict[str, Any] = choose(found, key=lambda entry: _comparable(entry[1]))[2]
+    return chosen
 
 
-def covers(outer: dict[str, Any] | None, inner: dict[str, Any] | None, *, lower: bool) -> bool:
-    """Whether the bound `outer` includes the bound `inner`. False if their types differ, unless both are numbers: files
-    written before a column was widened keep their type."""
-    if not inner:
+def covers(outer: Mapping[str, Any], inner: Mapping[str, Any], name: str) -> bool:
+    """Whether the bound `name` of one record includes that of another. False if their types differ, unless both are
+    numbers: files written before a column was widened keep their type."""
+    bound, other = _bound(outer, name), _bound(inner, name)
+    if other is None:
         return True
-    if not outer:
+    if bound is None:
         return False
-    (kind, bound), (other_kind, other) = (
-        next((name, held["value"]) for name, held in union.items() if held is not None) for union in (outer, inner)
-    )
-    if kind != other_kind and not any({kind, other_kind} <= alike for alike in (_NUMBERS, _DAYS, _DECIMALS)):
+    kinds = {bound[0], other[0]}
+    if len(kinds) > 1 and not any(kinds <= alike for alike in (_NUMBERS, _DAYS, _DECIMALS)):
         return False
-    least, greatest = (bound, other) if lower else (other, bound)
-    if kind != other_kind:
+    least, greatest = (bound[1], other[1]) if name == "minValue" else (other[1], bound[1])
+    if len(kinds) > 1:
         least, greatest = (_number(each) for each in (least, greatest))
     return bool(_comparable(least) <= _comparable(greatest))
 
 
+def _bound(stats: Mapping[str, Any], name: str) -> tuple[str, Any] | None:
+    """The wrapper of a bound and its value; decimals that are stored as bytes are numbers. None: there is no bound."""
+    union = stats.get(name)
+    member, held = next(((member, held) for member, held in (union or {}).items() if held is not None), ("", None))
+    if held is None:
+        return None
+    scale = _scale(stats)
+    if scale is None or not isinstance(held["value"], bytes):
+        return member, held["value"]
+    return member, _digits(held["value"]).scaleb(-scale, _WIDE)
+
+
+def _scale(stats: Mapping[str, Any]) -> int | None:
+    """The scale of the decimals that a record names as its type; None: its bounds are of another one."""
+    info = stats.get("valueType") or {}
+    if info.get("typeOrdinal") != ValueType.DECIMAL:
+        return None
+    return int((info.get("additionalInfo") or "").partition(",")[2] or 0)
+
+
+def _in_one_scale(before: dict[str, Any], after: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Two records with the bounds of decimals in the greater of their scales, which a change of the column's type
+    makes differ."""
+    scales = _scale(before), _scale(after)
+    if scales[0] is None or scales[1] is None or scales[0] == scales[1]:
+        return before, after
+    info = (before if scales[0] > scales[1] else after)["valueType"]
+    one, other = (_rescaled({**stats, "valueType": info}, stats) for stats in (before, after))
+    return one, other
+
+
+def _rescaled(to: dict[str, Any], stats: Mapping[str, Any]) -> dict[str, Any]:
+    scale = _scale(to) or 0
+    for name in ("minValue", "maxValue"):
+        bound = _bound(stats, name)
+        if bound is not None and isinstance(bound[1], decimal.Decimal):
+            number = int(bound[1].scaleb(scale, _WIDE))
+            # the shortest two's complement, as `BigInteger.toByteArray`
+            size = (number + (number < 0)).bit_length() // 8 + 1
+            to[name] = {**stats[name], bound[0]: {"value": number.to_bytes(size, "big", signed=True)}}
+    return to
+
+
+def _digits(data: bytes) -> decimal.Decimal:
+    return decimal.Decimal(int.from_bytes(data, "big", signed=True))
+
+
 def _number(value: Any) -> Any:
     if isinstance(value, bytes):
-        digits = decimal.Decimal(int.from_bytes(value, "big", signed=True))
-        return decimal.Context(prec=60).scaleb(digits, -15)
+        return _digits(value).scaleb(-DECIMAL_SCALE, _WIDE)
     return decimal.Decimal(value) if isinstance(value, int) else value
 
 
 def _comparable(value: Any) -> Any:
-    """A key by which values compare as they do in Java."""
+    """A key by which values compare as they do for readers: texts and bytes bytewise. Apache Hudi 1.2.0 compares bytes,
+    those of decimals too, as signed ones, and texts by UTF-16, so that its unions leave out values."""
     if isinstance(value, str):
-        return value.encode("utf-16-be", "surrogatepass")
-    if isinstance(value, bytes):
-        return tuple(byte - 256 if byte > 127 else byte for byte in value)
+        return value.encode("utf-8", "surrogatepass")
     if isinstance(value, float) and value != value:
         return decimal.Decimal("Infinity"), 1  # after all numbers
     return (decimal.Decimal(value), 0) if isinstance(value, float | decimal.Decimal) else value

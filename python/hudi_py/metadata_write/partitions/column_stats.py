@@ -88,7 +88,7 @@ class StatsCheck(RecordCheck):
     @staticmethod
     def range_difference(expected: Mapping[str, Any], found: Mapping[str, Any]) -> str:
         """Describes how two ranges differ."""
-        if not all(_equal(expected[name], found[name]) for name in ("minValue", "maxValue")):
+        if not all(_equal(expected, found, name) for name in ("minValue", "maxValue")):
             return f"expected the range {shown_range(expected)}, found {shown_range(found)}"
         for name in ("columnName", "valueCount", "nullCount"):
             if expected[name] != found[name]:
@@ -106,10 +106,11 @@ def shown_range(stats: Mapping[str, Any]) -> str:
     return f"{low!r} to {high!r}"
 
 
-def _equal(one: dict[str, Any] | None, other: dict[str, Any] | None) -> bool:
+def _equal(one: Mapping[str, Any], other: Mapping[str, Any], name: str) -> bool:
     """Whether two bounds are equal, also if they are numbers of different types."""
-    both = bool(one) and bool(other)
-    return one == other or (both and covers(one, other, lower=True) and covers(one, other, lower=False))
+    if not one[name] or not other[name]:
+        return bool(one[name] == other[name])
+    return covers(one, other, name) and covers(other, one, name)
 
 
 @dataclass(frozen=True, slots=True)

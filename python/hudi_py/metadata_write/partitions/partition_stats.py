@@ -69,9 +69,7 @@ class PartitionStatsCheck(StatsCheck):
 
     @staticmethod
     def range_difference(expected: Mapping[str, Any], found: Mapping[str, Any]) -> str:
-        inside = covers(found["minValue"], expected["minValue"], lower=True)
-        inside = inside and covers(found["maxValue"], expected["maxValue"], lower=False)
-        if not inside:
+        if not all(covers(found, expected, name) for name in ("minValue", "maxValue")):
             return f"the range {shown_range(found)} does not cover {shown_range(expected)}"
         # A log compaction that completes after later writes rewrites rows that their records do not count
         for what, has, noted in zip(("nulls", "values"), _has(expected), _has(found), strict=True):
