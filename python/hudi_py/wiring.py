@@ -35,6 +35,7 @@ from hudi_py.metadata_write.maintenance.whole import change_metadata_table
 from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.writer import MetadataTableWriter
 from hudi_py.model.instant import InstantTime
+from hudi_py.model.limits import parse_json
 from hudi_py.model.properties import TableConfig
 from hudi_py.progress import Progress
 from hudi_py.services.after_commit import InlineServices
@@ -417,7 +418,7 @@ class IndexChange:
     def of(cls, text: str) -> IndexChange | None:
         """The statement that `to_text` wrote; None: the text is another one."""
         try:
-            found = json.loads(text)
+            found = parse_json(text)
         except ValueError:
             return None
         known = isinstance(found, dict) and found.get("kind_of_statement") == _INDEX

@@ -2,27 +2,38 @@
 
 from __future__ import annotations
 
+import functools
+import importlib.util
+import io
 import json
 import random
 import struct
+import tempfile
 import warnings
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import orc
 
 from hudi_py.errors import HudiError
 from hudi_py.formats.avro import decode_log_content, read_container
 from hudi_py.formats.avro.types import arrow_schema
+from hudi_py.formats.base_files import iter_base_batches as iter_batches_of
+from hudi_py.formats.base_files import read_footer as read_footer_of
 from hudi_py.formats.bloom import BloomConfig, BloomFilter
 from hudi_py.formats.hfile import read_hfile
 from hudi_py.formats.log import BlockType, HeaderKey, decode_deletes, read_blocks, read_content
 from hudi_py.formats.parquet import iter_base_batches, read_footer
+from hudi_py.formats.varint import varint
 from hudi_py.model.names import parse_base_file_name, parse_log_file_name
 from hudi_py.model.properties import TableConfig, parse_properties
 from hudi_py.schema.internal import parse_history, parse_internal_schema
-from hudi_py.storage import MemoryStorage, memory
+from hudi_py.storage import LocalStorage, MemoryStorage, memory
 from hudi_py.table import Table
 from hudi_py.timeline import properties
 from hudi_py.timeline.archived import archived_instants
@@ -191,6 +202,72 @@ def run_parquet(data: bytes) -> None:
         batch.validate()
 
 
+@functools.cache
+def _grown(extension: str, rows: int, codec: str) -> bytes:
+    """A base file whose few bytes have many equal rows."""
+    table = pa.table({"k": pa.repeat("k", rows), "n": pa.nulls(rows, pa.int64()), "v": pa.repeat(1.5, rows)})
+    sink = io.BytesIO()
+    if extension == "parquet":
+        pq.write_table(table, sink, compression=codec, use_dictionary=rows % 2 == 0, row_group_size=rows)
+    elif extension == "orc":
+        orc.write_table(table.select(["k", "v"]), sink, compression="zlib" if codec == "gzip" else "zstd")
+    else:
+        from lance.file import LanceFileWriter
+
+        with tempfile.TemporaryDirectory() as folder:
+            with LanceFileWriter(f"{folder}/f", table.schema) as writer:
+                writer.write_batch(table)
+            return Path(folder, "f").read_bytes()
+    return sink.getvalue()
+
+
+def make_bomb(rng: random.Random) -> tuple[str, bytes]:
+    """A whole file that unpacks to much more than it has, damaged or not."""
+    extension = rng.choice(("avro", "avro", "parquet", "parquet", "orc", "orc", "lance"))
+    if extension == "avro":
+        schema, block = rng.choice(_BOMBS)
+        packer = zlib.compressobj(9, zlib.DEFLATED, -15)
+        packed = packer.compress(block) + packer.flush()
+        header = b"\x04\x14avro.codec\x0edeflate\x16avro.schema" + varint(len(schema) << 1) + schema + b"\0"
+        count = varint(rng.choice((1, 2, 1 << 31, 1 << 62)) << 1)
+        data = b"".join((b"Obj\x01", header, b"s" * 16, count, varint(len(packed) << 1), packed, b"s" * 16))
+    else:
+        if extension == "lance" and importlib.util.find_spec("lance") is None:
+            extension = "orc"
+        data = _grown(extension, 1 << rng.choice((4, 14, 20)), rng.choice(("gzip", "zstd")))
+    if rng.random() < 0.7:
+        data = mutated(rng, [data])
+    return extension, data[: rng.choice((0, 40, len(data)))] if rng.random() < 0.1 else data
+
+
+_BOMBS: Final = tuple(
+    (json.dumps({"type": "record", "name": "r", "fields": [{"name": "a", "type": kind}]}).encode(), block)
+    for kind, block in (
+        ("string", varint(1 << 26) + b"x" * (1 << 25)),
+        ({"type": "array", "items": "null"}, varint(1 << 32) + b"\0"),
+        ({"type": "array", "items": {"type": "record", "name": "e", "fields": []}}, varint(1 << 32) + b"\0"),
+        ({"type": "array", "items": "boolean"}, varint(1 << 22) + b"\0" * ((1 << 21) + 1)),
+        (["null", "r"], b"\x02" * (1 << 20) + b"\0"),
+    )
+)
+
+
+def run_bomb(given: tuple[str, bytes]) -> None:
+    extension, data = given
+    if extension == "avro":
+        read_container(data)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, f"f.{extension}").write_bytes(data)
+        storage = LocalStorage(folder)
+        _tried(lambda _: read_footer_of(storage, f"f.{extension}"), b"")
+        rows = 0
+        for batch in iter_batches_of(storage, f"f.{extension}", None):
+            rows += batch.num_rows
+            if rows > 1 << 22:
+                break
+
+
 def run_hfile(data: bytes) -> None:
     file = read_hfile(data)
     _tried(lambda _: file.bloom_filter, b"")
@@ -308,6 +385,7 @@ TARGETS: Final = {
         Target("kryo", make_deletes, run_deletes, 10),
         Target("deletes", make_avro_deletes, run_deletes, 8),
         Target("parquet", _bytes_of("parquet"), run_parquet, 10),
+        Target("bomb", make_bomb, run_bomb, 4),
         Target("hfile", _bytes_of("hfile"), run_hfile, 10),
         Target("archive", _bytes_of("archive"), run_archive, 4),
         Target("history", make_history, run_history, 3),

@@ -9,6 +9,7 @@ import json
 from dataclasses import dataclass
 
 from hudi_py.errors import ConfigError, CorruptFileError
+from hudi_py.model.limits import parse_json
 from hudi_py.model.words import visible
 
 RULE = "regex"
@@ -62,7 +63,7 @@ class BucketRules:
             ConfigError: its rules are of another kind.
         """
         try:
-            found = json.loads(data)
+            found = parse_json(data)
             rules, rule = cls(str(found["expressions"]), int(found["defaultBucketNumber"])), str(found["rule"])
         except (ValueError, KeyError, TypeError) as error:
             raise CorruptFileError(f"Cannot read {context}: no rules for numbers of buckets ({error})") from error

@@ -18,6 +18,7 @@ import pyarrow as pa
 from hudi_py.errors import CorruptFileError
 from hudi_py.formats.buckets import hashed_texts
 from hudi_py.formats.hashing import xx_hash32
+from hudi_py.model.limits import parse_json
 from hudi_py.model.names import FileId
 
 HASHING_METADATA = ".hoodie/.bucket_index/consistent_hashing_metadata"
@@ -62,7 +63,7 @@ class HashRing:
             CorruptFileError: the content is something else; names `context`.
         """
         try:
-            found = json.loads(data)
+            found = parse_json(data)
             # of several nodes with one value the last counts
             nodes = {int(node["value"]): str(node["fileIdPrefix"]) for node in found["nodes"]}
             ends = tuple(sorted(nodes))

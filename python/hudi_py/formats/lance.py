@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from hudi_py.errors import CorruptFileError, UnsupportedTableError
+from hudi_py.errors import CorruptFileError, UnsupportedTableError, first_line
 from hudi_py.formats.parquet import BaseFileFooter, canonical_type, empty_columns, footer_with
 from hudi_py.storage.base import missing
 from hudi_py.storage.local import LocalStorage
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from hudi_py.storage import Storage
 
 _COPIED_AT_ONCE = 1 << 22
+_MAGIC = b"LANC"
+_FOOTER_BYTES = 40
 
 
 def check_lance(uri: str, verb: str = "read") -> None:
@@ -41,6 +43,7 @@ def lance_footer(storage: Storage, path: str) -> BaseFileFooter:
     """What a base file says of itself; it has no row groups. Raises what `iter_lance_batches` raises."""
     check_lance(f"{storage.uri}/{path}")
     with _local(storage, path) as name, _damage_named(path):
+        _check_end(name)
         metadata = _reader(name, None).metadata()
         found: pa.Schema = metadata.schema
         schema = pa.schema([pa.field(each.name, canonical_type(each.type)) for each in found])
@@ -60,6 +63,7 @@ def iter_lance_batches(
     """
     check_lance(f"{storage.uri}/{path}")
     with _local(storage, path) as name, _damage_named(path):
+        _check_end(name)
         file = _reader(name, None)
         held = file.metadata().schema.names
         names = held if columns is None else [each for each in columns if each in held]
@@ -70,6 +74,15 @@ def iter_lance_batches(
             batch = batch.select(names)
             fields = [pa.field(each.name, canonical_type(each.type)) for each in batch.schema]
             yield batch.cast(pa.schema(fields))
+
+
+def _check_end(name: str) -> None:
+    """Raises ValueError for what is no whole Lance file: pylance prints a stack for an empty one."""
+    with open(name, "rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(size - len(_MAGIC), 0))
+        if size < _FOOTER_BYTES or file.read() != _MAGIC:
+            raise ValueError(f"its {size} bytes do not end as a Lance file does")
 
 
 def _reader(name: str, columns: list[str] | None) -> Any:
@@ -97,8 +110,12 @@ def _local(storage: Storage, path: str) -> Iterator[str]:
 
 @contextmanager
 def _damage_named(path: str) -> Iterator[None]:
-    # pylance raises ValueError and OSError for any kind of damage
+    # pylance raises ValueError and OSError for most damage, for the rest PanicException, which is no Exception
     try:
         yield
     except (OSError, ValueError, RuntimeError) as error:
         raise CorruptFileError(f"Cannot read base file {path}: {error}") from error
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        raise CorruptFileError(f"Cannot read base file {path}: {first_line(error)}; it is damaged") from error

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from hudi_py.errors import CorruptFileError
 from hudi_py.formats.bloom import BloomFilter
 from hudi_py.formats.hashing import Texts
+from hudi_py.model.limits import UNPACKED, limit
 
 if TYPE_CHECKING:
     from hudi_py.storage import Storage
@@ -109,6 +110,11 @@ def footer_with(path: str, rows: int, groups: int, schema: pa.Schema, texts: dic
     return BaseFileFooter(path, rows, groups, schema, texts, low, high, bloom, code)
 
 
+_EXTREME: Final = 500
+"""Bytes that one byte of a chunk unpacks to, from which on it is suspicious: repeated values are stored once each."""
+_MOST_LOOKED_AT: Final = 1 << 20
+
+
 @contextmanager
 def open_parquet(storage: Storage, path: str) -> Iterator[pq.ParquetFile]:
     """Opens a base file. Arrow's errors in the context become `CorruptFileError`.
@@ -119,6 +125,7 @@ def open_parquet(storage: Storage, path: str) -> Iterator[pq.ParquetFile]:
     """
     with storage.open_input(path) as source, _damage_named(path):
         metadata = pq.read_metadata(source)
+        _check_packing(metadata, path)
         file = pq.ParquetFile(
             source,
             metadata=metadata,
@@ -288,6 +295,26 @@ _DAMAGE = (
     UnicodeDecodeError,
 )
 """Arrow's errors for damaged bytes; ArrowIndexError for a value outside of its page's dictionary."""
+
+
+def _check_packing(metadata: pq.FileMetaData, path: str) -> None:
+    """Raises CorruptFileError for column chunks that grow beyond what tables have: a page is unpacked as a whole."""
+    most = limit(UNPACKED)
+    if metadata.num_row_groups * metadata.num_columns > _MOST_LOOKED_AT:
+        return  # a chunk of so many is small
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        if group.total_byte_size <= most:
+            continue
+        for at in range(group.num_columns):
+            column = group.column(at)
+            packed, unpacked = column.total_compressed_size, column.total_uncompressed_size
+            if unpacked > most and unpacked > packed * _EXTREME:
+                raise CorruptFileError(
+                    f"Cannot read base file {path}: column '{column.path_in_schema}' claims to unpack {packed} bytes "
+                    f"to {unpacked}; if the file is sound, set {UNPACKED} in the environment to more than that",
+                    path=path,
+                )
 
 
 @contextmanager

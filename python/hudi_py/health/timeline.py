@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime, timezone
@@ -242,7 +241,7 @@ def _content(facts: Facts, path: str) -> bytes | None:
 def _is_record(content: bytes) -> bool:
     try:
         decode_record(content, "")
-    except (HudiError, json.JSONDecodeError):
+    except (HudiError, ValueError):
         return False
     return True
 

@@ -6,7 +6,6 @@ The entry's key counts, not the key inside the record (format reference 10.2).
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -23,6 +22,7 @@ from hudi_py.formats.hfile import Entries, HFile, open_hfile
 from hudi_py.formats.log import BlockType, HeaderKey, LogBlock, decode_deletes, read_content
 from hudi_py.merge import CommittedInstants, scan_log
 from hudi_py.model.files import FileSlice
+from hudi_py.model.limits import parse_json
 from hudi_py.storage import HeldStorage, Storage
 from hudi_py.storage.recent import Recent
 from hudi_py.storage.threads import default_threads, in_threads, when_remote
@@ -302,13 +302,13 @@ def _parsed(schema: str, context: str) -> tuple[Any, Record]:
     """The schema as JSON, and resolved."""
     try:
         return _resolved(schema)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise CorruptFileError(f"Cannot read {context}: the schema of its records is not JSON ({error})") from error
 
 
 @lru_cache(maxsize=64)  # all releases together have a dozen, each of them large
 def _resolved(schema: str) -> tuple[Any, Record]:
-    avro = json.loads(schema)
+    avro = parse_json(schema)
     return avro, resolve_record(avro)
 
 

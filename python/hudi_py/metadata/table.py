@@ -32,7 +32,7 @@ COLUMN_STATS: Final = "column_stats"
 PARTITION_STATS: Final = "partition_stats"
 BLOOM_FILTERS: Final = "bloom_filters"
 RECORD_INDEX: Final = "record_index"
-GROUP_NUMBER: Final = re.compile(r"(.*)-(\d{4,})-0")
+GROUP_NUMBER: Final = re.compile(r"(.*)-(\d{4,18})-0")
 
 _CHECKED: Final[dict[str, Stamps]] = {}
 """Files that this process found undamaged, by the URI of the metadata table."""

@@ -17,7 +17,7 @@ _BASE = re.compile(
     r"^(?P<file_id>[^._][^_]*)_(?P<token>[^_]+)_(?P<instant>\d+)\.(?P<extension>parquet|orc|hfile|lance)$"
 )
 _LOG = re.compile(
-    r"^\.(?P<file_id>[^._]+)_(?P<instant>[^._]+)\.log\.(?P<version>\d+)(?:_(?P<token>\d+-\d+-\d+)(?P<cdc>\.cdc)?)?$"
+    r"^\.(?P<file_id>[^._]+)_(?P<instant>[^._]+)\.log\.(?P<version>\d{1,10})(?:_(?P<token>\d+-\d+-\d+)(?P<cdc>\.cdc)?)?$"
 )
 
 

@@ -232,7 +232,7 @@ class TableConfig:
         Releases before 0.6 did not write the key; Java 1.2 then assumes its own version and reads such tables wrongly.
         """
         text = self.properties.get("hoodie.table.version", "0").strip()
-        return int(text) if text.isdecimal() else -1
+        return int(text) if _is_number(text) else -1
 
     @property
     def table_type(self) -> str:
@@ -247,7 +247,7 @@ class TableConfig:
     def layout(self) -> int:
         """Timeline layout version: 0, 1 or 2."""
         text = self.properties.get("hoodie.timeline.layout.version", "").strip()
-        return int(text) if text.isdecimal() else (2 if self.version >= 8 else 1)
+        return int(text) if _is_number(text) else (2 if self.version >= 8 else 1)
 
     @property
     def timeline_folder(self) -> str:
@@ -362,3 +362,8 @@ class TableConfig:
     def merge_strategy_id(self) -> str:
         old = self.properties.get("hoodie.compaction.record.merger.strategy", "")
         return self.properties.get("hoodie.record.merge.strategy.id", old).strip()
+
+
+def _is_number(text: str) -> bool:
+    """Whether a text is a number of a length that a version has: Python refuses to read one of thousands of digits."""
+    return text.isascii() and text.isdecimal() and len(text) < 10

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from hudi_py.errors import UnsupportedTableError
 from hudi_py.formats.avro import minimal_fixed_size
+from hudi_py.model.limits import parse_json
 from hudi_py.schema.internal import (
     InternalArray,
     InternalField,
@@ -325,7 +326,7 @@ class _Avro:
             values = self.type(kind.value_id, kind.value, name)
             return {"type": "map", "values": _nullable(values) if kind.value_optional else values}
         if kind.startswith(_OPAQUE):
-            return json.loads(kind[len(_OPAQUE) :])
+            return parse_json(kind[len(_OPAQUE) :])
         known = self.known.get(at)
         if known is None or not _same(known[0], kind):
             return _primitive(kind, name)
@@ -365,7 +366,7 @@ def internal_json(schema: InternalSchema) -> str:
 
 def inherited(schema: InternalSchema, history: str) -> str:
     """A history with one more version in front. `history`: its text; empty: there is none yet."""
-    versions = [_dumped(schema), *(json.loads(history)["schemas"] if history else ())]
+    versions = [_dumped(schema), *(parse_json(history)["schemas"] if history else ())]
     return json.dumps({"schemas": versions}, separators=(",", ":"), ensure_ascii=False)
 
 

@@ -13,6 +13,7 @@ from hudi_py.config import Options
 from hudi_py.config import spark as spark_config
 from hudi_py.errors import ConfigError
 from hudi_py.model.instant import InstantTime
+from hudi_py.model.limits import parse_json
 from hudi_py.read.pin import load_pinned
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.planned.pending import plan_report
@@ -88,7 +89,7 @@ def plan_call(path: str, options: Options, metadata: MetadataWriter) -> ServiceC
     check_many_processes(options)
     name = options.get(spark_config.SERVICE) or ""
     instant = options.get(spark_config.SERVICE_INSTANT)
-    arguments = json.loads(options.get(spark_config.SERVICE_ARGUMENTS) or "{}")
+    arguments = parse_json(options.get(spark_config.SERVICE_ARGUMENTS) or "{}")
     phase = options.get(spark_config.SERVICE_PHASE)
     check_call(name, phase, instant, arguments)
     token = options.get(spark_config.SERVICE_TOKEN) or ""
@@ -194,7 +195,7 @@ def store_report(storage: Storage, token: str, report: Mapping[str, Any]) -> Non
 def read_report(storage: Storage, token: str) -> dict[str, Any] | None:
     """The report stored under the token; None if there is none."""
     try:
-        report = json.loads(storage.read(_path(token)))
+        report = parse_json(storage.read(_path(token)))
     except FileNotFoundError:
         return None
     return dict(report)

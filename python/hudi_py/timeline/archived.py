@@ -50,7 +50,7 @@ __all__ = [
     "named_types",
 ]
 
-_LOG = re.compile(r"\.commits_\.archive\.(\d+)(?:_.*)?", re.ASCII)
+_LOG = re.compile(r"\.commits_\.archive\.(\d{1,18})(?:_.*)?", re.ASCII)
 _GROUP_BYTES = 8 << 20
 _HEAD = ("commitTime", "actionType", "actionState", "stateTransitionTime")
 _STATES = {state.name: state for state in State}

@@ -29,8 +29,8 @@ from hudi_py.storage import Storage
 from hudi_py.storage.threads import when_remote
 
 VERSION_FILE = "_version_"
-_MANIFEST = re.compile(r"manifest_(\d+)", re.ASCII)
-_RUN = re.compile(r"(\d+)_(\d+)_(\d+)\.parquet", re.ASCII)
+_MANIFEST = re.compile(r"manifest_(\d{1,18})", re.ASCII)
+_RUN = re.compile(r"(\d+)_(\d+)_(\d{1,9})\.parquet", re.ASCII)
 _ACTIONS = {action.value: action for action in Action}
 _TRIES = 3
 

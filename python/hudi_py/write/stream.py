@@ -15,6 +15,7 @@ from hudi_py.config import Options, concurrency, sink
 from hudi_py.errors import ConfigError, CorruptFileError, HudiError
 from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.instant import WRITE_ACTIONS, InstantTime
+from hudi_py.model.limits import parse_json
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
 from hudi_py.timeline.archived import archived_instants
@@ -154,7 +155,7 @@ def batch_of(metadata: CommitMetadata, identifier: str, instant: InstantTime) ->
     if not text:
         return None
     try:
-        noted = json.loads(text)
+        noted = parse_json(text)
         if not isinstance(noted, Mapping):
             raise TypeError(type(noted).__name__)
         value = noted.get(identifier)

@@ -5,14 +5,33 @@ They have few records, so fastavro reads and writes them. It is imported on firs
 
 from __future__ import annotations
 
+import bz2
 import io
 import json
+import lzma
 import os
+import zlib
 from functools import lru_cache
 from typing import Any
 
+import pyarrow as pa
+
 from hudi_py.errors import CorruptFileError, SchemaMismatchError, UnsupportedTableError, first_line
+from hudi_py.formats.avro.schema import (
+    Array,
+    Choice,
+    Decimal,
+    FixedWidth,
+    Map,
+    Node,
+    Null,
+    Nullable,
+    Record,
+    Vector,
+    resolve_record,
+)
 from hudi_py.formats.varint import varint
+from hudi_py.model.limits import UNPACKED, limit, parse_json
 
 _MAGIC = b"Obj\x01"
 _SYNC_BYTES = 16
@@ -22,9 +41,8 @@ _MAX_SHIFT = 63
 def read_container(data: bytes, *, context: str = "") -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Writer schema and records of an Avro object container file; logical types as Python values.
 
-    Raises CorruptFileError naming `context`, UnsupportedTableError for a compression that needs another package.
+    Raises CorruptFileError naming `context`, UnsupportedTableError for an unknown compression.
     """
-    import fastavro
 
     where = f" {context}" if context else ""
     if not data.startswith(_MAGIC):
@@ -32,64 +50,95 @@ def read_container(data: bytes, *, context: str = "") -> tuple[dict[str, Any], l
             f"cannot read the Avro file{where}: it starts with {bytes(data[:4])!r} instead of {_MAGIC!r}"
         )
     try:
-        quick = _read_uncompressed(data)
-        if quick is not None:
-            return quick
-        reader = fastavro.reader(io.BytesIO(data))
-        records = list(reader)
-        schema = reader.writer_schema
+        return _read(data)
+    except UnsupportedTableError as error:
+        raise UnsupportedTableError(f"cannot read the Avro file{where}: {error}") from error
     except Exception as error:  # fastavro raises anything for corrupt bytes
-        why = first_line(error)
-        if "need to install" in why:
-            raise UnsupportedTableError(f"cannot read the Avro file{where}: {why}") from error
-        raise CorruptFileError(f"cannot read the Avro file{where}: {why}; the file is torn or corrupt") from error
-    if not isinstance(schema, dict) or not all(isinstance(record, dict) for record in records):
-        raise CorruptFileError(f"cannot read the Avro file{where}: its schema is not a record")
-    return schema, records  # type: ignore[return-value]  # checked above
+        raise CorruptFileError(
+            f"cannot read the Avro file{where}: {first_line(error)}; the file is torn or corrupt"
+        ) from error
 
 
-def _read_uncompressed(data: bytes) -> tuple[dict[str, Any], list[dict[str, Any]]] | None:
-    """Reads an uncompressed container like fastavro, but parses each schema once, as a timeline has few of them.
-
-    Returns None if the file is damaged or more complex than a timeline's files: fastavro then reports any error.
-    """
+def _read(data: bytes) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Reads a container as fastavro does, but parses each schema once, as a timeline has few of them, and does not let
+    a file grow without bounds: fastavro would make 2^31 nulls of six bytes."""
     import fastavro
 
     stream = io.BytesIO(data)
     stream.seek(len(_MAGIC))
-    header: dict[str, bytes] = {}
-    while count := _long(stream):
-        if count < 0:
-            return None
-        for _ in range(count):
-            key = _sized(stream)
-            value = _sized(stream)
-            if key is None or value is None:
-                return None
-            header[key.decode()] = value
-    if header.get("avro.codec", b"null") != b"null" or "avro.schema" not in header:
-        return None
-    schema = _parsed(header["avro.schema"])
-    if schema is None:
-        return None
+    header = _header(stream)
+    codec = header.get("avro.codec", b"null").decode()
+    schema, least = _parsed(header["avro.schema"])
     sync = stream.read(_SYNC_BYTES)
     records: list[dict[str, Any]] = []
+    left = limit(UNPACKED)
     while stream.tell() < len(data):
         count, size = _long(stream), _long(stream)
         end = stream.tell() + size
         if count < 0 or size < 0 or data[end : end + _SYNC_BYTES] != sync or len(sync) < _SYNC_BYTES:
-            return None
-        if count > size:  # every record has at least a byte
-            return None
-        records += [fastavro.schemaless_reader(stream, schema) for _ in range(count)]  # type: ignore[misc]
-        if stream.tell() != end:
-            return None
+            raise ValueError("a block does not end where it says")
+        packed = stream.read(size)
+        block = packed if codec == "null" else _unpacked(codec, packed, left)
+        left -= len(block)
+        if count * least > len(block) or (not least and count > 1):
+            raise ValueError(f"a block claims {count} records in {len(block)} bytes")
+        rows = io.BytesIO(block)
+        records += [fastavro.schemaless_reader(rows, schema) for _ in range(count)]  # type: ignore[misc]
+        if rows.tell() != len(block):
+            raise ValueError("the records of a block do not end where it ends")
         stream.seek(end + _SYNC_BYTES)
-    return (schema, records) if all(isinstance(record, dict) for record in records) else None
+    return schema, records
+
+
+def _header(stream: io.BytesIO) -> dict[str, bytes]:
+    header: dict[str, bytes] = {}
+    while count := _long(stream):
+        if count < 0:
+            count = -count
+            _long(stream)  # the bytes of the map's block
+        for _ in range(count):
+            key, value = _sized(stream), _sized(stream)
+            if not key or value is None:  # also at the end of the file, however many are claimed
+                raise ValueError("its header is incomplete")
+            header[key.decode()] = value
+    return header
+
+
+def _unpacked(codec: str, packed: bytes, most: int) -> bytes:
+    """A block's bytes, at most `most`. Raises ValueError, UnsupportedTableError."""
+    if codec == "deflate":
+        found = zlib.decompressobj(-zlib.MAX_WBITS).decompress(packed, most + 1)
+    elif codec == "bzip2":
+        found = bz2.BZ2Decompressor().decompress(packed, most + 1)
+    elif codec == "xz":
+        found = lzma.LZMADecompressor(memlimit=1 << 27).decompress(packed, most + 1)
+    elif codec == "zstandard":
+        found = pa.CompressedInputStream(pa.BufferReader(packed), "zstd").read(most + 1)
+    elif codec == "snappy":  # with a checksum at the end
+        body = io.BytesIO(packed[:-4])
+        size = _varint(body)
+        found = bytes(pa.decompress(packed[:-4], size, codec="snappy")) if size <= most else bytes(0)
+        if size > most or int.from_bytes(packed[-4:], "big") != zlib.crc32(found):
+            raise ValueError(_too_large(most) if size > most else "the checksum of a block is wrong")
+    else:
+        kind = UnsupportedTableError if codec == "lz4" else ValueError
+        raise kind(f"its compression is {codec[:40]!r}; supported are null, deflate, bzip2, xz, zstandard and snappy")
+    if len(found) > most:
+        raise ValueError(_too_large(most))
+    return found
+
+
+def _too_large(most: int) -> str:
+    return f"it unpacks to more than {most} bytes ({UNPACKED} in the environment)"
 
 
 def _long(stream: io.BytesIO) -> int:
     """A zigzag varint; 0 at the end of the stream."""
+    value = _varint(stream)
+    return (value >> 1) ^ -(value & 1)
+
+
+def _varint(stream: io.BytesIO) -> int:
     value = shift = 0
     while byte := stream.read(1):
         value |= (byte[0] & 0x7F) << shift
@@ -98,7 +147,7 @@ def _long(stream: io.BytesIO) -> int:
         shift += 7
         if shift > _MAX_SHIFT:
             raise ValueError("a number has more than 64 bits")
-    return (value >> 1) ^ -(value & 1)
+    return value
 
 
 def _sized(stream: io.BytesIO) -> bytes | None:
@@ -108,12 +157,45 @@ def _sized(stream: io.BytesIO) -> bytes | None:
 
 
 @lru_cache(maxsize=64)
-def _parsed(text: bytes) -> dict[str, Any] | None:
-    """A record's schema as parsed by fastavro; must not be modified."""
+def _parsed(text: bytes) -> tuple[dict[str, Any], int]:
+    """A record's schema as parsed by fastavro, which must not be modified, and the least bytes of a record.
+
+    Raises ValueError for what no timeline has and fastavro would follow until memory or stack are full: types within
+    themselves, and lists of items without bytes.
+    """
     import fastavro
 
-    schema = fastavro.parse_schema(json.loads(text))
-    return schema if isinstance(schema, dict) and schema.get("type") == "record" else None
+    plain = parse_json(text)
+    record = resolve_record(plain)  # limits fields and levels
+    least = _least_bytes(record, {})
+    schema = fastavro.parse_schema(plain)
+    if not isinstance(schema, dict) or schema.get("type") != "record":
+        raise ValueError("its schema is not a record")
+    return schema, least
+
+
+def _least_bytes(node: Node, known: dict[int, int | None]) -> int:
+    """The least bytes of a value. Raises ValueError, see `_parsed`."""
+    if isinstance(node, Record):
+        if id(node) not in known:
+            known[id(node)] = None
+            known[id(node)] = sum(_least_bytes(child, known) for _, child in node.fields)
+        found = known[id(node)]
+        if found is None:
+            raise ValueError(f"its record {node.name!r} contains itself")
+        return found
+    if isinstance(node, Array) and not _least_bytes(node.item, known):
+        raise ValueError("its schema has a list of items without bytes")
+    if isinstance(node, (Map, Nullable)):
+        _least_bytes(node.value, known)
+    if isinstance(node, Choice):
+        for branch in node.branches:
+            _least_bytes(branch, known)
+    if isinstance(node, (FixedWidth, Vector)):
+        return node.size
+    if isinstance(node, Decimal) and node.size is not None:
+        return node.size
+    return 0 if isinstance(node, Null) else 1
 
 
 class ContainerWriter:

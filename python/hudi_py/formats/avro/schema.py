@@ -20,6 +20,7 @@ from hudi_py.errors import SchemaMismatchError, UnsupportedTableError
 from hudi_py.formats.hudi_types import Vector as VectorType
 from hudi_py.formats.hudi_types import declaration
 from hudi_py.formats.vectors import ELEMENT_TYPES, vector_type
+from hudi_py.model.limits import SCHEMA, limit
 
 AvroSchema: TypeAlias = dict[str, Any] | list[Any] | str
 """Parsed JSON of an Avro schema."""
@@ -156,10 +157,40 @@ def resolve(schema: AvroSchema) -> Node:
 
     Raises:
         SchemaMismatchError: the schema is not a valid Avro schema.
-        UnsupportedTableError: it has shredded variants, vectors of unknown elements, or decimals of more than 76
-            digits.
+        UnsupportedTableError: it has shredded variants, vectors of unknown elements, decimals of more than 76
+            digits, or more fields or levels than a schema may have.
     """
-    return _Resolver().node(schema, "", 0)
+    node = _Resolver().node(schema, "", 0)
+    most, (count, depth) = limit(SCHEMA), _expanded(node, {})
+    if count > most or depth > _MAX_DEPTH:
+        raise UnsupportedTableError(
+            f"cannot use an Avro schema of {count} fields in {depth} levels once each name stands for its type; "
+            f"supported are {most} fields ({SCHEMA} in the environment) in {_MAX_DEPTH} levels"
+        )
+    return node
+
+
+def _expanded(node: Node, known: dict[int, tuple[int, int]]) -> tuple[int, int]:
+    """Number of nodes below and with a node, and of levels, where each use of a named type counts. A type within itself
+    counts once: it has no Arrow type."""
+    children: list[Node]
+    if isinstance(node, Record):
+        children = [child for _, child in node.fields]
+    elif isinstance(node, Choice):
+        children = list(node.branches)
+    elif isinstance(node, Array):
+        children = [node.item]
+    elif isinstance(node, (Map, Nullable)):
+        children = [node.value]
+    else:
+        return 1, 1
+    found = known.get(id(node))
+    if found is None:
+        known[id(node)] = (1, 1)
+        below = [_expanded(child, known) for child in children]
+        found = (1 + sum(count for count, _ in below), 1 + max((depth for _, depth in below), default=0))
+        known[id(node)] = found
+    return found
 
 
 def resolve_record(schema: AvroSchema | Record) -> Record:

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from hudi_py.errors import ConfigError, ConflictError, CorruptFileError
 from hudi_py.health.mending.keeping import KEPT, NEW, copy_file
+from hudi_py.model.limits import parse_json
 from hudi_py.model.names import join_path
 from hudi_py.storage import FileInfo, Storage
 from hudi_py.timeline.layout import Layout
@@ -71,7 +72,7 @@ def repairs(storage: Storage) -> list[KeptRepair]:
 def read_note(storage: Storage, id: str) -> Mapping[str, Any]:
     """What the repair wrote about itself; empty if it was killed before."""
     try:
-        note = json.loads(storage.read(join_path(folder_of(id), _NOTE)))
+        note = parse_json(storage.read(join_path(folder_of(id), _NOTE)))
     except (FileNotFoundError, ValueError):
         return {}
     return note if isinstance(note, dict) else {}

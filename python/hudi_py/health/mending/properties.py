@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
@@ -11,6 +10,7 @@ from hudi_py.config import Options
 from hudi_py.errors import ConfigError, CorruptFileError
 from hudi_py.health.properties import read_properties
 from hudi_py.model.instant import Action
+from hudi_py.model.limits import parse_json
 from hudi_py.model.names import join_path
 from hudi_py.model.properties import CHECKSUM, NAME, TableConfig, checksum, damaged_keys, format_properties
 from hudi_py.storage import Storage
@@ -126,7 +126,7 @@ def _names(storage: Storage) -> Iterator[str]:
 def _record_name(storage: Storage, path: str) -> str:
     """The table's name in the Avro schema that a commit stores: records are called `<table>_record`."""
     try:
-        schema: Any = json.loads(decode_commit_metadata(storage.read(path)).extra.get("schema", "null"))
+        schema: Any = parse_json(decode_commit_metadata(storage.read(path)).extra.get("schema", "null"))
     except (CorruptFileError, ValueError):
         return ""
     name = schema.get("name", "") if isinstance(schema, dict) else ""

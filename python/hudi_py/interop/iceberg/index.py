@@ -15,6 +15,7 @@ from typing import Final
 from hudi_py.errors import CorruptFileError
 from hudi_py.interop.iceberg.files import MetadataFiles
 from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant
+from hudi_py.model.limits import parse_json
 from hudi_py.model.names import FileId, PartitionPath, join_path
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
@@ -108,7 +109,7 @@ def read_index(files: MetadataFiles, location: str | None) -> Index | None:
     if location is None:
         return None
     try:
-        members = json.loads(files.read(location))
+        members = parse_json(files.read(location))
         if members["format"] != _FORMAT:
             return None
         return Index(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from hudi_py.errors import ConfigError, CorruptFileError, UnsupportedTableError, first_line
 from hudi_py.interop.iceberg.columns import Json
 from hudi_py.interop.iceberg.metadata import MAIN, applied, current_snapshot, properties, with_log
+from hudi_py.model.limits import parse_json
 from hudi_py.storage import Storage
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 FOLDER: Final = "metadata"
 HINT: Final = f"{FOLDER}/version-hint.text"
-_VERSION: Final = re.compile(r"v(\d+)\.metadata\.json")
+_VERSION: Final = re.compile(r"v(\d{1,18})\.metadata\.json")
 MARK: Final = "hudi.published-by"
 """Table property of what hudi-py publishes."""
 OURS: Final = "hudi-py"
@@ -94,7 +95,7 @@ class BesideTable:
             return None
         path = _version_path(number)
         try:
-            metadata = json.loads(self._storage.read(path))
+            metadata = parse_json(self._storage.read(path))
             ours = properties(metadata).get(MARK) == OURS
         except (ValueError, AttributeError) as error:
             raise CorruptFileError(
@@ -198,7 +199,7 @@ class InCatalog:
             table = self._catalog.load_table(self._identifier)
         except NoSuchTableError:
             return None
-        metadata = json.loads(table.metadata.model_dump_json())
+        metadata = parse_json(table.metadata.model_dump_json())
         if properties(metadata).get(MARK) != OURS:
             raise UnsupportedTableError(
                 f"Cannot publish to Iceberg: {self.name} exists, and hudi-py did not make it; give another name"
@@ -214,7 +215,7 @@ class InCatalog:
             location=metadata["location"],
             properties={**properties(metadata), "format-version": "2"},
         )
-        return Published(json.loads(table.metadata.model_dump_json()), table.metadata_location, table)
+        return Published(parse_json(table.metadata.model_dump_json()), table.metadata_location, table)
 
     def commit(self, base: Published, updates: Sequence[Json]) -> tuple[str, list[str]]:
         from pyiceberg.exceptions import CommitFailedException

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from hudi_py.errors import CorruptFileError
+from hudi_py.model.limits import parse_json
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
 from hudi_py.timeline.properties import update_table_config
@@ -55,7 +56,7 @@ def read_definitions(storage: Storage, config: TableConfig) -> dict[str, dict[st
     """
     path = _path(config)
     try:
-        content = json.loads(storage.read(path))
+        content = parse_json(storage.read(path))
     except FileNotFoundError:
         return {}
     except ValueError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 
@@ -18,6 +17,7 @@ from hudi_py.formats.log import BlockType, HeaderKey, LogBlock, read_blocks, rea
 from hudi_py.merge import LogRecords, load_log, merge_with_base, scan_log
 from hudi_py.model.changes import AFTER, BEFORE, DELETE, INSERT, KEY, OP, TS_MS, UPDATE, LoggingMode
 from hudi_py.model.files import BaseFile, LogFile
+from hudi_py.model.limits import parse_json
 from hudi_py.read.base_file import read_base
 from hudi_py.read.changes.images import ROWS, Images, images_of, small_batches
 from hudi_py.read.changes.record_text import record_text, stored_types
@@ -155,7 +155,7 @@ _READERS: Mapping[InferenceCase, _Reader] = {
 def _logged(storage: Storage, source: ChangeSource, change: Change) -> Iterator[pa.RecordBatch]:
     """The records of change logs: `op`, the record key unless they hold both images, and the images as structs."""
     names = [name for name in source.mode.columns if name != TS_MS]
-    kind = arrow_type(stored_types(json.loads(source.record)))
+    kind = arrow_type(stored_types(parse_json(source.record)))
     types = {OP: pa.string(), KEY: pa.string(), BEFORE: kind, AFTER: kind}
     for log in change.logs:
         for block in read_blocks(storage, log.path, log.size):
@@ -196,7 +196,7 @@ def _check_foreign(storage: Storage, log: LogFile, block: LogBlock, change: Chan
 
 def _block_schema(block: LogBlock) -> AvroSchema:
     try:
-        schema: AvroSchema = stored_types(json.loads(block.header[HeaderKey.SCHEMA]))
+        schema: AvroSchema = stored_types(parse_json(block.header[HeaderKey.SCHEMA]))
     except (KeyError, ValueError, RecursionError) as error:
         raise CorruptFileError(f"Cannot read change log {block.path}: a block has no valid SCHEMA; {error}") from None
     return schema

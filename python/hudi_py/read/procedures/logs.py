@@ -15,6 +15,7 @@ from hudi_py.formats.avro import decode_log_content, decode_values
 from hudi_py.formats.hfile import read_hfile
 from hudi_py.formats.log import BlockType, HeaderKey, LogBlock, decode_deletes, read_blocks, read_content
 from hudi_py.formats.parquet import block_batches
+from hudi_py.model.limits import parse_json
 from hudi_py.model.names import parse_log_file_name
 from hudi_py.read.procedures.listing import below, glob, lister
 from hudi_py.read.procedures.shown import Given, Opened, Rows, Shown, columns, limited, needed_text
@@ -96,7 +97,7 @@ def _records(table: Opened, given: Given) -> Rows:
 def _batches(table: Opened, block: LogBlock) -> Iterator[pa.RecordBatch]:
     content, context = read_content(table.storage, block), block.path
     try:
-        schema = json.loads(block.header[HeaderKey.SCHEMA])
+        schema = parse_json(block.header[HeaderKey.SCHEMA])
     except (KeyError, ValueError, RecursionError) as error:
         raise CorruptFileError(
             f"Cannot read the block at byte {block.content_offset} of {context}: its schema is missing or not JSON "

@@ -10,6 +10,8 @@ import uuid
 from dataclasses import dataclass
 from functools import cache
 
+from hudi_py.model.limits import parse_json
+
 WRITER_KEY = "hudi_py.writer"
 """Key of the identity within an inflight's `extraMetadata`."""
 
@@ -78,7 +80,7 @@ class WriterIdentity:
 def parse_writer(text: str | bytes) -> WriterIdentity | None:
     """The identity in `text`; None if there is none."""
     try:
-        content = json.loads(text)
+        content = parse_json(text)
     except ValueError:  # includes undecodable bytes
         return None
     if not isinstance(content, dict) or not isinstance(content.get("id"), str):
