@@ -49,7 +49,7 @@ from hudi_py.wiring import (
     metadata_writer,
     serving,
 )
-from hudi_py.write.api import create_empty_table, naming_partitions, write_options, write_rows
+from hudi_py.write.api import create_empty_table, existing_table, naming_partitions, write_options, write_rows
 from hudi_py.write.dml.builder import MergeBuilder
 from hudi_py.write.dml.merge import Merge
 from hudi_py.write.dml.merge_plan import MergePlan
@@ -142,8 +142,8 @@ def write(
 
     Args:
         path: the table's base path; see `open_table`.
-        data: rows: a PyArrow table, batch, reader or dataset, a Polars or pandas data frame, a list of dicts, or any
-            object with the Arrow C stream interface.
+        data: rows: a PyArrow table, batch, reader or dataset, a Polars or pandas data frame, a list of dicts, a dict
+            of lists, an iterator over dicts or batches, or any object with the Arrow C stream interface.
         operation: `upsert` (default), `insert`, `bulk_insert`, `delete`, `insert_overwrite`, `insert_overwrite_table`
             or `delete_partition`.
         options: options of writes, by the keys of Apache Hudi. For the other arguments see `create_table`; they must
@@ -171,13 +171,21 @@ def _write_rows(
 ) -> WriteResult:
     return write_rows(
         storage,
-        data,
+        _rows(storage, data),
         operation,
         options,
         metadata=metadata_writer(options),
         after=after_commit(options),
         storage_options={**options.storage, **(storage_options or {})} or None,
     )
+
+
+def _rows(storage: Storage, data: Any) -> Any:
+    """The data; where it is an empty list, no rows with the columns of the table, if there is one."""
+    config = existing_table(storage) if isinstance(data, list) and not data else None
+    if config is None:
+        return data
+    return table_schema(storage, config, load_timeline(storage, config)).empty_table()
 
 
 class Table(TableIndexes, HealthMethods, ServicePreviews, ReportMethods, Alterable):
@@ -379,7 +387,7 @@ class Table(TableIndexes, HealthMethods, ServicePreviews, ReportMethods, Alterab
             A builder, to which clauses are added; its `execute` writes.
         """
         named = (on,) if isinstance(on, str) else tuple(on)
-        given = read_input(source)
+        given = read_input(_rows(self._storage, source))
         rows = pa.Table.from_batches(list(given.batches()), given.schema)
 
         def run(plan: MergePlan) -> WriteResult:

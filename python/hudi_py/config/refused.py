@@ -165,7 +165,11 @@ OPTIONS = (
     refused("hoodie.archivelog.folder", "only the default folder", _TABLE, accepts=("", "archived")),
     refused("hoodie.assume.date.partitioning", "partitions are recognised by their metafiles", _BOTH),  # until 0.15
     # the metadata table
-    refused("hoodie.metadata.index.async", "building indexes is not built yet", _WRITE),
+    refused(
+        "hoodie.metadata.index.async",
+        "indexes are built by the write that asks for them, or by Table.create_index, not beside writers",
+        _WRITE,
+    ),
     # reading
     refused("hoodie.datasource.read.paths", "a load reads one table; give its base path", _READ, accepts=_EMPTY),
     refused(

@@ -17,7 +17,7 @@ OPERATION = choice(
     ("upsert", "insert", "bulk_insert", "delete", "insert_overwrite", "insert_overwrite_table", "delete_partition"),
     not_built={
         "BOOTSTRAP": "bootstrapping is not built",
-        "ALTER_SCHEMA": "changing the schema is not built yet",
+        "ALTER_SCHEMA": "change the schema with Table.alter, `hudi-py alter` or ALTER TABLE",
     },
 )
 OVERWRITE_MODE = choice(

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from hudi_py.errors import ConfigError, SchemaMismatchError, first_line
 from hudi_py.metadata.expressions import is_zoned_instant
-from hudi_py.read.applied import FUNCTIONS, OF_TIMES, Applied, call_of, dialect, expression_of
+from hudi_py.read.applied import OF_TIMES, Applied, call_of, dialect, expression_of
 from hudi_py.read.coercion import (
     common_type,
     convert,
@@ -37,13 +37,13 @@ from hudi_py.read.predicate import (
     Not,
     kind_of,
 )
+from hudi_py.schema import META_FIELDS
 
 SUPPORTED = (
-    "supported are comparisons (=, ==, <>, !=, <, <=, >, >=, <=>), AND, OR, NOT, IN (constants), BETWEEN, "
-    "IS [NOT] NULL, IS [NOT] TRUE/FALSE, LIKE, ILIKE, +, -, * of numbers, columns and struct members (a.b), and "
-    "constants: numbers, 'text', TRUE, FALSE, NULL, DATE '...', TIMESTAMP '...', X'...', and CAST of a constant; "
-    "filters of rows also have, of columns and with constants: " + ", ".join(sorted(FUNCTIONS))
+    "supported are comparisons, AND, OR, NOT, IN, BETWEEN, IS NULL, LIKE, ILIKE, + - * of numbers, and functions "
+    "such as lower, substring, year and to_date"
 )
+"""The grammar in short, for errors; docs/reading.md has it whole."""
 
 _OPERATORS = {"EQ": "=", "NEQ": "!=", "LT": "<", "LTE": "<=", "GT": ">", "GTE": ">=", "NullSafeEQ": "<=>"}
 _ARITHMETIC = {"Add": "+", "Sub": "-", "Mul": "*"}
@@ -336,9 +336,11 @@ class Binder:
             found = [name for name in names if name == part] or [n for n in names if n.lower() == part.lower()]
             if len(found) != 1:
                 near = difflib.get_close_matches(part, names, 1)
-                hint = f"; did you mean '{'.'.join([*path, near[0]])}'?" if near else f"; there are {', '.join(names)}"
+                own = [name for name in names if name not in META_FIELDS]
+                hint = f"; did you mean '{'.'.join([*path, near[0]])}'?" if near else f"; there are {', '.join(own)}"
+                quoted = f"; to compare with a text, put it in quotes: '{part}'" if len(parts) == 1 else ""
                 raise SchemaMismatchError(
-                    f"{self.what} {self.text!r} names column '{'.'.join(parts)}', which does not exist{hint}"
+                    f"{self.what} {self.text!r} names column '{'.'.join(parts)}', which does not exist{hint}{quoted}"
                 )
             path.append(found[0])
             kind = kind.field(found[0]).type

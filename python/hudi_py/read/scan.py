@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.config import incremental
+from hudi_py.errors import ConfigError
 from hudi_py.model.properties import TableConfig
 from hudi_py.read.changes.plan import change_range, plan_changes
 from hudi_py.read.counting import count_split, is_counted_by_footer
@@ -162,9 +163,22 @@ class Scan:
         """What will be read and what was pruned, as text."""
         return explain_plan(self._plan, query_type=self._query_type, state=self._state, limit=self._limit)
 
-    def to_pandas(self) -> pandas.DataFrame:
-        """All rows as a pandas DataFrame; needs pandas."""
-        frame: pandas.DataFrame = self.to_table().to_pandas()
+    def to_pandas(self, *, dtype_backend: str | None = None) -> pandas.DataFrame:
+        """All rows as a pandas DataFrame; needs pandas.
+
+        Args:
+            dtype_backend: as in pandas: `numpy_nullable` or `pyarrow` for types that keep nulls; None: NumPy's, in
+                which a null makes integers floating-point numbers and booleans objects.
+
+        Raises:
+            ConfigError: another `dtype_backend`.
+        """
+        if dtype_backend not in (None, "numpy_nullable", "pyarrow"):
+            raise ConfigError(
+                f"dtype_backend={dtype_backend!r} is not known; supported are None, 'numpy_nullable' and 'pyarrow'"
+            )
+        rows = self.to_table()
+        frame: pandas.DataFrame = rows.to_pandas(types_mapper=_pandas_types(dtype_backend))
         return frame
 
     def to_polars(self) -> polars.DataFrame:
@@ -232,3 +246,24 @@ def _planned(storage: Storage, config: TableConfig, timeline: Timeline, request:
         reachable_only=span.reachable_only,
     )
     return Scan(snapshot, plan, request, state=span.text, planned=planned)
+
+
+def _pandas_types(backend: str | None) -> Callable[[pa.DataType], Any] | None:
+    """The pandas type of each Arrow type; None: NumPy's."""
+    if backend is None:
+        return None
+    import pandas
+
+    if backend == "pyarrow":
+        return pandas.ArrowDtype
+    names = {
+        "bool": "boolean",
+        "int8": "Int8",
+        "int16": "Int16",
+        "int32": "Int32",
+        "int64": "Int64",
+        "float": "Float32",
+        "double": "Float64",
+        "string": "string",
+    }
+    return lambda kind: pandas.api.types.pandas_dtype(names[str(kind)]) if str(kind) in names else None

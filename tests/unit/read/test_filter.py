@@ -184,6 +184,11 @@ def test_the_rest_is_refused(text: str) -> None:
         parse_filter(text, ROWS.schema)
 
 
+def test_a_text_without_quotes_is_noticed() -> None:
+    with pytest.raises(SchemaMismatchError, match="'oslo', which does not exist; .*put it in quotes: 'oslo'"):
+        parse_filter("name = oslo", ROWS.schema)
+
+
 def test_unknown_columns_get_the_nearest_match() -> None:
     with pytest.raises(SchemaMismatchError, match="did you mean 'price'"):
         parse_filter("prise > 1", ROWS.schema)

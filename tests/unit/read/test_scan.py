@@ -347,6 +347,23 @@ def test_other_libraries_take_a_scan(tmp_path: Path) -> None:
     assert scan.to_duckdb().aggregate("sum(ts)").fetchall() == [(3,)]
 
 
+def test_pandas_types_that_keep_nulls(tmp_path: Path) -> None:
+    pytest.importorskip("pandas")
+    rows = pa.table({"id": [1, 2], "n": [1, None], "ok": [None, True], "s": ["x", None]})
+    hudi_py.write(tmp_path / "t", rows, record_key="id")
+    scan = hudi_py.open_table(tmp_path / "t").scan(meta=False)
+    for backend, kinds in {
+        None: ["int64", "float64", "object", "object"],
+        "numpy_nullable": ["Int64", "Int64", "boolean", "string"],
+        "pyarrow": ["int64[pyarrow]", "int64[pyarrow]", "bool[pyarrow]", "string[pyarrow]"],
+    }.items():
+        frame = scan.to_pandas(dtype_backend=backend)
+        assert [str(kind) for kind in frame.dtypes] == kinds
+        assert frame.isna().to_numpy().tolist() == [[False, False, True, False], [False, True, False, True]]
+    with pytest.raises(hudi_py.ConfigError, match="dtype_backend='numpy' is not known; supported are"):
+        scan.to_pandas(dtype_backend="numpy")
+
+
 SCHEMA_OF_PART = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("name", pa.string())])
 
 

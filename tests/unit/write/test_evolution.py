@@ -14,6 +14,7 @@ import pytest
 
 from hudi_py.errors import SchemaMismatchError
 from hudi_py.schema import StoredRows
+from hudi_py.write.rows.casts import cast_exactly, may_hold
 from hudi_py.write.table.evolution import WriteSchema, existing_schema, write_schema
 
 
@@ -107,7 +108,7 @@ bool    =     .     .     .     .     .     .     .     .     .     .     .     
 int     .     =     W     w     w     c     c     c     a     .     .     .     .
 long    .     =     =     w     w     c     c     c     a     .     .     .     .
 float   .     c     c     =     W     .     .     .     a     .     .     .     .
-double  .     =     c     =     =     .     .     .     a     .     .     .     .
+double  .     =     c     =     =     c     c     c     a     .     .     .     .
 dec     .     c     c     .     .     =     W     c     .     .     .     .     .
 dec+    .     c     c     .     .     =     =     c     .     .     .     .     .
 dec~    .     c     c     .     .     c     c     =     .     .     .     .     .
@@ -268,6 +269,15 @@ def test_a_misspelt_column_is_named_where_the_right_one_is_missing() -> None:
 def test_types_that_do_not_go_together(name: str, kind: pa.DataType, text: str) -> None:
     with pytest.raises(SchemaMismatchError, match=text):
         evolve(with_type(name, kind))
+
+
+def test_decimals_of_few_digits_become_floating_point_numbers() -> None:
+    for kind, digits in ((pa.float64(), 15), (pa.float32(), 6)):
+        decimals = [Decimal("2.5"), Decimal(-(10**digits) + 1).scaleb(-2), None]
+        made = cast_exactly(pa.array(decimals, pa.decimal128(digits, 2)), kind, "x")
+        assert made.type == kind
+        assert made.cast(pa.decimal128(digits, 2)).to_pylist() == decimals
+        assert not may_hold(kind, pa.decimal128(digits + 1, 2))
 
 
 def test_an_ordering_column_may_become_a_wider_number() -> None:

@@ -44,8 +44,23 @@ class Array:
         (Stream(), False),
         (ds.dataset(TABLE), True),
         (ds.dataset(TABLE).scanner(), False),
+        (TABLE.to_pydict(), True),
+        (iter(TABLE.to_pylist()), True),
+        ((batch for batch in [*TABLE.to_batches(), TABLE.slice(0, 0)]), False),
     ],
-    ids=["table", "batch", "dicts", "c array", "reader", "c stream", "dataset", "scanner"],
+    ids=[
+        "table",
+        "batch",
+        "dicts",
+        "c array",
+        "reader",
+        "c stream",
+        "dataset",
+        "scanner",
+        "dict of lists",
+        "rows",
+        "batches",
+    ],
 )
 def test_every_source_gives_the_same_rows(data: object, replayable: bool) -> None:
     source = read_input(data)
@@ -61,6 +76,11 @@ def test_pandas_without_its_index() -> None:
     source = read_input(frame)
     assert source.schema == pa.schema([("k", pa.int64()), ("t", pa.timestamp("us"))])
     assert rows(source)[1] == {"k": 2, "t": datetime(2024, 1, 2)}
+
+
+def test_polars_lazy_frames_are_collected() -> None:
+    polars = pytest.importorskip("polars")
+    assert rows(read_input(polars.LazyFrame({"k": [1, 2]}))) == [{"k": 1}, {"k": 2}]
 
 
 def test_polars() -> None:
@@ -375,10 +395,29 @@ def test_columns_that_differ_in_case_only_are_refused() -> None:
         read_input(pa.table({"k": [1], "K": [2]}))
 
 
-@pytest.mark.parametrize("data", [None, 3, "rows", [1, 2], {"k": [1]}])
-def test_what_has_no_rows_is_refused(data: object) -> None:
-    with pytest.raises(SchemaMismatchError, match="Cannot read rows from"):
+@pytest.mark.parametrize(
+    ("data", "match"),
+    [
+        (None, "from a NoneType; supported"),
+        (3, "from a int; supported"),
+        ("rows.csv", r"may name a file \(read it first"),
+        ([1, (2,)], "from a list of int, tuple; supported"),
+        ({"k": 1}, r"put it into a list: \[row\]"),
+        ({"k": [1], "v": []}, "of several lengths: 'k' 1, 'v' 0"),
+        (iter([1]), "iterator over int"),
+        ([], "An empty list has no columns"),
+        (iter([]), "An empty list has no columns"),
+    ],
+)
+def test_what_has_no_rows_is_refused(data: object, match: str) -> None:
+    with pytest.raises(SchemaMismatchError, match=match):
         read_input(data)
+
+
+def test_batches_of_an_iterator_have_one_schema() -> None:
+    source = read_input(iter([TABLE, pa.table({"k": ["x"]})]))
+    with pytest.raises(SchemaMismatchError, match="several schemas"):
+        rows(source)
 
 
 def test_null_columns_wait_for_the_table() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import warnings
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,28 @@ def make(
     keywords = {"record_key": "id", "partition_by": "p", "ordering_by": "ts", **more}
     hudi_py.write(path, data, "upsert", given, **keywords)
     return hudi_py.open_table(path, given)
+
+
+def test_an_empty_list_is_no_rows(tmp_path: Path) -> None:
+    table = make(tmp_path / "t")
+    for write in (table.upsert, table.insert, table.bulk_insert, table.delete, table.insert_overwrite):
+        result = write([])
+        assert (result.num_inserted or 0, result.num_updated or 0, result.num_deleted or 0) == (0, 0, 0)
+    assert table.merge([], on=["id", "p"]).when_matched_delete().execute().num_files == 0
+    assert hudi_py.write(table.uri, [], options=QUICK).num_files == 0
+    assert table.scan().count() == 6
+
+
+def test_a_merge_that_is_not_run_warns(tmp_path: Path) -> None:
+    table = make(tmp_path / "t")
+    with pytest.warns(UserWarning, match=r"merge\(\) changed nothing: .* call execute\(\)"):
+        table.merge([row(1)], on=["id", "p"]).when_matched_delete()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        builder = table.merge([row(1)], on=["id", "p"])
+        builder.when_matched_delete().execute()
+        del builder
+    assert table.scan().count() == 5
 
 
 def rows_of(table: hudi_py.Table) -> dict[int, Row]:

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from hudi_py.write.dml.merge_plan import Clause, MergePlan
 from hudi_py.write.result import WriteResult
+
+
+class _Outcome:
+    """What the builders of one merge share. It warns when the last of them goes without having run."""
+
+    executed = False
+
+    def __del__(self) -> None:
+        if not self.executed:
+            warnings.warn("Table.merge() changed nothing: its builder was never run; call execute()", stacklevel=2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +31,7 @@ class MergeBuilder:
 
     plan: MergePlan
     run: Callable[[MergePlan], WriteResult]
+    _outcome: _Outcome = field(default_factory=_Outcome, repr=False, compare=False)
 
     def when_matched_update(self, set: Mapping[str, object], condition: str | None = None) -> MergeBuilder:
         """Sets columns of rows that the source matches. Their key and partition cannot change."""
@@ -60,6 +72,7 @@ class MergeBuilder:
             ConflictError: another write is pending, or completed meanwhile.
             LockError: the table lock could not be acquired in time.
         """
+        self._outcome.executed = True
         return self.run(self.plan)
 
     def _with(self, clause: Clause) -> MergeBuilder:

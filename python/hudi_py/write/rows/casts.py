@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import pyarrow as pa
 
 from hudi_py.config import write as write_config
 from hudi_py.errors import SchemaMismatchError
 from hudi_py.schema.conform import promotable, promote, readable
+
+_DIGITS: Final = {32: 6, 64: 15}
+"""Decimal digits that floating-point numbers of so many bits keep."""
 
 
 def holds_exactly(target: pa.DataType, source: pa.DataType) -> bool:
@@ -35,6 +40,9 @@ def may_hold(target: pa.DataType, source: pa.DataType) -> bool:
     types = pa.types
     if types.is_integer(target):
         return bool(types.is_integer(source) or types.is_floating(source) or types.is_decimal(source))
+    if types.is_floating(target):
+        # DuckDB's constants such as 2.5: a number of so many digits has one nearest to it, and prints as itself
+        return bool(types.is_decimal(source) and source.precision <= _DIGITS.get(target.bit_width, 0))
     return bool(types.is_decimal(target) and (types.is_integer(source) or types.is_decimal(source)))
 
 

@@ -1,16 +1,18 @@
 """Input data as Arrow record batches in the types of Hudi tables.
 
 Accepts objects with the Arrow C stream or array interface (PyArrow, Polars, DuckDB, ...), PyArrow datasets and
-scanners, pandas data frames and lists of dicts. Types that Hudi tables lack are widened if nothing is lost (unsigned
-and small integers, dictionaries, large and view types, timestamps of other units), and refused otherwise. Of Arrow's
-extension types, `bool8` becomes boolean, `json` a string and `uuid` its 16 bytes; others are refused. Of a field's
-metadata, `hudi_type` stays: it makes a VECTOR, VARIANT or BLOB of a new column.
+scanners, pandas data frames, lazy frames of Polars, lists of dicts, dicts of lists, and iterators over dicts or
+batches. Types that Hudi tables lack are widened if nothing is lost (unsigned and small integers, dictionaries, large
+and view types, timestamps of other units), and refused otherwise. Of Arrow's extension types, `bool8` becomes boolean,
+`json` a string and `uuid` its 16 bytes; others are refused. Of a field's metadata, `hudi_type` stays: it makes a
+VECTOR, VARIANT or BLOB of a new column.
 """
 
 from __future__ import annotations
 
+import itertools
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,6 +86,12 @@ def read_input(data: Any) -> Input:
         except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
             reason = "; ".join(str(part) for part in reversed(error.args))
             raise SchemaMismatchError(f"Cannot read rows from the pandas data frame: {reason}") from error
+    if isinstance(data, Iterator) and not hasattr(data, "__arrow_c_stream__"):
+        return _of_iterator(data)
+    if type(data).__module__.partition(".")[0] == "polars" and hasattr(data, "collect"):
+        data = data.collect()
+    if isinstance(data, dict) and all(isinstance(column, (list, tuple)) for column in data.values()):
+        data = _of_lists(data)
     if isinstance(data, list) and all(isinstance(row, dict) for row in data):
         data = _of_dicts(data)
     if isinstance(data, pa.Table):
@@ -100,28 +108,68 @@ def read_input(data: Any) -> Input:
         return Input(normalise_schema(reader.schema), lambda: reader, replayable=False)
     if hasattr(data, "__arrow_c_array__"):
         return read_input(pa.record_batch(data))
+    kind = f"{type(data).__module__}.{type(data).__qualname__}".removeprefix("builtins.")
+    if isinstance(data, str):
+        kind += ", which may name a file (read it first, for example with pyarrow.dataset.dataset)"
+    elif isinstance(data, dict):
+        kind += " of single values (put it into a list: [row])"
+    elif isinstance(data, (list, tuple)):
+        kind += f" of {', '.join(sorted({type(row).__qualname__ for row in data}))}"
     raise SchemaMismatchError(
-        f"Cannot read rows from a {type(data).__module__}.{type(data).__qualname__}; supported are PyArrow tables, "
-        "batches, readers and datasets, Polars and pandas data frames, lists of dicts, and objects with "
+        f"Cannot read rows from a {kind}; supported are PyArrow tables, batches, readers and datasets, Polars and "
+        "pandas data frames, lists of dicts, dicts of lists, iterators over dicts or batches, and objects with "
         "__arrow_c_stream__"
     )
 
 
+def _of_iterator(items: Iterator[Any]) -> Input:
+    """Rows or batches as they come. Dicts are held in memory, for only all of them tell the columns and their types."""
+    first = next(items, None)
+    if first is None:
+        return read_input([])
+    if isinstance(first, dict):
+        return read_input([first, *items])
+    if not isinstance(first, (pa.RecordBatch, pa.Table)):
+        raise SchemaMismatchError(
+            f"Cannot read rows from an iterator over {type(first).__qualname__}; supported are dicts, and PyArrow "
+            "tables and batches"
+        )
+    schema = first.schema
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for item in itertools.chain((first,), items):
+            if not isinstance(item, (pa.RecordBatch, pa.Table)) or not item.schema.equals(schema):
+                raise SchemaMismatchError("Cannot read rows from batches of several schemas: cast them to one schema")
+            yield from item.to_batches() if isinstance(item, pa.Table) else (item,)
+
+    return read_input(pa.RecordBatchReader.from_batches(schema, batches()))
+
+
 def _of_dicts(rows: list[dict[str, Any]]) -> pa.Table:
     """A column for each key of any row, in order of first appearance; null where a row lacks it."""
-    names = dict.fromkeys(name for row in rows for name in row)
-    columns = []
-    for name in names:
+    if not rows:
+        raise SchemaMismatchError("An empty list has no columns to make a table of; pass a PyArrow table with a schema")
+    return _of_lists({name: [row.get(name) for row in rows] for name in dict.fromkeys(n for row in rows for n in row)})
+
+
+def _of_lists(columns: Mapping[str, Sequence[Any]]) -> pa.Table:
+    if len({len(values) for values in columns.values()}) > 1:
+        lengths = ", ".join(f"{name!r} {len(values)}" for name, values in columns.items())
+        raise SchemaMismatchError(
+            f"Cannot read rows from lists of several lengths: {lengths}; give each row all columns"
+        )
+    arrays = []
+    for name, values in columns.items():
         if not isinstance(name, str):
             raise SchemaMismatchError(f"Cannot read rows with the key {name!r}: keys name columns, and must be strings")
         try:
-            columns.append(pa.array([row.get(name) for row in rows]))
+            arrays.append(pa.array(values))
         except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
             raise SchemaMismatchError(
                 f"Column '{name}' of the rows has values without a common type: {error}; give all of them one type, or "
                 "pass a PyArrow table"
             ) from error
-    return pa.Table.from_arrays(columns, names=list(names))
+    return pa.Table.from_arrays(arrays, names=list(columns))
 
 
 def _of_table(table: pa.Table) -> Input:

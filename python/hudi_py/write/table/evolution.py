@@ -262,7 +262,7 @@ class _Merge:
                 f"{said}; cast the data, or make the table's column {incoming} for good with "
                 f"{write_config.WIDEN_COLUMNS.key}=true"
             )
-        raise SchemaMismatchError(f"{said}, and neither can be converted to the other; cast the data")
+        raise SchemaMismatchError(f"{said}, and neither can be converted to the other; cast the data to {table}")
 
 
 def _is_day_or_decimal(kind: pa.DataType) -> bool:
