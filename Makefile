@@ -15,7 +15,7 @@ NO_JVM := $(wildcard tests/meta tests/unit tests/property tests/golden tests/fau
 SPARK := $(wildcard tests/connector)
 ORACLE := $(wildcard tests/oracle)
 
-.PHONY: help setup demo test quick quick-slow test-connector connector-slow stores hdfs oracle oracle-quick oracle-slow oracle-long long check lint format types layers bench oldest pythons lock matrix layers-table docs docs-check docs-pages sbom conda-recipe release-notes clean
+.PHONY: help setup demo test quick quick-slow test-connector connector-slow stores hdfs oracle oracle-quick oracle-slow oracle-long long nightly quick-nightly connector-nightly stores-nightly oracle-nightly check lint format types layers bench oldest pythons lock matrix layers-table docs docs-check docs-pages sbom conda-recipe release-notes clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,7 +34,7 @@ quick: ## Run the tests that need no JVM
 
 quick-slow: ## Run the slower tests that need no JVM
 	@echo "== slower tests without a JVM"
-	@$(PYTEST) -q -n $(JOBS) --dist worksteal $(NO_JVM) -m "slow and not long" $(ARGS)
+	@$(PYTEST) -q -n $(JOBS) --dist worksteal $(NO_JVM) -m "slow and not nightly" $(ARGS)
 
 test-connector: ## Run the Spark tests, classic and Connect
 	@echo "== Spark tests"
@@ -42,7 +42,7 @@ test-connector: ## Run the Spark tests, classic and Connect
 
 connector-slow: ## Run the slower Spark tests
 	@echo "== slower Spark tests"
-	@$(PYTEST) -q -n $(JOBS) --dist worksteal $(SPARK) -m "slow and not long" $(ARGS)
+	@$(PYTEST) -q -n $(JOBS) --dist worksteal $(SPARK) -m "slow and not nightly" $(ARGS)
 
 stores: ## Run the tests on object stores and lock services (servers from PyPI and PySpark's jars, on this machine)
 	@echo "== tests on object stores"
@@ -53,25 +53,38 @@ hdfs: ## Run the tests on a real HDFS (builds libhdfs on the first call: needs c
 	@echo "== tests on HDFS"
 	@$(PYTEST) -q tests/stores/test_hdfs.py $(ARGS)
 
-oracle: oracle-quick oracle-slow oracle-long ## Run all tests against Apache Hudi itself (sets it up on the first call)
+oracle: oracle-nightly oracle-long ## Run all tests against Apache Hudi itself (sets it up on the first call)
 
-# What `make test` and CI choose from by HUDI_PY_SEED is run whole here: every case, every call to be killed at.
+nightly: ## Run what CI leaves out: other samples, whole products, random histories, other Pythons; takes a few hours
+	@.ci/nightly
+
+quick-nightly:
+	@$(PYTEST) -q -n $(JOBS) --dist worksteal $(NO_JVM) $(ARGS)
+
+connector-nightly:
+	@$(PYTEST) -q -n $(JOBS) --dist worksteal $(SPARK) $(ARGS)
+
+stores-nightly:
+	@$(PYTEST) -q $(wildcard tests/stores) $(ARGS)
+
+# What CI and `make nightly` choose from by HUDI_PY_SEED is run whole here: every case, every call to be killed at.
 long: export HUDI_PY_WHOLE := 1
-long: oracle-long ## Run everything that CI leaves out: all cases of all lists, a kill at every call; takes hours
+long: oracle-long ## Run whole what CI and the nightly run sample: all cases of all lists, a kill at every call; takes many hours
 	@echo "== long tests without a JVM, through Spark and on object stores"
 	@$(PYTEST) -q -n $(JOBS) $(NO_JVM) $(SPARK) -m long $(ARGS)
 	@$(PYTEST) -q $(wildcard tests/stores) -m slow $(ARGS)
 	@$(PYTEST) -q -n $(JOBS) $(wildcard tests/faults) -m "not long" $(ARGS)
 
 oracle-quick: CHOSEN := not slow
-oracle-slow: CHOSEN := slow and not long
+oracle-slow: CHOSEN := slow and not nightly
+oracle-nightly: CHOSEN := not long
 oracle-long: CHOSEN := long
-oracle-quick oracle-slow oracle-long:
+oracle-quick oracle-slow oracle-nightly oracle-long:
 	@echo "== tests against Apache Hudi ($(CHOSEN))"
 	@$(RUN) tests/oracle/setup.sh || [ -z "$${CI:-}" ]
 	@$(PYTEST) -q -n $(JOBS) --dist worksteal --durations 15 $(ORACLE) -m "$(CHOSEN)" $(ARGS)
 
-check: lint types layers test quick-slow connector-slow oracle-slow ## Lint, types, layers and all tests
+check: lint types layers test quick-slow connector-slow oracle-slow ## Lint, types, layers and the tests of CI but those on object stores
 
 lint: ## Run ruff
 	@$(RUN) ruff check .
@@ -97,7 +110,7 @@ oldest: export PYTHON := python3.10 python3.11 python3.12 python3
 oldest: ## Run the tests with the oldest supported PySpark and libraries, in .venv-oldest
 	@$(PYTEST) -q $(wildcard tests/unit tests/golden) $(SPARK) -m "not long" $(ARGS)
 
-pythons: ## Run the tests without a JVM under every other supported Python on this machine, in .venv-3.x
+pythons: ## Run tests without a JVM under the other supported Pythons on this machine, or PYTHONS="3.10 3.13", in .venv-3.x
 	@tools/pythons.sh $(ARGS)
 
 lock: ## Resolve the lock files from pyproject.toml again

@@ -12,7 +12,7 @@ import hypothesis
 import pytest
 
 from tests.golden.tables import Extracted
-from tests.support import power
+from tests.support import power, tally
 from tests.support.choice import SEED, sample
 
 # Its checks show what differs, as those in test files do
@@ -40,6 +40,10 @@ def pytest_report_header() -> str:
     return f"HUDI_PY_SEED={SEED} (which cases of long lists run)"
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    tally.keep(terminalreporter)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session: pytest.Session) -> Iterator[None]:
     """Thousands of tests and modules live as long as the run: the collector of garbage need not look at them again."""
@@ -53,11 +57,12 @@ def pytest_collection(session: pytest.Session) -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What is left out of a sample is `long`, and what is `long` is `slow`, too."""
+    """What is left out of a sample is `long`; what is `long` is `nightly`, and that is `slow`, too."""
     sample(items)
     for item in items:
-        if item.get_closest_marker("long"):
-            item.add_marker(pytest.mark.slow)
+        for level, implied in (("long", "nightly"), ("nightly", "slow")):
+            if item.get_closest_marker(level):
+                item.add_marker(implied)
 
 
 def pytest_make_parametrize_id(config: pytest.Config, val: object) -> str | None:

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Runs tests that need no JVM under each supported Python that is on this machine, besides the one of .venv: by its name on PATH, or as
+# Runs tests that need no JVM under several supported Pythons that are on this machine, besides the one of .venv: by its name on PATH, or as
 # pyenv keeps it. Each gets an environment of its own, .venv-3.x, without PySpark and tools. Those that are missing are named at the end.
 # They run the tests which can differ: codecs, times, files, and the public names; the oldest merges, reads, writes and golden tables, too.
 #   tools/pythons.sh --set-up        makes the environments only
+#   PYTHONS                          which                     (default 3.10 3.11 3.12 3.13)
 set -euo pipefail
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 cd "$root"
@@ -19,7 +20,7 @@ differing=(tests/property/test_{avro_codec,bloom_properties,hfile_properties,log
 for part in config formats model schema storage timeline view; do differing+=("tests/unit/$part"); done
 missing=""
 failed=""
-for version in 3.10 3.11 3.12 3.13; do
+for version in ${PYTHONS:-3.10 3.11 3.12 3.13}; do
   [ "$version" != "$own" ] || continue
   chosen=""
   for candidate in "python$version" "${PYENV_ROOT:-$HOME/.pyenv}/versions/$version".*/bin/python; do

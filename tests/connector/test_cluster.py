@@ -21,7 +21,7 @@ import hudi_py
 from tests.connector.cluster import Cluster, Driver
 from tests.connector.conftest import CONNECT
 from tests.faults.tables import leftovers
-from tests.support.choice import SEED, in_turn
+from tests.support.choice import SEED
 
 pytestmark = [pytest.mark.spark, pytest.mark.skipif(CONNECT, reason="starts sessions of its own")]
 
@@ -174,7 +174,7 @@ def work(folder: Path, trouble: str, steps: list[tuple[str, str]], *, connect: b
         model.check_files()
 
 
-@in_turn("cluster", 0, 2)  # with every other seed: it takes a minute
+@pytest.mark.nightly  # a minute; test_write.py has tasks that die without a cluster
 def test_an_upsert_while_a_worker_is_killed(tmp_path: Path) -> None:
     work(tmp_path, "worker killed", [("mor", "upsert")], connect=False)
 

@@ -23,7 +23,7 @@ REST = (
     ("test_golden.py", "test_services.py", "test_sink_spark.py", "test_stream.py"),
     ("test_dialect.py", "test_statements.py"),
 )
-# Of the rest CI runs one part, as HUDI_PY_SEED chooses
+# Of the rest CI runs one part, as HUDI_PY_SEED chooses, and the nightly run all
 (IN_TURN,) = covering([(part,) for part in REST], "parts through Connect", 1)
 # What depends on the kind of session: planning, tasks, commit, errors and snapshots; not each combination.
 CHOSEN = (
@@ -67,7 +67,7 @@ CHOSEN = (
         *(
             pytest.param(
                 part,
-                "not long",
+                "not nightly",
                 (f"not ({OF_FIRST})",) if FIRST[0] in part else (),
                 id=f"rest {at}",
                 marks=pytest.mark.slow if at == IN_TURN else pytest.mark.long,

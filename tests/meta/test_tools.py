@@ -70,8 +70,8 @@ def test_the_wheels_java_runs() -> None:
 
 
 def test_scripts_are_for_bash_and_parse() -> None:
-    tools = [f"tools/{name}" for name in ("setup.sh", "run", "lock.sh", "pythons.sh", "docs.sh")]
-    for name in (*tools, "tests/oracle/setup.sh", ".ci/run"):
+    tools = [f"tools/{name}" for name in ("setup.sh", "run", "lock.sh", "pythons.sh", "docs.sh", "steps.sh")]
+    for name in (*tools, "tests/oracle/setup.sh", ".ci/run", ".ci/nightly"):
         script = ROOT / name
         assert script.read_text(encoding="utf-8").startswith("#!/usr/bin/env bash\n")
         assert os.access(script, os.X_OK), f"{name} cannot be executed"

@@ -59,7 +59,8 @@ def run(mutation: Mutation | None, tests: list[str]) -> Outcome:
             module = Path(folder, mutation.file)
             module.write_text(mutated(module.read_text(), mutation))
         # a folder for what the tests write, so that it goes with the copy
-        command = [sys.executable, "-m", "pytest", "-q", "-x", "-m", "not long", "-p", "no:cacheprovider"]
+        level = "not long" if mutation is not None and mutation.nightly else "not nightly"
+        command = [sys.executable, "-m", "pytest", "-q", "-x", "-m", level, "-p", "no:cacheprovider"]
         command += ["--basetemp", str(Path(folder, "tmp")), *tests]
         path = os.pathsep.join([*(str(Path(folder, name)) for name in SOURCES), os.environ.get("PYTHONPATH", "")])
         done = subprocess.run(

@@ -1,6 +1,6 @@
 """Faults put into the product one at a time; each must make a test of CI fail.
 
-A mutation is a slice_ of source text, which must occur exactly once in its file, and what takes its place. `tests` are
+A mutation is a piece of source text, which must occur exactly once in its file, and what takes its place. `tests` are
 the tests that are to notice, as arguments of pytest: of `make test` unless `suite` names another part of CI.
 """
 
@@ -23,6 +23,8 @@ class Mutation:
     tests: str
     """Separated by blanks."""
     suite: str = "make test"
+    nightly: str = ""
+    """Why no test of CI notices, and only `make nightly` does; empty: one of CI does."""
 
 
 MUTATIONS: Final = (

@@ -118,6 +118,14 @@ def is_nan_or_zero(value):
     return isinstance(value, float) and (value != value or value == 0)
 
 
+def same_range(name, value):
+    """The condition that a column has a value, as two bounds; or that it is null."""
+    from pyspark.sql.functions import col, lit
+
+    column = col(f"`{name}`")
+    return column.isNull() if value is None else (column >= lit(value)) & (column <= lit(value))
+
+
 def first_line(error):
     return str(error).strip().split("\n")[0][:400]
 
@@ -402,9 +410,11 @@ class Oracle:
         return len(conditions), self._compare_counts(path, conditions, expected, without)
 
     def _compare_ranges(self, path, without):
-        """For each column: rows of its least and greatest value and of nulls, with data skipping as without.
+        """Rows with the least or greatest value of a column, or with its null, with data skipping as without.
 
-        Statistics of files and partitions which are too narrow, or count nulls wrongly, lose rows here.
+        Statistics of files and partitions which are too narrow, or count nulls wrongly, lose rows here. Each query asks
+        for one row by the ranges of all its columns (equality would be answered by another index), and there are as
+        many as every file needs that has such a value: two queries of each column take several times as long.
         """
         from pyspark.sql import functions
 
@@ -418,13 +428,31 @@ class Oracle:
             return 0, []
         bounds = [function(f"`{name}`") for name in columns for function in (functions.min, functions.max)]
         least_and_greatest = without.agg(*bounds).collect()[0]
-        conditions = []
+        conditions, wanted = [], {}
         for number, name in enumerate(columns):
             column, low, high = functions.col(f"`{name}`"), *least_and_greatest[2 * number : 2 * number + 2]
-            conditions.append((f"{name} is null", column.isNull()))
-            if low is not None:
-                low, high = functions.lit(low), functions.lit(high)
-                conditions += [(f"{name} <= least", column <= low), (f"{name} >= greatest", column >= high)]
+            wanted[name] = [None, low, high]
+            for known, text, condition in (
+                (low, f"{name} <= least", column <= functions.lit(low)),
+                (high, f"{name} >= greatest", column >= functions.lit(high)),
+            ):
+                if is_nan_or_zero(known):  # which has no place in the conditions of a row
+                    conditions.append((text, condition))
+        file = "_hoodie_file_name" if "_hoodie_file_name" in without.columns else None
+        left = {}
+        for row in without.select(*[f"`{name}`" for name in [*columns, file] if name]).collect():
+            values = {name: row[name] for name in columns if not is_nan_or_zero(row[name])}
+            left[row] = {
+                (name, str(value), row[file] if file else None)
+                for name, value in values.items()
+                if value in wanted[name]
+            }
+        while any(left.values()):
+            chosen, shown = max(left.items(), key=lambda item: len(item[1]))
+            values = {name: chosen[name] for name in columns if not is_nan_or_zero(chosen[name])}
+            condition = functools.reduce(lambda one, other: one & other, map(same_range, values, values.values()))
+            conditions.append((f"the ranges of {values}", condition))
+            left = {row: others - shown for row, others in left.items()}
         return len(conditions), self._compare_counts(path, conditions, self._counts(without, conditions))
 
     def _counts(self, frame, conditions):

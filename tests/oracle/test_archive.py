@@ -215,7 +215,7 @@ def ids(table: pa.Table) -> list[tuple[int, str, int]]:
     return sorted((row["id"], row["name"], row["ts"]) for row in chosen)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_levels_are_compacted_by_turns(oracle: Oracle, tmp_path: Path) -> None:
     root = tmp_path / "t"
     storage = LocalStorage(str(root))

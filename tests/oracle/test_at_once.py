@@ -249,6 +249,7 @@ write_rows(Dying(path), rows(range(6), 9), "upsert", chosen, metadata=metadata_w
 """
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("version", "kind"), cases([(9, "MERGE_ON_READ"), (6, "COPY_ON_WRITE")], "heartbeats", 1))
 def test_apache_hudi_undoes_our_killed_write_when_its_heartbeat_has_expired(
     oracle: Oracle, tmp_path: Path, version: int, kind: str

@@ -128,6 +128,7 @@ KEYS = [(key, "") for key in ("s", "i", "l", "d", "t", "c", "i,n,e", "i,s", "d,t
 KEYS += [("n,i", "i"), ("s,i", "i"), ("i,n", "n"), ("i,e,t", "t,i"), ("e,n,i", "e,i"), ("i,b", "")]
 
 
+@pytest.mark.nightly
 @in_turn("buckets", 1, 3)
 @pytest.mark.parametrize(
     ("key", "hashed", "version"), cases([(*key, version) for key in KEYS for version in (6, 9)], "hashed keys", 1)

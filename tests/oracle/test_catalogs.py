@@ -176,6 +176,7 @@ def told_of(got: list[tuple[str, str, str]]) -> tuple[dict[str, Any], set[str]]:
     return messages[0], {re.split(r"[ {]", line)[0] for line in lines if line and not line.startswith("#")}
 
 
+@pytest.mark.nightly
 def test_its_spark_reads_by_name_what_we_register(hive_oracle: Oracle, metastore: str, tmp_path: Path) -> None:
     options = {
         **FAST,

@@ -199,6 +199,7 @@ def test_the_same_writes_tell_the_same_changes(
     check_replay(own, changes)
 
 
+@pytest.mark.nightly
 @in_turn("change logs", 0, 2)
 @pytest.mark.parametrize("version", cases((6, 9), "change logs rolled back", 1, quick=[]))
 def test_apache_hudi_rolls_back_our_killed_write(oracle: Oracle, tmp_path: Path, version: int) -> None:

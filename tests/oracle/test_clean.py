@@ -210,6 +210,7 @@ def test_apache_hudi_carries_out_our_plan(oracle: Oracle, tmp_path: Path, versio
     check(oracle, path, before)
 
 
+@pytest.mark.nightly
 @in_turn("services by turns", 1, 3)
 @pytest.mark.parametrize(("version", "kind"), cases(TABLES, "we clean by their plan", 1))
 def test_we_carry_out_the_plan_of_apache_hudi(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
@@ -273,7 +274,7 @@ def test_the_same_plan_for_golden_tables(oracle: Oracle, tmp_path: Path, name: s
         assert_same_plan(oracle, copy, policy, number)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_apache_hudi_notes_nowhere_that_it_cleaned_chosen_partitions_only(oracle: Oracle, tmp_path: Path) -> None:
     """So the next incremental clean goes on from there, as its own does, and passes the others over; a full one does
     not."""

@@ -274,7 +274,7 @@ def _on_read(oracle: Oracle, path: Path) -> None:
     oracle.sql("drop table evolving")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "make_logs",
     cases([_partial, _evolved, _on_read], "kinds of logs", 1),

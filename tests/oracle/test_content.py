@@ -191,6 +191,7 @@ def test_schema_on_read(oracle: Oracle, tmp_path: Path, kind: str, version: int)
     compare(oracle, tmp_path / "t", ON_READ)
 
 
+@pytest.mark.nightly
 @in_turn("changes of type", 1, 2)
 def test_every_change_of_type(oracle: Oracle, tmp_path: Path) -> None:
     changes = [f"alter table {{n}} alter column {each.split()[0]} type {kind}" for each, kind in TYPES.items()]
@@ -217,6 +218,7 @@ def timestamps(**logical: str | None) -> dict[str, Any]:
     return {"type": "record", "name": "made_record", "namespace": "hoodie.made", "fields": fields}
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("version", cases([6, 9], "timestamps", 1))
 def test_timestamps_are_repaired(oracle: Oracle, tmp_path: Path, version: int) -> None:
     table_schema = timestamps(a="timestamp-millis", b="timestamp-micros")
@@ -322,7 +324,7 @@ KEYS: Mapping[str, tuple[str, str, Mapping[str, str]]] = {
 }
 
 
-@pytest.mark.parametrize("case", cases(KEYS, "partition columns and keys", 2))
+@pytest.mark.parametrize("case", cases(KEYS, "partition columns and keys", 1))
 def test_partition_columns_and_keys(oracle: Oracle, tmp_path: Path, case: str) -> None:
     kind, partition, options = KEYS[case]
     path = tmp_path / "t"

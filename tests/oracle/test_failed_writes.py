@@ -85,6 +85,7 @@ def test_apache_hudi_rolls_back_our_killed_write(oracle: Oracle, tmp_path: Path,
         assert read(root) == expected
 
 
+@pytest.mark.nightly
 @in_turn("failed writes", 1, 3, chosen=None, others="slow")
 @kinds("never")
 def test_both_leave_a_failed_write_alone_under_the_policy_never(
@@ -140,7 +141,7 @@ def test_apache_hudi_goes_on_after_our_rollback(oracle: Oracle, tmp_path: Path, 
     assert oracle.check(str(table))["problems"] == []
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", cases(["v6_mor_inflight", "v9_mor_inflight"], "their killed write", 1))
 def test_we_roll_back_apache_hudis_killed_write(oracle: Oracle, golden_copy: Callable[[str], Path], name: str) -> None:
     root = golden_copy(name)

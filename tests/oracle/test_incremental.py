@@ -159,6 +159,7 @@ def test_archived_and_cleaned_ranges(oracle: Oracle, tmp_path: Path, version: in
         made.ours(archived[1], archived[3], off)
 
 
+@pytest.mark.nightly
 @in_turn("odd ranges", 1, 2)
 def test_holes_of_tables_before_version_8(oracle: Oracle, tmp_path: Path) -> None:
     for kind in ("cow", "mor"):

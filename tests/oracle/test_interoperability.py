@@ -189,6 +189,7 @@ def test_by_turns(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> No
     assert oracle.check(str(path), keys=1)["problems"] == []
 
 
+@pytest.mark.nightly
 @in_turn("odd columns", 1, 2)
 @pytest.mark.parametrize(
     ("version", "kind"), cases([(9, "MERGE_ON_READ"), (6, "COPY_ON_WRITE")], "columns left out", 1)

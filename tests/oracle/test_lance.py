@@ -52,7 +52,7 @@ def agree(oracle: Oracle, path: Path) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("version", "kind"), cases([(v, k) for v in (6, 8, 9) for k in ("cow", "mor")], "lance by turns", 3)
+    ("version", "kind"), cases([(v, k) for v in (6, 8, 9) for k in ("cow", "mor")], "lance by turns", 1)
 )
 def test_by_turns(oracle_lance: Oracle, tmp_path: Path, version: int, kind: str) -> None:
     path = tmp_path / "t"
@@ -78,6 +78,7 @@ def test_by_turns(oracle_lance: Oracle, tmp_path: Path, version: int, kind: str)
     assert agree(oracle_lance, path) == {"k20", "k21"}
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("kind", ["cow", "mor"])
 def test_tables_that_apache_hudi_created(oracle_lance: Oracle, tmp_path: Path, kind: str) -> None:
     path = tmp_path / "t"

@@ -213,6 +213,7 @@ def test_made_from_a_table_of_apache_hudi(oracle: Oracle, tmp_path: Path, versio
     assert isinstance(hudi_py.open_table(str(copy)).scan().to_table(), pa.Table)
 
 
+@pytest.mark.nightly
 @in_turn("metadata table made anew", 1, 2)
 @pytest.mark.parametrize("version", cases([6, 9], "half way", 1))
 def test_half_way_through_making_it_anew(oracle: Oracle, tmp_path: Path, version: int) -> None:
@@ -243,7 +244,7 @@ def test_half_way_through_making_it_anew(oracle: Oracle, tmp_path: Path, version
     agreed(oracle, root, {**state, 9: 4})
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("writer_of_the_first", cases(["ours", "theirs"], "columns added", 1))
 def test_columns_added_to_the_statistics_lose_no_rows(oracle: Oracle, tmp_path: Path, writer_of_the_first: str) -> None:
     """Apache Hudi skips by the ranges of partitions, of which its own writer covers the new files alone."""

@@ -54,7 +54,7 @@ def row(rnd: random.Random, key: str, ts: int) -> dict[str, object]:
     }
 
 
-@pytest.mark.parametrize(("name", "version", "kind", "index"), cases(CASES, "merges that move", 2))
+@pytest.mark.parametrize(("name", "version", "kind", "index"), cases(CASES, "merges that move", 1))
 def test_the_same_rows(oracle: Oracle, tmp_path: Path, name: str, version: int, kind: str, index: str) -> None:
     rnd = random.Random(f"{name} {version} {kind} {index}")
     ours, theirs = tmp_path / "t", tmp_path / "other" / "t"

@@ -126,6 +126,7 @@ def test_we_commit_while_apache_hudi_writes(
 EARLY = {"hoodie.write.concurrency.early.conflict.detection.enable": "true"}
 
 
+@pytest.mark.nightly
 # where its logs are named by its instant, so that it can be seen that they are there
 @in_turn("two writers", 0, 2, chosen=None)
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def test_a_request_that_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch,
     stub.close()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_request_to_the_jvm_that_takes_too_long_is_ended(oracle: Oracle) -> None:
     oracle.request("version")  # the JVM runs
     with pytest.raises(OracleError, match=r"did not answer within 0\.01 s"):
@@ -86,7 +86,7 @@ def test_an_older_release_writes_version_6(oracle_015: Oracle, oracle: Oracle, t
     assert_rows_equal(oracle.read(path, drop_meta=True), ROWS.drop(["local"]))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_table_that_was_named_leaves_no_schema_to_another(oracle_015: Oracle, tmp_path: Path) -> None:
     """Apache Hudi 0.15 makes a table with the schema of the catalog's table of that name, and most are called `t`."""
     paths = tmp_path / "a" / "t", tmp_path / "b" / "t"
@@ -115,4 +115,4 @@ def test_statistics_which_lose_rows_are_found(oracle: Oracle, tmp_path: Path, de
     file.write_bytes(file.read_bytes().replace(b"dddd", b"zzzz"))
     problems = oracle.check(path, deep=deep)["problems"]
     assert any("name = 'zzzz': 0 rows with data skipping, 1 without" in each for each in problems), problems
-    assert any("name >= greatest: 0 rows" in each for each in problems) == deep
+    assert any("ranges of" in each and "'zzzz'" in each for each in problems) == deep

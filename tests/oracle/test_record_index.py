@@ -153,6 +153,7 @@ def test_by_turns(oracle: Oracle, tmp_path: Path, version: int, kind: str, index
     assert sorted(zip(*(read[name].to_pylist() for name in read.schema.names), strict=True)) == model.expected()
 
 
+@pytest.mark.nightly
 @in_turn("the kinds of record index", 0, 2)
 @pytest.mark.parametrize(
     ("index", "partitioned"),

@@ -41,7 +41,7 @@ def positions(path: Path) -> list[bool]:
 
 @pytest.mark.parametrize(
     ("version", "ordering", "form", "index"),
-    cases(list(product((6, 8, 9), ("ts", None), ("avro", "parquet"), ("SIMPLE", "BLOOM"))), "record positions", 2),
+    cases(list(product((6, 8, 9), ("ts", None), ("avro", "parquet"), ("SIMPLE", "BLOOM"))), "record positions", 1),
 )
 def test_by_turns(oracle: Oracle, tmp_path: Path, version: int, ordering: str | None, form: str, index: str) -> None:
     rnd = random.Random(f"{version} {ordering} {form}")
@@ -85,6 +85,7 @@ def test_by_turns(oracle: Oracle, tmp_path: Path, version: int, ordering: str | 
     assert table.metadata.verify().ok
 
 
+@pytest.mark.nightly
 def test_without(oracle: Oracle, tmp_path: Path) -> None:
     path = tmp_path / "t"
     rnd = random.Random(0)

@@ -61,7 +61,7 @@ KEYS: dict[str, pa.Table] = {
 
 
 @pytest.mark.parametrize(
-    ("name", "version"), cases([(name, version) for name in KEYS for version in (6, 9)], "no meta columns", 2)
+    ("name", "version"), cases([(name, version) for name in KEYS for version in (6, 9)], "no meta columns", 1)
 )
 def test_keys_without_meta_columns(oracle: Oracle, tmp_path: Path, name: str, version: int) -> None:
     path = str(tmp_path / "t")
@@ -92,6 +92,7 @@ def test_keys_without_meta_columns(oracle: Oracle, tmp_path: Path, name: str, ve
     assert_rows_equal(ours.to_table(), expected)
 
 
+@pytest.mark.nightly
 @in_turn("odd slices", 1, 2)
 @pytest.mark.parametrize("version", cases([6, 9], "dropped partition columns", 1))
 def test_dropped_partition_columns_with_logs(oracle: Oracle, tmp_path: Path, version: int) -> None:

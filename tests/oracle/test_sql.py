@@ -190,7 +190,7 @@ def way(spark: SparkSession, *, enabled: bool) -> Callable[[str], DataFrame]:
     ("page", "kind"),
     [
         pytest.param("quick start", "cow"),
-        pytest.param("without keys", "cow"),
+        pytest.param("without keys", "cow", marks=pytest.mark.nightly),
         pytest.param("ddl", "cow", marks=pytest.mark.long),
         pytest.param("dml", "mor", marks=pytest.mark.long),
         pytest.param("dml", "cow", marks=pytest.mark.long),
@@ -220,7 +220,7 @@ def test_the_statements_of_a_page(spark: SparkSession, oracle: Oracle, tmp_path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["cow", "mor"])
+@pytest.mark.parametrize("kind", ["cow", pytest.param("mor", marks=pytest.mark.nightly)])
 def test_procedures_that_show_commits(spark: SparkSession, oracle: Oracle, tmp_path: Path, kind: str) -> None:
     """Of one table, whose commits are by both."""
     path = str(tmp_path / "t")

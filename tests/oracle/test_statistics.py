@@ -173,7 +173,7 @@ def initial_records(storage: Storage) -> Records:
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(("kind", "version"), cases([("mor", 9), ("cow", 8), ("mor", 6)], "first records", 1))
 def test_first_records_are_those_of_apache_hudi(oracle: Oracle, tmp_path: Path, kind: str, version: int) -> None:
     path = str(tmp_path / "table")

@@ -59,7 +59,7 @@ def test_apache_hudi_goes_on_without_it(oracle: Oracle, tmp_path: Path, version:
     assert table.metadata.verify().ok
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_in_version_6_rows_would_be_lost(oracle: Oracle, oracle_015: Oracle, tmp_path: Path) -> None:
     """Of a plan that is only deleted Apache Hudi 0.15 does not find what was written behind it, as 1.2.0 does."""
     path, lost = tmp_path / "t", tmp_path / "lost"
@@ -109,6 +109,7 @@ def test_other_plans(oracle: Oracle, tmp_path: Path, version: int) -> None:
     agree(oracle, path)
 
 
+@pytest.mark.nightly
 @in_turn("dropped plans", 1, 2)
 @pytest.mark.parametrize(("version", "kind"), cases([(6, "MERGE_ON_READ"), (9, "COPY_ON_WRITE")], "a clustering", 1))
 def test_a_clustering(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
