@@ -427,6 +427,34 @@ MUTATIONS: Final = (
         "tests/unit/view/test_view.py",
     ),
     Mutation(
+        "listing: partitions below a partition are passed over",
+        CORE + "view/lister.py",
+        "if not is_partition or self._config.partition_fields:",
+        "if not is_partition:",
+        "tests/unit/write/test_nested_partitions.py",
+    ),
+    Mutation(
+        "write: a new partition may lie in another",
+        CORE + "transaction/partition_metafile.py",
+        "        if _is_partition(storage, config, outer):",
+        "        if False and _is_partition(storage, config, outer):",
+        "tests/unit/write/test_nested_partitions.py",
+    ),
+    Mutation(
+        "write: a new partition may have another in it",
+        CORE + "transaction/partition_metafile.py",
+        "        if inner is not None:",
+        "        if inner is None and False:",
+        "tests/unit/write/test_nested_partitions.py",
+    ),
+    Mutation(
+        "commit: partitions of several tasks may lie in one another",
+        CORE + "transaction/transaction.py",
+        "            self.check_nested(outer, inner)\n        ids",
+        "            pass\n        ids",
+        "tests/unit/write/test_nested_partitions.py",
+    ),
+    Mutation(
         "view: an archived write belongs to the slice of its own time, though a compaction overtook it",
         CORE + "view/filesystem_view.py",
         "            completed = self._completions.of(log.name.instant, slices)\n",
@@ -1275,9 +1303,9 @@ MUTATIONS: Final = (
     Mutation(
         "clean: partitions below an emptied one go with it",
         CORE + "services/clean/service.py",
-        "all(not info.is_dir and info.name",
-        "all(info.is_dir or info.name",
-        "tests/unit/services/test_hostile_plans.py",
+        "        if len(files) == len(left):",
+        "        if True:",
+        "tests/unit/services/test_hostile_plans.py tests/unit/write/test_nested_partitions.py",
     ),
     Mutation(
         "storage: files are deleted through a link that leads out of the table",

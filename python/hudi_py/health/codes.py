@@ -295,6 +295,13 @@ _ALL: Final = (
         True,
     ),
     Code(
+        "files.nested_partition",
+        _E,
+        "a partition lies in another",
+        "Apache Hudi does not see its rows where it lists folders, nor in a metadata table that it builds.",
+        "write its rows to another partition, then delete them from it",
+    ),
+    Code(
         "files.unknown",
         _N,
         "files in partitions have names that are not Apache Hudi's",

@@ -175,7 +175,8 @@ class Facts:
 
     @cached_property
     def folders(self) -> Mapping[str, Sequence[FileInfo]]:
-        """The files of every folder outside `.hoodie`, by the folder's path. Folders below a partition are left out."""
+        """The files of every folder outside `.hoodie`, by the folder's path. Folders of an unpartitioned table are left
+        out."""
         found: dict[str, Sequence[FileInfo]] = {}
         folders = [""]
         while folders:
@@ -183,7 +184,7 @@ class Facts:
             for folder, children in zip(folders, when_remote(self.storage, self.storage.list, folders), strict=True):
                 files = [child for child in children if not child.is_dir]
                 found[folder] = files
-                if not any(is_metafile(info) for info in files):
+                if self.table.partition_fields or not any(is_metafile(info) for info in files):
                     below += [child.path for child in children if child.is_dir and child.name != META]
             folders = below
         return found

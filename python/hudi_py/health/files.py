@@ -15,7 +15,13 @@ from hudi_py.formats.log.reader import read_blocks
 from hudi_py.health.facts import Facts, is_data, is_metafile
 from hudi_py.health.findings import Finding
 from hudi_py.model.files import FileSlice
-from hudi_py.model.names import BaseFileName, PartitionPath, parse_base_file_name, parse_log_file_name
+from hudi_py.model.names import (
+    BaseFileName,
+    PartitionPath,
+    nested_partitions,
+    parse_base_file_name,
+    parse_log_file_name,
+)
 from hudi_py.model.words import counted, show_bytes
 from hudi_py.storage.threads import in_threads
 from hudi_py.timeline.timeline import load_timeline
@@ -35,6 +41,7 @@ def check_files(facts: Facts) -> Iterator[Finding]:
     yield from _lost(facts)
     yield from _strange(facts)
     yield from _unmarked(facts)
+    yield from _nested(facts)
 
 
 def _lost(facts: Facts) -> Iterator[Finding]:
@@ -117,6 +124,17 @@ def _unmarked(facts: Facts) -> Iterator[Finding]:
             f"the folder {folder!r} has {counted(len(data), 'data file')} and no partition metafile",
             partition=folder,
         )
+
+
+def _nested(facts: Facts) -> Iterator[Finding]:
+    """Partitions that lie in others, and have rows."""
+    view = facts.view
+    marked = [folder for folder in facts.data_folders if any(is_metafile(info) for info in facts.folders[folder])]
+    for inner, outer in {inner: outer for outer, inner in nested_partitions(marked)}.items():
+        if view.latest_slices(PartitionPath(inner)):
+            yield Finding(
+                "files.nested_partition", f"the partition {inner!r} lies in the partition {outer!r}", partition=inner
+            )
 
 
 def check_contents(facts: Facts) -> Iterator[Finding]:

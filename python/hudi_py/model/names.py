@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
+from collections.abc import Iterable
 from dataclasses import dataclass
 from sys import intern
 from typing import NewType
@@ -84,3 +85,15 @@ def new_file_id() -> FileId:
 def join_path(*parts: str) -> str:
     """Joins relative path parts with `/`, skipping empty ones."""
     return "/".join(part for part in parts if part)
+
+
+def folders_above(path: str) -> list[str]:
+    """The folders in which a path lies, the outermost first: `a` and `a/b` of `a/b/c`."""
+    parts = path.split("/")
+    return ["/".join(parts[:depth]) for depth in range(1, len(parts))]
+
+
+def nested_partitions(paths: Iterable[str]) -> list[tuple[str, str]]:
+    """The pairs of partition paths of which the second lies within the first, in order of the second."""
+    known = set(paths)
+    return [(outer, path) for path in sorted(known) for outer in folders_above(path) if outer in known]

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hudi_py.model.names import PartitionPath, join_path
+from hudi_py.errors import ConfigError
+from hudi_py.model.names import PartitionPath, folders_above, join_path
 from hudi_py.transaction.paths import PARTITION_METAFILE
 
 if TYPE_CHECKING:
     from hudi_py.model.properties import TableConfig
+    from hudi_py.storage import Storage
 
 
 def partition_metafile(config: TableConfig, partition: str, instant: str) -> tuple[str, bytes]:
@@ -39,3 +41,38 @@ def _parquet_footer(pairs: dict[str, str]) -> bytes:
     with pq.ParquetWriter(sink, schema, compression="none", store_schema=False) as writer:
         writer.add_key_value_metadata(pairs)
     return sink.getvalue()
+
+
+def check_not_nested(storage: Storage, config: TableConfig, partition: str) -> None:
+    """Checks that a partition that does not exist yet neither lies in another nor has another in it.
+
+    Apache Hudi looks for no partition below another (`FileSystemBackedTableMetadata`, 1.2.0): where it lists folders,
+    and in each metadata table that it builds, the inner one would lose its rows.
+
+    Raises:
+        ConfigError: it does.
+    """
+    if not config.partition_fields or config.url_encoded:
+        return  # encoded values have no slashes
+    for outer in folders_above(partition):
+        if _is_partition(storage, config, outer):
+            raise nested_error(storage.uri, outer, partition, new=partition)
+    folders = [info.path for info in storage.list(partition) if info.is_dir]
+    while folders:
+        inner = next((folder for folder in folders if _is_partition(storage, config, folder)), None)
+        if inner is not None:
+            raise nested_error(storage.uri, partition, inner, new=partition)
+        folders = [info.path for folder in folders for info in storage.list(folder) if info.is_dir]
+
+
+def nested_error(uri: str, outer: str, inner: str, *, new: str) -> ConfigError:
+    """The error of a write that would put one partition into another. `new`: the one that it would create."""
+    lies = f"it lies in the partition {outer!r}" if new == inner else f"the partition {inner!r} lies in it"
+    return ConfigError(
+        f"Cannot write partition {new!r} of {uri}: {lies}, and Apache Hudi finds no partition below another where it "
+        "lists folders; change the value, or write a table with hoodie.datasource.write.partitionpath.urlencode=true"
+    )
+
+
+def _is_partition(storage: Storage, config: TableConfig, path: str) -> bool:
+    return storage.stat(partition_metafile(config, path, "")[0]) is not None

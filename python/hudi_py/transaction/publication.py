@@ -20,7 +20,7 @@ from hudi_py.storage.threads import Shared, when_remote
 from hudi_py.timeline.plan_checks import check_partition, is_data_file
 from hudi_py.transaction.markers import MarkerType, marker_path, read_markers
 from hudi_py.transaction.owner.claim import Attempt, check_claim, check_open, superseded
-from hudi_py.transaction.partition_metafile import partition_metafile
+from hudi_py.transaction.partition_metafile import check_not_nested, partition_metafile
 from hudi_py.transaction.paths import temporary_folder
 
 if TYPE_CHECKING:
@@ -71,6 +71,7 @@ class Publication:
         Raises:
             RolledBackError: the instant no longer accepts files.
             ConflictError: another write is changing the file group (early detection).
+            ConfigError: the partition is new, and lies in another or has another in it.
         """
         if self._early is not None:
             self._early.check(partition, file_id, logs=False)
@@ -195,6 +196,7 @@ class Publication:
             return
         path, content = partition_metafile(self._config, partition, self._instant)
         if self.storage.stat(path) is None:  # it usually exists, and a refused put costs two requests
+            check_not_nested(self.storage, self._config, partition)
             self.storage.put_if_absent(path, content)
         self._partitions.add(partition)
 

@@ -27,6 +27,7 @@ from hudi_py.file_stats.sidecar import release_sidecars
 from hudi_py.metadata.table import checked_view
 from hudi_py.model.commit import CommitMetadata, WriteStat
 from hudi_py.model.instant import Action, Instant, InstantTime
+from hudi_py.model.names import PartitionPath, nested_partitions
 from hudi_py.model.properties import TableConfig
 from hudi_py.model.words import counted, show_bytes
 from hudi_py.storage import Storage, open_storage
@@ -65,6 +66,7 @@ from hudi_py.transaction.owner.identity import (
     new_writer_id,
     process_identity,
 )
+from hudi_py.transaction.partition_metafile import nested_error
 from hudi_py.transaction.paths import ARCHIVE, sidecar_folder, stage_folder
 from hudi_py.transaction.protocols import TableChange
 from hudi_py.transaction.publication import Publication
@@ -292,7 +294,11 @@ class WriteTransaction:
                 partition in `relied_on` has been dropped. The write is still pending: call `abort`.
             RolledBackError: the write was rolled back, or its heartbeat expired.
             LockError: the lock could not be acquired in time.
+            ConfigError: one new partition lies in another. Call `abort`.
         """
+        for outer, inner in nested_partitions(stat.partition_path for stat in stats):
+            # of tasks that each knew one of them
+            self.check_nested(outer, inner)
         ids = None if ids is None else ids.of_write(self.instant)
         schemas = {SCHEMA_KEY: schema_json} if ids is None else ids.extra(schema_json)
         metadata = CommitMetadata(
@@ -329,6 +335,16 @@ class WriteTransaction:
                 self._warn_left(error)
             self._finish()
         return done
+
+    def check_nested(self, outer: str, inner: str) -> None:
+        """Checks that two partitions of the write, one within the other, had rows before it.
+
+        Raises:
+            ConfigError: one is new.
+        """
+        for partition in (inner, outer):
+            if not self.view.latest_slices(PartitionPath(partition)):
+                raise nested_error(self.storage.uri, outer, inner, new=partition)
 
     def abort(self) -> None:
         """Rolls the write back. Idempotent.

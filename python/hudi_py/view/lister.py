@@ -45,7 +45,8 @@ class Lister(Protocol):
 class StorageLister(Lister):
     """Lists folders of the storage (`FileSystemBackedTableMetadata`, 1.2.0).
 
-    A folder with a partition metafile is a partition and is not searched further; `.hoodie` is ignored.
+    A folder with a partition metafile is a partition; `.hoodie` is ignored. Partitions below a partition are found,
+    which Apache Hudi passes over: values such as `a` and `a/b` may have made them.
     """
 
     is_storage = True
@@ -69,9 +70,10 @@ class StorageLister(Lister):
         while folders:
             below: list[str] = []
             for folder, children in zip(folders, when_remote(self._storage, self._storage.list, folders), strict=True):
-                if any(not child.is_dir and child.name in _METAFILES for child in children):
+                is_partition = any(not child.is_dir and child.name in _METAFILES for child in children)
+                if is_partition:
                     found.append(PartitionPath(folder))
-                else:
+                if not is_partition or self._config.partition_fields:
                     below += [child.path for child in children if child.is_dir and child.name != _META_FOLDER]
             folders = below
         if not found and not self._config.partition_fields:

@@ -17,7 +17,7 @@ from hudi_py.file_stats.keys import KeyReader
 from hudi_py.file_stats.sidecar import Sidecar, SidecarSettings
 from hudi_py.formats.hudi_types import shared_names
 from hudi_py.merge import CommittedInstants
-from hudi_py.model.names import FileId, new_file_id
+from hudi_py.model.names import FileId, folders_above, nested_partitions, new_file_id
 from hudi_py.progress import Progress
 from hudi_py.schema import META_FIELDS, RECORD_KEY, with_meta
 from hudi_py.schema.stored import avro_with_meta, compact_json
@@ -37,6 +37,30 @@ class TaskId:
 
     def __str__(self) -> str:
         return f"{self.task}-{self.stage}-{self.attempt}"
+
+
+class NestingCheck:
+    """Looks whether partitions of one write lie in one another, before the first of them is created. Thread-safe."""
+
+    def __init__(self, transaction: WriteTransaction) -> None:
+        self._transaction = transaction
+        self._seen: set[str] = set()
+        self._above: set[str] = set()
+        """The folders in which those lie."""
+        self._lock = threading.Lock()
+
+    def add(self, paths: pa.StringArray) -> None:
+        """Takes the partition path of each row. Raises ConfigError if a new partition lies in another of the write."""
+        distinct = set(paths.unique().to_pylist())
+        with self._lock:
+            new = distinct - self._seen
+            if not new:
+                return
+            self._seen |= new
+            self._above.update(outer for path in new for outer in folders_above(path))
+            for outer, inner in nested_partitions(self._seen) if self._above & self._seen else ():
+                if outer in new or inner in new:
+                    self._transaction.check_nested(outer, inner)
 
 
 class WriteContext:
@@ -81,6 +105,8 @@ class WriteContext:
         """Avro schema of log records that update some columns; None: updates set all columns."""
         self.row_schema = pa.schema([pa.field(RECORD_KEY, pa.string()), *settings.schema.arrow])
         """Arrow schema of rows on their way to a file: the record key, then the table's columns."""
+        config = transaction.config
+        self._nesting = None if config.url_encoded or not config.partition_fields else NestingCheck(transaction)
         self._next = 0
         self._lock = threading.Lock()
 
@@ -103,13 +129,17 @@ class WriteContext:
 
         Raises:
             SchemaMismatchError: a value does not fit the table, or a row has no key.
-            ConfigError: a key or partition column has a type, or a value, that cannot be one.
+            ConfigError: a key or partition column has a type, or a value, that cannot be one, or a new partition lies
+                in another.
         """
         rows = self.settings.schema.conform(batch)
         keygen = self.settings.keygen
         keys = self._sequence(rows.num_rows) if keygen.generates_keys else keygen.record_keys(rows)
         whole = pa.RecordBatch.from_arrays([keys, *rows.columns], schema=self.row_schema)
-        return KeyedRows(whole, keygen.partition_paths(rows))
+        paths = keygen.partition_paths(rows)
+        if self._nesting is not None:
+            self._nesting.add(paths)
+        return KeyedRows(whole, paths)
 
     @property
     def tracks_keys(self) -> bool:

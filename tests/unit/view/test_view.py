@@ -369,7 +369,7 @@ class TestStorageLister:
         table.storage.put("no partition/file.parquet", b"")
         table.storage.put(".hoodie/metadata/files/.hoodie_partition_metadata", b"")
         lister = StorageLister(table.storage, table.config)
-        assert lister.partitions() == ["a=1/b=1", "a=1/b=2", "base format", "c", "d%2Fe ü"]
+        assert lister.partitions() == ["a=1/b=1", "a=1/b=2", "a=1/b=2/inner", "base format", "c", "d%2Fe ü"]
 
     def test_unpartitioned(self) -> None:
         table = Table(9, partitioned=False)

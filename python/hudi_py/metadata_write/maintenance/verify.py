@@ -31,6 +31,7 @@ from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.table.buffer import GroupBuffer, GroupKey
 from hudi_py.metadata_write.table.create import lost_files
 from hudi_py.metadata_write.table.source import TableSource
+from hudi_py.model.names import nested_partitions
 from hudi_py.model.properties import TableConfig
 from hudi_py.model.words import Spoken, counted
 from hudi_py.progress import Progress
@@ -39,7 +40,7 @@ from hudi_py.storage import Storage
 from hudi_py.timeline.table_schema import resolve_table_schema
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.session import TableSession
-from hudi_py.view import load_view
+from hudi_py.view import StorageLister, load_view
 
 _EXAMPLES: Final = 10
 
@@ -89,6 +90,8 @@ class VerifyReport(Spoken):
     """Why no partition was compared; empty if any was."""
     lost_files: tuple[str, ...] = ()
     """Data files that completed commits wrote and that are missing or too short: path, commit and problem."""
+    nested: tuple[str, ...] = ()
+    """Partitions that lie in another. A metadata table that Apache Hudi builds lacks them."""
 
     @property
     def ok(self) -> bool:
@@ -109,6 +112,10 @@ class VerifyReport(Spoken):
         else:
             summary = f"differs from the files: rebuild {', '.join(bad)}" if bad else "matches the files"
         lines = [f"metadata table: {summary}", *(f"  {lost}" for lost in self.lost_files)]
+        lines += (
+            f"  the partition {path!r} lies in another: a metadata table that Apache Hudi builds lacks it"
+            for path in self.nested
+        )
         for check in self.partitions:
             lines.append(f"  {check}")
             lines += (f"    {example}" for example in ([] if check.ok else check.examples))
@@ -143,9 +150,10 @@ def verify(
         chosen = check_names(names, there, known, "verify", context.storage.uri)
         if metadata is None:
             return VerifyReport(reason="the table has no metadata table", lost_files=lost)
+        nested = tuple(inner for _, inner in nested_partitions(StorageLister(context.storage, config).partitions()))
         checks = compare(context.storage, config, timeline, metadata, settings, chosen, context.progress)
         others = tuple(name for name in there if name not in known) if names is None else ()
-        return VerifyReport(checks, others, lost_files=lost)
+        return VerifyReport(checks, others, lost_files=lost, nested=tuple(dict.fromkeys(nested)))
 
 
 def compare(

@@ -332,10 +332,18 @@ def _delete_partitions(context: ServiceContext, state: TableState, plan: CleanPl
     for partition in sorted(plan.partitions_to_delete):
         if not partition:
             continue
-        left = context.storage.list(partition)  # folders too: partitions may lie below it
-        if all(not info.is_dir and info.name.startswith(PARTITION_METAFILE) for info in left):
+        left = context.storage.list(partition)
+        files = [info.path for info in left if not info.is_dir]
+        if not all(path.rpartition("/")[2].startswith(PARTITION_METAFILE) for path in files):
+            continue
+        if len(files) == len(left):
             context.storage.delete_tree(partition)
-            emptied.append(partition)
+        elif files:  # another partition lies in it
+            for path in files:
+                context.storage.delete(path)
+        else:
+            continue
+        emptied.append(partition)
     return tuple(emptied)
 
 
