@@ -35,7 +35,9 @@ def test_writers_at_once(tmp_path, version, kind, overlapping):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("trouble", DISTURBED)
+@pytest.mark.parametrize(
+    "trouble", [pytest.param(each, marks=[pytest.mark.nightly] * (each != "killed")) for each in DISTURBED]
+)
 @pytest.mark.parametrize(("version", "kind", "overlapping"), cases(CASES, "optimistic disturbed", 1))
 def test_writers_that_are_disturbed(tmp_path, version, kind, overlapping, trouble):
     """Another one takes the place of each that is killed; what the dead left is rolled back by the others."""
@@ -52,7 +54,7 @@ def serve(root: str, version: int, kind: str, over: EventType) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("version", "kind", "overlapping"), cases(CASES, "optimistic services", 2))
+@pytest.mark.parametrize(("version", "kind", "overlapping"), cases(CASES, "optimistic services", 1))
 def test_services_beside_writers(tmp_path, version, kind, overlapping):
     work = begun(tmp_path, version, kind, overlapping, 10)
     over = SPAWN.Event()

@@ -214,7 +214,9 @@ def test_each_value_and_its_neighbours(name: str) -> None:
     assert answered > len(values)
 
 
-@pytest.mark.parametrize("effort", [QUICK, pytest.param(THOROUGH, marks=pytest.mark.slow)], ids=["quick", "thorough"])
+@pytest.mark.parametrize(
+    "effort", [QUICK, pytest.param(THOROUGH, marks=pytest.mark.nightly)], ids=["quick", "thorough"]
+)
 def test_row_groups(effort: settings) -> None:
     count = {"answered": 0, "left out": 0}
 
@@ -285,7 +287,7 @@ def table(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return found, found.scan().to_table()
 
 
-@pytest.mark.parametrize("examples", [12, pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("examples", [12, pytest.param(200, marks=pytest.mark.nightly)])
 def test_tables(table: tuple[hudi_py.Table, pa.Table], examples: int) -> None:
     found, rows = table
     count = {"answered": 0, "left out": 0}

@@ -58,7 +58,9 @@ def tables(draw: st.DrawFn) -> pa.Table:
     return pa.table(columns)
 
 
-@pytest.mark.parametrize("effort", [EFFORT, pytest.param(settings(EFFORT, max_examples=1500), marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "effort", [EFFORT, pytest.param(settings(EFFORT, max_examples=1500), marks=pytest.mark.nightly)]
+)
 def test_json_comes_back(effort: settings) -> None:
     @effort
     @given(tables())
