@@ -14,6 +14,7 @@ from datetime import datetime, timezone
 from typing import IO, Any, Final
 
 import click
+import numpy as np
 import pyarrow as pa
 from pyarrow import csv, parquet
 
@@ -194,7 +195,9 @@ def converter(kind: pa.DataType) -> Callable[[Any], Any] | None:
     `NaN`, `Infinity` and `-Infinity`, as in Spark's `to_json`; maps are objects.
     """
     found: Callable[[Any], Any] | None = None
-    if pa.types.is_floating(kind):
+    if pa.types.is_float32(kind):
+        found = lambda value: _float(float(str(np.float32(value))))  # noqa: E731  # 0.1, not 0.10000000149011612
+    elif pa.types.is_floating(kind):
         found = _float
     elif pa.types.is_timestamp(kind):
         found = _time

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import shutil
 import sys
 import textwrap
@@ -24,6 +25,7 @@ from hudi_py.errors import (
     HudiError,
     LockError,
     RolledBackError,
+    SchemaMismatchError,
     TableNotFoundError,
     UnsupportedTableError,
 )
@@ -39,6 +41,7 @@ EXIT_CODES: Final[dict[type[BaseException], int]] = {
     CorruptFileError: 7,
     HistoryCleanedError: 8,
     ConfigError: 2,
+    SchemaMismatchError: 2,
     click.UsageError: 2,
 }
 """Exit code of the first class that an error belongs to; 1 for all others. 5: something to mend was found."""
@@ -113,6 +116,8 @@ def _fail(error: BaseException, *, debug: bool, as_json: bool) -> int:
         code = _INTERRUPTED
     if debug:
         click.echo(visible_lines("".join(traceback.format_exception(error))), err=True)
+    if isinstance(error, click.UsageError):
+        error.message += _hint(error)
     if isinstance(error, click.UsageError) and not as_json:
         error.show()
     elif code == _INTERRUPTED:
@@ -126,6 +131,14 @@ def _fail(error: BaseException, *, debug: bool, as_json: bool) -> int:
     else:
         click.echo(_block(error), err=True)
     return code
+
+
+def _hint(error: click.UsageError) -> str:
+    """What may have been meant by an argument too many: a condition without its option."""
+    extra = re.match(r"Got unexpected extra arguments? \((.*)\)", error.format_message())
+    names = [name for param in error.ctx.command.params for name in param.opts] if error.ctx is not None else []
+    name = next((name for name in ("--where", "--filter") if name in names), None)
+    return f"; give a condition as {name} {json.dumps(extra[1])}" if extra and name else ""
 
 
 def _message(error: BaseException) -> str:

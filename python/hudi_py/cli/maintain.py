@@ -127,16 +127,19 @@ def rollback(target: Target, instant: str, with_newer: bool, dry_run: bool, yes:
     examples=[
         "hudi-py restore /data/trips 20260131101530123 --dry-run",
         "hudi-py restore /data/trips 20260131101530123",
+        "hudi-py restore /data/trips latest",
     ],
 )
 @click.argument("instant")
 @dry_run_option
 @yes_option
 def restore(target: Target, instant: str, dry_run: bool, yes: bool) -> None:
-    """Go back to a savepoint. Everything later is undone for good."""
+    """Go back to a savepoint, or to the latest one. Everything later is undone for good."""
     from hudi_py.cli import services
 
     table = target.open()
+    if instant == "latest":
+        instant = max(table.savepoints()["instant"].to_pylist(), default=instant)
     undone = services.Undone(table.preview_restore(instant), f"restore {table.uri} to {instant}")
     if services.agreed(target, undone, dry_run, yes):
         services.report(target, table.restore(instant))

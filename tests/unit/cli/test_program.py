@@ -63,7 +63,7 @@ def test_the_version(cli: Run) -> None:
         (["show", "/nowhere"], 3, "No Hudi table at"),
         (["show"], 2, "Missing argument 'PATH'"),
         (["nothing"], 2, "No such command"),
-        (["read", "TRIPS", "-c", "nope"], 1, "has no column 'nope'"),
+        (["read", "TRIPS", "-c", "nope"], 2, "has no column 'nope'"),
         (["read", "TRIPS", "-o", "hoodie.nothing=1"], 2, "Unknown option hoodie.nothing"),
         (["read", "TRIPS", "-o", "hoodie"], 2, "not of the form key=value"),
         (["read", "TRIPS", "--begin", "earliest"], 2, "belong to --incremental"),
@@ -196,7 +196,7 @@ def test_options_come_from_a_file_too(cli: Run, made: Path, tmp_path: Path) -> N
 
 def test_options_are_explained() -> None:
     shown = CliRunner().invoke(main, ["options", "clean", "commits", "retained"]).output
-    assert "\nhoodie.clean.commits.retained\n  KEEP_LATEST_COMMITS: number of commits that stay available" in shown
+    assert "hoodie.clean.commits.retained\n  KEEP_LATEST_COMMITS: number of commits that stay available" in shown
     assert "  default: 10\n" in shown
     assert "  example: hoodie.clean.commits.retained=20\n" in shown
     lines = CliRunner().invoke(main, ["options", "--json"]).output.splitlines()
@@ -205,3 +205,10 @@ def test_options_are_explained() -> None:
     assert known["hoodie.clustering.inline"]["treated"] == "refused"
     assert known["hoodie.datasource.write.recordkey.field"]["example"] == "hoodie.datasource.write.recordkey.field=id"
     assert CliRunner().invoke(main, ["options", "no such words"]).output == ""
+    ranked = [
+        json.loads(line)["option"]
+        for line in CliRunner().invoke(main, ["options", "lock", "--json"]).output.splitlines()
+    ]
+    named = [".lock." in key or key.endswith(".lock") for key in ranked]
+    assert sum(named) > 10
+    assert named == sorted(named, reverse=True)

@@ -85,7 +85,7 @@ def test_text_is_read_in_the_types_of_the_table(cli: Run, tmp_path: Path) -> Non
         {"id": "007", "at": date(2026, 1, 31), "price": Decimal("1.50"), "n": None},
         {"id": "8", "at": None, "price": Decimal("2.25"), "n": None},
     ]
-    refused = cli("write", path, "-", "--from", "csv", input=b"id,n\n1,many\n", code=1)
+    refused = cli("write", path, "-", "--from", "csv", input=b"id,n\n1,many\n", code=2)
     assert "Cannot read standard input as csv" in refused.err
 
 
@@ -168,6 +168,19 @@ def test_delete_and_update(cli: Run, trips: Path) -> None:
     assert cli("read", trips, "-k", "4", "-c", "fare,note", "--json").lines == [{"fare": 7.0, "note": "y"}]
     cli("delete", trips, "-p", "lima", "--yes", *quick)
     assert ids(trips) == ["2", "4", "6"]
+
+
+def test_what_was_mistyped_is_code_2(cli: Run, trips: Path) -> None:
+    assert "give a condition as --where \"city = 'oslo'\"" in cli("delete", trips, "city = 'oslo'", code=2).err
+    assert "give a condition as --filter" in cli("read", trips, "city = 'oslo'", code=2).err
+    assert "did you mean 'city'?" in cli("read", trips, "--columns", "ciity", code=2).err
+    assert "did you mean 'city'?" in cli("delete", trips, "--where", "ciity = 'oslo'", "--yes", code=2).err
+
+
+def test_floats_of_32_bits_print_as_they_were_written(cli: Run, tmp_path: Path) -> None:
+    rows = pa.table({"id": [1, 2], "f": pa.array([0.1, float("inf")], pa.float32())})
+    hudi_py.write(tmp_path / "t", rows, record_key="id")
+    assert [row["f"] for row in cli("read", tmp_path / "t", "--json").lines] == [0.1, "Infinity"]
 
 
 def test_sql(cli: Run, made: Path) -> None:

@@ -77,6 +77,7 @@ def test_rollback_and_restore(cli: Run, trips: Path) -> None:
     assert saved["savepoint"] == second
     assert [row["comment"] for row in cli("savepoint", "list", trips, "--json").lines] == ["now"]
     assert third in cli("restore", trips, second, "--dry-run").out
+    assert cli("restore", trips, "latest", "--dry-run").out == cli("restore", trips, second, "--dry-run").out
     assert "confirm with --yes" in cli("restore", trips, second, code=2).err
     assert cli("restore", trips, second, "--yes", "--json", *QUICK).json["rolled_back"] == [third]
     assert "delete the savepoint first" in cli("rollback", trips, second, "--yes", code=4).err
