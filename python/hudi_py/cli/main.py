@@ -117,7 +117,7 @@ def _fail(error: BaseException, *, debug: bool, as_json: bool) -> int:
     if debug:
         click.echo(visible_lines("".join(traceback.format_exception(error))), err=True)
     if isinstance(error, click.UsageError):
-        error.message += _hint(error)
+        error = click.UsageError(error.format_message() + _hint(error), error.ctx)
     if isinstance(error, click.UsageError) and not as_json:
         error.show()
     elif code == _INTERRUPTED:
