@@ -8,6 +8,7 @@ adaptive execution keeps. Small writes are left to one process, which takes less
 from __future__ import annotations
 
 import base64
+import contextlib
 import itertools
 import json
 import logging
@@ -46,6 +47,7 @@ from pyspark_hudi.services import of_storage, stored_report
 from pyspark_hudi.session import activate
 from pyspark_hudi.table import FORMAT
 from pyspark_hudi.types import quoted, spark_schema
+from pyspark_hudi.writer import ABANDONED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -100,8 +102,14 @@ def write_table(
 
     def prepared() -> _Write:
         plan = _plan(df, path, operation, given)
-        with raised_here():
-            return _Write(df, path, plan, given)
+        try:
+            with raised_here():
+                return _Write(df, path, plan, given)
+        except BaseException:  # also after an interrupt
+            if plan["made"]:
+                with contextlib.suppress(PySparkException):  # the next first write makes the table anew
+                    _request(df.sparkSession, path, {ABANDONED: _text(plan)}, of_storage(given))
+            raise
 
     first = prepared()
     writes = itertools.chain([first], iter(prepared, None))
@@ -113,12 +121,18 @@ def _plan(df: DataFrame, path: str, operation: str, options: Mapping[str, Any]) 
     storage = of_storage(options)
     own = {key: value for key, value in options.items() if key not in storage and key.lower() not in SECRET_KEYS}
     request = {"operation": operation, "options": own, "schema": df.schema.jsonValue()}
-    reader = df.sparkSession.read.format(FORMAT).options(**storage)
-    reader = reader.option(spark_config.VIEW.key, "write").option(
-        spark_config.WRITE_REQUEST.key, json.dumps(request, default=str)
-    )
     with raised_here():
-        return reader.load(path).collect()[0]
+        return _request(df.sparkSession, path, request, storage)[0]
+
+
+def _request(spark: SparkSession, path: str, request: Mapping[str, Any], storage: Mapping[str, Any]) -> list[Row]:
+    """What the planning process of Spark answers."""
+    reader = spark.read.format(FORMAT).options(**storage).option(spark_config.VIEW.key, "write")
+    return reader.option(spark_config.WRITE_REQUEST.key, json.dumps(request, default=str)).load(path).collect()
+
+
+def _text(plan: Row) -> str:
+    return base64.b64encode(plan["plan"]).decode()
 
 
 class _Write:
@@ -140,7 +154,7 @@ class _Write:
             return WriteResult(None, None, self._plan["operation"], 0, 0, 0, 0, 0)
         given = {
             **self._storage,
-            spark_config.WRITE_PLAN.key: base64.b64encode(self._plan["plan"]).decode(),
+            spark_config.WRITE_PLAN.key: _text(self._plan),
             spark_config.WRITE_STAGES.key: str(self._frame is None),
             spark_config.SERVICE_TOKEN.key: uuid.uuid4().hex,
         }

@@ -32,10 +32,13 @@ from hudi_py.write.distributed import (
     plan_write,
     run_task,
 )
-from hudi_py.write.routed import decode_plan, plan_routed
+from hudi_py.write.routed import PLAN_SCHEMA, decode_plan, plan_routed
 from pyspark_hudi.types import arrow_schema
 
 _log = logging.getLogger(__name__)
+
+ABANDONED = "abandoned"
+"""The plan, as base64, of a write that ended before Spark's writer had it."""
 
 
 class TaskMessage(WriterCommitMessage):
@@ -109,8 +112,12 @@ class HudiWriter(DataSourceArrowWriter):
 
 
 def write_plan(path: str, options: Options) -> pa.Table:
-    """The plan of the write that the options of a read ask for: one row of `PLAN_SCHEMA`. Raises as `plan_routed`."""
+    """The plan of the write that the options of a read ask for: one row of `PLAN_SCHEMA`. Or gives up the
+    one that they name. Raises as `plan_routed`."""
     request = json.loads(options.get(spark_config.WRITE_REQUEST) or "{}")
+    if ABANDONED in request:
+        abort_write(decode_plan(base64.b64decode(request[ABANDONED]), options.storage))
+        return PLAN_SCHEMA.empty_table()
     asked = replace(Options.resolve(request["options"], Scope.WRITE), storage=options.storage)
     return plan_routed(
         path,

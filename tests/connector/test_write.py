@@ -15,6 +15,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import hudi_py
+from hudi_py.errors import HudiError
+from pyspark_hudi import write_table
 from tests.connector.tables import FORMAT, KEYED, PARTITIONED, read, rows, save
 from tests.support.choice import cases
 
@@ -320,6 +322,22 @@ def test_what_a_first_write_needs(spark: SparkSession, path: str) -> None:
     assert "hoodie.table.recordkey.fields" not in hudi_py.open_table(path + "2").properties
     keys = hudi_py.open_table(path + "2").scan(["_hoodie_record_key"]).to_table()
     assert keys.num_rows == len(set(keys.column(0).to_pylist())) == 6
+
+
+def test_a_first_write_that_fails_leaves_no_table(spark: SparkSession, path: str) -> None:
+    frame = spark.range(3).selectExpr("NULLIF(id, 1) id", "cast(id as string) p", "id v")
+    with pytest.raises(PySparkException, match="every row needs a key"):
+        save(frame, path, {**KEYED, "hoodie.datasource.write.partitionpath.field": "p"})
+    assert list(Path(path).iterdir()) == []
+    tasks = {"hoodie.datasource.write.recordkey.field": "id", "hoodie.py.local.max.bytes": "0"}
+    broken = frame.selectExpr("v id", "IF(v = 1, CAST(raise_error('broken') AS STRING), p) p")
+    partitioned = {**tasks, "hoodie.datasource.write.partitionpath.field": "p"}
+    for rows_ in (frame, broken):  # of these the rows fail while they are written, and while they are counted
+        with pytest.raises((HudiError, PySparkException), match=r"every row needs a key|broken"):
+            write_table(rows_, path, options=partitioned)
+        assert not [file for file in Path(path).rglob("*") if file.is_file()]  # a late task may have asked for the lock
+    save(frame, path, {"hoodie.datasource.write.recordkey.field": "v"})
+    assert hudi_py.open_table(path).scan().count() == 3
 
 
 def test_only_append_and_overwrite_are_modes(spark: SparkSession, path: str) -> None:

@@ -17,6 +17,8 @@ SLASHED_DATES = "hoodie.datasource.write.slash.separated.date.partitioning"
 METADATA_TO_MAKE = "hoodie.py.metadata.partitions.to.make"
 """hudi-py's own key: writers of Apache Hudi fail unless file groups of `...partitions.inflight` exist (seen with 1.2.0,
 table version 6). Apache Hudi keeps unknown keys."""
+FIRST_WRITE = "hoodie.py.first.write"
+"""hudi-py's own key: the write that made the table for its rows, as long as nothing is committed."""
 
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _UNICODE = re.compile(r"[0-9a-fA-F]{4}")

@@ -12,6 +12,7 @@ from hudi_py.model.instant import WRITE_ACTIONS, Action, InstantTime
 from hudi_py.model.properties import TableConfig
 from hudi_py.timeline.timeline import Pin
 from hudi_py.transaction.conflicts import ConflictPolicy
+from hudi_py.transaction.first_write import check_not_made_anew
 from hudi_py.transaction.locks import LockProvider
 from hudi_py.transaction.owner.identity import WriterIdentity
 from hudi_py.transaction.protocols import MetadataWriter
@@ -53,6 +54,7 @@ def prepared(session: TableSession, action: Action, purpose: str) -> Iterator[Lo
     assert session.metadata is not None  # a metadata table is written as part of its table's actions
     session.metadata.check(session)
     with recovered(session, purpose, keep_failed=session.settings.keeps_failed_writes) as table:
+        check_not_made_anew(session, session.config, table.config)
         config = session.metadata.prepare(table.session, table.timeline)
         yield replace(table, config=config, session=table.session.at(config))
 

@@ -43,6 +43,7 @@ from hudi_py.transaction.conflicts import WriteScope
 from hudi_py.transaction.conflicts.early import EarlyDetection
 from hudi_py.transaction.conflicts.optimistic import completed_since
 from hudi_py.transaction.conflicts.seen import check_seen
+from hudi_py.transaction.first_write import check_not_made_anew, note_first_commit
 from hudi_py.transaction.handle import TransactionHandle, new_handle, prepared
 from hudi_py.transaction.instants import requested_path
 from hudi_py.transaction.markers import read_markers
@@ -322,6 +323,7 @@ class WriteTransaction:
                     done = self._published(table.timeline)
                     if done is None:
                         done = self._publish(table, metadata, relied_on, ids, knows_keys)
+                        note_first_commit(table)
             except BaseException as error:
                 if done is None or not isinstance(error, OSError):
                     if not beating:
@@ -396,6 +398,7 @@ class WriteTransaction:
         `fresh`: the instant was chosen under this lock, so nothing can have been left under it.
         """
         handle, timeline = self.handle, table.timeline
+        check_not_made_anew(self.session, handle.config, table.config)
         if _find(timeline.completed, handle.instant, handle.action) is not None:
             raise self._superseded("it is completed, and not by an inflight file of this writer")
         if is_rolled_back(self.storage, timeline, handle.instant):

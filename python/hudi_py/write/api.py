@@ -17,13 +17,14 @@ from hudi_py.config import Option, Options, Problems, Scope
 from hudi_py.config import table as table_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, TableExistsError, TableNotFoundError
-from hudi_py.model.properties import TableConfig
+from hudi_py.model.properties import FIRST_WRITE, TableConfig
 from hudi_py.progress import Progress
 from hudi_py.storage import Storage, with_durability
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.transaction.conflicts import conflict_policy
 from hudi_py.transaction.metadata_drop import DropMetadata
+from hudi_py.transaction.owner.identity import process_identity
 from hudi_py.transaction.protocols import AfterCommit, Committed, MetadataWriter, run_after
 from hudi_py.transaction.session import TableSession
 from hudi_py.transaction.settings import TransactionSettings
@@ -34,8 +35,17 @@ from hudi_py.write.operations import knows_keys, relied_on, run_operation
 from hudi_py.write.result import WriteResult, committed_write, log_schema_changes, result_of
 from hudi_py.write.retry import redo_on_conflict, replayable_batches
 from hudi_py.write.rows.input import Input, normalise_schema, read_input
+from hudi_py.write.rows.keygen import key_generator
 from hudi_py.write.settings import new_table_schema, write_settings
-from hudi_py.write.table.create import TableSpec, check_spec, create_table, table_properties, table_spec
+from hudi_py.write.table.create import (
+    TableSpec,
+    check_spec,
+    create_table,
+    key_options,
+    table_properties,
+    table_spec,
+)
+from hudi_py.write.table.first import FirstWrite, check_rows
 from hudi_py.write.table.support import check_writable
 
 _PROPERTIES = ".hoodie/hoodie.properties"
@@ -150,23 +160,40 @@ def write_rows(
     """
     storage = with_durability(storage, options.get(write_config.DURABLE))
     kind = effective_operation(parse_operation(operation, options), options)
-    existing = existing_table(storage)
     source = read_input(data)
-    config = open_or_create(storage, existing, source.schema, kind, options, after)
-    kind = operation_on(config, kind)
+    first = FirstWrite.of(process_identity(), TransactionSettings.of(options), storage_options)
+
+    def written() -> WriteResult:
+        config = open_or_create(storage, existing_table(storage), source, kind, options, after, first)
+        with first.taken_back(storage, config):
+            session = open_session(storage, config, options, metadata, storage_options=storage_options, clock=clock)
+            done, committed = _write(session, source, operation_on(config, kind), options)
+        return done if committed is None else replace(done, services=run_after(after, session, committed))
+
+    try:
+        return written()
+    except TableNotFoundError:
+        if not kind.takes_whole_rows or not source.replayable:
+            raise
+        return written()  # another first write has failed meanwhile, and taken the table back
+
+
+def _write(
+    session: TableSession, source: Input, kind: Operation, options: Options
+) -> tuple[WriteResult, Committed | None]:
+    """Runs the write, again after conflicts. None: there is nothing to commit."""
     batches = source.batches
     if not options.get(write_config.ALLOW_EMPTY_COMMIT) and deleted_partitions(kind, options) is None:
         rows = source.batches()
-        first = next(rows, None)
-        if first is None:
-            return result_of(kind.value, None, None, ())
+        some = next(rows, None)
+        if some is None:
+            return result_of(kind.value, None, None, ()), None
         if not source.replayable:
-            batches = partial(itertools.chain, (first,), rows)
-    session = open_session(storage, config, options, metadata, storage_options=storage_options, clock=clock)
+            batches = partial(itertools.chain, (some,), rows)
     most = session.settings.conflict_retries
     with replayable_batches(source, batches, most) as rows_of:
         (result, committed), retries = redo_on_conflict(lambda: _run(session, source, rows_of(), kind, options), most)
-    return replace(result, retries=retries, services=run_after(after, session, committed))
+    return replace(result, retries=retries), committed
 
 
 def open_session(
@@ -273,17 +300,19 @@ def existing_table(storage: Storage) -> TableConfig | None:
 def open_or_create(
     storage: Storage,
     existing: TableConfig | None,
-    schema: pa.Schema,
+    rows: Input | pa.Schema,
     operation: Operation,
     options: Options,
     after: Sequence[AfterCommit],
+    first: FirstWrite,
 ) -> TableConfig:
-    """The table a write goes to, created if there is none. Refuses what it can without reading rows before that.
+    """The table a write goes to, created if there is none. Refuses what it can before that.
 
     Args:
         existing: from `existing_table`.
-        schema: of the rows, normalised.
+        rows: those of the write, or their normalised schema.
         after: runs after the commit.
+        first: the write, if it makes the table.
 
     Raises:
         TableNotFoundError: a delete without a table.
@@ -291,6 +320,9 @@ def open_or_create(
         SchemaMismatchError, UnsupportedTableError: the table cannot have such columns or services.
     """
     spec = table_spec(options)
+    if existing is not None and FIRST_WRITE in existing.properties and operation.takes_whole_rows:
+        wanted = table_properties(_named(storage, spec))
+        existing = None if first.made_anew(storage, existing, wanted) else existing
     if existing is None:
         if not operation.takes_whole_rows:
             raise TableNotFoundError(
@@ -298,10 +330,12 @@ def open_or_create(
             )
         spec = _named(storage, spec)
         planned = TableConfig(table_properties(spec))
-        new_table_schema(planned, schema, options)
+        schema = new_table_schema(planned, rows.schema if isinstance(rows, Input) else rows, options)
         for each in after:
             each.check(planned)
-        config, _ = create_table(storage, spec)
+        if isinstance(rows, Input):
+            check_rows(rows, schema, key_generator(planned, schema.avro, given=key_options(options)))
+        config, _ = create_table(storage, spec, first.mark)
         return config
     check_spec(existing, spec)
     for each in after:

@@ -43,6 +43,7 @@ from hudi_py.write.rows.input import normalise_batch, normalise_schema
 from hudi_py.write.settings import WriteSettings, write_settings
 from hudi_py.write.staging import Stage, StagedFile, large_partitions, staged_rows
 from hudi_py.write.stream import Batch, last_batch, marked_writer_id, retry_pause_s
+from hudi_py.write.table.first import FirstWrite
 
 __all__ = [
     "DistributedWrite",
@@ -95,6 +96,8 @@ class DistributedWrite:
     keys (`ranges`), by partition (`partitions`), or by file group with the columns of `write.routing` (`groups`)."""
     relied_on: tuple[str, ...] | None = None
     """The partitions of the metadata table by which it was planned; None: those that the operation reads."""
+    first: FirstWrite | None = None
+    """Has made the table, which goes again if the write fails."""
     storage_options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     @property
@@ -161,27 +164,29 @@ def plan_write(
     operation = _overwriting(requested, options) if overwrite else requested
     incoming = normalise_schema(schema)
     storage = with_durability(open_storage(path, options.storage or None), options.get(write_config.DURABLE))
-    config = open_or_create(storage, existing_table(storage), incoming, operation, options, after)
-    operation = operation_on(config, operation)
     transaction_settings = TransactionSettings.of(options)
-    session = TableSession.open(
-        storage,
-        metadata,
-        config=config,
-        settings=transaction_settings,
-        storage_options=options.storage or None,
-    )
-    session = replace(session, conflicts=conflict_policy(transaction_settings))
     owner = None if owner_pid is None else process_identity(owner_pid)
-    handle = WriteTransaction.plan(
-        session,
-        action=operation.action(config),
-        operation=operation.java_name,
-        owner=owner,
-        writer_id=None if stream is None else marked_writer_id(stream),
-    )
-    seen = WriteTransaction.attach(handle, storage=storage)
-    settings = write_settings(storage, handle.config, seen.timeline, seen.view, incoming, operation, options)
+    first = FirstWrite.of(owner, transaction_settings, options.storage or None)
+    config = open_or_create(storage, existing_table(storage), incoming, operation, options, after, first)
+    operation = operation_on(config, operation)
+    with first.taken_back(storage, config):
+        session = TableSession.open(
+            storage,
+            metadata,
+            config=config,
+            settings=transaction_settings,
+            storage_options=options.storage or None,
+        )
+        session = replace(session, conflicts=conflict_policy(transaction_settings))
+        handle = WriteTransaction.plan(
+            session,
+            action=operation.action(config),
+            operation=operation.java_name,
+            owner=owner,
+            writer_id=None if stream is None else marked_writer_id(stream),
+        )
+        seen = WriteTransaction.attach(handle, storage=storage)
+        settings = write_settings(storage, handle.config, seen.timeline, seen.view, incoming, operation, options)
     combine = operation.overwrites and requested is Operation.UPSERT and settings.combine_before_upsert
     return DistributedWrite(
         handle,
@@ -196,6 +201,7 @@ def plan_write(
         after=after,
         stream=stream,
         last=None if stream is None else last_batch(storage, seen.timeline, stream),
+        first=replace(first, storage_options=None) if first.made(config) else None,
         storage_options=tuple(options.storage.items()),
     )
 
@@ -399,8 +405,12 @@ def _check_groups(write: DistributedWrite, results: Iterable[TaskResult]) -> Non
 
 
 def abort_write(write: DistributedWrite) -> None:
-    """Roll the write back, unless it was published."""
-    write.attach().abort()
+    """Roll the write back, unless it was published, with the table that it made."""
+    transaction = write.attach()
+    transaction.abort()
+    if write.first is not None:
+        first = replace(write.first, storage_options=dict(write.storage_options) or None)
+        first.take_back(transaction.storage, write.handle.config)
 
 
 def _overwriting(requested: Operation, options: Options) -> Operation:

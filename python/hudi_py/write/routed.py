@@ -62,13 +62,14 @@ PLAN_SCHEMA = pa.schema(
         ("rewritten_bytes", pa.int64()),
         ("committed", pa.string()),
         ("retries", pa.int32()),
+        ("made", pa.bool_()),
     ]
 )
 """One row: the plan, what it does, how rows must come to the tasks that write (`DistributedWrite.arrival`), the columns
 that these need, those that make up partition paths (one column at least), whether rows of one key are brought together
 first, the bytes of a file, those up to which one process should write (arrival `one`), those that it rewrites of the
-table at most (null: unknown), a text if the table holds this batch of a stream already, and how often the write is
-repeated after a conflict."""
+table at most (null: unknown), a text if the table holds this batch of a stream already, how often the write is
+repeated after a conflict, and whether it has made the table."""
 PATH = pa.field("_hudi_py_path", pa.string())
 KEY = pa.field("_hudi_py_key", pa.string())
 
@@ -113,6 +114,7 @@ def plan_routed(
         "rewritten_bytes": routing.rewritten_bytes(context, write.operation) if arrival == "groups" else 0,
         "committed": committed,
         "retries": write.handle.settings.conflict_retries,
+        "made": write.first is not None,
     }
     return pa.Table.from_pylist([row], PLAN_SCHEMA)
 

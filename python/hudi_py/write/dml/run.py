@@ -17,8 +17,10 @@ from hudi_py.schema import META_FIELDS
 from hudi_py.storage import Storage, with_durability
 from hudi_py.timeline.table_schema import resolve_table_schema
 from hudi_py.timeline.timeline import Timeline
+from hudi_py.transaction.owner.identity import process_identity
 from hudi_py.transaction.protocols import AfterCommit, Committed, MetadataWriter, run_after
 from hudi_py.transaction.session import TableSession
+from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.transaction.transaction import WriteTransaction
 from hudi_py.write.api import existing_table, open_or_create, open_session
 from hudi_py.write.context import WriteContext
@@ -26,6 +28,7 @@ from hudi_py.write.dml.statements import Bound, Changed, Statement, run_bound
 from hudi_py.write.result import WriteResult, committed_write, result_of
 from hudi_py.write.retry import redo_on_conflict
 from hudi_py.write.settings import WriteSettings, write_settings
+from hudi_py.write.table.first import FirstWrite
 
 
 def run_statement(
@@ -89,7 +92,8 @@ def statement_session(
             f"'{concurrency_config.NON_BLOCKING}': changes that others make to the same rows meanwhile would be lost; "
             f"use {concurrency_config.OPTIMISTIC}"
         )
-    config = open_or_create(storage, existing, pa.schema([]), statement.operation, options, after)
+    first = FirstWrite.of(process_identity(), TransactionSettings.of(options), storage_options)
+    config = open_or_create(storage, existing, pa.schema([]), statement.operation, options, after, first)
     return open_session(storage, config, options, metadata, storage_options=storage_options)
 
 

@@ -7,7 +7,7 @@ Versions 6 and 8 get the keys of the releases that introduced them (0.15, 1.0): 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -240,10 +240,15 @@ def table_properties(spec: TableSpec) -> dict[str, str]:
     return properties
 
 
-def create_table(storage: Storage, spec: TableSpec) -> tuple[TableConfig, bool]:
+def create_table(
+    storage: Storage, spec: TableSpec, mark: Callable[[dict[str, str]], dict[str, str]] = dict
+) -> tuple[TableConfig, bool]:
     """Creates the table at the storage's root, or opens an existing one.
 
     Of several callers at once one creates; the others open its table.
+
+    Args:
+        mark: adds properties that say who creates it.
 
     Returns:
         The table's properties, and whether this call created it.
@@ -252,7 +257,7 @@ def create_table(storage: Storage, spec: TableSpec) -> tuple[TableConfig, bool]:
         ConfigError, UnsupportedTableError: as `table_properties`; an existing table contradicts the spec; the path
             cannot be written.
     """
-    properties = table_properties(spec)
+    properties = mark(table_properties(spec))
     try:
         created = _create(storage, properties)
     except OSError as error:

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
 
 from hudi_py.config import Options
 from hudi_py.storage import Storage
-from hudi_py.timeline.properties import BACKUP, PROPERTIES
 from hudi_py.transaction.locks import TableLock
-from hudi_py.transaction.paths import LOCK_FILE, META_FOLDER
+from hudi_py.transaction.paths import META_FOLDER
 from hudi_py.transaction.protocols import MetadataWriter
 from hudi_py.transaction.recovery.failed_writes import refuse_living
 from hudi_py.write.api import existing_table, open_session
-
-_LOCKS: Final = (LOCK_FILE, ".locks")
-"""Where locks are kept in `.hoodie`."""
+from hudi_py.write.table.first import remove, remove_metadata_folder
 
 
 def drop_table(
@@ -47,22 +43,9 @@ def drop_table(
 
 
 def _delete(storage: Storage, lock: TableLock) -> None:
-    """Deletes the files of a table. Its properties go last but for the lock: until then the drop can be repeated, and
-    from then on who has waited for the lock finds no table."""
+    """Deletes the files of a table, those of `.hoodie` last."""
     for info in storage.list(""):
         if info.name != META_FOLDER:
-            _remove(storage, info.path, is_folder=info.is_dir)
-    for info in storage.list(META_FOLDER):
-        if info.path not in (PROPERTIES, BACKUP) and info.name not in _LOCKS:
-            _remove(storage, info.path, is_folder=info.is_dir)
-    for path in (BACKUP, PROPERTIES):
-        storage.delete(path)
+            remove(storage, info.path, is_folder=info.is_dir)
+    remove_metadata_folder(storage, lock)
     storage.delete_tree("")
-    lock.gone()
-
-
-def _remove(storage: Storage, path: str, *, is_folder: bool) -> None:
-    if is_folder:
-        storage.delete_tree(path)
-    else:
-        storage.delete(path)

@@ -1,0 +1,211 @@
+"""The table that a first write makes: it is there before the first rows are, and goes again if they never come.
+
+Its properties carry the mark `hoodie.py.first.write` until something is committed. While they do, the write that made
+the table takes it back when it fails; what a killed one left is made anew by the next first write that wants other
+settings. Tables that were created as such (`create_table`, `CREATE TABLE`, by Apache Hudi) have no mark and stay.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudi_py.errors import ConflictError, HudiError, first_line
+from hudi_py.model.instant import Action
+from hudi_py.model.properties import FIRST_WRITE, TableConfig
+from hudi_py.storage import Storage
+from hudi_py.timeline.properties import BACKUP, PROPERTIES
+from hudi_py.transaction.conflicts import conflict_policy
+from hudi_py.transaction.first_write import same_settings
+from hudi_py.transaction.locks import TableLock
+from hudi_py.transaction.metadata_drop import DropMetadata
+from hudi_py.transaction.owner.heartbeat import now_ms
+from hudi_py.transaction.owner.identity import (
+    ProcessIdentity,
+    WriterIdentity,
+    begin_work,
+    end_work,
+    new_writer_id,
+    parse_writer,
+)
+from hudi_py.transaction.paths import LOCK_FILE, META_FOLDER, PARTITION_METAFILE
+from hudi_py.transaction.recovery.failed_writes import recovered
+from hudi_py.transaction.session import LockedTable, TableSession
+from hudi_py.transaction.settings import TransactionSettings
+from hudi_py.view import StorageLister
+from hudi_py.write.rows.input import Input
+from hudi_py.write.rows.keygen import KeyGenerator
+from hudi_py.write.table.evolution import WriteSchema
+
+_log = logging.getLogger(__name__)
+
+_LOCKS = (LOCK_FILE, ".locks")
+"""Where locks are kept in `.hoodie`."""
+
+
+@dataclass(frozen=True, slots=True)
+class FirstWrite:
+    """Who makes a table, and how it is locked."""
+
+    owner: WriterIdentity
+    settings: TransactionSettings
+    storage_options: Mapping[str, str] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        process: ProcessIdentity | None,
+        settings: TransactionSettings,
+        storage_options: Mapping[str, str] | None,
+    ) -> FirstWrite:
+        """A write that ends with `process`, if that is known."""
+        return cls(WriterIdentity(new_writer_id(), process), settings, storage_options)
+
+    def mark(self, properties: Mapping[str, str]) -> dict[str, str]:
+        """The properties of the table that it makes."""
+        begin_work(self.owner.id)
+        return {**properties, FIRST_WRITE: self.owner.to_json()}
+
+    def made(self, config: TableConfig) -> bool:
+        """Whether it is the one that made a table, of which nothing is committed as far as the properties tell."""
+        maker = parse_writer(config.properties.get(FIRST_WRITE, ""))
+        return maker is not None and maker.id == self.owner.id
+
+    @contextmanager
+    def taken_back(self, storage: Storage, config: TableConfig) -> Iterator[None]:
+        """Takes the table back if it made it and what is done with it fails."""
+        made = self.made(config)
+        try:
+            yield
+        except BaseException:  # also after an interrupt
+            if made:
+                self.take_back(storage, config)
+            raise
+        finally:
+            end_work(self.owner.id)
+
+    def take_back(self, storage: Storage, config: TableConfig) -> None:
+        """Removes the table that it made, unless something came to it since. What fails leaves the mark: the next first
+        write removes the table."""
+        try:
+            with self._session(storage, config).locked("take back the table that a failed first write made") as table:
+                if self.made(table.config) and _nothing_came(table):
+                    _remove(table)
+        except (HudiError, OSError) as error:  # the error of the write matters more
+            _log.warning("the table that a failed write made at %s stays, empty: %s", storage.uri, first_line(error))
+
+    def made_anew(self, storage: Storage, config: TableConfig, wanted: Mapping[str, str]) -> bool:
+        """Removes a table that a first write left when it was killed, if one with other settings is wanted.
+
+        Returns:
+            False: it stays, because it is as wanted, its writer may live, or something came to it.
+
+        Raises:
+            LockError: the table lock could not be acquired in time.
+        """
+        maker = parse_writer(config.properties.get(FIRST_WRITE, ""))
+        if maker is None or same_settings(config.properties, wanted) or not self._is_dead(storage, maker):
+            return False
+        try:
+            with recovered(self._session(storage, config), "make the table anew that a killed write left") as table:
+                if table.config.properties.get(FIRST_WRITE) != config.properties[FIRST_WRITE]:
+                    return False
+                if not _nothing_came(table):
+                    return False
+                _log.warning("removing the empty table that the killed %s left at %s", maker, storage.uri)
+                _remove(table)
+        except ConflictError:  # a write to it is under way
+            return False
+        return True
+
+    def _is_dead(self, storage: Storage, maker: WriterIdentity) -> bool:
+        if maker.provably_dead:
+            return True
+        info = storage.stat(PROPERTIES)
+        return info is not None and now_ms() - info.modified_ms > self.settings.heartbeat_expiry_ms
+
+    def _session(self, storage: Storage, config: TableConfig) -> TableSession:
+        session = TableSession.open(
+            storage,
+            DropMetadata(drop_indexes=True),  # it goes with the table
+            config=config,
+            settings=self.settings,
+            storage_options=self.storage_options,
+        )
+        return replace(session, conflicts=conflict_policy(self.settings))
+
+
+def check_rows(source: Input, schema: WriteSchema, keygen: KeyGenerator) -> None:
+    """Refuses rows in memory that no table could hold, before one is made for them: without a key, with values that a
+    table's types cannot hold, or with partition values that are no path.
+
+    Args:
+        schema: that of the new table.
+    """
+    if not source.in_memory:
+        return
+    keys, partitions = keygen.key_columns(schema.arrow), keygen.partition_columns(schema.arrow)
+    with source.open() as reader:
+        given = reader.schema
+    converted = [field.name for field in source.schema if not field.type.equals(given.field(field.name).type)]
+    names = list(dict.fromkeys([*keys, *partitions, *converted]))
+    for given_rows in source.columns(names):
+        batch = schema.conform_some(given_rows, names)
+        if any(_lacks_values(batch[name]) for name in keys if name in batch.schema.names):
+            keygen.record_keys(batch)
+        keygen.check_partitions(batch)
+
+
+def _lacks_values(column: pa.Array) -> bool:
+    """Whether a row may have no key in this column: keys of other columns are not rendered twice."""
+    if column.null_count or pa.types.is_nested(column.type):
+        return True
+    return bool(pa.types.is_string(column.type) and pc.min(pc.binary_length(column)).as_py() == 0)
+
+
+def remove_metadata_folder(storage: Storage, lock: TableLock) -> None:
+    """Deletes `.hoodie`. The properties go last but for the lock: until then this can be repeated, and from then on who
+    has waited for the lock finds no table."""
+    for info in storage.list(META_FOLDER):
+        if info.path not in (PROPERTIES, BACKUP) and info.name not in _LOCKS:
+            remove(storage, info.path, is_folder=info.is_dir)
+    for path in (BACKUP, PROPERTIES):
+        storage.delete(path)
+    storage.delete_tree(META_FOLDER)
+    lock.gone()
+
+
+def remove(storage: Storage, path: str, *, is_folder: bool) -> None:
+    """Deletes a file, or a folder with what is in it."""
+    if is_folder:
+        storage.delete_tree(path)
+    else:
+        storage.delete(path)
+
+
+def _nothing_came(table: LockedTable) -> bool:
+    """Whether the table has had nothing but writes that were rolled back."""
+    return all(instant.action is Action.ROLLBACK and instant.completed for instant in table.timeline.instants)
+
+
+def _remove(table: LockedTable) -> None:
+    """Removes an empty table, and nothing that others have put into its folder."""
+    session, storage = table.session, table.session.storage
+    for partition in StorageLister(storage, table.config).partitions():
+        children = storage.list(partition)
+        for info in children:
+            if not info.is_dir and info.name.startswith(PARTITION_METAFILE):
+                storage.delete(info.path)
+        left, folder = [info for info in children if not info.name.startswith(PARTITION_METAFILE)], str(partition)
+        while folder and not left:  # stores without folders have none to remove
+            storage.delete_tree(folder)
+            folder = folder.rpartition("/")[0]
+            left = storage.list(folder)
+    if session.timeline().instants != table.timeline.instants:
+        return  # another engine, which does not know the lock, has begun to write
+    remove_metadata_folder(storage, table.lock)
