@@ -66,7 +66,9 @@ def start_spark(scratch):
         # The zone of the JVM decides the instants of a table whose hoodie.table.timeline.timezone is LOCAL.
         # Requests are many and short: the JVM's optimising compiler would cost more than it gains. Apache Hudi makes a
         # buffer of 16 MB for each log file it opens: a large young generation spares hundreds of collections.
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xms1536m -Xmn1000m -Duser.timezone="
+        # Kryo looks into a lock where the bloom index goes by the metadata table.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xms1536m -Xmn1000m "
+        "--add-opens=java.base/java.util.concurrent.locks=ALL-UNNAMED -Duser.timezone="
         + os.environ.get("HUDI_ORACLE_TIMEZONE", "UTC"),
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         # Arrays with null elements, and arrays of arrays.

@@ -196,7 +196,8 @@ BLOOM_FPP = number(
 )
 BLOOM_NUM_ENTRIES = integer(
     "hoodie.index.bloom.num_entries",
-    "Initial number of keys that the bloom filter of a base file is sized for.",
+    "Initial number of keys that the bloom filter of a base file is sized for. Left out, one of fewer keys is as "
+    "large as these need.",
     Scope.WRITE,
     60000,
     minimum=1,

@@ -97,6 +97,26 @@ def test_many_keys(kind: str) -> None:
     assert pieces.encode() == bloom.encode()
 
 
+@pytest.mark.parametrize("kind", [SIMPLE, DYNAMIC])
+def test_a_filter_for_the_keys_that_there_are(kind: str) -> None:
+    """It is what Apache Hudi makes with as many entries; beyond the number it is what it makes anyway."""
+    config = BloomConfig(1_000, 1e-9, 2_000, kind, sized=True)
+    keys = pa.array([f"key-{at}" for at in range(2_500)])
+    for count in (0, 1, 2, 60, 999, 1_000, 1_001, 2_500):
+        bloom = BloomFilter(config)
+        for start in range(0, count, 400):
+            bloom.add(keys.slice(start, min(400, count - start)))
+        asked = BloomConfig(min(max(count, 1), 1_000), 1e-9, 2_000, kind)
+        assert bloom.encode() == BloomFilter.from_keys(keys.slice(0, count), asked).encode()
+        assert bloom.might_contain(keys.slice(0, count)).all()
+        absent = pa.array([f"other-{at}" for at in range(20_000)])
+        assert count > 1_000 or not bloom.might_contain(absent).any()
+    assert BloomFilter.from_keys(pa.chunked_array([keys[:9], keys[9:60]]), config).might_contain(keys[:60]).all()
+    assert len(BloomFilter.from_keys(keys[:1], config).encode()) < 100
+    text = BloomFilter.from_keys(keys[:1_000], config).encode()
+    assert BloomFilter.decode(text, kind).might_contain(keys[:1_000]).all()
+
+
 def test_nulls_are_left_out() -> None:
     bloom = BloomFilter.from_keys(pa.array(["a", None, "b"]), BloomConfig(10, 1e-6))
     assert bloom.encode() == BloomFilter.from_keys(pa.array(["a", "b"]), BloomConfig(10, 1e-6)).encode()

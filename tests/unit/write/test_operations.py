@@ -243,6 +243,19 @@ def test_insert_without_duplicates_updates_the_small_file(tmp_path: Path) -> Non
     assert snapshot(path) == {1: 100, 2: 2, 3: 3, 4: 4, 10: 2}
 
 
+def test_filters_are_as_large_as_their_keys_need(tmp_path: Path) -> None:
+    hudi_py.write(tmp_path / "t", rows([1, 2], [1, 1]), "insert", QUICK, record_key="k", partition_by="p")
+    (file,) = (tmp_path / "t" / "z").glob("*.parquet")
+    assert file.stat().st_size < 10_000
+    more = {**QUICK, "hoodie.index.bloom.num_entries": "60000"}
+    hudi_py.write(tmp_path / "u", rows([1, 2], [1, 1]), "insert", more, record_key="k", partition_by="p")
+    (file,) = (tmp_path / "u" / "z").glob("*.parquet")
+    assert file.stat().st_size > 400_000
+    for table in ("t", "u"):
+        hudi_py.write(tmp_path / table, rows([2, 3], [2, 2]), options={**QUICK, "hoodie.index.type": "BLOOM"})
+        assert hudi_py.open_table(tmp_path / table).scan().count() == 3
+
+
 def test_insert_combined_first(tmp_path: Path) -> None:
     path = make(tmp_path / "t")
     hudi_py.write(path, rows([9, 9], [6, 5], [1, 2]), "insert", {**NEW_FILES, "hoodie.combine.before.insert": "true"})

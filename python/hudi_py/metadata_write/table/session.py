@@ -18,7 +18,7 @@ from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.locks import caller_holds_lock
 from hudi_py.transaction.session import TableSession
 
-BASE_FILE_BLOOM: Final = BloomConfig(num_entries=10000)
+BASE_FILE_BLOOM: Final = BloomConfig(num_entries=10000, sized=True)
 """Bloom filter of base files (`hoodie.metadata.bloom.filter.num.entries`, `.fpp`, `.dynamic.max.entries`)."""
 _META_COLUMNS: Final = 5
 
