@@ -274,6 +274,7 @@ def _schema(
         or options.get(write_config.RECONCILE_SCHEMA),
         partial=sets_columns(operation, options),
         widen=options.get(write_config.WIDEN_COLUMNS),
+        adds=options.get(write_config.RECONCILE_SCHEMA),
         fixed=fixed,
         numeric_only=config.ordering_fields,
     )
@@ -356,10 +357,11 @@ def bloom_config(options: Options) -> BloomConfig | None:
 
 
 def filter_config(options: Options) -> BloomConfig:
-    """The size of bloom filters."""
+    """The size of bloom filters: by the keys of each, unless a number is given."""
     return BloomConfig(
         options.get(write_config.BLOOM_NUM_ENTRIES),
         options.get(write_config.BLOOM_FPP),
         options.get(write_config.BLOOM_MAX_ENTRIES),
         options.get(write_config.BLOOM_TYPE),
+        sized=not options.given(write_config.BLOOM_NUM_ENTRIES),
     )

@@ -64,11 +64,18 @@ def test_values_that_are_integers_stay_so(tmp_path: Path) -> None:
 def test_a_new_column_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = make(tmp_path / "t", pa.array([1.5, 2.5]))
     misspelt = rows(["1"], ["x"], pa.array([3.5]), "faer")
-    with pytest.raises(SchemaMismatchError, match="'fare' of the table is missing in the data; the data has 'faer'"):
+    with pytest.raises(
+        SchemaMismatchError, match="'fare' of the table is missing in the data; the data has 'faer': rename"
+    ):
         hudi_py.write(path, misspelt)
+    for option in ("hoodie.write.set.null.for.missing.columns", "hoodie.py.write.partial.updates"):
+        with pytest.raises(
+            SchemaMismatchError, match=r"'faer' of the data is not in the table, whose column 'fare' .*: "
+        ):
+            hudi_py.write(path, misspelt, options={option: "true"})
     assert not caplog.records
     with caplog.at_level(logging.WARNING, "hudi_py"):
-        result = hudi_py.write(path, misspelt, options={"hoodie.write.set.null.for.missing.columns": "true"})
+        result = hudi_py.write(path, misspelt, options={"hoodie.datasource.write.reconcile.schema": "true"})
     assert [str(change) for change in result.schema_changes] == ["faer: new -> double"]
     assert f"the write {result.instant} changed columns of the table t: faer: new -> double" in caplog.text
 

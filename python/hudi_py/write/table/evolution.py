@@ -11,6 +11,7 @@ floating point numbers and among decimals only; an option lets numbers become te
 
 from __future__ import annotations
 
+import difflib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -103,6 +104,7 @@ def write_schema(
     set_null_for_missing: bool = False,
     partial: bool = False,
     widen: bool = False,
+    adds: bool = False,
     fixed: Sequence[str] = (),
     numeric_only: Sequence[str] = (),
 ) -> WriteSchema:
@@ -115,6 +117,7 @@ def write_schema(
         set_null_for_missing: columns that the data lacks become null, except those of `fixed`.
         partial: the data may lack columns, except those of `fixed` and those that may not be null.
         widen: columns become any wider type that Apache Hudi gives them (`hoodie.py.write.widen.columns`).
+        adds: a new column is one, even if its name is much like that of a column that the data lacks.
         fixed: columns whose type may not change (record key and partition fields: their text would).
         numeric_only: columns that may be widened among numbers only (ordering fields).
 
@@ -126,7 +129,7 @@ def write_schema(
         avro = avro_schema(incoming, *record_name(table_name))
         return WriteSchema(_dump(avro), arrow_schema(avro))
     table = arrow_schema(dict(table_avro))
-    merge = _Merge(tuple(fixed), tuple(numeric_only), set_null_for_missing, partial, widen, [])
+    merge = _Merge(tuple(fixed), tuple(numeric_only), set_null_for_missing, partial, widen, adds, [])
     merged = merge.fields(list(table), list(incoming), "")
     if not merge.changes:
         return WriteSchema(_dump(table_avro), table)
@@ -179,6 +182,8 @@ class _Merge:
     partial: bool
     """Whether whole columns may be missing."""
     widen: bool
+    adds: bool
+    """Whether new columns are meant, whatever their names."""
     changes: list[SchemaChange]
 
     def fields(self, table: list[pa.Field], incoming: list[pa.Field], path: str) -> list[pa.Field]:
@@ -195,6 +200,7 @@ class _Merge:
             elif found is not None:
                 result.append(field.with_type(self._type(field.type, found.type, where)))
             elif (self.set_null or (self.partial and not path)) and field.nullable and not self._is_fixed(where):
+                self._check_spelling(field, new, path)
                 result.append(field)
             else:
                 raise SchemaMismatchError(
@@ -206,12 +212,22 @@ class _Merge:
             result.append(field.with_nullable(True))  # the rows already there have none
         return result
 
+    def _check_spelling(self, field: pa.Field, new: Sequence[pa.Field], path: str) -> None:
+        """Refuses a new column in the place of one that it is named much like: a slip would stay in the table."""
+        near = None if self.adds else _nearest(field, new)
+        if near is not None:
+            raise SchemaMismatchError(
+                f"Column '{path}{near}' of the data is not in the table, whose column '{path}{field.name}' the data "
+                f"lacks: rename it; if it is meant as a new column, add it first (Table.alter, ALTER TABLE), or write "
+                f"with {write_config.RECONCILE_SCHEMA.key}=true"
+            )
+
     def _is_fixed(self, column: str) -> bool:
         return any(f"{name}.".startswith(f"{column}.") for name in self.fixed)
 
     def _advice(self, field: pa.Field, where: str, path: str, new: Sequence[pa.Field]) -> str:
-        close = next((other.name for other in new if other.name.lower() == field.name.lower()), None)
-        if close:
+        close = _nearest(field, new)
+        if close is not None:
             return f"the data has '{path}{close}': rename it"
         unknown = ", ".join(f"'{path}{other.name}'" for other in new[:5])
         hint = f"the data has {unknown}, which the table lacks: rename it if it is meant; " if new else ""
@@ -263,6 +279,13 @@ class _Merge:
                 f"{write_config.WIDEN_COLUMNS.key}=true"
             )
         raise SchemaMismatchError(f"{said}, and neither can be converted to the other; cast the data to {table}")
+
+
+def _nearest(field: pa.Field, others: Sequence[pa.Field]) -> str | None:
+    """The name that differs from a column's in a slip or in case only."""
+    by_name = {other.name.lower(): other.name for other in others}
+    near = difflib.get_close_matches(field.name.lower(), by_name, 1, cutoff=0.75)
+    return by_name[near[0]] if near else None
 
 
 def _is_day_or_decimal(kind: pa.DataType) -> bool:
