@@ -351,8 +351,8 @@ MUTATIONS: Final = (
     Mutation(
         "schema: a misspelt column is added, and the right one becomes null",
         CORE + "write/table/evolution.py",
-        "                self._check_spelling(field, new, path)\n",
-        "",
+        "        near = None if name in given else _nearest(field, new)\n",
+        "        near = None\n",
         "tests/unit/write/test_schema_changes.py",
     ),
     Mutation(
@@ -368,6 +368,13 @@ MUTATIONS: Final = (
         "sized=not options.given(write_config.BLOOM_NUM_ENTRIES)",
         "sized=False",
         "tests/unit/write/test_operations.py",
+    ),
+    Mutation(
+        "clean: one that a person asks for waits for commits",
+        CORE + "services/clean/service.py",
+        "        return settings if self.waits else replace(settings, trigger_max_commits=0)\n",
+        "        return settings\n",
+        "tests/unit/table/test_previews.py",
     ),
     Mutation(
         "first write: its table stays when it fails",

@@ -41,7 +41,7 @@ from hudi_py.write.placement.assign import MEGABYTE, Packing
 from hudi_py.write.rows.keygen import KeyGenerator, key_generator
 from hudi_py.write.rows.partitioned import DEFAULT_BUDGET
 from hudi_py.write.table.create import key_options
-from hudi_py.write.table.evolution import WriteSchema, existing_schema, with_column_ids, write_schema
+from hudi_py.write.table.evolution import WriteSchema, check_spelling, existing_schema, with_column_ids, write_schema
 from hudi_py.write.table.stored import as_stored, check_evolution, check_stored_rows
 from hudi_py.write.table.support import check_types, check_writable
 
@@ -266,7 +266,7 @@ def _schema(
                     f"Column '{name}' is missing in the data; {operation.value} needs the columns {', '.join(needed)}"
                 )
         return existing_schema(avro)
-    return write_schema(
+    merged = write_schema(
         avro,
         incoming,
         config.name,
@@ -274,10 +274,12 @@ def _schema(
         or options.get(write_config.RECONCILE_SCHEMA),
         partial=sets_columns(operation, options),
         widen=options.get(write_config.WIDEN_COLUMNS),
-        adds=options.get(write_config.RECONCILE_SCHEMA),
         fixed=fixed,
         numeric_only=config.ordering_fields,
     )
+    if avro is not None and merged.changes and not options.get(write_config.RECONCILE_SCHEMA):
+        check_spelling(list(existing_schema(avro).arrow), list(incoming))
+    return merged
 
 
 def _needed_to_delete(config: TableConfig, operation: Operation, options: Options, columns: pa.Schema) -> Sequence[str]:

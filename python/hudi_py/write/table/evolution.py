@@ -104,7 +104,6 @@ def write_schema(
     set_null_for_missing: bool = False,
     partial: bool = False,
     widen: bool = False,
-    adds: bool = False,
     fixed: Sequence[str] = (),
     numeric_only: Sequence[str] = (),
 ) -> WriteSchema:
@@ -117,7 +116,6 @@ def write_schema(
         set_null_for_missing: columns that the data lacks become null, except those of `fixed`.
         partial: the data may lack columns, except those of `fixed` and those that may not be null.
         widen: columns become any wider type that Apache Hudi gives them (`hoodie.py.write.widen.columns`).
-        adds: a new column is one, even if its name is much like that of a column that the data lacks.
         fixed: columns whose type may not change (record key and partition fields: their text would).
         numeric_only: columns that may be widened among numbers only (ordering fields).
 
@@ -129,7 +127,7 @@ def write_schema(
         avro = avro_schema(incoming, *record_name(table_name))
         return WriteSchema(_dump(avro), arrow_schema(avro))
     table = arrow_schema(dict(table_avro))
-    merge = _Merge(tuple(fixed), tuple(numeric_only), set_null_for_missing, partial, widen, adds, [])
+    merge = _Merge(tuple(fixed), tuple(numeric_only), set_null_for_missing, partial, widen, [])
     merged = merge.fields(list(table), list(incoming), "")
     if not merge.changes:
         return WriteSchema(_dump(table_avro), table)
@@ -143,6 +141,29 @@ def write_schema(
             fields[position] = {**fields[position], "type": made["type"]}
     avro = shared_names({**table_avro, "fields": fields})
     return WriteSchema(_dump(avro), arrow_schema(avro), tuple(merge.changes))
+
+
+def check_spelling(table: Sequence[pa.Field], incoming: Sequence[pa.Field], path: str = "") -> None:
+    """Refuses a new column in the place of one that it is named much like: a slip would stay in the table.
+
+    Args:
+        table: the table's columns before the write, or members of a struct at `path`.
+
+    Raises:
+        SchemaMismatchError: names both columns.
+    """
+    own, given = {field.name: field for field in table}, {field.name: field for field in incoming}
+    new = [field for name, field in given.items() if name not in own]
+    for name, field in own.items():
+        near = None if name in given else _nearest(field, new)
+        if near is not None:
+            raise SchemaMismatchError(
+                f"Column '{path}{near}' of the data is not in the table, whose column '{path}{name}' the data lacks: "
+                "rename it; if it is meant as a new column, add it first (Table.alter, ALTER TABLE), or write with "
+                f"{write_config.RECONCILE_SCHEMA.key}=true"
+            )
+        if name in given and pa.types.is_struct(field.type) and pa.types.is_struct(given[name].type):
+            check_spelling(list(field.type), list(given[name].type), f"{path}{name}.")
 
 
 def with_column_ids(schema: WriteSchema, stored: TableSchema | None, table: str, *, begins: bool) -> WriteSchema:
@@ -182,8 +203,6 @@ class _Merge:
     partial: bool
     """Whether whole columns may be missing."""
     widen: bool
-    adds: bool
-    """Whether new columns are meant, whatever their names."""
     changes: list[SchemaChange]
 
     def fields(self, table: list[pa.Field], incoming: list[pa.Field], path: str) -> list[pa.Field]:
@@ -200,7 +219,6 @@ class _Merge:
             elif found is not None:
                 result.append(field.with_type(self._type(field.type, found.type, where)))
             elif (self.set_null or (self.partial and not path)) and field.nullable and not self._is_fixed(where):
-                self._check_spelling(field, new, path)
                 result.append(field)
             else:
                 raise SchemaMismatchError(
@@ -211,16 +229,6 @@ class _Merge:
             self.changes.append(SchemaChange(f"{path}{field.name}", None, declared(field) or str(field.type)))
             result.append(field.with_nullable(True))  # the rows already there have none
         return result
-
-    def _check_spelling(self, field: pa.Field, new: Sequence[pa.Field], path: str) -> None:
-        """Refuses a new column in the place of one that it is named much like: a slip would stay in the table."""
-        near = None if self.adds else _nearest(field, new)
-        if near is not None:
-            raise SchemaMismatchError(
-                f"Column '{path}{near}' of the data is not in the table, whose column '{path}{field.name}' the data "
-                f"lacks: rename it; if it is meant as a new column, add it first (Table.alter, ALTER TABLE), or write "
-                f"with {write_config.RECONCILE_SCHEMA.key}=true"
-            )
 
     def _is_fixed(self, column: str) -> bool:
         return any(f"{name}.".startswith(f"{column}.") for name in self.fixed)
