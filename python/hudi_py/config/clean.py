@@ -69,7 +69,7 @@ TRIGGER_STRATEGY = choice(
 )
 TRIGGER_MAX_COMMITS = integer(
     "hoodie.clean.trigger.max.commits",
-    "A clean is due after this many commits since the last one.",
+    "A commit is followed by a clean after this many commits since the last one. One that is asked for does not wait.",
     _SERVICE,
     1,
     unit="commits",

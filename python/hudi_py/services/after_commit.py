@@ -128,7 +128,7 @@ class InlineServices:
 
 
 def _clean(context: ServiceContext, state: TableState) -> bool:
-    service = Cleaning()
+    service = Cleaning(waits=True)
     if any(instant.action is Action.CLEAN for instant in state.timeline.pending):
         return run_all(service, context).instant is not None
     if why_not_due(context, state.timeline, CleanSettings.of(context.options), now_ms=service.now_ms()):

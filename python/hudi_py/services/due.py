@@ -46,7 +46,7 @@ def _each(context: ServiceContext) -> Iterator[Due]:
             groups = counted(len(preview.rows), "file group")
             waiting = f"{counted(backlog.count, 'delta commit')} not compacted, {groups} with logs"
             yield Due("compaction", bool(preview.rows), waiting if preview.rows else preview.reason)
-    preview = Cleaning().preview(context)
+    preview = Cleaning(waits=True).preview(context)
     files = [file for row in preview.rows for file in row["files"]]
     superfluous = f"{counted(len(files), 'file')} in {counted(len(preview.rows), 'partition')} can be deleted"
     yield Due("clean", bool(files), superfluous if files else preview.reason)

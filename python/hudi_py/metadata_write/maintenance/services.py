@@ -194,7 +194,7 @@ class _Services:
 
     def _clean(self, timeline: Timeline, newest: InstantTime) -> ServiceReport:
         """`HoodieBackedTableMetadataWriter.cleanIfNecessary`."""
-        cleaning = Cleaning()
+        cleaning = Cleaning(waits=True)
         compactions = [i.time for i in timeline.completed if i.action in (Action.COMMIT, Action.REPLACE_COMMIT)]
         if compactions and sum(i.time > compactions[-1] for i in timeline.completed) < _QUIET_INSTANTS:
             return ServiceReport(cleaning.name, None, reason="readers may still use files the last compaction replaced")

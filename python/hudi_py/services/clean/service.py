@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hudi_py.errors import ConfigError, ConflictError, UnsupportedTableError
 from hudi_py.metadata.files import metadata_lister
@@ -99,6 +99,9 @@ class Cleaning:
 
     now_ms: Callable[[], int] = wall_clock_ms
     """Milliseconds since the epoch, from which hours are counted."""
+    waits: bool = False
+    """Whether it waits for the commits of `hoodie.clean.trigger.max.commits`, as one after a commit does. One that a
+    person asks for looks for superfluous files at once."""
     name: str = "clean"
 
     def schedule(self, context: ServiceContext, *, instant: InstantTime | None = None) -> Scheduled:
@@ -108,7 +111,7 @@ class Cleaning:
             ConfigError: options contradict each other.
             LockError: the table lock could not be acquired in time.
         """
-        settings = CleanSettings.of(context.options)
+        settings = self._settings(context)
         context.progress.phase("planning the clean")
         with context.locked("plan a clean") as state:
             timeline = state.timeline
@@ -127,9 +130,13 @@ class Cleaning:
     def preview(self, context: ServiceContext) -> Preview:
         """See `PlannedService.preview`."""
         context.progress.phase("planning the clean")
-        settings = CleanSettings.of(context.options)
+        settings = self._settings(context)
         planned = plan_clean(context, context.state(), settings, now_ms=self.now_ms())
         return Preview(() if planned.plan is None else clean_rows(planned.plan), planned.reason)
+
+    def _settings(self, context: ServiceContext) -> CleanSettings:
+        settings = CleanSettings.of(context.options)
+        return settings if self.waits else replace(settings, trigger_max_commits=0)
 
     def pending(self, context: ServiceContext) -> list[InstantTime]:
         """Cleans that were planned but not completed, oldest first."""
