@@ -376,9 +376,10 @@ class Table(TableIndexes, HealthMethods, ServicePreviews, ReportMethods, Alterab
 
         Args:
             source: rows, as for `write`; held in memory.
-            on: what makes rows match: a condition such as `t.id = s.id`, or columns that both have. It must compare
-                every record key column with an expression of the source, or `t._hoodie_record_key`; where keys are
-                generated, it is any condition. Compare the partition columns too, where the source has them, and
+            on: what makes rows match: a condition such as `t.id = s.id`, or columns that both have. It should compare
+                every record key column with an expression of the source, or `t._hoodie_record_key`; of key columns that
+                it leaves out, those of the source with their names count. Where keys are generated, it is any
+                condition. Compare the partition columns too, where the source has them, and
                 other partitions are not read.
             source_alias: the name of the source in expressions.
             target_alias: the name of the table in expressions.

@@ -164,3 +164,50 @@ def test_a_task_that_fails_once_runs_again(
     assert not os.path.exists(marker)
     assert (done.num_inserted, done.num_updated) == (2, 2)
     assert values(path) == {0: 0.0, 1: 1.5, 2: 3.0, 3: 4.5, 4: 0.0, 5: 0.0, 6: 0.0, 7: 0.0}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [QUIET, TASKS], ids=["process", "tasks"])
+def test_the_rules_of_merges(spark: SparkSession, path: str, options: dict[str, str]) -> None:
+    """Several rows of the source, moves to other partitions, and what ON says besides the key, as in the core."""
+    index = {"hoodie.index.type": "GLOBAL_SIMPLE", "hoodie.simple.index.update.partition.path": "true"}
+    rows = [{"id": n, "p": "ab"[n % 2], "ts": 10, "v": float(n), "name": f"n{n}"} for n in range(8)]
+    keys = {"record_key": "id", "partition_by": "p", "ordering_by": "ts", "table_type": "mor"}
+    hudi_py.write(path, rows, "upsert", {**QUIET, **index}, **keys)
+    own = {**options, **index}
+
+    def merge(source: str, on: str) -> Any:
+        return merge_into(spark, path, spark.sql(source).repartition(3), on, options=own)
+
+    columns = "AS r(id, p, ts, v, name)"
+    done = merge(
+        "SELECT * FROM VALUES (0L, 'c', 20L, 1D, 'moved'), (0L, 'b', 15L, 2D, 'older'), (1L, 'b', 20L, 3D, 'stays'), "
+        f"(2L, 'd', 5L, 4D, 'late'), (8L, 'a', 1L, 5D, 'first'), (8L, 'b', 2L, 6D, 'newest') {columns}",
+        "id",
+    )
+    done = done.when_matched_update_all().when_not_matched_insert_all().execute()
+    assert (done.num_inserted, done.num_updated, done.num_deleted) == (1, 3, 0)
+    done = merge(
+        f"SELECT * FROM VALUES (3L, 'b', 9L, 1D, 'x'), (4L, 'a', 11L, 1D, 'x'), (4L, 'a', 9L, 2D, 'y') {columns}", "id"
+    )
+    assert done.when_matched_delete().execute().num_deleted == 1
+    done = merge(
+        "SELECT * FROM VALUES (5L, 'b', 20L, 50D, 'n5'), (6L, 'a', 20L, 60D, 'other'), "
+        f"(7L, 'b', 20L, 70D, 'z') {columns}",
+        "CAST(t.id AS STRING) = CAST(s.id AS STRING) AND t.name = s.name",
+    )
+    done = done.when_matched_update({"v": "s.v", "ts": "s.ts"}).when_not_matched_insert_all("s.id <> 7").execute()
+    assert (done.num_inserted, done.num_updated, done.num_deleted) == (0, 2, 0)
+    shown = ["id", "p", "v", "name", "_hoodie_partition_path"]
+    found = hudi_py.open_table(path).scan(shown).to_table().sort_by("id").to_pylist()
+    assert [tuple(row.values()) for row in found] == [
+        (0, "c", 1.0, "moved", "c"),
+        (1, "b", 3.0, "stays", "b"),
+        (2, "a", 2.0, "n2", "a"),
+        (3, "b", 3.0, "n3", "b"),
+        (5, "b", 50.0, "n5", "b"),
+        (6, "a", 60.0, "n6", "a"),
+        (7, "b", 7.0, "n7", "b"),
+        (8, "b", 6.0, "newest", "b"),
+    ]
+    assert hudi_py.open_table(path).metadata.verify().ok

@@ -192,14 +192,17 @@ def test_update_records_what_apache_hudi_does(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["cow", "mor"])
-def test_ordering_values_count_for_updates_but_not_for_deletes(tmp_path: Path, kind: str) -> None:
+def test_ordering_values_count_for_updates_and_for_deletes_of_merges_in_logs(tmp_path: Path, kind: str) -> None:
     table = make(tmp_path / "t", table_type=kind)
     table.update({"v": "'low'", "ts": "ts - 1"}, "id = 1")
     table.merge([row(2, 1, "low")], "id").when_matched_update_all().execute()
     assert rows_of(table)[1]["v"] == "v1"
     assert rows_of(table)[2]["v"] == "v2"
-    table.merge([row(2, 1)], "id").when_matched_delete().execute()
-    assert 2 not in rows_of(table)
+    done = table.merge([row(2, 9), row(3, 10), row(4, 11)], "id").when_matched_delete().execute()
+    assert (done.num_deleted, sorted(rows_of(table))) == ((3, [1, 5, 6]) if kind == "cow" else (2, [1, 2, 5, 6]))
+    assert table.delete("id = 1").num_deleted == 1
+    # a source without ordering values deletes, too
+    assert table.merge([{"id": 5}], "id").when_matched_delete().execute().num_deleted == 1
 
 
 def test_a_key_that_is_there_twice_is_updated_where_the_condition_holds(tmp_path: Path) -> None:
@@ -274,7 +277,7 @@ def test_a_delete_of_rows_still_takes_rows(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("on", "message"),
     [
-        ("t.v = s.v", "required to match on all record key columns, and column 'id'"),
+        ("t.v = s.v AND t.n > s.n", "required to match on all record key columns, and column 'id'"),
         ("t.id > s.id", "column 'id'"),
         ("t.id = s.id OR t.p = s.p", "column 'id'"),
         ("t.id = 1", "column 'id'"),
@@ -323,17 +326,111 @@ def test_merges_that_are_refused(tmp_path: Path) -> None:
     assert rows_of(table) == {key: row(key) for key in range(1, 7)}
 
 
-def test_several_rows_of_the_source_for_one_row(tmp_path: Path) -> None:
-    table = make(tmp_path / "t")
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+@pytest.mark.parametrize("mode", ["EVENT_TIME_ORDERING", "COMMIT_TIME_ORDERING"])
+def test_several_rows_of_the_source_for_one_key(tmp_path: Path, kind: str, mode: str) -> None:
+    """The newest counts, before any clause, as with Apache Hudi."""
+    table = make(tmp_path / "t", options={"hoodie.write.record.merge.mode": mode}, table_type=kind)
+
+    def merge(*source: Row, on: str = "id") -> Any:
+        return table.merge(list(source), on)
+
+    merge(row(1, 20, "low"), row(1, 30, "high"), row(1, 25, "mid")).when_matched_update_all().execute()
+    merge(row(2, 40, "first"), row(2, 40, "second")).when_matched_update_all().execute()
+    merge(row(3, 20, "low"), row(3, 30, "high")).when_matched_update_all("s.ts < 25").execute()
+    late = merge(row(4, 20, "low"), row(4, 30, "high")).when_matched_delete("s.ts < 25").when_matched_update_all()
+    late.execute()
+    named = [{"id": 5, "v": "new", "t": 60}, {"id": 5, "v": "old", "t": 50}]
+    merge(*named).when_matched_update({"v": "s.v", "ts": "s.t"}).execute()
+    found = rows_of(table)
+    assert {key: (found[key]["ts"], found[key]["v"]) for key in range(1, 6)} == {
+        1: (30, "high"),
+        2: (40, "second"),
+        3: (10, "v3"),
+        4: (30, "high"),
+        5: (60, "new"),
+    }
+    assert merge(row(6, 40), row(6, 50)).when_matched_delete().execute().num_deleted == 1
+    news = [
+        row(7, 20, "new"),
+        row(7, 10, "old"),
+        row(8, 20, "new"),
+        row(8, 10, "old"),
+        row(9, 5, "one"),
+        row(9, 5, "two"),
+    ]
+    inserted = merge(*news).when_not_matched_insert_all("s.id <> 8 OR s.ts < 15").execute()
+    assert inserted.num_inserted == 2
+    found = rows_of(table)
+    assert (found[7]["v"], found[9]["v"], 8 in found) == ("new", "two", False)
+
+
+def test_several_rows_of_the_source_without_ordering_values(tmp_path: Path) -> None:
+    table = make(tmp_path / "t", ordering_by=None)
     both = [row(1, 20, "a"), row(1, 30, "b")]
     with pytest.raises(DuplicateKeyError, match="several rows of the source match the row with the key '1'"):
         table.merge(both, "id").when_matched_update_all().execute()
     table.merge(both, "id").when_matched_update_all("s.v = 'a'").execute()  # the other one changes nothing
     assert rows_of(table)[1] == row(1, 20, "a")
     assert table.merge(both, "id").when_matched_delete().execute().num_deleted == 1
-    # of new rows with one key the newest stays, as with Apache Hudi
-    assert table.merge(both, "id").when_not_matched_insert_all().execute().num_inserted == 1
-    assert rows_of(table)[1] == row(1, 30, "b")
+
+
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_new_rows_of_one_key_in_several_partitions(tmp_path: Path, kind: str) -> None:
+    news = [{**row(9, 20, "x"), "p": "x"}, {**row(9, 10, "y"), "p": "y"}, {**row(9, 10, "y2"), "p": "y"}]
+    each = make(tmp_path / "each", table_type=kind)
+    assert each.merge(news, "id").when_matched_update_all().when_not_matched_insert_all().execute().num_inserted == 2
+    found = each.scan(["id", "v", "p", "_hoodie_partition_path"], "id = 9").to_table().sort_by("p").to_pylist()
+    assert [(one["v"], one["p"], one["_hoodie_partition_path"]) for one in found] == [("x", "x", "x"), ("y2", "y", "y")]
+    only = make(tmp_path / "only", options={"hoodie.index.type": "GLOBAL_SIMPLE"}, table_type=kind)
+    assert only.merge(news, "id").when_not_matched_insert_all().execute().num_inserted == 1
+    assert rows_of(only)[9] == news[0]
+
+
+GLOBAL = {
+    "simple": {"hoodie.index.type": "GLOBAL_SIMPLE", "hoodie.simple.index.update.partition.path": "true"},
+    "record": {
+        "hoodie.index.type": "GLOBAL_RECORD_LEVEL_INDEX",
+        **INDEXES["GLOBAL_RECORD_LEVEL_INDEX"],
+        "hoodie.record.index.update.partition.path": "true",
+    },
+    "stays": {"hoodie.index.type": "GLOBAL_SIMPLE", "hoodie.simple.index.update.partition.path": "false"},
+}
+
+
+@pytest.mark.parametrize(("kind", "version", "index"), [*product(("cow", "mor"), (9,), GLOBAL), ("mor", 6, "simple")])
+def test_an_update_moves_rows_with_an_index_over_all_partitions(
+    tmp_path: Path, kind: str, version: int, index: str
+) -> None:
+    table = make(tmp_path / "t", options=GLOBAL[index], table_type=kind, table_version=version)
+    moved = [{**row(key, 20, "new"), "p": "z"} for key in (1, 2)] + [{**row(3, 5, "late"), "p": "z"}, row(9, 20)]
+    merged = table.merge(moved, "id").when_matched_update_all().when_not_matched_insert_all().execute()
+    assert counts(merged)[0] == 1
+    table.merge([{"id": 4, "q": "w"}, {"id": 5, "q": "y"}], "id").when_matched_update({"p": "s.q", "n": 7.0}).execute()
+    # ON compares the partition, but the key is there
+    on = table.merge([{**row(6, 20, "on"), "p": "y"}], "t.id = s.id AND t.p = s.p").when_matched_update_all()
+    on.when_not_matched_insert_all().execute()
+    expected = {key: row(key) for key in range(1, 7)} | {9: row(9, 20)}
+    stays = index == "stays"
+    for key, values in {
+        1: {"ts": 20, "v": "new", "p": "z"},
+        2: {"ts": 20, "v": "new", "p": "z"},
+        4: {"p": "w", "n": 7.0},
+        5: {"p": "y", "n": 7.0},
+        6: {"ts": 20, "v": "on", "p": "y"},
+    }.items():
+        expected[key] |= {**values, "p": expected[key]["p"]} if stays else values
+    assert rows_of(table) == expected
+    paths = table.scan(["id", "_hoodie_partition_path"]).to_table().to_pylist()
+    assert {each["id"]: each["_hoodie_partition_path"] for each in paths} == {
+        key: r["p"] for key, r in expected.items()
+    }
+    if kind == "mor":
+        table.compact()
+        assert rows_of(table) == expected
+    assert table.metadata.verify().ok
+    with pytest.raises(ConfigError, match="sets the record key column 'id' to another value"):
+        table.merge([row(1)], "id").when_matched_update({"id": "s.id + 1"}).execute()
 
 
 def test_several_new_rows_without_ordering_fields(tmp_path: Path) -> None:
@@ -342,12 +439,61 @@ def test_several_new_rows_without_ordering_fields(tmp_path: Path) -> None:
         table.merge([row(9), row(9)], "id").when_not_matched_insert_all().execute()
 
 
-def test_a_row_that_only_a_condition_keeps_from_matching_is_not_inserted_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["cow", "mor"])
+def test_what_on_asks_for_besides_the_key(tmp_path: Path, kind: str) -> None:
+    """It decides, but a row that would be inserted matches the one that has its key."""
+    table = make(tmp_path / "t", table_type=kind)
+    source = [row(1, 20, "new"), row(2, 20, "v2"), row(9, 20)]
+    merge = table.merge(source, "t.id = s.id AND t.v = s.v")
+    done = merge.when_matched_update({"n": 5.0, "ts": "s.ts"}).when_not_matched_insert_all("s.id <> 1").execute()
+    assert counts(done) == (1, 1, 0)
+    expected = {key: row(key) for key in range(1, 7)} | {2: row(2, 20, n=5.0), 9: row(9, 20)}
+    assert rows_of(table) == expected
+    merge = table.merge([row(1, 30, "new"), row(2, 30, "x")], "t.id = s.id AND t.v = s.v")
+    merge = merge.when_matched_update({"n": 6.0, "ts": "s.ts"}, "s.id = 1").when_not_matched_insert_all()
+    done = merge.when_not_matched_by_source_delete().execute()
+    assert counts(done) == (0, 1, 5)
+    assert rows_of(table) == {1: row(1, 30, "v1", 6.0), 2: expected[2]}
+    merge = table.merge([row(2, 40, "other")], "t.id = s.id AND t.v = s.v").when_matched_delete()
+    assert counts(merge.execute()) == (0, 0, 0)
+
+
+def test_on_without_the_record_key(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The key of the source counts, as with Apache Hudi."""
+    table = make(tmp_path / "t", [row(1), row(2), row(3)])
+    source = [row(1, 20, "v1", 5.0), row(2, 20, "v3", 5.0), row(9, 20, "v1")]
+    merge = table.merge(source, "t.v = s.v").when_matched_update({"n": "s.n", "ts": "s.ts"})
+    assert counts(merge.when_not_matched_insert_all().execute()) == (1, 2, 0)
+    expected = {1: row(1, 20, n=5.0), 2: row(2, 20, n=5.0), 3: row(3), 9: row(9, 20, "v1")}
+    assert rows_of(table) == expected
+    assert "by id of the source, too, which ON does not compare" in caplog.text
+    with pytest.raises(ConfigError, match="required to match on all record key columns, and column 'id'"):
+        table.merge([{"v": "v1"}], "t.v = s.v").when_matched_delete().execute()
+
+
+@pytest.mark.parametrize(
+    "on",
+    [
+        "CAST(t.id AS STRING) = CAST(s.key AS STRING)",
+        "CAST(s.key AS BIGINT) = CAST(t.id AS BIGINT)",
+        "CAST(t.id AS BIGINT) = s.key",
+        "t.id = CAST(s.text AS BIGINT) AND CAST(t.p AS STRING) = s.p",
+    ],
+)
+def test_casts_in_on(tmp_path: Path, on: str) -> None:
     table = make(tmp_path / "t")
-    builder = table.merge([row(1, 20), row(9, 20)], "t.id = s.id AND t.v = 'other'").when_not_matched_insert_all()
-    with pytest.raises(DuplicateKeyError, match="key '1' is not matched by ON"):
-        builder.execute()
-    assert sorted(rows_of(table)) == [1, 2, 3, 4, 5, 6]
+    source = pa.table({"key": pa.array([1, 8], pa.int32()), "text": ["1", "8"], "p": ["y", "x"]})
+    merge = table.merge(source, on).when_matched_update({"n": 9.0})
+    merge = merge.when_not_matched_insert({"id": "CAST(s.text AS BIGINT)", "ts": 1, "p": "s.p"})
+    assert counts(merge.execute()) == (1, 1, 0)
+    assert rows_of(table)[1] == row(1, n=9.0)
+
+
+def test_casts_in_on_that_make_keys_equal_are_refused(tmp_path: Path) -> None:
+    table = make(tmp_path / "t")
+    for on in ("CAST(t.id AS TINYINT) = CAST(s.id AS TINYINT)", "CAST(t.id AS DOUBLE) = CAST(s.id AS DOUBLE)"):
+        with pytest.raises(ConfigError, match="column 'id' is not compared"):
+            table.merge([row(1)], on).when_matched_delete().execute()
 
 
 def test_keys_that_are_null_match_nothing(tmp_path: Path) -> None:

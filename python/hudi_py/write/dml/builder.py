@@ -34,7 +34,8 @@ class MergeBuilder:
     _outcome: _Outcome = field(default_factory=_Outcome, repr=False, compare=False)
 
     def when_matched_update(self, set: Mapping[str, object], condition: str | None = None) -> MergeBuilder:
-        """Sets columns of rows that the source matches. Their key and partition cannot change."""
+        """Sets columns of rows that the source matches. Their key cannot change, and their partition only with an index
+        over all partitions."""
         return self._with(Clause("matched", "update", condition, dict(set)))
 
     def when_matched_update_all(self, condition: str | None = None) -> MergeBuilder:
@@ -68,7 +69,8 @@ class MergeBuilder:
 
         Raises:
             ConfigError, SchemaMismatchError, UnsupportedTableError: the merge does not fit table or source.
-            DuplicateKeyError: several rows of the source would change or insert one row.
+            DuplicateKeyError: several rows of the source would change or insert one row, which has no
+                ordering values.
             ConflictError: another write is pending, or completed meanwhile.
             LockError: the table lock could not be acquired in time.
         """

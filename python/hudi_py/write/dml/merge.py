@@ -6,6 +6,7 @@ docs/differences.md.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -20,6 +21,7 @@ from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, DuplicateKeyError
 from hudi_py.formats.arrays import combined, true_where
 from hudi_py.formats.lookup import TextSet
+from hudi_py.merge.ordering import default_mask, ordering_codes
 from hudi_py.model.properties import TableConfig
 from hudi_py.read.request import ScanRequest
 from hudi_py.read.split import Split
@@ -35,6 +37,7 @@ from hudi_py.write.operation import Operation
 from hudi_py.write.rows import PartitionedRows, one_row_per_key
 from hudi_py.write.settings import WriteSettings
 
+_log = logging.getLogger(__name__)
 _Numbers = npt.NDArray[np.int64]
 _ROW = "_hudi_py_row"
 _MOST_PAIRS = 1 << 20
@@ -54,6 +57,13 @@ class Merge:
 
     def bind(self, config: TableConfig, settings: WriteSettings, options: Options) -> BoundMergeOf:
         bound = bind_columns(self.plan, self.source.schema, config, settings, options)
+        if bound.completed:
+            _log.warning(
+                "merging into the table '%s' by %s of the source, too, which ON does not compare: rows are merged by "
+                "whole record keys, as by Apache Hudi",
+                config.name,
+                ", ".join(bound.completed),
+            )
         return BoundMergeOf(bound, Source.of(bound, self.source, settings), options)
 
 
@@ -61,7 +71,6 @@ def bind_columns(
     plan: MergePlan, source: pa.Schema, config: TableConfig, settings: WriteSettings, options: Options
 ) -> BoundMerge:
     """A merge over the columns of its table and source. Raises as `bind_merge`."""
-    ordering = settings.merge.ordering_fields if settings.merge.by_event_time else ()
     partial = (
         options.get(write_config.MERGE_INTO_PARTIAL_UPDATES)
         and writes_partial_logs(config)
@@ -69,7 +78,7 @@ def bind_columns(
         and not settings.index.is_global
         and settings.schema.history is None
     )
-    return bind_merge(plan, source, settings, ordering, config.name, partial=partial)
+    return bind_merge(plan, source, config, settings, partial=partial)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +169,21 @@ class Source:
         return cls(rows, keys, encoded.dictionary, order, starts, partitions)
 
 
+@dataclass(frozen=True, slots=True)
+class _Late:
+    """Rows of the table with keys of the source, of which ON may say that they do not match."""
+
+    batch: pa.RecordBatch
+    file_ids: pa.StringArray
+    partitions: pa.StringArray
+    ours: _Numbers
+    """Of each pair the number of the row in `batch`, ascending."""
+    theirs: _Numbers
+    """The row of the source."""
+    holds: npt.NDArray[np.bool_]
+    """What ON says."""
+
+
 @dataclass(slots=True)
 class Merging:
     """A merge as it reads the table."""
@@ -173,9 +197,10 @@ class Merging:
     """The source's texts."""
     matched: npt.NDArray[np.bool_] = field(init=False)
     """Which rows of the source a row of the table matches."""
-    met: list[tuple[pa.StringArray, pa.Array]] = field(default_factory=list)
-    """Partitions and keys of rows of the table whose keys the source has; only where more than the key decides about a
-    match."""
+    late: list[_Late] = field(default_factory=list)
+    """Rows of the table that ON keeps from rows of the source with their keys; only if the latter may be inserted."""
+    _ordering: tuple[pa.Array, ...] | None = None
+    _ranks: _Numbers | None = None
 
     def __post_init__(self) -> None:
         self.distinct = TextSet(self.source.distinct)
@@ -205,7 +230,6 @@ class Merging:
         self, batch: pa.RecordBatch, file_ids: pa.StringArray, partitions: pa.StringArray, codes: _Numbers
     ) -> None:
         """Takes rows, with the number of their text in `distinct`; -1: none."""
-        keys = combined(batch[RECORD_KEY])
         some = np.flatnonzero(codes >= 0)
         starts = self.source.starts[codes[some]]
         counts = self.source.starts[codes[some] + 1] - starts
@@ -214,21 +238,92 @@ class Merging:
         theirs = self.source.by_key[np.repeat(starts, counts) + within]
         if self.bound.rest is not None and len(ours):
             holds = true_where(self.bound.rest.evaluate(self.joined(batch, ours, theirs)))
-            if self.bound.not_matched and not self.generates_keys:
-                met = pa.array(some)
-                self.met.append((partitions.take(met), keys.take(met)))
-            ours, theirs = ours[holds], theirs[holds]
+            if self.bound.not_matched and not self.generates_keys and not holds.all():
+                late = np.unique(ours[~holds])
+                at, waits = pa.array(late), np.isin(ours, late)
+                places = batch.take(at), file_ids.take(at), partitions.take(at)
+                self.late.append(_Late(*places, np.searchsorted(late, ours[waits]), theirs[waits], holds[waits]))
+                self.matched[theirs[waits & holds]] = True
+                rest = np.setdiff1d(np.arange(batch.num_rows), late)
+                ours, theirs = np.searchsorted(rest, ours[~waits]), theirs[~waits]
+                batch, file_ids, partitions = (each.take(pa.array(rest)) for each in (batch, file_ids, partitions))
+            else:
+                ours, theirs = ours[holds], theirs[holds]
+        self.apply(batch, file_ids, partitions, ours, theirs)
+
+    def apply(
+        self,
+        batch: pa.RecordBatch,
+        file_ids: pa.StringArray,
+        partitions: pa.StringArray,
+        ours: _Numbers,
+        theirs: _Numbers,
+    ) -> None:
+        """Applies the clauses to rows of the table, by pairs of the numbers of rows that match."""
+        keys = combined(batch[RECORD_KEY])
         self.matched[theirs] = True
         if self.bound.matched and len(ours):
+            ours, theirs = self.one_for_each(ours, theirs)
             rows = self.joined(batch, ours, theirs)
             chosen = choose(self.bound.matched, rows)
             self.check_cardinality(keys, ours, chosen)
+            chosen[self.spared(rows, theirs, chosen)] = -1
             self.change((keys, file_ids, partitions), rows, ours, (self.bound.matched, chosen))
         if self.bound.by_source:
             alone = np.setdiff1d(np.arange(batch.num_rows), ours)
             rows = self.joined(batch, alone, None)
             chosen = choose(self.bound.by_source, rows)
             self.change((keys, file_ids, partitions), rows, alone, (self.bound.by_source, chosen))
+
+    @property
+    def ordering(self) -> tuple[pa.Array, ...]:
+        """The ordering values of the rows of the source, a column for each field; none if it does not have them.
+
+        Raises:
+            SchemaMismatchError: a value does not fit the table's column.
+        """
+        if self._ordering is None:
+            inputs = pa.record_batch([self.source.rows], names=[self.bound.plan.source_alias])
+            self._ordering = tuple(each.evaluate(inputs) for each in self.bound.ordering)
+        return self._ordering
+
+    def one_for_each(self, ours: _Numbers, theirs: _Numbers) -> tuple[_Numbers, _Numbers]:
+        """Of several rows of the source that match one row the newest by ordering value, the last of equal ones: Apache
+        Hudi combines a source before clauses apply (`HoodieWriteHelper.deduplicateRecords`, 1.2.0)."""
+        if not self.bound.ordering or (ours[1:] != ours[:-1]).all():
+            return ours, theirs
+        order = np.lexsort((self.ranks[theirs], ours))
+        last = np.r_[ours[order][1:] != ours[order][:-1], True]
+        kept = np.sort(order[last])
+        return ours[kept], theirs[kept]
+
+    @property
+    def ranks(self) -> _Numbers:
+        """For each row of the source its place among all by ordering value."""
+        if self._ranks is None:
+            count = len(self.source.keys)
+            (codes,) = ordering_codes([self.ordering], [count])
+            self._ranks = np.empty(count, np.int64)
+            self._ranks[np.argsort(codes, kind="stable")] = np.arange(count)
+        return self._ranks
+
+    def spared(self, rows: pa.RecordBatch, theirs: _Numbers, chosen: _Numbers) -> npt.NDArray[np.bool_]:
+        """Rows of merge-on-read tables that are not deleted as the row of the source has a lower ordering value: Apache
+        Hudi logs deletes with it (1.2.0), unless it is the default. Copy on write, deletes always count."""
+        context, ordering = self.context, self.context.settings.merge.ordering_fields
+        deletes = np.isin(chosen, [at for at, clause in enumerate(self.bound.matched) if clause.action == "delete"])
+        if not (
+            context.transaction.config.is_mor
+            and context.settings.merge.by_event_time
+            and ordering == tuple(each.field.name for each in self.bound.ordering)
+            and deletes.any()
+        ):
+            return np.zeros(len(chosen), np.bool_)
+        target = pa.RecordBatch.from_struct_array(rows[self.bound.plan.target_alias])
+        old = [combined(values_at(target, name)) for name in ordering]
+        new = [each.take(pa.array(theirs)) for each in self.ordering]
+        before, after = ordering_codes([old, new], [len(theirs), len(theirs)])
+        return np.asarray(deletes & (after < before) & ~default_mask(new, len(theirs)), np.bool_)
 
     def joined(self, batch: pa.RecordBatch, ours: _Numbers, theirs: _Numbers | None) -> pa.RecordBatch:
         """Rows of the table, and of the source, as structs."""
@@ -281,24 +376,74 @@ class Merging:
                 hold_located(self.held, gone, file_ids, partitions, leaving=True)
                 self.counts = self.counts.plus(deleted=len(at))
             else:
-                changed = updated_rows(self.context, keys, self.updated(clause, rows.take(pa.array(at))))
-                hold_located(self.held, changed, file_ids, partitions)
+                columns = self.updated(clause, rows.take(pa.array(at)))
+                changed = updated_rows(self.context, keys, columns)
                 self.counts = self.counts.plus(updated=len(at))
+                if self.moves and self.sets_partition(clause):
+                    old = pa.RecordBatch.from_struct_array(rows[self.bound.plan.target_alias]).take(pa.array(at))
+                    self.move(changed, file_ids, partitions, old)
+                else:
+                    hold_located(self.held, changed, file_ids, partitions)
 
     def updated(self, clause: BoundClause, rows: pa.RecordBatch) -> dict[str, pa.Array]:
         """The columns that are read or set, after an update."""
         target = rows[self.bound.plan.target_alias]
         columns = dict(zip(self.bound.target_columns, target.flatten(), strict=True))
+        partition = self.context.settings.keygen.partition_fields
         for each in clause.assignments:
+            if self.stays and each.field.name in partition:
+                continue
             values = each.evaluate(rows)
             self.check_place(each.field, columns[each.field.name], values)
             columns[each.field.name] = values
         return columns
 
+    @property
+    def moves(self) -> bool:
+        """Whether a row whose partition is set to another one goes there."""
+        settings = self.context.settings
+        return settings.index.moves_rows and not settings.merge.folds
+
+    @property
+    def stays(self) -> bool:
+        """Whether a row keeps its partition, whatever a clause sets it to: with a global index that does not move rows
+        (`hoodie.record.index.update.partition.path=false` and the like)."""
+        return self.context.settings.index.is_global and not self.context.settings.index.moves_rows
+
+    def sets_partition(self, clause: BoundClause) -> bool:
+        """Whether an update sets a column that makes up the partition."""
+        settings = self.context.settings
+        own = {column_of(each, settings.schema.arrow) for each in settings.keygen.partition_fields}
+        return any(each.field.name in own for each in clause.assignments)
+
+    def move(
+        self, changed: pa.RecordBatch, file_ids: pa.StringArray, partitions: pa.StringArray, old: pa.RecordBatch
+    ) -> None:
+        """Takes updated rows, which go to the partitions that they are updated to: a new row there, and its key is
+        deleted where it was. A row that loses against the stored one stays as it is.
+
+        Args:
+            old: the rows before the update.
+        """
+        merge, keygen = self.context.settings.merge, self.context.settings.keygen
+        table = changed.select(self.context.settings.schema.arrow.names)
+        paths = keygen.partition_paths(table)
+        goes = ~true_where(pc.equal(paths, partitions))
+        if merge.by_event_time and goes.any():
+            versions = [[combined(values_at(each, name)) for name in merge.ordering_fields] for each in (old, table)]
+            before, after = ordering_codes(versions, [len(goes), len(goes)])
+            goes &= after >= before
+        at, rest = pa.array(np.flatnonzero(goes)), pa.array(np.flatnonzero(~goes))
+        hold_located(self.held, changed.take(rest), file_ids.take(rest), partitions.take(rest))
+        gone = keys_as_rows(self.context, changed.column(0).take(at))
+        hold_located(self.held, gone, file_ids.take(at), partitions.take(at), leaving=True)
+        hold_located(self.held, changed.take(at), pa.nulls(len(at), pa.string()), paths.take(at), leaving=None)
+
     def check_place(self, column: pa.Field, old: pa.Array, new: pa.Array) -> None:
         """Refuses other values in a column, or in fields of structs, that make up keys and partitions."""
         keygen = self.context.settings.keygen
-        for fields, role in ((keygen.key_fields, "record key"), (keygen.partition_fields, "partition")):
+        partition = () if self.moves else keygen.partition_fields
+        for fields, role in ((keygen.key_fields, "record key"), (partition, "partition")):
             for name in fields:
                 if column_of(name, self.context.settings.schema.arrow) != column.name:
                     continue
@@ -323,19 +468,84 @@ class Merging:
             at = np.flatnonzero(chosen == number)
             if len(at):
                 parts.append((alone[at], self.new_rows(clause, rows.take(pa.array(at)))))
-        if not parts:
-            return
-        order = np.argsort(np.concatenate([numbers for numbers, _ in parts]), kind="stable")
-        table = pa.Table.from_batches([batch for _, batch in parts]).take(pa.array(order))
-        keyed = self.context.keyed(table.combine_chunks().to_batches()[0])
-        numbers = np.concatenate([numbers for numbers, _ in parts])[order]
-        new, partitions = keyed.rows, keyed.partitions
+        new, partitions, numbers = self.keyed(parts)
         if not self.generates_keys:
             self.check_new(new.column(0), partitions, numbers)
-            kept = self.one_per_key(new, partitions)
-            new, partitions = new.take(kept), partitions.take(kept)
+            kept = ~np.isin(numbers, self.settle(partitions, numbers))
+            kept &= self.newest(partitions, numbers, alone[chosen < 0])
+            at = pa.array(np.flatnonzero(kept))
+            new, partitions = new.take(at), partitions.take(at)
+            at = self.one_per_key(new, partitions)
+            new, partitions = new.take(at), partitions.take(at)
         hold_located(self.held, new, pa.nulls(new.num_rows, pa.string()), partitions)
         self.counts = self.counts.plus(inserted=new.num_rows)
+
+    def keyed(
+        self, parts: Sequence[tuple[_Numbers, pa.RecordBatch]]
+    ) -> tuple[pa.RecordBatch, pa.StringArray, _Numbers]:
+        """New rows with their keys, their partitions, and the rows of the source that they come from, in its order."""
+        if not parts:
+            nothing = pa.RecordBatch.from_pylist([], self.context.row_schema)
+            return nothing, pa.array([], pa.string()), np.zeros(0, np.int64)
+        numbers = np.concatenate([numbers for numbers, _ in parts])
+        order = np.argsort(numbers, kind="stable")
+        table = pa.Table.from_batches([batch for _, batch in parts]).take(pa.array(order))
+        keyed = self.context.keyed(table.combine_chunks().to_batches()[0])
+        return keyed.rows, keyed.partitions, numbers[order]
+
+    def settle(self, partitions: pa.StringArray, numbers: _Numbers) -> _Numbers:
+        """Applies the clauses to rows whose keys are those of the source, but for which ON asks for more: such a row of
+        the source matches if it would be inserted, for there is its key. Apache Hudi's ON is the key alone (1.2.0).
+
+        Args:
+            partitions, numbers: of new rows, by the row of the source.
+
+        Returns:
+            The rows of the source that match.
+        """
+        places = np.full(len(self.matched), -1, np.int64)
+        places[numbers] = np.arange(len(numbers))
+        found = [np.zeros(0, np.int64)]
+        for each in self.late:
+            at = places[each.theirs]
+            there = at >= 0
+            if not self.context.settings.index.is_global:
+                asked = partitions.take(pa.array(np.maximum(at, 0), mask=~there))
+                there &= true_where(pc.equal(asked, each.partitions.take(pa.array(each.ours))))
+            found.append(each.theirs[there])
+            takes = each.holds | there
+            self.apply(each.batch, each.file_ids, each.partitions, each.ours[takes], each.theirs[takes])
+        self.late.clear()
+        return np.concatenate(found)
+
+    def newest(self, partitions: pa.StringArray, numbers: _Numbers, others: _Numbers) -> npt.NDArray[np.bool_]:
+        """Which new rows are the newest of the source for their key, by ordering value: a row counts even if no clause
+        takes it, see `one_for_each`.
+
+        Args:
+            partitions, numbers: of new rows, by the row of the source.
+            others: rows of the source that match nothing, which no clause takes.
+        """
+        kept = np.ones(len(numbers), np.bool_)
+        both = np.r_[numbers, others]
+        keys = self.source.keys.take(pa.array(both))
+        if not self.bound.ordering or len(keys.unique()) == len(keys):
+            return kept
+        if not self.context.settings.index.is_global:
+            own: pa.Array = pa.nulls(len(others), pa.string())
+            fields = self.bound.own_partitions
+            if fields or not self.context.settings.keygen.partition_fields:
+                rows = self.source.rows.take(pa.array(others))
+                inputs = pa.record_batch([rows], names=[self.bound.plan.source_alias])
+                keygen = self.context.settings.keygen
+                own = partitions_of_source(fields, inputs, keygen) if fields else pa.repeat(pa.scalar(""), len(others))
+            keys = _pairs(pa.concat_arrays([partitions, own]), keys)
+        codes = keys.dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        ranks = self.ranks[both]
+        best = np.full(len(both) + 1, -1, np.int64)
+        np.maximum.at(best, codes, ranks)
+        kept &= (best[codes] == ranks)[: len(numbers)] | (codes[: len(numbers)] < 0)
+        return kept
 
     def new_rows(self, clause: BoundClause, rows: pa.RecordBatch) -> pa.RecordBatch:
         table = self.context.settings.schema.arrow
@@ -359,20 +569,6 @@ class Merging:
                 raise ConfigError(
                     f"Cannot merge into the table '{self.name}': the clause for rows not matched inserts the {what} "
                     f"'{values[first].as_py()}' where ON compares '{searched[first].as_py()}'; insert what ON compares"
-                )
-        for paths, met in self.met:
-            alike = (keys, met)
-            if not self.context.settings.index.is_global:
-                alike = tuple(_pairs(*each) for each in ((partitions, keys), (paths, met)))
-            there = true_where(pc.is_in(alike[0], value_set=alike[1]))
-            if there.any():
-                first = int(np.flatnonzero(there)[0])
-                key, partition = keys[first].as_py(), paths[pc.index(alike[1], alike[0][first]).as_py()].as_py()
-                raise DuplicateKeyError(
-                    f"Cannot merge into the table '{self.name}': the row of the source with the key '{key}' is not "
-                    f"matched by ON, but partition '{partition}' has the key; compare only keys in ON, and put other "
-                    "conditions into the clauses",
-                    key=key,
                 )
 
     def one_per_key(self, rows: pa.RecordBatch, partitions: pa.Array) -> pa.Array:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -12,11 +13,13 @@ import pyarrow as pa
 
 from hudi_py.errors import ConfigError, SchemaMismatchError
 from hudi_py.formats.arrays import true_where
+from hudi_py.model.properties import TableConfig
 from hudi_py.read.expressions import Expression, parse_condition, parse_expression
+from hudi_py.read.functions import Cast
 from hudi_py.read.grammar import syntax_tree
-from hudi_py.read.predicate import Column
+from hudi_py.read.predicate import Column, kind_of
 from hudi_py.schema import PARTITION_PATH, RECORD_KEY
-from hudi_py.schema.paths import column_of
+from hudi_py.schema.paths import column_of, type_at
 from hudi_py.write.dml.assignments import Assignment, column_named, empty_batch, parse_assignments
 from hudi_py.write.dml.matching import Matching, has_text
 from hudi_py.write.settings import WriteSettings
@@ -69,6 +72,8 @@ class BoundMerge:
     """Its partition columns, if ON compares all of them; else empty."""
     rest: Expression | None
     """What ON asks for besides what `matching` says."""
+    completed: tuple[str, ...] = ()
+    """Record key columns that ON does not compare: those of the source with their names count."""
     matched: tuple[BoundClause, ...] = ()
     not_matched: tuple[BoundClause, ...] = ()
     by_source: tuple[BoundClause, ...] = ()
@@ -76,22 +81,18 @@ class BoundMerge:
     """Columns of the table that are read."""
     updated_columns: tuple[str, ...] | None = None
     """Columns of the table that updates set, in the table's order, with the ordering fields; None: all."""
+    ordering: tuple[Assignment, ...] = ()
+    """The table's ordering fields, if the source has values for all of them; else empty."""
+    own_partitions: tuple[Assignment, ...] = ()
+    """The table's partition columns, if the source has all of them; else empty."""
 
 
 def bind_merge(
-    plan: MergePlan,
-    source: pa.Schema,
-    settings: WriteSettings,
-    ordering: Sequence[str],
-    name: str,
-    *,
-    partial: bool = False,
+    plan: MergePlan, source: pa.Schema, config: TableConfig, settings: WriteSettings, *, partial: bool = False
 ) -> BoundMerge:
     """Binds a merge to its table and source.
 
     Args:
-        ordering: columns that inserted rows must have.
-        name: the table's, for errors.
         partial: whether updates may set some columns only.
 
     Raises:
@@ -99,11 +100,12 @@ def bind_merge(
     """
     if not plan.clauses:
         raise ConfigError(
-            f"Cannot merge into the table '{name}' without a clause; add one, as when_matched_update_all()"
+            f"Cannot merge into the table '{config.name}' without a clause; add one, as when_matched_update_all()"
         )
     if plan.source_alias.lower() == plan.target_alias.lower():
         raise ConfigError(f"Cannot merge: source_alias and target_alias are both {plan.source_alias!r}; change one")
-    table = settings.schema.arrow
+    table, name = settings.schema.arrow, config.name
+    ordering = settings.merge.ordering_fields if settings.merge.by_event_time else ()
     target = pa.field(plan.target_alias, pa.struct(list(table)))
     given = pa.field(plan.source_alias, pa.struct(list(source)))
     inputs = {"matched": (target, given), "not matched": (given,), "not matched by source": (target,)}
@@ -130,17 +132,58 @@ def bind_merge(
     needed = {path[1] for each in expressions for path in each.columns() if path[0] == plan.target_alias}
     if updates:
         needed |= set(table.names if updated is None else updated)
-    return BoundMerge(
-        plan,
-        made.matching,
-        made.partitions,
-        made.rest,
-        tuple(bound["matched"]),
-        tuple(bound["not matched"]),
-        tuple(bound["not matched by source"]),
-        tuple(column for column in table.names if column in needed),
-        updated,
+    if config.is_mor and any(clause.action == "delete" for clause in bound["matched"]):
+        needed |= {column_of(each, table) for each in ordering}
+    setting = [each for clause in (*bound["matched"], *bound["not matched"]) for each in clause.assignments]
+    return replace(
+        made,
+        matched=tuple(bound["matched"]),
+        not_matched=tuple(bound["not matched"]),
+        by_source=tuple(bound["not matched by source"]),
+        target_columns=tuple(column for column in table.names if column in needed),
+        updated_columns=updated,
+        ordering=_of_source(plan, config.ordering_fields, table, source, setting),
+        own_partitions=_of_source(plan, settings.keygen.partition_fields, table, source, ()),
     )
+
+
+def _of_source(
+    plan: MergePlan, names: Sequence[str], table: pa.Schema, source: pa.Schema, setting: Sequence[Assignment]
+) -> tuple[Assignment, ...]:
+    """Fields of the table as rows of the source have them; empty if one is missing.
+
+    That is the column of the same name, else what a clause sets the field to, if it is of the source alone
+    (`MergeIntoHoodieTableCommand.resolveFieldAssociationsBetweenSourceAndTarget`, 1.2.0).
+    """
+    inputs = pa.schema([pa.field(plan.source_alias, pa.struct(list(source)))])
+    found = []
+    for name in names:
+        kind, own = type_at(table, name), _column_of_source(plan, name, source)
+        candidates = [] if own is None else [parse_expression(own, inputs, aliases=(plan.source_alias,))]
+        candidates += [
+            each.expression
+            for each in setting
+            if each.field.name == name and {path[0] for path in each.expression.columns()} == {plan.source_alias}
+        ]
+        for expression in candidates:
+            with suppress(ConfigError, SchemaMismatchError):  # of another type than the field
+                given = Assignment(pa.field(name, kind), expression)
+                given.evaluate(empty_batch(inputs))
+                found.append(given)
+                break
+        else:
+            return ()
+    return tuple(found)
+
+
+def _column_of_source(plan: MergePlan, name: str, source: pa.Schema) -> str | None:
+    """A column of the source, or a field of a struct, by the name of one of the table; None: there is none."""
+    for column in source.names:
+        for own, rest in ((name, ""), (name.partition(".")[0], name.partition(".")[2])):
+            whole = f"{column}.{rest}" if rest else column
+            if column.lower() == own.lower() and type_at(source, whole) is not None:
+                return ".".join(map(_quoted, (plan.source_alias, *([column, *rest.split(".")] if rest else [column]))))
+    return None
 
 
 def _updated_columns(
@@ -215,6 +258,8 @@ def _bind_on(plan: MergePlan, inputs: pa.Schema, settings: WriteSettings, name: 
             pairs.append(pair)
         else:
             trees.append((tree, found))
+    equalities = all(_is_equality(plan, tree, inputs) for tree, _ in trees)
+    completed = _complete(plan, settings, equal, inputs) if equalities else ()
     matching = _matching(plan, settings, equal, pairs, name)
     used = matching.source if matching.by == "key columns" else ()
     rest = [f"({tree.sql(dialect='spark')})" for tree, found in trees if all(found is not each for each in used)]
@@ -224,7 +269,29 @@ def _bind_on(plan: MergePlan, inputs: pa.Schema, settings: WriteSettings, name: 
         matching,
         tuple(equal[each] for each in keygen.partition_fields) if all_partitions else (),
         parse_condition(" AND ".join(rest), inputs, aliases=tuple(inputs.names)) if rest else None,
+        completed,
     )
+
+
+def _is_equality(plan: MergePlan, tree: Any, inputs: pa.Schema) -> bool:
+    """Whether a condition says that a column of the table is equal to an expression of the source."""
+    return any(isinstance(_without_casts(*sides)[0].node, Column) for sides in _sides(plan, tree, inputs))
+
+
+def _complete(
+    plan: MergePlan, settings: WriteSettings, equal: dict[str, Assignment], inputs: pa.Schema
+) -> tuple[str, ...]:
+    """Adds record key columns that ON, of equalities only, leaves out, as the source has them: Apache Hudi merges
+    by whole record keys (`MergeIntoHoodieTableCommand`, 1.2.0). Returns their names."""
+    keygen, table = settings.keygen, settings.schema.arrow
+    missing = [each for each in keygen.key_fields if each not in equal]
+    if keygen.generates_keys or RECORD_KEY in equal or not missing:
+        return ()
+    found = _of_source(plan, missing, table, pa.schema(list(inputs.field(1).type)), ())
+    if not all(_comparable(each.field.type, each.expression.kind) for each in found):
+        return ()
+    equal.update({each.field.name: each for each in found})
+    return tuple(each.field.name for each in found)
 
 
 def _matching(
@@ -293,20 +360,53 @@ def _equality(
         ConfigError: their types differ.
     """
     paths = {(name,) if name in table.names else tuple(name.split(".")): name for name in compared}
-    for column, value in _sides(plan, tree, inputs):
+    for sides in _sides(plan, tree, inputs):
+        column, value = _without_casts(*sides)
         node = column.node
         if not isinstance(node, Column) or node.path[1:] not in paths:
             continue
-        kinds = column.kind, value.kind
-        if not kinds[0].equals(kinds[1]) and not all(pa.types.is_integer(kind) for kind in kinds):
+        if not _comparable(column.kind, value.kind):
             raise ConfigError(
-                f"Invalid MERGE INTO matching condition {tree.sql(dialect='spark')!r}: it compares {kinds[0]} with "
-                f"{kinds[1]}; cast the column of the source"
+                f"Invalid MERGE INTO matching condition {tree.sql(dialect='spark')!r}: it compares {column.kind} with "
+                f"{value.kind}; cast the column of the source"
             )
         found = Assignment(pa.field(paths[node.path[1:]], column.kind), value)
         found.evaluate(empty_batch(inputs))
         return found
     return None
+
+
+def _comparable(own: pa.DataType, given: pa.DataType) -> bool:
+    """Whether equal values of a column and of the source are the same key."""
+    return bool(own.equals(given) or (pa.types.is_integer(own) and pa.types.is_integer(given)))
+
+
+def _without_casts(column: Expression, value: Expression) -> tuple[Expression, Expression]:
+    """Both sides of an equality without casts that let equal values stay equal and others differ, as
+    `CAST(t.id AS STRING) = CAST(s.id AS STRING)` (`MergeIntoHoodieTableCommand.doCasting`, 1.2.0)."""
+    own = column.node
+    if not isinstance(own, Cast) or not _is_distinct(kind_of(own.operand), own.kind):
+        return column, value
+    bare = replace(column, node=own.operand)
+    given = value.node
+    if _comparable(bare.kind, value.kind):
+        return bare, value
+    if isinstance(given, Cast) and given.kind.equals(own.kind) and _is_distinct(kind_of(given.operand), given.kind):
+        inner = replace(value, node=given.operand)
+        if _comparable(bare.kind, inner.kind):
+            return bare, inner
+    return column, value
+
+
+def _is_distinct(source: pa.DataType, target: pa.DataType) -> bool:
+    """Whether a cast makes different values of different values."""
+    types = pa.types
+    if types.is_integer(source):
+        if types.is_integer(target):
+            return bool(target.bit_width >= source.bit_width)
+        return bool(types.is_string(target) or (types.is_float64(target) and source.bit_width <= 32))
+    of_text = types.is_string(target) and (types.is_date32(source) or types.is_boolean(source))
+    return bool(source.equals(target) or of_text)
 
 
 def _equal_meta(plan: MergePlan, tree: Any, inputs: pa.Schema) -> Assignment | None:

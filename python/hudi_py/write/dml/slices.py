@@ -76,10 +76,16 @@ def places_of(split: Split, count: int) -> tuple[pa.StringArray, pa.StringArray]
 
 
 def hold_located(
-    held: PartitionedRows, rows: pa.RecordBatch, file_ids: pa.Array, partitions: pa.Array, *, leaving: bool = False
+    held: PartitionedRows,
+    rows: pa.RecordBatch,
+    file_ids: pa.Array,
+    partitions: pa.Array,
+    *,
+    leaving: bool | None = False,
 ) -> None:
-    """Adds rows to `held`, as `LocatedRows.packed` with `leaving`."""
+    """Adds rows to `held`, as `LocatedRows.packed` with `leaving`; None: the rows come from another partition, which
+    they leave."""
     if rows.num_rows:
-        marks = pa.repeat(pa.scalar(leaving), rows.num_rows)
+        marks = pa.repeat(pa.scalar(leaving, pa.bool_()), rows.num_rows)
         packed = LocatedRows(pa.Table.from_batches([rows]), file_ids, marks).packed()
         held.add(packed.combine_chunks().to_batches()[0], partitions)

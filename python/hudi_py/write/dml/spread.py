@@ -374,14 +374,17 @@ def _write_work(plan: SpreadStatement, context: WriteContext, batches: Iterable[
 
 
 def _write_groups(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> SpreadResult:
-    inserted = deleted = 0
+    inserted = deleted = again = 0
     with located_rows(context) as held:
         for batch in batches:
             for group, parcel in zip(batch.column("to"), batch.column("rows"), strict=True):  # each has many rows
                 rows = pa.ipc.read_record_batch(parcel.as_buffer(), held.schema)
                 located = LocatedRows.unpacked(pa.Table.from_batches([rows]), moves=True)
-                inserted += located.file_ids.null_count
-                deleted += located.leaving.true_count if located.leaving is not None else 0
+                assert located.leaving is not None
+                moved = located.leaving.null_count  # out of another partition, in this task or in another one
+                inserted += located.file_ids.null_count - moved
+                deleted += located.leaving.true_count - moved
+                again += moved
                 held.add(rows, pa.repeat(group, rows.num_rows))
         total = held.num_rows
 
@@ -389,7 +392,7 @@ def _write_groups(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> S
             write_packed(context, writer, held.table(group))
 
         stats = write_groups(context, held, write)
-    return SpreadResult(tuple(stats), Counts(inserted, total - inserted - deleted, deleted))
+    return SpreadResult(tuple(stats), Counts(inserted, total - again - inserted - deleted, deleted))
 
 
 def commit_spread(plan: SpreadStatement, results: Sequence[SpreadResult]) -> WriteResult:

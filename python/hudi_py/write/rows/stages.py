@@ -41,7 +41,8 @@ class LocatedRows:
     file_ids: pa.StringArray
     """The file group of each key, null for new keys."""
     leaving: pa.BooleanArray | None = None
-    """Whether a row moves its key to another partition, so that the key is deleted here. None: no row does."""
+    """Whether a row moves its key to another partition, so that the key is deleted here; null: it is the new row of
+    such a key. None: no row moves."""
 
     def packed(self) -> pa.Table:
         """All of it as columns of one table, for `PartitionedRows` of `packed_schema`."""
@@ -72,7 +73,7 @@ class LocatedRows:
         found = dict(zip(ids, known, strict=True))
         leaving: dict[FileId, RowNumbers] = {}
         if self.leaving is not None:
-            leaves = self.leaving.to_numpy(zero_copy_only=False)
+            leaves = self.leaving.fill_null(False).to_numpy(zero_copy_only=False)
             leaving = {file_id: rows[leaves[rows]] for file_id, rows in found.items()}
             found = {file_id: rows[~leaves[rows]] for file_id, rows in found.items()}
         return TaggedRows(self.rows, tuple((by_id[file_id], rows) for file_id, rows in found.items()), new, leaving)
