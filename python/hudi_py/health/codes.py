@@ -132,6 +132,15 @@ _ALL: Final = (
         "restore the file from a copy",
     ),
     Code(
+        "timeline.empty_newest",
+        _C,
+        "the file of a completed commit is empty, and no later write has a schema",
+        "Columns that it added are unknown: writes are refused, and so are reads that would lose such a column. Apache "
+        "Hudi loses it for good.",
+        "restore the file from a copy; if its writer died before it wrote it, delete it, and the next write rolls "
+        "the commit back",
+    ),
+    Code(
         "timeline.completed_differently",
         _E,
         "an instant has several completed files, and they differ",
@@ -456,6 +465,13 @@ _ALL: Final = (
         "what an earlier repair removed is kept",
         "It takes space.",
         "table.undo_repair(id), or table.forget_repair(id)",
+    ),
+    Code(
+        "examination.stopped",
+        _E,
+        "a part of the examination was stopped by an error",
+        "What it would have found is not known.",
+        "mend what the other findings name, then examine again",
     ),
     # -- release and environment
     Code(

@@ -8,17 +8,29 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from hudi_py.config import Options, Scope
+from hudi_py.errors import first_line
 from hudi_py.health import files, leftovers, metadata, properties, rows, timeline
 from hudi_py.health.codes import CODES
 from hudi_py.health.environment import check_environment, environment
 from hudi_py.health.facts import Facts, Limits
 from hudi_py.health.findings import Diagnosis, Finding
+from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.progress import Progress
+from hudi_py.services.archive.select import ArchiveSettings
 from hudi_py.storage import Storage
+from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.write.table.support import read_only_reason
 
 _ORDER = {name: number for number, name in enumerate(CODES)}
-_NEED_SLICES: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
+Check = Callable[[Facts], Iterator[Finding]]
+_OF_TIMELINE: tuple[Check, ...] = (
+    properties.check_contradictions,
+    timeline.check_contents,
+    timeline.check_pending,
+    timeline.check_clock,
+    timeline.check_length,
+)
+_NEED_SLICES: tuple[Check, ...] = (
     files.check_files,
     files.check_contents,
     files.check_sizes,
@@ -52,6 +64,8 @@ def diagnose(
         ConfigError: an option is unknown or not valid.
     """
     resolved = Options.resolve(options, Scope.WRITE)
+    for settings in (ArchiveSettings, TransactionSettings, MetadataWriteSettings):
+        settings.of(resolved)  # what is wrong with the options is no finding about the table
     facts = Facts(
         storage,
         resolved,
@@ -84,26 +98,38 @@ def diagnose(
 def _of_table(facts: Facts) -> Iterator[Finding]:
     facts.progress.phase("reading properties and timeline")
     yield from properties.check_properties(facts)
-    yield from leftovers.check_locks(facts)
+    yield from _guarded(leftovers.check_locks, facts)
     if facts.config is not None:
-        yield from timeline.check_readable(facts)
-    yield from leftovers.check_leftovers(facts)
+        yield from _guarded(timeline.check_readable, facts)
+    yield from _guarded(leftovers.check_leftovers, facts)
     if facts.config is None or facts.timeline is None:
         facts.skipped.append("files, rows and metadata table: properties or timeline cannot be read")
         return
     reason = read_only_reason(facts.config)
     if reason is not None:
         yield Finding("release.read_only", reason)
-    yield from properties.check_contradictions(facts)
-    for check in (timeline.check_contents, timeline.check_pending, timeline.check_clock, timeline.check_length):
-        yield from check(facts)
+    for check in _OF_TIMELINE:
+        yield from _guarded(check, facts)
     facts.progress.phase("listing files")
     why = files.check_slices(facts)
     if why:
         facts.skipped.append(f"files, rows and metadata table: {why}")
         return
-    for each in _NEED_SLICES:
-        yield from each(facts)
+    for check in _NEED_SLICES:
+        yield from _guarded(check, facts)
+
+
+def _guarded(check: Check, facts: Facts) -> Iterator[Finding]:
+    """The findings of a check. One that is stopped by what it examines is a finding itself, and the others go on."""
+    try:
+        yield from check(facts)
+    except Exception as error:  # the files of a damaged table may hold anything
+        what = check.__name__.removeprefix("check_").replace("_", " ")
+        yield Finding(
+            "examination.stopped",
+            f"the examination of {what} was stopped by an error: {type(error).__name__}: {first_line(error)}",
+            details={"check": what, "error": type(error).__name__},
+        )
 
 
 def _without_repeated(found: list[Finding]) -> tuple[Finding, ...]:

@@ -68,7 +68,11 @@ def check_rows(facts: Facts) -> Iterator[Finding]:
         if index is not None:
             seen.append(found.append_column(_PARTITION, pa.repeat(pa.scalar(str(partition)), found.num_rows)))
     if index is not None and seen:
-        across = _across(seen) if _is_global(facts, index) else None
+        try:
+            across = _across(seen) if _is_global(facts, index) else None
+        except (HudiError, FileNotFoundError) as error:
+            yield Finding("index.record", f"the record index cannot be read: {first_line(error)}")
+            seen, across = [], None
         yield from () if across is None else (across[0],)
         for found in seen:
             # the index has one location of a key that has rows in several partitions

@@ -14,6 +14,7 @@ from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant, State
 from hudi_py.services.archive.select import ArchiveSettings
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.records import decode_record
+from hudi_py.timeline.table_schema import schema_of_write
 from hudi_py.timeline.timeline import INITIAL, load_timeline
 from hudi_py.timeline.times import epoch_ms, table_zone
 from hudi_py.transaction.owner.claim import holder
@@ -54,7 +55,10 @@ def check_contents(facts: Facts) -> Iterator[Finding]:
             continue  # archived since it was listed
         what = f"the completed {instant.action.value} {instant.time}"
         if not content:
-            yield _of(instant, "timeline.empty_commit", f"{what} has an empty file", path(instant.file_name))
+            later = (facts.commits.get(other.time) for other in timeline.write_completed if other.time > instant.time)
+            certain = any(each is not None and schema_of_write(each) for each in later)
+            code = "timeline.empty_commit" if certain else "timeline.empty_newest"
+            yield _of(instant, code, f"{what} has an empty file", path(instant.file_name))
         elif decoded_commit(content, instant) is None:
             yield _of(instant, "timeline.corrupt_commit", f"{what} cannot be read", path(instant.file_name))
     for instant in timeline.completed:

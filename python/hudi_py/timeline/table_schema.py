@@ -17,6 +17,7 @@ from hudi_py.formats.orc import AVRO_SCHEMA as ORC_SCHEMA
 from hudi_py.formats.orc import orc_metadata, orc_schema
 from hudi_py.formats.parquet import AVRO_SCHEMA as FOOTER_SCHEMA
 from hudi_py.model.commit import CommitMetadata
+from hudi_py.model.instant import Instant
 from hudi_py.model.names import parse_base_file_name, parse_log_file_name
 from hudi_py.model.properties import TableConfig
 from hudi_py.schema import META_FIELDS, OPERATION, SchemaHistory, StoredRows, with_meta, without_meta
@@ -39,6 +40,7 @@ SCHEMA_OF_PLAN = frozenset({"CLUSTER", "COMPACT", "LOG_COMPACT", "INDEX"})
 
 _EMPTY = CommitMetadata(operation=UNKNOWN)
 """That of an empty file."""
+_NO_COLUMNS = frozenset({*META_FIELDS, OPERATION})
 _ENTRY_BYTES = 256
 _WITH_OPERATION: Recent[tuple[str, str], bool] = Recent(1024 * _ENTRY_BYTES)
 """Whether data files on remote storages have `_hoodie_operation`, by URI and path: it costs requests to see."""
@@ -78,21 +80,25 @@ class NewestCommits:
     def __init__(self, storage: Storage, timeline: Timeline) -> None:
         self._read: list[CommitMetadata] = []
         self._rest = _newest_first(storage, timeline)
-
-    @property
-    def skipped_empty(self) -> bool:
-        """Whether a commit that was read so far has an empty file."""
-        return _EMPTY in self._read
+        self.empty: list[Instant] = []
+        """Those of the commits read so far that have an empty file."""
 
     def __iter__(self) -> Iterator[CommitMetadata]:
         yield from self._read
-        for metadata in self._rest:
+        for instant, metadata in self._rest:
             self._read.append(metadata)
+            if metadata == _EMPTY:
+                self.empty.append(instant)
             yield metadata
 
 
 def resolve_table_schema(
-    storage: Storage, config: TableConfig, timeline: Timeline, commits: NewestCommits | None = None
+    storage: Storage,
+    config: TableConfig,
+    timeline: Timeline,
+    commits: NewestCommits | None = None,
+    *,
+    writes: bool = False,
 ) -> TableSchema | None:
     """The schema that the newest completed write recorded, else that of the table's creation, else a data file's.
 
@@ -100,18 +106,25 @@ def resolve_table_schema(
 
     Args:
         commits: those of this timeline, if the caller needs them too.
+        writes: whether files are written with the schema. It must be certain then: no commit with an empty file, of
+            which nobody knows what it did, may be newer than the schema.
 
     Raises:
-        CorruptFileError: a schema or a commit cannot be read.
+        CorruptFileError: a schema or a commit cannot be read, or the table has columns that no schema names.
     """
     commits = commits or NewestCommits(storage, timeline)
     record, latest = _recorded(storage, commits)
+    empty = tuple(commits.empty)
     _check_columns(storage, timeline, commits, latest)
+    if empty and writes:
+        raise _empty_commit(storage, timeline, empty[0], "write to", "what it did to the columns is not known")
     if record is None and config.properties.get(CREATE_SCHEMA):
         text = config.properties[CREATE_SCHEMA]
         record = _parse(text, f"{CREATE_SCHEMA} of the table at {storage.uri}")
     if record is None:
         record = _of_data_files(storage, config, commits)
+    for instant in empty:
+        _check_files_of_empty(storage, config, timeline, instant, record)
     if record is None:
         return None
     schema = table_schema_of(record, config)
@@ -174,16 +187,21 @@ def _recorded(storage: Storage, commits: NewestCommits) -> tuple[dict[str, Any] 
         latest = metadata.extra.get(LATEST_SCHEMA_KEY)
         internal = parse_internal_schema(latest, f"{LATEST_SCHEMA_KEY} {context}") if latest else None
         found = _parse(text, f"the schema {context}"), internal
-        if metadata.operation not in SCHEMA_OF_PLAN:
+        if schema_of_write(metadata):
             return found
         service = service or found
     return service or (None, None)
 
 
+def schema_of_write(metadata: CommitMetadata) -> str:
+    """The schema that a write recorded as the table's; empty if there is none, as for services."""
+    return "" if metadata.operation in SCHEMA_OF_PLAN else metadata.extra.get(SCHEMA_KEY) or ""
+
+
 def _check_columns(storage: Storage, timeline: Timeline, commits: NewestCommits, latest: InternalSchema | None) -> None:
     """Raises CorruptFileError if the newest change of columns by id was in a commit whose file is empty: the history of
     schemas has it, those of the commits that were read do not."""
-    if not commits.skipped_empty:
+    if not commits.empty:
         return
     stored = newest_history(storage, timeline)
     newest = max((version.version_id for version in stored.versions), default=0) if stored is not None else 0
@@ -196,10 +214,79 @@ def _check_columns(storage: Storage, timeline: Timeline, commits: NewestCommits,
         )
 
 
-def _newest_first(storage: Storage, timeline: Timeline) -> Iterator[CommitMetadata]:
+def _check_files_of_empty(
+    storage: Storage, config: TableConfig, timeline: Timeline, instant: Instant, record: dict[str, Any] | None
+) -> None:
+    """Raises CorruptFileError if files of a commit, whose own file is empty, have columns that a schema lacks, or in a
+    wider type. Apache Hudi takes the commit for one without a schema (`TableSchemaResolver`, 1.2.0): such columns are
+    gone from its queries, and from each file that it writes after."""
+    known = pa.schema([]) if record is None else arrow_schema(record)
+    for path in _files_of(storage, config, instant):
+        found = _of_data_file(storage, config, path)
+        if found is None:
+            continue
+        own = {**found, "fields": [field for field in found["fields"] if field.get("name") not in _NO_COLUMNS]}
+        lost = next((field for field in arrow_schema(own) if _is_lost(field, known)), None)
+        if lost is not None:
+            why = (
+                f"{path}, which it wrote, has the column '{lost.name}' of type {lost.type}, which no other commit names"
+            )
+            raise _empty_commit(storage, timeline, instant, "read", why)
+        return  # the files of a commit have one schema
+
+
+def _files_of(storage: Storage, config: TableConfig, instant: Instant) -> Iterator[str]:
+    """Data files that a commit wrote, by their names and, in table version 6, the blocks of logs."""
+    for info in storage.walk():
+        name = info.path.rpartition("/")[2]
+        base, log = parse_base_file_name(name), parse_log_file_name(name)
+        named = base or log
+        if named is None or (log is not None and log.cdc) or info.path.startswith(".hoodie/"):
+            continue
+        if named.instant == instant.time and (base is not None or config.version >= 8):
+            yield info.path
+        elif log is not None and config.version < 8 and log.instant <= instant.time:
+            blocks = read_blocks(storage, info.path, info.size)
+            yield from (info.path for block in blocks if block.instant_time == instant.time)
+
+
+def _is_lost(field: pa.Field, known: pa.Schema | pa.StructType) -> bool:
+    """Whether a reader of some columns loses values of a column: its name or a member's, or digits of its numbers."""
+    index = known.get_field_index(field.name)
+    return index < 0 or _loses(field.type, known.field(index).type)
+
+
+def _loses(written: pa.DataType, known: pa.DataType) -> bool:
+    if pa.types.is_struct(written) and pa.types.is_struct(known):
+        return any(_is_lost(member, known) for member in written)
+    if pa.types.is_map(written) and pa.types.is_map(known):
+        return _loses(written.item_type, known.item_type)
+    if pa.types.is_list(written) and pa.types.is_list(known):
+        return _loses(written.value_type, known.value_type)
+    return written != known and _wide(written) and _wide(known)
+
+
+def _wide(kind: pa.DataType) -> bool:
+    """Whether a type is one that columns are widened to or from."""
+    types = pa.types
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_string(kind))
+
+
+def _empty_commit(storage: Storage, timeline: Timeline, instant: Instant, do: str, why: str) -> CorruptFileError:
+    path = f"{storage.uri}/{timeline.layout.path(instant.file_name)}"
+    return CorruptFileError(
+        f"Cannot {do} the table at {storage.uri}: the file of the completed {instant.action.value} {instant.time} is "
+        f"empty, and {why}; restore {path} from a copy, or, if its writer died before it wrote it, delete it: the "
+        "next write then rolls the commit back",
+        path=path,
+        instant=instant.time,
+    )
+
+
+def _newest_first(storage: Storage, timeline: Timeline) -> Iterator[tuple[Instant, CommitMetadata]]:
     for instant in reversed(timeline.write_completed):
         try:
-            yield read_commit_metadata(storage, timeline.layout, instant, may_be_empty=True)
+            yield instant, read_commit_metadata(storage, timeline.layout, instant, may_be_empty=True)
         except FileNotFoundError:  # archived since it was listed
             continue
 

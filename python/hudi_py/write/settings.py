@@ -127,7 +127,7 @@ def write_settings(
     check_writable(config)
     codec = base_file_codec(options)
     merge = merge_settings(config, options.values)
-    stored = resolve_table_schema(storage, config, timeline)
+    stored = resolve_table_schema(storage, config, timeline, writes=True)
     if stored is not None:
         check_types(config, stored.avro)
     schema = _schema(config, stored.avro if stored is not None else None, incoming, operation, options)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,13 @@ from hudi_py.health import CODES, Severity
 from hudi_py.health.diagnose import diagnose
 from hudi_py.health.docs import doctor_page
 from hudi_py.health.facts import ListedStorage
-from hudi_py.health.findings import Diagnosis
+from hudi_py.health.findings import Diagnosis, Finding
 from hudi_py.storage import MemoryStorage, open_storage
 from tests.golden.old import tables as old
 from tests.golden.tables import Extracted, load
 from tests.support.choice import cases
 from tests.support.damage import files_of
-from tests.support.ill_tables import BY_NAME, FAULTS, OPTIONS, Fault
+from tests.support.ill_tables import BY_NAME, FAULTS, OPTIONS, Fault, newest_file
 
 ILL = {
     "v6_cow_orc": {"keys.duplicate"},  # inserted twice
@@ -119,8 +120,54 @@ def test_old_tables_are_healthy(name: str, tmp_path: Path) -> None:
 
 def test_every_code_is_planted_or_found_elsewhere() -> None:
     elsewhere = {"files.small", "files.long_slice", "index.record", "metadata.index"}
-    elsewhere |= {"environment.spark", "environment.java", "files.nested_partition"}
+    elsewhere |= {"environment.spark", "environment.java", "files.nested_partition", "examination.stopped"}
     assert CODES.keys() - {fault.code for fault in FAULTS} == elsewhere
+
+
+@pytest.mark.parametrize(("version", "kind"), [(6, "mor"), (9, "cow")])
+def test_no_damage_of_the_metadata_table_stops_it(
+    version: int, kind: str, made: Callable[[int, str], Path], tmp_path: Path
+) -> None:
+    path = Path(shutil.copytree(made(version, kind), tmp_path / "t"))
+    metadata = path / ".hoodie/metadata"
+    rows_of = {name: sorted(each for each in (metadata / name).iterdir()) for name in ("record_index", "files")}
+    # the largest log or base file of each partition has records that are looked up
+    victims = [max(files, key=lambda each: each.stat().st_size) for files in rows_of.values()]
+    siblings = [next(each for each in files if each not in victims) for files in rows_of.values()]
+    for victim, sibling in zip(victims, siblings, strict=True):
+        whole = victim.read_bytes()
+        for damage in (None, b"", whole[: len(whole) // 2], sibling.read_bytes(), whole[::-1]):
+            victim.unlink()
+            if damage is not None:
+                victim.write_bytes(damage)
+            for full in (False, True):
+                found = diagnose(open_storage(path), OPTIONS, full=full, with_environment=False)
+                assert not found.of("examination.stopped"), str(found)
+                if full:
+                    assert not found.healthy, (victim.name, damage and len(damage))
+            victim.write_bytes(whole)
+    assert diagnose(open_storage(path), OPTIONS, full=True, with_environment=False).healthy
+
+
+def test_a_check_that_fails_is_a_finding_and_the_others_go_on(
+    made: Callable[[int, str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = Path(shutil.copytree(made(9, "cow"), tmp_path / "t"))
+    newest_file(path).unlink()
+
+    def check_clock(facts: object) -> Iterator[Finding]:
+        raise OverflowError("a date of the year 99999")
+        yield
+
+    examination = importlib.import_module("hudi_py.health.diagnose")
+    checks = tuple(check_clock if check.__name__ == "check_clock" else check for check in examination._OF_TIMELINE)
+    monkeypatch.setattr(examination, "_OF_TIMELINE", checks)
+    found = diagnose(open_storage(path), OPTIONS, with_environment=False)
+    (stopped,) = found.of("examination.stopped")
+    assert stopped.what == "the examination of clock was stopped by an error: OverflowError: a date of the year 99999"
+    assert found.of("files.missing")
+    with pytest.raises(hudi_py.ConfigError):
+        diagnose(open_storage(path), {"hoodie.keep.min.commits": "9", "hoodie.keep.max.commits": "3"})
 
 
 def test_the_page_is_current_and_its_example_runs(made: Callable[[int, str], Path], tmp_path: Path) -> None:

@@ -276,6 +276,74 @@ def test_pages_of_the_archive_have_checksums(tmp_path: Path) -> None:
     assert re.match(rb"(\x15[\x80-\xff]*[\x00-\x7f]){3}\x15", header)
 
 
+def emptied(path: Path, version: int) -> tuple[Path, bytes]:
+    """The file of the newest completed commit, which is emptied, and what it was."""
+    timeline = path / (".hoodie/timeline" if version > 6 else ".hoodie")
+    files = sorted(each for each in timeline.iterdir() if each.name.endswith("commit"))
+    content = files[-1].read_bytes()
+    empty(files[-1])
+    return files[-1], content
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "metadata"),
+    [
+        (6, "COPY_ON_WRITE", "true"),
+        (6, "MERGE_ON_READ", "false"),
+        (8, "COPY_ON_WRITE", "false"),
+        (9, "MERGE_ON_READ", "true"),
+    ],
+)
+def test_an_emptied_commit_that_added_a_column(tmp_path: Path, version: int, kind: str, metadata: str) -> None:
+    """Apache Hudi takes it for a commit without a schema: the column would leave the table with the next write."""
+    path = tmp_path / "t"
+    options = {"hoodie.metadata.enable": metadata}
+    more = {"record_key": "id", "ordering_by": "ts", "table_type": kind, "table_version": version, "options": options}
+    hudi_py.write(path, [{"id": "a", "ts": 1, "v": 1}, {"id": "b", "ts": 1, "v": 2}], **more)
+    first = hudi_py.open_table(path).timeline.write_completed[0].time
+    before = hudi_py.open_table(path).scan(["id", "v"]).to_table().to_pylist()
+    hudi_py.write(path, [{"id": "b", "ts": 2, "v": 3, "w": "new"}], options=options)
+    file, content = emptied(path, version)
+    whole = "is empty, and .* has the column 'w' of type string.* restore .* from a copy"
+    table = hudi_py.open_table(path, options)
+    for query in ({}, {"query_type": "incremental", "begin": "000"}):
+        with pytest.raises(CorruptFileError, match=whole if not query else "empty"):
+            table.scan(**query).to_table()
+    assert table.scan(["id", "v"], as_of=first).to_table().to_pylist() == before
+    for change in (
+        lambda: table.upsert([{"id": "a", "ts": 3, "v": 4}]),
+        lambda: table.delete([{"id": "a"}]),
+        lambda: table.update({"v": "5"}, where="id = 'a'"),
+        lambda: table.delete_where("v = 1"),
+    ):
+        with pytest.raises(CorruptFileError, match="Cannot (write to|read) the table .* is empty"):
+            change()
+    assert table.doctor().findings[0].code == "timeline.empty_newest"
+    assert file.read_bytes() == b""
+    file.write_bytes(content)
+    assert sorted(hudi_py.open_table(path, options).scan(["w"]).to_table()["w"].to_pylist(), key=str) == [None, "new"]
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_an_emptied_commit_that_added_none(tmp_path: Path, version: int) -> None:
+    """Its rows are read; what it did is not known, so nothing is written until a later commit has a schema."""
+    path = tmp_path / "t"
+    options = {"hoodie.metadata.enable": "false"}
+    write(path, ["k1"], 1, table_type="COPY_ON_WRITE", table_version=version, options=options)
+    write(path, ["k2"], 2, options=options)
+    kept = shutil.copytree(path, tmp_path / "kept")
+    write(path, ["k3"], 3, options=options)
+    timeline = path / (".hoodie/timeline" if version > 6 else ".hoodie")
+    empty(sorted(timeline.glob("2*.commit"))[1])
+    assert len(rows(path)) == 3
+    write(path, ["k4"], 4, options=options)
+    assert len(rows(path)) == 4
+    emptied(kept, version)
+    assert len(rows(kept)) == 2
+    with pytest.raises(CorruptFileError, match="Cannot write to the table .* what it did to the columns is not known"):
+        write(kept, ["k3"], 3, options=options)
+
+
 @pytest.mark.parametrize("version", [6, 9])
 @pytest.mark.parametrize("changes", [1, 2])
 def test_an_emptied_commit_that_changed_columns(tmp_path: Path, version: int, changes: int) -> None:

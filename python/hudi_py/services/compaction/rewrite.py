@@ -86,7 +86,7 @@ class RewriteSettings:
         """
         check_compactable(config)
         commits = NewestCommits(storage, timeline)
-        table = resolve_table_schema(storage, config, timeline, commits)
+        table = resolve_table_schema(storage, config, timeline, commits, writes=True)
         if table is not None and table.evolves_on_read:
             earlier = tuple(instant for instant in timeline.files if instant.time <= as_of)
             then = Timeline(timeline.layout, earlier, timeline.start)

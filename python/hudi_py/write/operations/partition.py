@@ -220,7 +220,7 @@ def measured_record_size(context: WriteContext) -> int | None:
     """Bytes of a row in the commits that the write saw."""
     storage, timeline = context.transaction.storage, context.transaction.timeline
     commits = (
-        (instant.action, read_commit_metadata(storage, timeline.layout, instant))
+        (instant.action, read_commit_metadata(storage, timeline.layout, instant, may_be_empty=True))
         for instant in reversed(timeline.write_completed)
         if instant.action in (Action.COMMIT, Action.DELTA_COMMIT)
     )

@@ -213,7 +213,7 @@ def altered(
     Raises:
         ConfigError, SchemaMismatchError, UnsupportedTableError: the changes are not possible.
     """
-    stored = resolve_table_schema(storage, config, timeline)
+    stored = resolve_table_schema(storage, config, timeline, writes=True)
     if stored is None:
         raise ConfigError(
             f"Cannot alter the table '{config.name}': it has no columns yet; write rows to it, which may have any"
