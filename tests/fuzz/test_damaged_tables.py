@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -167,10 +167,12 @@ def test_one_damaged_file(tmp_path: Path, kind: str) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", sorted(KINDS))
-def test_every_damaged_file(tmp_path: Path, kind: str) -> None:
+def test_every_damaged_file(tmp_path: Path, kind: str, record_property: Callable[[str, object], None]) -> None:
     files = made(tmp_path / "t", kind)
     seed = zlib.crc32(SEED.encode())
     queries = queries_of(tmp_path / "t", kind)
     tried, failures = wrong_answers(files, files, 5, seed=seed, queries=queries)
+    record_property("counted: damages of files", tried)
+    record_property("counted: queries of damaged tables", tried * len(queries))
     assert tried > 200
     assert not list(findable(failures, files)), f"HUDI_PY_SEED={SEED}"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from itertools import product
 from typing import Any
 
 import pytest
 
 from tests.support.choice import cases, covering
-from tests.support.table_machine import INDEXES, Form, TableMachine, check_tables
+from tests.support.table_machine import COMMIT_TIME, EVENT_TIME, INDEXES, Form, TableMachine, check_tables
 
 pytestmark = pytest.mark.slow  # tests/property/test_write_state_machine.py is quick
 
@@ -22,12 +23,12 @@ ALL = [
 FORMS = [Form(*ALL[at]) for at in sorted(covering(ALL, "table forms"))]
 """They have every pair of values; with another seed, others."""
 TABLES, STEPS = (32, 25) if os.environ.get("HUDI_PY_WHOLE") else (3, 15)
-"""Of each form. All forms together take more than 20,000 steps in the long run."""
+"""Of each form; `make nightly` has all forms. All forms together take more than 20,000 steps in the long run."""
 
 
 @pytest.mark.parametrize("form", cases(FORMS, "table machine", 3), ids=str)
-def test_every_query_agrees_after_each_step(form: Form) -> None:
-    check_tables(form, examples=TABLES, steps=STEPS)
+def test_every_query_agrees_after_each_step(form: Form, record_property: Callable[[str, object], None]) -> None:
+    check_tables(form, examples=TABLES, steps=STEPS, count=record_property)
 
 
 LACKING = [
@@ -47,8 +48,22 @@ LACKING = [
 
 
 @pytest.mark.parametrize("form", cases(LACKING, "files lack columns", 2), ids=str)
-def test_tables_whose_files_lack_columns(form: Form) -> None:
-    check_tables(form, examples=TABLES, steps=STEPS)
+def test_tables_whose_files_lack_columns(form: Form, record_property: Callable[[str, object], None]) -> None:
+    check_tables(form, examples=TABLES, steps=STEPS, count=record_property)
+
+
+MODES = [
+    Form(kind, version, index, mode=mode, nested=nested)
+    for kind, version, index, mode, nested in product(
+        ("cow", "mor"), (6, 8, 9), INDEXES, (COMMIT_TIME, EVENT_TIME), (False, True)
+    )
+    if (kind, index) != ("cow", "HASHES")
+]
+
+
+@pytest.mark.parametrize("form", cases(MODES, "late rows and copies", 2), ids=str)
+def test_late_rows_copies_and_nested_partitions(form: Form, record_property: Callable[[str, object], None]) -> None:
+    check_tables(form, examples=TABLES, steps=STEPS, count=record_property)
 
 
 A, B = ("a", 1), ("b", 1)

@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+import duckdb
+import polars
 import pyarrow as pa
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
@@ -28,6 +30,8 @@ from hypothesis.stateful import (
 )
 
 import hudi_py
+from hudi_py.interop.duckdb import query as duckdb_query
+from hudi_py.interop.polars import scan_hudi
 from tests.support.choice import SEED
 
 Key = tuple[str, int]
@@ -78,6 +82,8 @@ CREATED = {
     "upper_text": {"column": "text", "using": "column_stats", "index_options": {"expr": "upper"}},
     "lower_text": {"column": "text", "using": "bloom_filters", "index_options": {"expr": "lower"}},
 }
+COMMIT_TIME, EVENT_TIME = "COMMIT_TIME_ORDERING", "EVENT_TIME_ORDERING"
+DOORS = ("write", "upsert", "merge")
 LACKING = {
     "meta": {"hoodie.populate.meta.fields": "false"},
     "partitions": {"hoodie.datasource.write.drop.partition.columns": "true"},
@@ -102,6 +108,14 @@ class Form:
     """Whether columns have ids, so that they can be dropped and renamed."""
     lacks: str = ""
     """The columns that files lack: `meta` or `partitions`; empty: none."""
+    mode: str = ""
+    """The merge mode, with rows that come late and keys that base files have twice; empty: the default, and neither."""
+    nested: bool = False
+    """Whether partitions are folders in a folder."""
+
+    def value_of(self, part: str) -> str:
+        """The partition column's value, which is the path of the partition."""
+        return {"a": "x/1", "b": "x/2"}[part] if self.nested else part
 
     @property
     def options(self) -> dict[str, str]:
@@ -118,6 +132,8 @@ class Form:
         if self.by_id:
             found["hoodie.schema.on.read.enable"] = "true"
         found.update(LACKING.get(self.lacks, {}))
+        if self.mode:
+            found["hoodie.write.record.merge.mode"] = self.mode
         return found
 
 
@@ -132,6 +148,8 @@ class State:
     """What the write did: `i`, `u` or `d`, and the row before and after."""
     partial: bool = False
     """Whether it may have logged some columns only."""
+    late: bool = False
+    """Whether all its rows came late, and it changed none."""
 
     @property
     def instant(self) -> str:
@@ -145,7 +163,7 @@ class State:
 
 
 def key_of(row: Mapping[str, Any]) -> Key:
-    return row["part"], int(row["id"][1:])
+    return row["id"][0], int(row["id"][1:])
 
 
 class TableMachine(RuleBasedStateMachine):
@@ -191,14 +209,14 @@ class TableMachine(RuleBasedStateMachine):
         return found
 
     def _data(
-        self, keys: Iterable[Key], text: str | None, without: Sequence[str] = ()
+        self, keys: Iterable[Key], text: str | None, without: Sequence[str] = (), late: int = 0
     ) -> tuple[pa.Table, dict[Key, Row]]:
         extra = self.past[-1].columns if self.past else {}
         types = {**OWN, **{own: KINDS[kind] for own, (_, kind) in extra.items()}}
         types = {own: kind for own, kind in types.items() if own not in without}
         rows: dict[Key, Row] = {}
         for at, key in enumerate(keys):
-            row: Row = {"ts": self.step}
+            row: Row = {"ts": self.step - late}
             for own, kind in types.items():
                 number = (self.step * 7 + at) % 11
                 value = None if number == 10 else number
@@ -211,7 +229,12 @@ class TableMachine(RuleBasedStateMachine):
         for own, kind in types.items():
             schema = schema.append(pa.field(names[own], kind))
         listed = [
-            {"part": key[0], "id": f"{key[0]}{key[1]}", "ts": row["ts"], **{names[own]: row[own] for own in types}}
+            {
+                "part": self.form.value_of(key[0]),
+                "id": f"{key[0]}{key[1]}",
+                "ts": row["ts"],
+                **{names[own]: row[own] for own in types},
+            }
             for key, row in rows.items()
         ]
         return pa.Table.from_pylist(listed, schema), rows
@@ -245,16 +268,78 @@ class TableMachine(RuleBasedStateMachine):
 
     @initialize(keys=KEYS)
     def first(self, keys: list[Key]) -> None:
+        self.done["table"] += 1
         data, rows = self._data(keys, "first")
         self._record(self._write("upsert", data, QUIET), rows)
 
-    @rule(keys=KEYS, inline=st.booleans(), small=st.booleans(), text=st.text(st.characters(codec="utf-8"), max_size=2))
-    def upsert(self, keys: list[Key], inline: bool, small: bool, text: str) -> None:
+    @rule(
+        keys=KEYS,
+        inline=st.booleans(),
+        small=st.booleans(),
+        text=st.text(st.characters(codec="utf-8"), max_size=2),
+        twice=st.booleans(),
+        door=st.sampled_from(DOORS),
+    )
+    def upsert(
+        self, keys: list[Key], inline: bool, small: bool, text: str, twice: bool = False, door: str = "write"
+    ) -> None:
+        """`twice`: the input has a row of an earlier time for each key, too."""
         self.step += 1
         data, rows = self._data(keys, text)
         options = (INLINE if inline else QUIET) | ({} if small else {"hoodie.parquet.small.file.limit": "0"})
-        self._record(self._write("upsert", data, options), rows)
-        self.done["upsert"] += 1
+        if twice and door != "merge":
+            older, _ = self._data(keys, "older", late=1)
+            data = pa.concat_tables([older, data] if self.form.mode == COMMIT_TIME else [data, older])
+        if door == "write":
+            result = self._write("upsert", data, options)
+        else:
+            table = hudi_py.open_table(self.path, {**self.form.options, **options})
+            if door == "upsert":
+                result = table.upsert(data)
+            else:
+                merge = table.merge(data, on="t.part = s.part AND t.id = s.id")
+                result = merge.when_matched_update_all().when_not_matched_insert_all().execute()
+        self._record(result, rows)
+        self.done[f"upsert by {door}"] += 1
+
+    @precondition(lambda self: self.form.mode)
+    @rule(keys=KEYS, inline=st.booleans(), behind=st.integers(1, 9))
+    def upsert_late(self, keys: list[Key], inline: bool, behind: int) -> None:
+        """By the time of commits late rows count as others do; by their own they change no row that is newer."""
+        self.step += 1
+        by_commit = self.form.mode == COMMIT_TIME
+        rows = self.now.rows
+        chosen = [key for key in keys if by_commit or (key in rows and rows[key]["ts"] > self.step - behind)]
+        if chosen:
+            data, new = self._data(chosen, "late", late=behind)
+            self._record(self._write("upsert", data, INLINE if inline else QUIET), new if by_commit else {})
+            self.now.late = not by_commit
+            self.done["upsert late"] += 1
+
+    @precondition(lambda self: self.form.mode and self.form.index in ("SIMPLE", "BLOOM", "GLOBAL_SIMPLE"))
+    @rule(keys=KEYS, delete=st.booleans())
+    def keys_have_several_rows(self, keys: list[Key], delete: bool) -> None:
+        """A bulk insert brings keys once more, which queries show and deletes delete; then all of it is rolled back."""
+        self.step += 1
+        data, rows = self._data(keys, "copy")
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", ".*is in several file groups")  # which a record index has no place for
+            first = self._tried("copies", lambda: self._write("bulk_insert", data, QUIET))
+        if first is None:
+            return
+        shown = self.now.shown()
+        expected = [*shown.items(), *self.now.shown(rows).items()]
+        wanted = [row for row in expected if row[0] in rows]
+        assert self._listed() == sorted(expected, key=repr)
+        ids = ", ".join(f"'{part}{number}'" for part, number in keys)
+        assert self._listed(filter=f"id IN ({ids})") == sorted(wanted, key=repr)
+        assert self._listed(keys=[f"{part}{number}" for part, number in keys]) == sorted(wanted, key=repr)
+        if delete:
+            deleted = self._tried("delete copies", lambda: self._write("delete", data, QUIET))
+            left = [row for row in expected if row[0] not in rows]
+            assert deleted is None or self._listed() == sorted(left, key=repr)
+        self.the_metadata_table()
+        self.table.rollback(first.instant, with_newer=True, options=QUIET)
 
     @rule(keys=KEYS, inline=st.booleans())
     def delete(self, keys: list[Key], inline: bool) -> None:
@@ -287,8 +372,9 @@ class TableMachine(RuleBasedStateMachine):
     @rule(part=st.sampled_from(["a", "b"]))
     def delete_partition(self, part: str) -> None:
         gone = [key for key in self.now.rows if key[0] == part]
+        path = self.form.value_of(part)
         if gone:
-            result = self._tried("delete_partition", lambda: self.table.delete_partition(part, options=QUIET))
+            result = self._tried("delete_partition", lambda: self.table.delete_partition(path, options=QUIET))
             if result is not None:
                 self._record(result, {}, gone, replaces=True)
 
@@ -309,7 +395,9 @@ class TableMachine(RuleBasedStateMachine):
         values = {"text": "concat('u', part)", "ts": f"{self.step}"}
         result = self._tried("update", lambda: self.table.update(values, f"n < {most}", options=QUIET))
         if result is not None and result.instant is not None:
-            new = {key: {**row, "text": f"u{key[0]}", "ts": self.step} for key, row in chosen.items()}
+            new = {
+                key: {**row, "text": f"u{self.form.value_of(key[0])}", "ts": self.step} for key, row in chosen.items()
+            }
             self._record(result, new)
         elif result is not None:
             assert not chosen
@@ -399,11 +487,11 @@ class TableMachine(RuleBasedStateMachine):
         if self.form.index == "HASHES":
             self._tried("resize buckets", lambda: table.resize_buckets(options=options))
             return
-        rules = f"a,{turn % 4 + 1}"
+        rules = f"{self.form.value_of('a')},{turn % 4 + 1}"
         report = self._tried("rescale buckets", lambda: table.rescale_buckets(rules, buckets=turn % 2 + 2))
         if report is not None and report.instant is not None:  # rows that are written again are new to a range
             parts = [path for path, _ in report.partitions]
-            moved = {key: row for key, row in self.now.rows.items() if key[0] in parts}
+            moved = {key: row for key, row in self.now.rows.items() if self.form.value_of(key[0]) in parts}
             self._record(report, moved)
             self.now.changed.clear()  # and to queries of changes they are not
 
@@ -494,16 +582,24 @@ class TableMachine(RuleBasedStateMachine):
 
     # -- what must hold
 
-    def _read(self, names: Iterable[str] = (), **query: Any) -> dict[Key, Row]:
-        """Rows without key and meta columns, or some columns of them."""
-        table = self.table
+    def _shown(self, table: pa.Table) -> list[tuple[Key, Row]]:
+        """Rows without key and meta columns, sorted."""
+        found = []
+        for row in table.to_pylist():
+            key = key_of(row)
+            assert row["part"] == self.form.value_of(key[0])
+            values = {name: value for name, value in row.items() if not name.startswith("_hoodie")}
+            found.append((key, {name: value for name, value in values.items() if name not in ("part", "id")}))
+        return sorted(found, key=repr)
+
+    def _listed(self, names: Iterable[str] = (), **query: Any) -> list[tuple[Key, Row]]:
         chosen = list(dict.fromkeys(("part", "id", *names))) if names else None
-        found = table.scan(chosen, **query).to_table().to_pylist()
-        left = ("part", "id")
-        rows = {
-            key_of(row): {name: v for name, v in row.items() if name not in left and not name.startswith("_hoodie")}
-            for row in found
-        }
+        return self._shown(self.table.scan(chosen, **query).to_table())
+
+    def _read(self, names: Iterable[str] = (), **query: Any) -> dict[Key, Row]:
+        """Rows, or some columns of them, of a table whose keys have one row each."""
+        found = self._listed(names, **query)
+        rows = dict(found)
         assert len(rows) == len(found), "a key has two rows"
         return rows
 
@@ -521,11 +617,12 @@ class TableMachine(RuleBasedStateMachine):
             self.the_past,
             self.changes,
             self.a_range,
+            self.other_readers,
             self.the_metadata_table,
         )
         self.checks += 1
-        for at in (self.checks, self.checks + 3):  # all of them in three steps, the dear last one in six
-            query = queries[at % 6]
+        for at in (self.checks, self.checks + 3):  # two after each step, the dear last one in every seventh
+            query = queries[at % 7]
             if query != self.the_metadata_table or at == self.checks:
                 query()
                 self.done[query.__name__] += 1
@@ -544,11 +641,11 @@ class TableMachine(RuleBasedStateMachine):
         texts = sorted({row["text"] for row in shown.values() if row["text"] is not None})
         text = texts[self.checks // 3 % len(texts)] if texts else "none"
         quoted = text.replace("\\", "\\\\").replace("'", "\\'")
-        number = self.checks // 3 % 10
+        number, part = self.checks // 3 % 10, self.form.value_of("a")
         tests: dict[str, Callable[[Key, Row], bool]] = {
             f"text = '{quoted}'": lambda key, row: row["text"] == text,
             f"n = {number}": lambda key, row: row["n"] == number,
-            f"n > {number} AND part = 'a'": lambda key, row: (row["n"] or 0) > number and key[0] == "a",
+            f"n > {number} AND part = '{part}'": lambda key, row: (row["n"] or 0) > number and key[0] == "a",
             "text IS NULL": lambda key, row: row["text"] is None,
             f"id IN ('a{number}', 'b{number}')": lambda key, row: key[1] == number,
             f"lower(text) = '{quoted.lower()}'": lambda key, row: (row["text"] or "\0").lower() == text.lower(),
@@ -558,6 +655,28 @@ class TableMachine(RuleBasedStateMachine):
             expected = {key: row for key, row in shown.items() if test(key, row)}
             assert self._read(filter=condition) == expected, condition
             assert self.table.scan(filter=condition).count() == len(expected), condition
+
+    def other_readers(self) -> None:
+        """Polars and DuckDB push columns and conditions down; batches and counts are read without a table."""
+        number = self.checks // 3 % 10
+        shown = self.now.shown()
+        expected = sorted(
+            ((key, {"n": row["n"]}) for key, row in shown.items() if (row["n"] or 0) > number and key[0] == "a"),
+            key=repr,
+        )
+        part = self.form.value_of("a")
+        scan = self.table.scan(meta=False)
+        wanted = (polars.col("n") > number) & (polars.col("part") == part)
+        frame = scan_hudi(scan).filter(wanted).select("part", "id", "n").collect()
+        assert self._shown(frame.to_arrow()) == expected
+        with duckdb.connect() as connection:
+            sql = f"SELECT part, id, n FROM t WHERE n > {number} AND part = '{part}'"
+            found = duckdb_query(sql, {"t": scan}, connection=connection).arrow()
+            assert self._shown(found if isinstance(found, pa.Table) else found.read_all()) == expected
+        assert self._shown(pa.Table.from_batches(scan.to_batches(), scan.to_table().schema)) == sorted(
+            shown.items(), key=repr
+        )
+        assert scan.count() == len(shown)
 
     def the_past(self) -> None:
         active = set(self.table.instants()["instant"].to_pylist())
@@ -579,6 +698,8 @@ class TableMachine(RuleBasedStateMachine):
         end = len(self.past) - 1 - self.checks % min(3, len(self.past) - 1)
         begin = max(0, end - 1 - self.checks % 4)
         first, last = self.past[begin], self.past[end]
+        if any(state.late for state in self.past[begin + 1 : end + 1]):  # a range has them where their rows are not
+            return
         written = {key: row for key, row in last.rows.items() if row["at"] > first.instant}
         try:
             found = self._read(query_type="incremental", begin=first.result, end=last.result, options=WHOLE_HISTORY)
@@ -619,10 +740,14 @@ class TableMachine(RuleBasedStateMachine):
         assert sorted(events, key=repr) == sorted(expected, key=repr)
 
 
-def check_tables(form: Form, *, examples: int, steps: int) -> None:
+def check_tables(
+    form: Form, *, examples: int, steps: int, count: Callable[[str, object], None] = lambda name, value: None
+) -> None:
     """Runs the machine on so many tables of a form, with so many steps each at most; with each HUDI_PY_SEED, and for
-    each form, on other ones."""
-    machine = seed(zlib.crc32(f"{SEED} {form}".encode()))(type("Machine", (TableMachine,), {"form": form}))
+    each form, on other ones. `count` is told how many there were."""
+    done, refused = Counter[str](), Counter[str]()
+    kind = type("Machine", (TableMachine,), {"form": form, "done": done, "refused": refused})
+    machine = seed(zlib.crc32(f"{SEED} {form}".encode()))(kind)
     given = settings(
         max_examples=examples,
         stateful_step_count=steps,
@@ -631,4 +756,12 @@ def check_tables(form: Form, *, examples: int, steps: int) -> None:
         suppress_health_check=list(HealthCheck),
         database=None,
     )
-    run_state_machine_as_test(machine, settings=given)
+    try:
+        run_state_machine_as_test(machine, settings=given)
+    finally:
+        queries = ("some_rows", "without_metadata", "the_past", "changes", "a_range", "other_readers")
+        count("counted: tables of random histories", done["table"])
+        count("counted: steps of random histories", done["step"])
+        count("counted: comparisons of queries with a plain model", sum(done[name] for name in queries) + done["step"])
+        count("counted: verified metadata tables of random histories", done["the_metadata_table"])
+        count("counted: steps of random histories that were refused", refused.total())
