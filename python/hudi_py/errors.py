@@ -12,6 +12,8 @@ HudiError
 ├── ConflictError                                    another writer changed the same files: repeat the write
 ├── LockError                                        the table lock could not be acquired in time
 ├── RolledBackError                                  this write was rolled back by another writer
+├── StorageError           (also OSError)            the storage cannot be reached, or does not do what it was asked
+│   └── StorageDeniedError (also PermissionError)    the storage refuses the credentials, or there are none
 └── HistoryCleanedError                              a file version that the query needs was cleaned
 ```
 
@@ -20,6 +22,8 @@ Messages name what is in the table; its control characters appear as escapes (`m
 """
 
 from __future__ import annotations
+
+import errno
 
 from hudi_py.model.words import visible, visible_lines
 
@@ -101,6 +105,25 @@ class RolledBackError(HudiError):
 
 class HistoryCleanedError(HudiError):
     """A file version that the query needs was removed by the cleaner."""
+
+
+class StorageError(HudiError, OSError):
+    """A storage cannot be reached, or does not do what it was asked for."""
+
+    def __init__(self, message: str = "", **fields: object) -> None:
+        super().__init__(message, **fields)
+        self.errno = errno.EIO
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+
+class StorageDeniedError(StorageError, PermissionError):
+    """A storage refuses the credentials, or there are none."""
+
+    def __init__(self, message: str = "", **fields: object) -> None:
+        super().__init__(message, **fields)
+        self.errno = errno.EACCES
 
 
 def first_line(error: BaseException) -> str:

@@ -8,7 +8,7 @@ from typing import Final
 
 from hudi_py.config import compaction as compaction_config
 from hudi_py.config import write as write_config
-from hudi_py.errors import CorruptFileError, HudiError, UnsupportedTableError, first_line
+from hudi_py.errors import CorruptFileError, HudiError, StorageError, UnsupportedTableError, first_line
 from hudi_py.formats.base_files import WRITTEN, read_footer
 from hudi_py.formats.log.blocks import BlockType
 from hudi_py.formats.log.reader import read_blocks
@@ -250,6 +250,8 @@ def check_slices(facts: Facts) -> str:
     """Why the table's file slices cannot be determined; empty if they can."""
     try:
         facts.view.partitions()
+    except StorageError:  # not damage
+        raise
     except (HudiError, FileNotFoundError) as error:
         return first_line(error)
     return ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hudi_py.errors import HudiError, first_line
+from hudi_py.errors import HudiError, StorageError, first_line
 from hudi_py.health.facts import Facts, is_data
 from hudi_py.health.findings import Finding
 from hudi_py.metadata.files import read_files
@@ -36,6 +36,8 @@ def check_metadata(facts: Facts) -> Iterator[Finding]:
             return
         metadata.check()
         listed = read_files(metadata)
+    except StorageError:  # not damage
+        raise
     except (HudiError, FileNotFoundError) as error:
         yield Finding("metadata.unusable", f"the metadata table cannot be used: {first_line(error)}", paths=(FOLDER,))
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from hudi_py.errors import CorruptFileError, HudiError, TableNotFoundError, first_line
+from hudi_py.errors import CorruptFileError, HudiError, StorageError, TableNotFoundError, first_line
 from hudi_py.health.facts import META, Facts
 from hudi_py.health.findings import Finding
 from hudi_py.model.instant import Action
@@ -78,6 +78,8 @@ def check_properties(facts: Facts) -> Iterator[Finding]:
     if not values:
         try:
             facts.config = load_table_config(storage)
+        except StorageError:  # not damage
+            raise
         except HudiError as error:
             facts.skipped.append(first_line(error))
 

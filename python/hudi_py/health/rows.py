@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.config import Options, Scope
-from hudi_py.errors import CorruptFileError, HudiError, UnsupportedTableError, first_line
+from hudi_py.errors import CorruptFileError, HudiError, StorageError, UnsupportedTableError, first_line
 from hudi_py.formats.arrays import combined
 from hudi_py.health.facts import Facts
 from hudi_py.health.findings import Finding
@@ -58,6 +58,8 @@ def check_rows(facts: Facts) -> Iterator[Finding]:
             break
         try:
             found, failures = _keys(facts, partition)
+        except StorageError:  # not damage
+            raise
         except HudiError as error:
             facts.skipped.append(f"keys of partition {partition!r}: {first_line(error)}")
             continue
@@ -153,6 +155,8 @@ def _index(facts: Facts) -> MetadataTable | None:
         return None
     try:
         return open_metadata(facts.storage, facts.table, facts.active)
+    except StorageError:  # not damage
+        raise
     except (HudiError, FileNotFoundError):
         return None  # found by the checks of the metadata table
 
@@ -172,6 +176,8 @@ def _against_index(facts: Facts, index: MetadataTable, found: pa.Table) -> Itera
     prefix = None if _is_global(facts, index) else partition_groups(partition)
     try:
         places = places_of(index, keys, prefix)
+    except StorageError:  # not damage
+        raise
     except (HudiError, FileNotFoundError) as error:
         yield Finding("index.record", f"the record index cannot be read: {first_line(error)}", partition=partition)
         return

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import datetime, timezone
 from typing import Final
 
-from hudi_py.errors import ConfigError, CorruptFileError, HudiError, first_line
+from hudi_py.errors import ConfigError, CorruptFileError, HudiError, StorageError, first_line
 from hudi_py.health.facts import Facts, decoded_commit
 from hudi_py.health.findings import Finding
 from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant, State
@@ -41,6 +41,8 @@ def check_readable(facts: Facts) -> Iterator[Finding]:
     """Findings about a timeline that cannot be read; sets `facts.timeline` if it can."""
     try:
         facts.timeline = load_timeline(facts.storage, facts.table)
+    except StorageError:  # not damage
+        raise
     except HudiError as error:
         yield Finding("timeline.unreadable", first_line(error), paths=(facts.table.timeline_folder,))
 
@@ -119,6 +121,8 @@ def check_pending(facts: Facts) -> Iterator[Finding]:
                 facts.plans.restore(instant)
             if instant.action is Action.CLEAN:
                 facts.plans.clean(instant)
+        except StorageError:  # not damage
+            raise
         except (HudiError, FileNotFoundError) as error:
             yield Finding(
                 "timeline.plan_unreadable",
@@ -245,6 +249,8 @@ def _content(facts: Facts, path: str) -> bytes | None:
 def _is_record(content: bytes) -> bool:
     try:
         decode_record(content, "")
+    except StorageError:  # not damage
+        raise
     except (HudiError, ValueError):
         return False
     return True

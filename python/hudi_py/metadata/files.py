@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudi_py.errors import CorruptFileError, HudiError, first_line
+from hudi_py.errors import CorruptFileError, HudiError, StorageError, first_line
 from hudi_py.formats.arrays import combined
 from hudi_py.metadata.keys import ALL_PARTITIONS, partition_key, partition_of_key
 from hudi_py.metadata.records import Versions, payload_field
@@ -160,6 +160,8 @@ class MetadataLister(Lister):
             if missing:
                 try:
                     self._load(missing)
+                except StorageError:  # not damage
+                    raise
                 except (HudiError, FileNotFoundError) as error:
                     self._lists_storage = True
                     warn_unused(self.metadata.storage.uri, error)
@@ -188,6 +190,8 @@ def metadata_lister(
     fallback = StorageLister(storage, config)
     try:
         metadata = open_metadata(storage, config, timeline, own_view)
+    except StorageError:  # not damage
+        raise
     except (HudiError, FileNotFoundError) as error:
         warn_unused(storage.uri, error)
         return fallback, None

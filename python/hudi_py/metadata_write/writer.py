@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
-from hudi_py.errors import ConfigError, CorruptFileError, HudiError
+from hudi_py.errors import ConfigError, CorruptFileError, HudiError, StorageError
 from hudi_py.file_stats.columns import indexed_columns
 from hudi_py.file_stats.sidecar import SidecarSettings
 from hudi_py.formats.avro import arrow_schema
@@ -288,6 +288,8 @@ class MetadataTableWriter:
             lister = CachedLister(own.storage, own.config)
             view = load_view(own.storage, own.config, own_timeline, lister)
             MetadataTable(session.storage, session.config, timeline, view).check()
+        except StorageError:  # not damage
+            raise
         except (HudiError, FileNotFoundError) as error:
             warnings.warn(
                 f"The metadata table of {session.config.name!r} is rebuilt: {error}", UserWarning, stacklevel=2

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from hudi_py.errors import HudiError
+from hudi_py.errors import HudiError, StorageError
 from hudi_py.metadata.files import warn_unused
 from hudi_py.metadata.stats import ColumnRange, column_stats
 from hudi_py.metadata.table import COLUMN_STATS
@@ -45,6 +45,8 @@ def known_values(snapshot: Snapshot, request: ScanRequest, splits: Sequence[Spli
         if metadata is None or not metadata.has(COLUMN_STATS):
             return nothing
         found = column_stats(metadata, kinds, [(split.partition, name) for split in splits for name in _names(split)])
+    except StorageError:  # not damage
+        raise
     except (HudiError, FileNotFoundError) as error:
         warn_unused(snapshot.storage.uri, error, "values of partition columns are taken as unknown")
         return nothing

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from hudi_py.config import Options, indexes
 from hudi_py.config import metadata as metadata_config
-from hudi_py.errors import HudiError
+from hudi_py.errors import HudiError, StorageError
 from hudi_py.formats.parquet import open_parquet, read_footer
 from hudi_py.metadata import MetadataTable, metadata_lister, open_metadata
 from hudi_py.metadata.files import warn_unused
@@ -280,6 +280,8 @@ class FilePruning:
                 return False
             found = footer.bloom if len(keys) else None
             return bool(len(keys)) and (found is None or found.might_contain_any(keys))
+        except StorageError:  # not damage
+            raise
         except (HudiError, FileNotFoundError):
             return True  # reading the file raises the error
 
@@ -294,6 +296,8 @@ class FilePruning:
         """The result of an index; None, with a warning, if the index is damaged or missing."""
         try:
             return read()
+        except StorageError:  # not damage
+            raise
         except (HudiError, FileNotFoundError) as error:
             warn_unused(self._snapshot.storage.uri, error, "files are not pruned by it")
             return None
@@ -324,6 +328,8 @@ def metadata_of(
         return None, None
     try:
         return None, open_metadata(storage, config, timeline)
+    except StorageError:  # not damage
+        raise
     except (HudiError, FileNotFoundError) as error:
         warn_unused(storage.uri, error, "files are not pruned by it")
         return None, None

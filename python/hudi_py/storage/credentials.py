@@ -13,11 +13,14 @@ Storage options: `credential_provider` is one of
 from __future__ import annotations
 
 import importlib
+import os
+import socket
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta, timezone
+from functools import cache
 from typing import Any, Final
 
-from hudi_py.errors import ConfigError, first_line
+from hudi_py.errors import ConfigError, StorageDeniedError, first_line
 
 PROVIDER: Final = "credential_provider"
 EXPIRED: Final = ("ExpiredToken", "TokenRefreshRequired", "ExpiredAuthenticationToken", "credentials have expired")
@@ -35,6 +38,22 @@ _KEYS: Final = {
     "aws_session_token": ("aws_session_token", "session_token", "aws_token", "token"),
 }
 """boto3's names of keys, and those of the storage options."""
+_S3_OPTIONS: Final = frozenset(
+    {"access_key_id", "skip_signature", "metadata_endpoint", "container_credentials_relative_uri", PROVIDER}
+)
+_S3_VARIABLES: Final = frozenset(
+    {
+        "AWS_ACCESS_KEY_ID",
+        "AWS_SKIP_SIGNATURE",
+        "AWS_WEB_IDENTITY_TOKEN_FILE",
+        "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+        "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+        "AWS_METADATA_ENDPOINT",
+    }
+)
+"""What gives obstore credentials of S3, or says where they are."""
+_METADATA_S: Final = 0.5
+"""Seconds; it is next to the machine."""
 _NEVER: Final = datetime(9999, 1, 1, tzinfo=timezone.utc)
 _BOTO3_TTL: Final = timedelta(minutes=9)
 """boto3 renews credentials ten minutes before they expire at the latest, so what it gives is valid this long."""
@@ -77,6 +96,33 @@ def take_provider(options: dict[str, str], uri: str) -> Provider | None:
     if name == "databricks":
         return _databricks(given, options, uri)
     return _function(name, uri)
+
+
+def check_s3_credentials(options: Mapping[str, str], uri: str) -> None:
+    """Checks that there are credentials before the first request: obstore would ask the metadata address of a cloud's
+    machine for them, for seconds, and then name that address.
+
+    Raises:
+        StorageDeniedError: no option and no variable of the environment has any, and this is no machine of a cloud.
+    """
+    bare = {key.removeprefix("aws_") for key in options}
+    if not bare.isdisjoint(_S3_OPTIONS) or not _S3_VARIABLES.isdisjoint(os.environ) or _has_metadata_address():
+        return
+    raise StorageDeniedError(
+        f"Cannot read or write {uri}: there are no credentials; give the storage options aws_access_key_id and "
+        f"aws_secret_access_key, {PROVIDER}=boto3 (which reads ~/.aws), or skip_signature=true for a public bucket; or "
+        "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment"
+    )
+
+
+@cache
+def _has_metadata_address() -> bool:
+    """Whether something answers at the address at which machines of a cloud find their credentials."""
+    try:
+        socket.create_connection(("169.254.169.254", 80), timeout=_METADATA_S).close()
+    except OSError:
+        return False
+    return True
 
 
 def boto3_client(service: str, options: Mapping[str, str], uri: str, **more: Any) -> Any:

@@ -6,10 +6,8 @@ Object stores have no rename and no folders: a file is complete or absent, and a
 from __future__ import annotations
 
 import contextlib
-import errno
 import importlib
 import os
-import re
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
@@ -18,40 +16,23 @@ from urllib.parse import quote, urlsplit
 
 import pyarrow as pa
 
-from hudi_py.errors import ConfigError, UnsupportedTableError, first_line
+from hudi_py.errors import (
+    ConfigError,
+    HudiError,
+    StorageDeniedError,
+    StorageError,
+    UnsupportedTableError,
+    first_line,
+)
 from hudi_py.storage.base import FileInfo, clean_path, is_hidden_by_storage, missing
 from hudi_py.storage.conditional import ConditionalWrites, Version, VersionedObject
-from hudi_py.storage.credentials import EXPIRED, take_provider
+from hudi_py.storage.credentials import EXPIRED, check_s3_credentials, take_provider
+from hudi_py.storage.names import known_names, split_options
 from hudi_py.storage.transfer import READ_AHEAD_BYTES, Download, Upload
 
 SCHEMES = frozenset({"s3", "s3a", "gs", "az", "abfs", "abfss", "adl", "azure"})
-_CLIENT_OPTIONS = frozenset(
-    {
-        "allow_http",
-        "allow_invalid_certificates",
-        "connect_timeout",
-        "default_content_type",
-        "http1_only",
-        "http2_keep_alive_interval",
-        "http2_keep_alive_timeout",
-        "http2_keep_alive_while_idle",
-        "http2_only",
-        "pool_idle_timeout",
-        "pool_max_idle_per_host",
-        "proxy_ca_certificate",
-        "proxy_excludes",
-        "proxy_url",
-        "randomize_addresses",
-        "read_timeout",
-        "root_certificate",
-        "timeout",
-        "user_agent",
-    }
-)
-"""Options which obstore takes apart from those of a kind of store, and panics over among them."""
 _DENIED_UPLOAD = "The operation lacked "
 """How the error of a denied upload begins: of these obstore says no more than OSError."""
-_KIND = re.compile("^(aws|azure|google)_")
 
 
 class _Fork:
@@ -73,9 +54,9 @@ class ObjectStorage:
     """A prefix of a bucket or container.
 
     `storage_options` are obstore's (`aws_access_key_id`, `region`, `endpoint`, `account_name`, `sas_token`,
-    `allow_http`, `timeout`...), those of `storage.credentials`, and `max_retries` and `retry_timeout` (seconds) of a
-    request; what is missing comes from the environment. They are kept out of `uri`, messages and pickles: an unpickled
-    storage has the environment alone, so pass options again where they are needed.
+    `allow_http`, `timeout`...), also by the names of `storage.names`, those of `storage.credentials`, and `max_retries`
+    and `retry_timeout` (seconds) of a request; what is missing comes from the environment. They are kept out of `uri`,
+    messages and pickles: an unpickled storage has the environment alone, so pass options again where they are needed.
 
     Raises:
         ConfigError: obstore is not installed, the URI holds a password or query, or an option is unknown.
@@ -89,6 +70,7 @@ class ObjectStorage:
         "_options",
         "_store",
         "_takes_suffixes",
+        "_unchecked",
         "_uri",
     )
 
@@ -111,9 +93,11 @@ class ObjectStorage:
                 f"Cannot open {self._uri}: {parts.scheme}:// is read through the package obstore, which is missing; "
                 "install it with `pip install 'hudi-py[s3]'` (or gcs, azure)"
             ) from None
+        named = known_names(storage_options or {}, parts.scheme.lower())
+        self._unchecked = store is None and parts.scheme.lower() in ("s3", "s3a")
         if store is None:
             # Hudi's paths are not percent-decoded, URLs are
-            config, client = _split(storage_options or {})
+            config, client = split_options(named)
             more: dict[str, Any] = {"retry_config": _retries(config, self._uri)}
             provider = take_provider(config, self._uri)
             if provider is not None:
@@ -121,7 +105,9 @@ class ObjectStorage:
             url = f"{parts.scheme}://{parts.netloc}{quote(uri.partition(parts.netloc)[2].rstrip('/'))}"
             try:
                 store = stores.from_url(url, config=config, client_options=client or None, **more)
-            except (self._exceptions.BaseError, ValueError, TypeError):
+            except BaseException as error:
+                if not isinstance(error, (self._exceptions.BaseError, ValueError, TypeError)) and not _is_panic(error):
+                    raise
                 keys = ", ".join(sorted(storage_options or {})) or "none"
                 # Chained messages might show option values
                 raise ConfigError(
@@ -132,7 +118,7 @@ class ObjectStorage:
         self._in_memory = isinstance(store, stores.MemoryStore)
         self._takes_suffixes = not isinstance(store, stores.AzureStore)
         self._conditional = ConditionalWrites(self._obstore, self._exceptions, store)
-        self._options = dict(storage_options or {})
+        self._options = named
 
     def __repr__(self) -> str:
         return f"ObjectStorage({self._uri!r})"
@@ -343,8 +329,8 @@ class ObjectStorage:
 
     @contextlib.contextmanager
     def asked(self, path: str) -> Iterator[None]:
-        """Raises what a request for the path fails with as OSError, as other storages do: obstore has errors of its
-        own, which end in pages of its state."""
+        """Raises what a request for the path fails with as StorageError, an OSError, as other storages do: obstore has
+        errors of its own, which end in pages of its state, and panics."""
         if not self._in_memory:
             if _Fork.forked:
                 raise ConfigError(
@@ -353,9 +339,12 @@ class ObjectStorage:
                     "(multiprocessing.get_context('spawn')), or fork before the first use"
                 )
             _Fork.requested = True
+        if self._unchecked:
+            check_s3_credentials(self._options, self._uri)
+            self._unchecked = False
         try:
             yield
-        except ConfigError:
+        except HudiError:
             raise
         except FileNotFoundError:
             raise missing(self.uri, path) from None
@@ -367,22 +356,22 @@ class ObjectStorage:
                 error, (self._exceptions.PermissionDeniedError, self._exceptions.UnauthenticatedError)
             ) or what.startswith(_DENIED_UPLOAD)
             if any(sign in str(error) for sign in EXPIRED):
-                raise PermissionError(
-                    errno.EACCES,
+                raise StorageDeniedError(
                     "The credentials have expired; pass new ones, or name a credential_provider in the storage "
-                    "options, which renews them automatically",
-                    f"{self.uri}/{path}",
+                    f"options, which renews them automatically: '{self.uri}/{path}'"
                 ) from None
             if what.endswith("builder error"):  # all that it says of it
                 what += " (an http:// endpoint needs the storage option allow_http=true)"
-            raise OSError(errno.EACCES if denied else errno.EIO, what, f"{self.uri}/{path}") from None
+            raise (StorageDeniedError if denied else StorageError)(f"{what}: '{self.uri}/{path}'") from None
+        except BaseException as error:
+            if not _is_panic(error):
+                raise
+            raise StorageError(f"obstore failed ({first_line(error)}): '{self.uri}/{path}'") from None
 
 
-def _split(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """The options of the kind of store, and those of the connections to it."""
-    bare = {key: _KIND.sub("", key) for key in options}
-    client = {bare[key]: value for key, value in options.items() if bare[key] in _CLIENT_OPTIONS}
-    return {key: value for key, value in options.items() if bare[key] not in _CLIENT_OPTIONS}, client
+def _is_panic(error: BaseException) -> bool:
+    """Whether a library in Rust has met what it did not expect; its class is no Exception."""
+    return type(error).__name__ == "PanicException"
 
 
 def _retries(options: dict[str, str], uri: str) -> dict[str, Any] | None:

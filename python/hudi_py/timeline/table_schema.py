@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from hudi_py.errors import CorruptFileError, HudiError
+from hudi_py.errors import CorruptFileError, HudiError, StorageError
 from hudi_py.formats.avro import arrow_schema, avro_schema, record_name
 from hudi_py.formats.base_files import read_footer
 from hudi_py.formats.log import HeaderKey, read_blocks
@@ -153,6 +153,8 @@ def has_operation_column(storage: Storage, config: TableConfig, commits: NewestC
                 return known
             try:
                 record = _of_data_file(storage, config, stat.path)
+            except StorageError:  # not damage
+                raise
             except (FileNotFoundError, HudiError):  # cleaned, or damaged, which reading the file reports
                 record = None
             if record is not None:

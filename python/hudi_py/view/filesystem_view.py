@@ -16,7 +16,7 @@ from copy import copy
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
-from hudi_py.errors import HudiError, first_line
+from hudi_py.errors import HudiError, StorageError, first_line
 from hudi_py.model.files import BaseFile, FileSlice, LogFile
 from hudi_py.model.instant import Action, Instant, InstantTime
 from hudi_py.model.names import (
@@ -205,6 +205,8 @@ class FileSystemView:
                 for partition in list(self._groups):
                     try:
                         listed.latest_slices(partition)
+                    except StorageError:  # not damage
+                        raise
                     except HudiError as lost:
                         raise lost from error
             raise

@@ -9,7 +9,8 @@ import io
 import pickle
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import is_dataclass, replace
+from enum import Enum
 from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
 
@@ -19,6 +20,7 @@ from hudi_py.config import Options
 from hudi_py.config import spark as spark_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, first_line
+from hudi_py.model.limits import UNPACKED, limit
 from hudi_py.transaction.locks.choose import table_lock
 from hudi_py.transaction.protocols import AfterCommit, MetadataWriter
 from hudi_py.write import routing
@@ -142,7 +144,7 @@ def decode_plan(plan: bytes, storage_options: Mapping[str, str]) -> DistributedW
 def decode(plan: bytes, kind: type[Plan]) -> Plan:
     """A part of a plan. Raises ConfigError if the bytes are something else."""
     try:
-        found = _PlanReader(io.BytesIO(zlib.decompress(plan))).load()
+        found = _PlanReader(io.BytesIO(_unpacked(plan))).load()
         if not isinstance(found, kind):
             raise ValueError
     except (ValueError, TypeError, AttributeError, ImportError, EOFError, zlib.error, pickle.UnpicklingError) as error:
@@ -150,6 +152,14 @@ def decode(plan: bytes, kind: type[Plan]) -> Plan:
             f"Option {spark_config.WRITE_PLAN.key} is not valid: expected a plan that write_table of pyspark_hudi, "
             "or update, delete_from or merge_into of the same release has made"
         ) from error
+    return found
+
+
+def _unpacked(plan: bytes) -> bytes:
+    unpacker = zlib.decompressobj()
+    found = unpacker.decompress(plan, limit(UNPACKED))
+    if not unpacker.eof:
+        raise ValueError
     return found
 
 
@@ -162,9 +172,15 @@ class _PlanReader(pickle.Unpickler):
         if (module, name) in _OTHERS or (module == "pyarrow.lib" and name in _ARROW):
             return super().find_class(module, name)
         found = super().find_class(module, name) if module.startswith("hudi_py.") and "." not in name else None
-        if not isinstance(found, type) and found is not table_lock:
+        if found is not table_lock and not _is_value(found):
             raise pickle.UnpicklingError(f"{module}.{name} is in no plan")
         return found
+
+
+def _is_value(found: object) -> bool:
+    """Whether it makes values that do nothing when they are made. Other classes may open files: `storage.local` has one
+    that truncates the file of its first argument."""
+    return isinstance(found, type) and (is_dataclass(found) or issubclass(found, (Enum, tuple)))
 
 
 def _zone_maker(owner: object, name: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import pickle
 import zlib
 from collections.abc import Iterable
@@ -15,7 +16,11 @@ import pytest
 import hudi_py
 from hudi_py.config import Options, Scope
 from hudi_py.errors import ConfigError, ConflictError, DuplicateKeyError, HudiError
+from hudi_py.interop.iceberg.files import MetadataFiles
 from hudi_py.metadata.keys import file_groups
+from hudi_py.storage import LocalStorage, open_storage
+from hudi_py.storage.local import _Output
+from hudi_py.transaction.publication import Publication
 from hudi_py.wiring import metadata_writer
 from hudi_py.write import distributed, routing
 from hudi_py.write.distributed import TaskId, abort_write, commit_write, plan_write, run_task
@@ -288,6 +293,37 @@ def test_only_plans_are_read_as_plans(content: bytes) -> None:
         decode_plan(zlib.compress(content), {})
     with pytest.raises(ConfigError, match=r"hoodie\.py\.write\.plan is not valid"):
         decode_plan(content, {})
+
+
+class Made:
+    """Pickles as a call with arguments of the attacker's choice."""
+
+    def __init__(self, call: Any, *arguments: Any) -> None:
+        self.call, self.arguments = call, arguments
+
+    def __reduce__(self) -> Any:
+        return self.call, self.arguments
+
+
+def test_a_plan_opens_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    precious = tmp_path / "precious"
+    precious.write_bytes(b"data")
+    calls = [
+        Made(_Output, str(precious), None),  # truncates it
+        Made(io.FileIO, str(precious), "wb"),
+        Made(LocalStorage, str(tmp_path)),
+        Made(open_storage, str(tmp_path)),
+        Made(MetadataFiles, LocalStorage(str(tmp_path)), "x"),
+        Made(Publication, None, None),
+    ]
+    for call in calls:
+        with pytest.raises(ConfigError, match="is not valid: expected a plan"):
+            decode_plan(zlib.compress(pickle.dumps(call)), {})
+    assert precious.read_bytes() == b"data"
+    bomb = zlib.compress(b"\0" * (1 << 20))
+    monkeypatch.setenv("HUDI_PY_MAX_UNPACKED_BYTES", "1000")
+    with pytest.raises(ConfigError, match="is not valid: expected a plan"):
+        decode_plan(bomb, {})
 
 
 def test_plans_of_all_types_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
