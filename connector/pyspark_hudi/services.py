@@ -33,6 +33,7 @@ def run_service(
     user: str = "",
     comment: str = "",
     with_newer: bool = False,
+    when_due: bool = False,
     **rescaling: Any,
 ) -> dict[str, Any]:
     """Run a table service, with its work spread over Spark's tasks.
@@ -53,6 +54,7 @@ def run_service(
         options: write options, by Apache Hudi's keys.
         user, comment: notes stored with a savepoint.
         with_newer: for a rollback: undo newer commits as well, newest first. Without it they make the rollback fail.
+        when_due: plan a compaction only if one is due (`hoodie.compact.inline.max.delta.commits` and the like).
         rescaling: `expressions`, `buckets`, `add` and `dry_run` of `rescale_buckets`, as `Table.rescale_buckets` takes
             them.
 
@@ -66,7 +68,7 @@ def run_service(
         HudiError: the same errors as the call of `Table` raises.
         pyspark.errors.PySparkException: Spark failed.
     """
-    given_arguments = {"user": user, "comment": comment, "with_newer": with_newer, **rescaling}
+    given_arguments = {"user": user, "comment": comment, "with_newer": with_newer, "when_due": when_due, **rescaling}
     arguments = {key: value for key, value in given_arguments.items() if value}
     chosen = None if instant is None else str(instant)
     check_call(name, phase, chosen, arguments)

@@ -312,9 +312,17 @@ def test_procedures(spark: SparkSession, path: str) -> None:
     create(spark, path, "mor")
     sql(spark, "INSERT INTO trips VALUES (1, 1, 1, 'a')")
     sql(spark, "UPDATE trips SET fare = 2")
+    assert rows(spark, "CALL run_compaction(op => 'run', table => 'trips')") == [], "none is due"
     (scheduled,) = rows(spark, f"CALL run_compaction(op => 'schedule', path => '{path}')")
     assert scheduled[1:] == (1, "REQUESTED")
     assert rows(spark, "CALL show_compaction(table => 'trips')") == [scheduled]
+    assert rows(spark, "CALL run_compaction(op => 'run', table => 'trips')") == [(scheduled[0], 1, "COMPLETED")]
+    sql(spark, "UPDATE trips SET fare = fare + 0")
+    one = "hoodie.compact.inline.max.delta.commits=1"
+    (run,) = rows(spark, f"CALL run_compaction(op => 'run', table => 'trips', options => '{one}')")
+    assert run[1:] == (1, "COMPLETED")
+    sql(spark, "UPDATE trips SET fare = fare + 0")
+    (scheduled,) = rows(spark, "CALL run_compaction(op => 'schedule', table => 'trips')")
     assert rows(spark, "CALL run_compaction(op => 'execute', table => 'trips')") == [(scheduled[0], 1, "COMPLETED")]
     assert rows(spark, "CALL create_savepoint(table => 'trips', user => 'me')") == [(True,)]
     ((saved,),) = rows(spark, "CALL show_savepoints(table => 'trips')")

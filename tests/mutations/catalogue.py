@@ -328,6 +328,13 @@ MUTATIONS: Final = (
         "tests/unit/write/test_moving_merges.py",
     ),
     Mutation(
+        "SQL: CALL run_compaction with run plans what is not due",
+        CONNECTOR + "dialect/call.py",
+        'when_due=operation == "run")',
+        "when_due=False)",
+        "tests/connector/test_dialect.py::test_procedures",
+    ),
+    Mutation(
         "SQL: INSERT takes every query by position",
         CONNECTOR + "dialect/insert.py",
         "        named = _named(target, query.schema, expected) or by_place\n",

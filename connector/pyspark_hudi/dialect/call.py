@@ -153,6 +153,8 @@ def _pending(target: Target, service: str) -> dict[str, tuple[int, str]]:
 
 
 def _run_compaction(target: Target, given: Given) -> Rows:
+    """Runs pending plans; without one, `scheduleAndExecute` makes and runs one, and so does `run` if one is due
+    (`RunCompactionProcedure`, 1.2.0)."""
     operation = str(given["op"] or "").lower()
     if operation not in ("run", "schedule", "execute", "scheduleandexecute"):
         raise ConfigError(
@@ -161,14 +163,15 @@ def _run_compaction(target: Target, given: Given) -> Rows:
         )
     options = _options(given)
     wanted = [each.strip() for each in str(given["instants"] or given["timestamp"] or "").split(",") if each.strip()]
-    if wanted:
+    pending = _pending(target, "compaction") if wanted or operation != "schedule" else {}
+    if wanted or pending:
         operation = "execute"
     if operation in ("schedule", "run", "scheduleandexecute"):
-        report = _service(target, "compaction", options, phase="schedule")
+        report = _service(target, "compaction", options, phase="schedule", when_due=operation == "run")
         if report["instant"] is None:
             return
         wanted = [report["instant"]]
-    pending = _pending(target, "compaction")
+        pending = _pending(target, "compaction")
     if operation == "execute" and not wanted:
         wanted = list(pending)[: given["limit"]]
     missing = [each for each in wanted if each not in pending]

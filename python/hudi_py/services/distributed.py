@@ -19,7 +19,7 @@ from hudi_py.services.context import ServiceContext
 from hudi_py.services.planned.pending import plan_report
 from hudi_py.services.planned.report import ServiceReport
 from hudi_py.services.planned.service import AnyService, Scheduled, Work, execute_all
-from hudi_py.services.registry import PLANNED, SINGLE_STEP, check_call
+from hudi_py.services.registry import PLANNED, SINGLE_STEP, WHEN_DUE, check_call
 from hudi_py.storage import Storage, open_storage
 from hudi_py.transaction.locks.in_process import check_many_processes
 from hudi_py.transaction.owner.heartbeat import now_ms
@@ -60,7 +60,7 @@ class ServiceCall:
     instant: str | None
     token: str
     arguments: tuple[tuple[str, Any], ...] = ()
-    """Further arguments of a service without a plan."""
+    """Further arguments of the service."""
     work: Work | None = None
     """The plan to execute, in the phase `execute`."""
 
@@ -72,7 +72,7 @@ class ServiceCall:
     @property
     def planned(self) -> AnyService[ServiceReport]:
         """Raises ConfigError if the service has no plan."""
-        service = PLANNED.get(self.name)
+        service = (WHEN_DUE if dict(self.arguments).get("when_due") else PLANNED).get(self.name)
         if service is None:
             raise ConfigError(
                 f"Cannot {self.phase} the service {self.name}: it has no plan; those with one are {', '.join(PLANNED)}"

@@ -25,6 +25,8 @@ PLANNED: Final[Mapping[str, AnyService[ServiceReport]]] = {
     for service in (Compaction(always=True, local=False), LogCompaction(always=True, local=False), Cleaning())
 }
 """Services with a plan, whose tasks any process may execute."""
+WHEN_DUE: Final[Mapping[str, AnyService[ServiceReport]]] = {"compaction": Compaction(local=False)}
+"""Those that plan only what is due, for calls that ask for it."""
 
 
 def _archive(context: ServiceContext, instant: str | None) -> ServiceReport:
@@ -46,6 +48,7 @@ NAMES: Final = (*PLANNED, *SINGLE_STEP)
 _NEED_AN_INSTANT: Final = ("delete_savepoint", "rollback", "restore", "unschedule")
 _NO_INSTANT: Final = ("archive", "rescale_buckets", "resize_buckets")
 _ARGUMENTS: Final = {
+    "compaction": ("when_due",),
     "savepoint": ("user", "comment"),
     "rollback": ("with_newer",),
     "rescale_buckets": ("expressions", "buckets", "add", "dry_run"),

@@ -162,9 +162,9 @@ def source(*rows: tuple[int, str]) -> pa.Table:
 def test_what_fails_leaves_nothing(tmp_path: Path) -> None:
     table, path = make(tmp_path / "t", OPTIONS), tmp_path / "t"
     before = rows_of(table)
-    twice = merging(source((1, "a"), (2, "b"), (1, "c")), "id", path, OPTIONS)
+    twice = merging(source((1, "a"), (2, "b"), (1, "c")).select(["id", "v"]), "id", path, OPTIONS)
     with pytest.raises(DuplicateKeyError, match="several rows of the source match the row with the key '1'"):
-        twice.when_matched_update_all().execute()
+        twice.when_matched_update({"v": "s.v"}).execute()
     with pytest.raises(ConfigError, match="inserts the record key '2' where ON compares '102'"):
         merging(source((2, "b")), "t.id = s.id + 100", path, OPTIONS).when_not_matched_insert_all().execute()
     with pytest.raises(ConfigError, match="cannot be evaluated"):
