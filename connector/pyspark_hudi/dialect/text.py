@@ -4,15 +4,21 @@ written, cut out between tokens."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from hudi_py.errors import ConfigError
-from hudi_py.read import TextPart, text_constants
+from hudi_py.read import lexemes, text_value
 
-_BLANK = re.compile(r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*", re.DOTALL)
-_WORD = re.compile(r"[A-Za-z]+(?!\w)")
 _OPENING, _CLOSING = ("(", "["), (")", "]")
+_BEFORE_OPERANDS = frozenset(
+    (
+        *("ALL", "AND", "ANY", "AS", "BETWEEN", "BY", "CASE", "DISTINCT", "DIV", "ELSE", "ESCAPE", "EXISTS", "FROM"),
+        *("HAVING", "ILIKE", "IN", "INTERVAL", "IS", "LIKE", "NOT", "ON", "OR", "REGEXP", "RLIKE", "SELECT", "SET"),
+        *("SOME", "THEN", "VALUES", "WHEN", "WHERE", "XOR"),
+    )
+)
+"""Words after which an operand follows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,52 +41,27 @@ class Token:
 
 def first_word(text: str) -> str:
     """The first word of a statement, in upper case; empty if there is none."""
-    blank = _BLANK.match(text)
-    found = _WORD.match(text, blank.end() if blank else 0)
-    return found.group().upper() if found else ""
+    first = next((each for each in lexemes(text) if each.kind != "comment"), None)
+    found = "" if first is None or first.kind != "word" else text[first.start : first.end].upper()
+    return found if found.isalpha() else ""
 
 
 def tokens_of(text: str) -> list[Token] | None:
-    """The tokens of a statement without a semicolon at its end; None: sqlglot cannot read it."""
-    import sqlglot
-    from sqlglot import TokenType
-    from sqlglot.errors import SqlglotError
-
-    kinds = {TokenType.IDENTIFIER: "name", TokenType.STRING: "text", TokenType.NUMBER: "number"}
-    blank = _BLANK.match(text)
-    start = blank.end() if blank else 0
-    word = _WORD.match(text, start)
-    # sqlglot takes the rest of commands such as CALL for one token
-    skipped = word.end() if word else start
-    constants = {part.start: part for part in text_constants(text) if part.value is not None}
-    try:
-        # constants of the same length in their places: releases of sqlglot differ in where some of them end
-        found = sqlglot.tokenize(_masked(text, constants.values())[skipped:], read="spark")
-    except (SqlglotError, RecursionError):
-        return None
-    made = [Token(word.group(), "word", start, skipped)] if word else []
-    for token in found:
-        at, end = skipped + token.start, skipped + token.end + 1
-        kind = kinds.get(token.token_type, "word")
-        constant = constants.get(at)
-        if constant is not None and kind == "text":
-            made.append(Token(str(constant.value), kind, at, end))
-        elif kind == "word":  # such as GROUP BY, which is one token
-            for part in re.finditer(r"\S+", text[at:end]):
-                made.append(Token(part.group(), kind, at + part.start(), at + part.end()))
-        else:
-            made.append(Token(token.text, kind, at, end))
+    """The tokens of a statement without a semicolon at its end; None: it has what is no SQL, and Spark says what."""
+    made: list[Token] = []
+    for each in lexemes(text):
+        piece = text[each.start : each.end]
+        if each.kind in ("text", "raw"):
+            made.append(Token(text_value(piece), "text", each.start, each.end))
+        elif each.kind == "name":
+            made.append(Token(piece[1:-1].replace("``", "`"), "name", each.start, each.end))
+        elif each.kind == "other" and piece not in "{}":  # braces are for values of keyword arguments
+            return None
+        elif each.kind != "comment":
+            made.append(Token(piece, "number" if each.kind == "number" else "word", each.start, each.end))
     while made and made[-1].is_word(";"):
         made.pop()
-    return _joined(made)
-
-
-def _masked(text: str, constants: Iterable[TextPart]) -> str:
-    pieces, done = [], 0
-    for part in constants:
-        pieces += [text[done : part.start], f"'{'x' * (part.end - part.start - 2)}'"]
-        done = part.end
-    return "".join([*pieces, text[done:]])
+    return _with_columns(_joined(made))
 
 
 def _joined(tokens: Sequence[Token]) -> list[Token]:
@@ -98,6 +79,72 @@ def _joined(tokens: Sequence[Token]) -> list[Token]:
         else:
             made.append(token)
     return made
+
+
+def _with_columns(tokens: list[Token]) -> list[Token]:
+    """With CASE and END as names, where they are columns and not parts of an expression CASE ... END."""
+    open_: list[_Open] = []
+    parts: set[int] = set()
+    for at, token in enumerate(tokens):
+        before = tokens[at - 1] if at else None
+        if token.kind != "word":
+            continue
+        word = token.text.upper()
+        if word in _OPENING:
+            open_.append(_Open(at))
+        elif word == "CASE" and not _ends_operand(before) and _begins_operand(tokens[at + 1 : at + 2]):
+            open_.append(_Open(at, is_case=True))
+        elif word in (",", ";", *_CLOSING):
+            while open_ and open_[-1].is_case:  # no part of it can follow
+                open_.pop()
+            if word in _CLOSING and open_:
+                open_.pop()
+        elif word == "WHEN" and open_ and not _is_clause(tokens, at):
+            open_[-1].stage = max(open_[-1].stage, 1)
+        elif word == "THEN" and open_ and open_[-1].stage == 1:
+            open_[-1].stage = 2
+        elif word == "END" and _ends_operand(before):
+            while open_ and open_[-1].is_case and open_[-1].stage < 2:
+                open_.pop()
+            if open_ and open_[-1].is_case:
+                parts |= {open_.pop().at, at}
+    return [
+        replace(token, kind="name") if token.is_word("CASE", "END") and at not in parts else token
+        for at, token in enumerate(tokens)
+    ]
+
+
+@dataclass(slots=True)
+class _Open:
+    """A parenthesis, or what may be an expression CASE, that nothing has closed yet."""
+
+    at: int
+    is_case: bool = False
+    stage: int = 0
+    """1 after WHEN, 2 after THEN."""
+
+
+def _ends_operand(token: Token | None) -> bool:
+    """Whether an operand may end with a token, so that an operator or the end of an expression follows."""
+    if token is None:
+        return False
+    if token.kind != "word":
+        return True
+    return token.text in _CLOSING or (token.is_name and token.text.upper() not in _BEFORE_OPERANDS)
+
+
+def _begins_operand(following: Sequence[Token]) -> bool:
+    return any(
+        token.kind != "word" or token.is_name or token.text in ("(", "-", "+", "~", "?", ":") for token in following
+    )
+
+
+def _is_clause(tokens: Sequence[Token], at: int) -> bool:
+    """Whether WHEN begins a clause of MERGE."""
+    after = tokens[at + 1 : at + 3]
+    return bool(after) and (
+        after[0].is_word("MATCHED") or (len(after) > 1 and after[0].is_word("NOT") and after[1].is_word("MATCHED"))
+    )
 
 
 @dataclass(slots=True)

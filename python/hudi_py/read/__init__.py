@@ -3,7 +3,8 @@
 from hudi_py.read.counting import count_splits, is_counted_by_footer
 from hudi_py.read.expressions import parse_condition, parse_expression
 from hudi_py.read.filter import Filter, parse_filter
-from hudi_py.read.literals import TextPart, literal, text_constants
+from hudi_py.read.lexer import Lexeme, lexemes
+from hudi_py.read.literals import literal, text_constants, text_value
 from hudi_py.read.parts import CHUNK_ROWS, REPLACED_SCHEMA, have_distinct_hashes
 from hudi_py.read.pin import PlanPin
 from hudi_py.read.plan import check_columns
@@ -21,17 +22,18 @@ __all__ = [
     "REPLACED_SCHEMA",
     "SHOWN",
     "Filter",
+    "Lexeme",
     "Pinned",
     "PlanPin",
     "PlannedScan",
     "ReadSpec",
     "Scan",
     "Split",
-    "TextPart",
     "check_columns",
     "count_splits",
     "have_distinct_hashes",
     "is_counted_by_footer",
+    "lexemes",
     "literal",
     "make_scan",
     "parse_condition",
@@ -50,4 +52,5 @@ __all__ = [
     "table_schema",
     "tasks_of",
     "text_constants",
+    "text_value",
 ]

@@ -12,12 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-_PART: Final = re.compile(
-    r"""(?P<line>--(?:\\\n|[^\n])*) | (?P<bracketed>/\*) | (?P<name>`(?:[^`]|``)*`)
-    | (?P<raw>(?<!\w)[rR](?:'[^']*'|"[^"]*")) | (?P<text>'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*")""",
-    re.DOTALL | re.VERBOSE,
-)
-_BRACKET: Final = re.compile(r"/\*|\*/")
+from hudi_py.read.lexer import lexemes
+
 _ESCAPE: Final = re.compile(
     r"""\\u(?P<four>[0-9a-fA-F]{4}) | \\U(?P<eight>[0-9a-fA-F]{8}) | \\(?P<octal>[01][0-7]{2}) | \\(?P<one>.)
     | (?P<doubled>''|"")""",
@@ -41,17 +37,16 @@ class TextPart:
 
 def text_constants(text: str) -> Iterator[TextPart]:
     """The text constants and comments of an expression, from left to right."""
-    at = 0
-    while found := _PART.search(text, at):
-        at = found.end()
-        if found["bracketed"]:
-            at = _end_of_comment(text, at)
-        if found["raw"] is not None:
-            yield TextPart(found.start(), at, found["raw"][2:-1])
-        elif found["text"] is not None:
-            yield TextPart(found.start(), at, _value(found["text"]))
-        elif found["name"] is None:
-            yield TextPart(found.start(), at, None)
+    for each in lexemes(text):
+        if each.kind in ("text", "raw"):
+            yield TextPart(each.start, each.end, text_value(text[each.start : each.end]))
+        elif each.kind == "comment" or (each.kind == "other" and text.startswith("/*", each.start)):
+            yield TextPart(each.start, each.end, None)
+
+
+def text_value(constant: str) -> str:
+    """What a text constant means, as it is written in SQL, with its quotes."""
+    return constant[2:-1] if constant[0] in "rR" else _value(constant)
 
 
 def plain(text: str) -> str:
@@ -78,15 +73,6 @@ def plain(text: str) -> str:
             pieces.append(between + " ")
         done = part.end
     return "".join([*pieces, " ", text[done:]]) if pieces else text
-
-
-def _end_of_comment(text: str, at: int) -> int:
-    """Where a comment in brackets ends, in which there may be others."""
-    depth = 1
-    while depth and (bracket := _BRACKET.search(text, at)):
-        depth += 1 if bracket[0] == "/*" else -1
-        at = bracket.end()
-    return len(text) if depth else at
 
 
 def _value(quoted: str) -> str:

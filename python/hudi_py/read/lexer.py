@@ -1,0 +1,68 @@
+"""Divides text of Spark SQL into lexemes as Spark does, so that nobody takes for a statement what Spark takes for a
+comment, or the other way round.
+
+Source: the tokens of `SqlBaseLexer.g4`, Spark 4. tests/connector/test_lexer.py compares both over generated texts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+_LETTER: Final = r"(?:[^\W\d]|[0-9])"
+"""Of an identifier: Unicode's letters, and ASCII's digits alone."""
+_KIND: Final = r"(?:[fFdD]|[bB][dD])?"
+_LEXEME: Final = re.compile(
+    rf"""(?P<blank>[ \t\n\f\r\v\u00a0\u1680\u2000-\u200a\u2028\u202f\u205f\u3000]+)
+    | (?P<comment>--(?:\\\n|[^\r\n])*\r?\n?)
+    | (?P<bracketed>/\*(?!\+))
+    | (?P<text>'(?:[^'\\]|\\.|'')*' | "(?:[^"\\]|\\.|"")*")
+    | (?P<raw>[rR](?:'[^']*'|"[^"]*"))
+    | (?P<name>`(?:[^`]|``)*`)
+    | (?P<path>[^\W\d_]+://(?:{_LETTER}|[/\-.?=&\#%])+)
+    | (?P<number>
+        (?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?{_KIND}(?![A-Za-z0-9_])
+        | [0-9]+[eE][+-][0-9]+{_KIND}
+        | [0-9]+(?:[eE][0-9]+)?{_KIND}(?!{_LETTER})
+        | [0-9]+[lLsSyY](?!{_LETTER}))
+    | (?P<word>{_LETTER}+)
+    | (?P<sign>/\*\+|\*/|>>>|<=>|==|<>|!=|<=|!>|>=|!<|<<|>>|\|\||\|>|::|->|=>|[=<>!+\-*/%~&|^:?;(),.\[\]])
+    | (?P<other>.)""",
+    re.DOTALL | re.VERBOSE,
+)
+_BRACKET: Final = re.compile(r"/\*(?!\+)|\*/")
+
+
+@dataclass(frozen=True, slots=True)
+class Lexeme:
+    """A piece of the text."""
+
+    kind: str
+    """`comment`, `text`, `raw` (a text without escapes), `name` (in backticks), `number`, `word`, `path` (a URI without
+    quotes), `sign`, or `other`: what is no SQL, such as a quote or comment that nothing closes."""
+    start: int
+    end: int
+    """One beyond the last character."""
+
+
+def lexemes(text: str) -> Iterator[Lexeme]:
+    """The pieces of a text, from left to right, without the blanks between them."""
+    at = 0
+    while found := _LEXEME.match(text, at):
+        kind, start, at = str(found.lastgroup), at, found.end()
+        if kind == "bracketed":
+            at, closed = _end_of_comment(text, at)
+            kind = "comment" if closed else "other"
+        if kind != "blank":
+            yield Lexeme(kind, start, at)
+
+
+def _end_of_comment(text: str, at: int) -> tuple[int, bool]:
+    """Where a comment in brackets ends, in which there may be others, and whether it is closed."""
+    depth = 1
+    while depth and (bracket := _BRACKET.search(text, at)):
+        depth += 1 if bracket[0] == "/*" else -1
+        at = bracket.end()
+    return (len(text), False) if depth else (at, True)
