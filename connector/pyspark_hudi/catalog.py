@@ -24,7 +24,7 @@ from pyspark_hudi.enabled import (
 )
 from pyspark_hudi.functions import FUNCTIONS
 from pyspark_hudi.paths import checked_path
-from pyspark_hudi.table import FORMAT, read_if_native
+from pyspark_hudi.table import FORMAT, read_or, read_plain
 from pyspark_hudi.types import quoted
 
 if TYPE_CHECKING:
@@ -81,10 +81,9 @@ def register_sql(
     given = {"path": checked_path(path, "read"), **(options or {})}
     if temporary and is_enabled(spark):
         _quoted(name)  # checked before Spark does
-        frame = read_if_native(spark, given["path"], options or {})
-        if frame is not None:
-            frame.createOrReplaceTempView(name)
-            return
+        where, asked = given["path"], options or {}
+        read_or(spark, where, asked, lambda: read_plain(spark, where, asked)).createOrReplaceTempView(name)
+        return
     if temporary:
         listed = ", ".join(f"{quoted(key)} {literal(str(value))}" for key, value in given.items())
         _sql(spark, f"CREATE OR REPLACE TEMPORARY VIEW {_quoted(name)} USING `{FORMAT}` OPTIONS ({listed})")
@@ -101,7 +100,8 @@ def register_sql(
 
 def qualified(spark: SparkSession, name: str) -> str:
     """The name of a table with that of its schema, in lower case."""
-    return (name if "." in name else f"{spark.catalog.currentDatabase()}.{name}").lower()
+    plain = name.lower().removeprefix("spark_catalog.")
+    return plain if "." in plain else f"{spark.catalog.currentDatabase()}.{plain}".lower()
 
 
 def registered(spark: SparkSession) -> Mapping[str, str]:

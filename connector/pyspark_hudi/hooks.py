@@ -28,7 +28,8 @@ from pyspark_hudi.dialect.run import run_if_hudi
 from pyspark_hudi.dialect.text import Cursor, tokens_of
 from pyspark_hudi.enabled import SqlTable, is_enabled, lock, noted_tables, runs_statements, set_enabled
 from pyspark_hudi.entries import entry_of
-from pyspark_hudi.table import FORMAT, option_texts, read_if_native
+from pyspark_hudi.preflight import check_pandas, check_session
+from pyspark_hudi.table import FORMAT, option_texts, read_or, read_plain, session_options
 from pyspark_hudi.table_writer import write_table
 from pyspark_hudi.types import quoted
 
@@ -61,15 +62,21 @@ def enable(spark: SparkSession) -> None:
     `df.writeTo(name).append()` writes to such a table. `spark.sql` runs what `pyspark_hudi.sql` runs: statements that
     change Hudi tables, and queries that name them by path or with a time.
 
-    Rows, columns, options and errors stay the same. The plain format reads what the native way cannot plan, loads with
-    `.schema(...)`, views and streams; and writes with mode `overwrite`, streams and batches of streams. DataFrames show
-    the table as it was at `load()`, on Spark Connect too.
+    Reads take the options that the session was given, `hoodie...` and `spark.hoodie...`, as in Apache Hudi; `df.write`
+    takes none of them, as there.
+
+    Rows, columns, other options and errors stay the same. The plain format reads what the native way cannot plan, which
+    is logged as a warning, loads with `.schema(...)`, views and streams; and writes with mode `overwrite`, streams and
+    batches of streams. DataFrames show the table as it was at `load()`, on Spark Connect too.
 
     Nothing changes for other formats, sessions and processes. A second call has no effect. Any thread may call this.
 
     Raises:
-        ConfigError: PySpark's classes are not as expected.
+        ConfigError: PySpark's classes are not as expected, or settings of Apache Hudi's JAR are left without the JAR.
+        ImportError: Spark's Python cannot load hudi-py, or pandas is missing here.
     """
+    check_session(spark)
+    check_pandas()
     with lock:
         hooks = [_Hook.of(type(spark), name, wrap) for name, wrap in _OF_SESSIONS.items()]
         hooks += [_Hook.of(type(spark.range(0)), name, wrap) for name, wrap in _OF_FRAMES.items()]
@@ -176,8 +183,15 @@ class _NativeReader(_Noting):
         if schema is not None:
             self.schema(schema)
         self.options(**options)
-        frame = _native_load(self._hudi_py, path)
-        return super().load(path) if frame is None else frame
+        asked = self._hudi_py
+        if asked.format.lower() == FORMAT and is_enabled(asked.owner):
+            self.options(
+                **{key: each for key, each in session_options(asked.owner).items() if key not in asked.options}
+            )
+        plain: Callable[[], DataFrame] = functools.partial(super().load, path)
+        if not _is_native(asked, path):
+            return plain()
+        return read_or(asked.owner, str(asked.path(path)), asked.own_options(), plain)
 
     def table(self, tableName: str) -> DataFrame:  # noqa: N803
         asked = self._hudi_py
@@ -295,9 +309,10 @@ def _queries(original: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
             try:
                 return original(self, _with_tables(query, list(frames)), args, **kwargs, **given)
             except PySparkException as error:  # also one of the query itself, which Spark then words
-                if entries:  # which Spark alone cannot read
+                # Spark alone cannot read entries, and shows views with the columns of their registration
+                if entries or any(_columns_of(self, name) != frame.columns for name, frame in frames.items()):
                     raise
-                _log.info("reading %s by the plain format: %s", ", ".join(frames), first_line(error))
+                _log.warning("%s is read by the plain format: %s", ", ".join(frames), first_line(error))
         return original(self, sqlQuery, args, **kwargs)
 
     return sql
@@ -308,14 +323,12 @@ _OF_FRAMES: dict[str, Callable[[Any], Any]] = {"write": _writing, "writeTo": _wr
 """For each attribute of PySpark's classes what wraps it."""
 
 
-def _native_load(asked: _Asked, path: Any) -> DataFrame | None:
-    """The DataFrame of `read_table`; None where the plain format is to answer."""
-    found, options = asked.path(path), asked.own_options()
-    if asked.format.lower() != FORMAT or asked.plain or found is None or not is_enabled(asked.owner):
-        return None
-    if options.get(spark_config.NATIVE.key) == "never" or not _PLAIN_READS.isdisjoint(options):
-        return None
-    return read_if_native(asked.owner, found, options)
+def _is_native(asked: _Asked, path: Any) -> bool:
+    """Whether `read_table` is to answer; otherwise the plain format."""
+    options = asked.own_options()
+    if asked.format.lower() != FORMAT or asked.plain or asked.path(path) is None or not is_enabled(asked.owner):
+        return False
+    return options.get(spark_config.NATIVE.key) != "never" and _PLAIN_READS.isdisjoint(options)
 
 
 def _native_table(spark: SparkSession, name: object) -> DataFrame | None:
@@ -324,14 +337,23 @@ def _native_table(spark: SparkSession, name: object) -> DataFrame | None:
         return None
     found = _noted(spark, name)
     if found is not None:
-        return read_if_native(spark, found.path, found.options)
+        return _fresh(spark, found)
     entry = entry_of(spark, name)
     if entry is None:
         return None
-    frame = read_if_native(spark, entry.path, entry.options)
-    if frame is None:  # the catalog does not give the format what it needs
-        return spark.read.format(FORMAT).options(**entry.options).load(entry.path)
-    return frame
+    options = {**session_options(spark), **entry.options}
+    # the catalog does not give the plain format what it needs
+    return read_or(spark, entry.path, options, lambda: read_plain(spark, entry.path, options))
+
+
+def _fresh(spark: SparkSession, table: SqlTable) -> DataFrame | None:
+    """The rows of a table of `register_sql`, with the columns that it has now, where the catalog may have older ones;
+    None if it cannot be read, which Spark then says of the view."""
+    options = {**session_options(spark), **table.options}
+    try:
+        return read_or(spark, table.path, options, lambda: read_plain(spark, table.path, options))
+    except (HudiError, PySparkException, OSError):
+        return None
 
 
 def _noted(spark: SparkSession, name: str) -> SqlTable | None:
@@ -354,6 +376,9 @@ def _native_save(asked: _Asked, path: Any) -> bool:
         return False
     try:
         write_table(asked.owner, found, operation=operation, options=options)
+    except ImportError as error:  # of pandas, before anything was written
+        _log.warning("%s is written by the plain format, in which one process merges all rows: %s", found, error)
+        return False
     except HudiError as error:
         spark_error = error.__cause__
         if not isinstance(spark_error, PySparkException):
@@ -369,8 +394,13 @@ def _frames_in(spark: SparkSession, query: object) -> dict[str, DataFrame]:
     words = set(re.findall(r"\w+", query.lower()))
     short = {name.rpartition(".")[2] for name in noted_tables(spark)} & words
     found = {name: table for name in sorted(short) if (table := _noted(spark, name)) is not None}
-    frames = {name: read_if_native(spark, table.path, table.options) for name, table in found.items()}
+    frames = {name: _fresh(spark, table) for name, table in found.items()}
     return {name: frame for name, frame in frames.items() if frame is not None}
+
+
+def _columns_of(spark: SparkSession, name: str) -> list[str]:
+    """The columns that the catalog has of a view."""
+    return [each.name for each in spark.catalog.listColumns(name)]
 
 
 def _entries_in(spark: SparkSession, query: object, known: Mapping[str, Any]) -> list[tuple[Reference, DataFrame]]:

@@ -17,6 +17,7 @@ from hudi_py.config import spark as spark_config
 from hudi_py.errors import ConfigError
 from pyspark_hudi.catalog import register_sql
 from pyspark_hudi.environment import ENVIRONMENT_SCHEMA, missing
+from pyspark_hudi.preflight import check_session
 from pyspark_hudi.source import DefaultSource
 from pyspark_hudi.table import FORMAT
 
@@ -38,8 +39,10 @@ def register(spark: SparkSession, name: str = FORMAT) -> None:
 
     Raises:
         ImportError: Spark's Python lacks hudi-py or a library that it needs.
-        ConfigError: Spark has another data source with this name.
+        ConfigError: Spark has another data source with this name, or settings of Apache Hudi's JAR are left without the
+            JAR.
     """
+    check_session(spark)
     activate(spark)
     archive = _shipped_wheel()
     if archive is not None:

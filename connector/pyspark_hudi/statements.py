@@ -35,6 +35,7 @@ from pyspark_hudi.services import of_storage, stored_report
 from pyspark_hudi.session import activate
 from pyspark_hudi.table import FORMAT
 from pyspark_hudi.table_writer import shuffle_partitions
+from pyspark_hudi.tasks import in_tasks
 from pyspark_hudi.types import spark_schema
 from pyspark_hudi.writer import task_id
 
@@ -195,7 +196,7 @@ class _Attempt:
                 )
 
         number = len(work)
-        return self._spark.range(0, number, 1, max(number, 1)).mapInArrow(own, spark_schema(WORK))
+        return in_tasks(self._spark.range(0, number, 1, max(number, 1)), own, spark_schema(WORK))
 
     def _step(self, frame: DataFrame, step: Step, schema: pa.Schema) -> DataFrame:
         plan = base64.b64decode(self.report["plan"])
@@ -204,7 +205,7 @@ class _Attempt:
         def apply(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             return step(SpreadSteps(decode_spread(plan, storage), task_id()), batches)
 
-        return frame.mapInArrow(apply, spark_schema(schema))
+        return in_tasks(frame, apply, spark_schema(schema))
 
     def _tasks(self, member: str) -> int:
         return min(int(self.report[member]), shuffle_partitions(self._spark))

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
 _log = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
 
 FORMAT = "hudi-py"
 
@@ -81,6 +83,9 @@ _REPLACED = StructType(
 )
 """The columns of `hudi_py.read.REPLACED_SCHEMA`."""
 _IS_KEPT = f"{_BITS} IS NULL OR bit_get(get({_BITS}, shiftright({_ROW}, 6)), {_ROW} & 63) = 0"
+_OF_SESSION = ("hoodie.", "spark.hoodie.")
+OF_SQL = ("hoodie.spark.sql.", "hoodie.sql.")
+"""Options of statements, not of reads and writes."""
 _listing = threading.Lock()
 _BROADCAST_BYTES = 8 << 30
 """Files with logs of up to this size are joined by broadcast: a row takes a bit. Spark's planner decides beyond."""
@@ -154,13 +159,31 @@ def read_table(
     return counted(frame, Counting(spark, plan.all_splits(), resolved))
 
 
-def read_if_native(spark: SparkSession, path: str, options: Mapping[str, str]) -> DataFrame | None:
-    """`read_table`; None if it fails: the plain format then reads the table, or raises an error in its own way."""
+def read_or(
+    spark: SparkSession, path: str, options: Mapping[str, str], plain: Callable[[], Result]
+) -> DataFrame | Result:
+    """`read_table`; if it fails, what the plain format answers, whose error is raised if there is one. Warns that the
+    plain format is used, and why."""
     try:
         return read_table(spark, path, options=options)
     except (HudiError, PySparkException, OSError, ImportError) as error:
-        _log.info("%s is read by the plain format: %s", path, first_line(error))
-        return None
+        found = plain()
+        _log.warning("%s is read by the plain format, which takes longer: %s", path, first_line(error))
+        return found
+
+
+def read_plain(spark: SparkSession, path: str, options: Mapping[str, str]) -> DataFrame:
+    """The table by the plain format, with its columns as they are now."""
+    return spark.read.format(FORMAT).options(**{**options, spark_config.NATIVE.key: "never"}).load(path)
+
+
+def session_options(spark: SparkSession) -> dict[str, str]:
+    """The options of reads that a session was given: `hoodie...`, and `spark.hoodie...`, which weighs less. Writes by
+    `df.write` take neither (Apache Hudi 1.2.0)."""
+    found: Mapping[str, Any] = spark.conf.getAll
+    named = {key: str(found[key]) for key in sorted(found, reverse=True) if key.startswith(_OF_SESSION)}
+    plain = {key.removeprefix("spark."): value for key, value in named.items()}
+    return {key: value for key, value in plain.items() if not key.startswith(OF_SQL)}
 
 
 def option_texts(options: Mapping[str, Any]) -> dict[str, str]:

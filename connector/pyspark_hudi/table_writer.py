@@ -46,6 +46,7 @@ from pyspark_hudi.seen import saying_seen
 from pyspark_hudi.services import of_storage, stored_report
 from pyspark_hudi.session import activate
 from pyspark_hudi.table import FORMAT
+from pyspark_hudi.tasks import in_tasks
 from pyspark_hudi.types import quoted, spark_schema
 from pyspark_hudi.writer import ABANDONED
 
@@ -234,7 +235,7 @@ class _Write:
         def apply(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             return step(RoutedWrite(decode_plan(plan, storage)), batches)
 
-        return frame.mapInArrow(apply, schema)
+        return in_tasks(frame, apply, schema)
 
 
 def estimated_bytes(df: DataFrame) -> int | None:

@@ -9,11 +9,13 @@ from __future__ import annotations
 import functools
 import gc
 import pickle
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from hudi_py.errors import first_line
 from pyspark_hudi.reader import HudiPartition, HudiReader
 
 if TYPE_CHECKING:
@@ -45,7 +47,29 @@ def rows_of(
         return _read(reader, tasks, ids, batches)
 
     first = spark.range(0, len(tasks) * ids, 1, len(tasks)).where(f"id % {ids} = 0")
-    return first.mapInArrow(hudi_py, schema)
+    return in_tasks(first, hudi_py, schema)
+
+
+def in_tasks(
+    frame: DataFrame, function: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]], schema: StructType
+) -> DataFrame:
+    """The rows that a function makes of the batches of each task.
+
+    Raises:
+        ImportError: pandas, which PySpark needs to call functions over Arrow batches, is missing.
+    """
+    try:
+        return frame.mapInArrow(function, schema)
+    except ImportError as error:
+        raise without_pandas(error) from error
+
+
+def without_pandas(error: ImportError) -> ImportError:
+    """Says what brings pandas where PySpark misses it."""
+    return ImportError(
+        f"PySpark needs pandas to run hudi-py in its tasks ({first_line(error)}): pip install 'hudi-py[spark]', which "
+        f"brings it, or 'pandas>=2.2.2,<3', for {sys.executable}"
+    )
 
 
 def _read(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import ParseException
 from pyspark.sql import SparkSession
 
 import hudi_py
@@ -92,6 +93,32 @@ def test_what_spark_evaluates(spark: SparkSession, path: str) -> None:
     assert found == [(3, 2, 99.0, "lima"), (5, 1, None, "7")]
     with pytest.raises(ConfigError, match="Expression .* uses"):
         sql(spark, "MERGE INTO trips t USING trips s ON t.id = s.id WHEN MATCHED THEN UPDATE SET ts = hash(t.ts)")
+
+
+def test_names_constants_and_comments_as_spark_sees_them(spark: SparkSession, path: str) -> None:
+    """In every statement, and with the table's schema before its name."""
+    location = f"USING hudi-py TBLPROPERTIES (primaryKey = 'id') LOCATION '{path}'"
+    sql(spark, f"CREATE TABLE odd (id INT, end INT, case STRING, b BINARY) {location}")
+    sql(spark, "INSERT INTO spark_catalog.default.odd VALUES (1, DEFAULT, 'x', X'0AFF'), (2, 5, DEFAULT, X'')")
+    sql(spark, "INSERT INTO odd SELECT 3, DEFAULT, 'z', :b", {"b": b"\x01"})
+    sql(spark, "UPDATE odd SET end = CASE WHEN end IS NULL THEN 7 ELSE end END, case = DEFAULT WHERE b = X'0AFF'")
+    sql(
+        spark,
+        "UPDATE spark_catalog.default.odd SET case = 'q' "
+        "WHERE default.odd.id = 2 AND spark_catalog.default.odd.end = 5",
+    )
+    sql(spark, "DELETE FROM odd WHERE b = :b /* /* nested */ OR true */", {"b": b"\x01"})
+    with pytest.raises(ParseException):
+        sql(spark, "-- a comment that goes on \\\nDELETE FROM odd")
+    sql(
+        spark,
+        "MERGE INTO default.odd USING (SELECT 4 AS id, 1 AS end) s ON default.odd.id = s.id "
+        "WHEN NOT MATCHED THEN INSERT (id, end, case) VALUES (s.id, s.end, DEFAULT)",
+    )
+    found = rows(spark, "SELECT id, end, case, b FROM spark_catalog.default.odd ORDER BY id")
+    assert found == [(1, 7, None, b"\x0a\xff"), (2, 5, "q", b""), (4, 1, None, None)]
+    sql(spark, "DROP TABLE spark_catalog.default.odd")
+    assert not spark.catalog.tableExists("odd")
 
 
 @pytest.mark.slow

@@ -107,3 +107,30 @@ def test_parameters_in_the_text(text: str, value: object, expected: str) -> None
 def test_names_alone(name: str) -> None:
     names = Cursor(name, tokens_of(name) or []).names()
     assert ".".join(names) == name.replace("`", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("-- goes on \\\nDELETE FROM t", ""),
+        ("-- ends\rDELETE FROM t", "DELETE"),
+        ("/* a /* b */ DELETE FROM t */ UPDATE t", "UPDATE"),
+        ("/* /*+ */ DELETE FROM t", "DELETE"),
+        ("/* never closed DELETE FROM t", ""),
+    ],
+)
+def test_comments_are_those_of_spark(text: str, word: str) -> None:
+    assert first_word(text) == word
+
+
+def test_columns_that_are_named_as_keywords() -> None:
+    text = "UPDATE t SET end = CASE WHEN t.end > X'0A' THEN end END, case = case WHERE case > 1 AND end = r'\\'"
+    cursor = Cursor(text, tokens_of(text) or [])
+    cursor.until("SET")
+    cursor.need("SET")
+    assert [part.source for part in cursor.until("WHERE").parts()] == [
+        "end = CASE WHEN t.end > X'0A' THEN end END",
+        "case = case",
+    ]
+    assert cursor.rest().source == "WHERE case > 1 AND end = r'\\'"
+    assert tokens_of("SELECT 'open") is None

@@ -124,6 +124,37 @@ def test_errors_are_those_of_the_plain_format(spark: SparkSession, table: str) -
         disable(spark)
 
 
+def test_reads_take_the_options_of_the_session(enabled: SparkSession, table: str) -> None:
+    """Those of a read weigh more; writes take none."""
+    key = "hoodie.datasource.query.type"
+    for named in (key, f"spark.{key}"):
+        enabled.conf.set(named, "read_optimized")
+        try:
+            assert (0, 0) in rows(read(enabled, table), "id", "v")
+            assert rows(read(enabled, table, **{key: "snapshot"}), "id", "v") == AFTER
+            assert (0, 0) in rows(enabled.sql(f"SELECT * FROM hudi.`{table}`"), "id", "v")
+        finally:
+            enabled.conf.unset(named)
+    assert rows(read(enabled, table), "id", "v") == AFTER
+
+
+def test_the_plain_format_has_the_columns_of_now(
+    enabled: SparkSession, table: str, pair: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Where the native way fails, it says why, and the catalog's older columns do not show."""
+    hudi_py.write(table, [{"id": 0, "p": "a", "ts": 3, "v": -1, "more": 7}])
+
+    def fails(*_: object, **__: object) -> None:
+        raise ImportError("no pandas here")
+
+    monkeypatch.setattr("pyspark_hudi.table.read_table", fails)
+    with caplog.at_level("WARNING"):
+        for frame in (enabled.sql(f"SELECT id, more FROM {pair}"), enabled.table(pair), read(enabled, table)):
+            assert not is_native(frame)
+            assert rows(frame.where("id = 0"), "more") == [(7,)]
+    assert caplog.text.count("by the plain format, which takes longer: no pandas here") == 3
+
+
 @pytest.mark.slow
 def test_tables_of_the_catalog(enabled: SparkSession, pair: str, table: str) -> None:
     for frame in (enabled.table(pair), enabled.read.table(pair.upper()), enabled.sql(f"SELECT * FROM {pair}")):

@@ -997,6 +997,27 @@ MUTATIONS: Final = (
         "tests/unit/write/test_seen.py",
     ),
     Mutation(
+        "spark: a comment ends at a line that goes on",
+        CORE + "read/lexer.py",
+        "    | (?P<comment>--(?:\\\\\\n|[^\\r\\n])*",
+        "    | (?P<comment>--(?:[^\\r\\n])*",
+        "tests/connector/test_dialect_text.py",
+    ),
+    Mutation(
+        "spark: a column named end ends an expression CASE",
+        CONNECTOR + "dialect/text.py",
+        '        replace(token, kind="name") if token.is_word("CASE", "END") and at not in parts else token\n',
+        "        token\n",
+        "tests/connector/test_dialect_text.py",
+    ),
+    Mutation(
+        "spark: another Python of Spark is not looked at",
+        CONNECTOR + "preflight.py",
+        "    if Path(found).parent == Path(sys.executable).parent:\n",
+        "    if True:\n",
+        "tests/connector/test_preflight.py",
+    ),
+    Mutation(
         "spark: rows of a table do not tell what they have seen of it",
         CONNECTOR + "seen.py",
         "    return PlanPin.of_label(min(labels)).encode() if labels else None\n",

@@ -23,8 +23,8 @@ from pyspark_hudi.catalog import sql_type
 from pyspark_hudi.dialect.meaning import Meaning, Parse
 from pyspark_hudi.dialect.queries import run_query
 from pyspark_hudi.dialect.store import same
-from pyspark_hudi.dialect.tables import Tables, Target
-from pyspark_hudi.dialect.text import Cursor, tokens_of
+from pyspark_hudi.dialect.tables import Tables, Target, shortened
+from pyspark_hudi.dialect.text import Cursor, tokens_of, value_of
 from pyspark_hudi.types import arrow_schema, quoted, spark_schema
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ def update(tables: Tables, cursor: Cursor) -> DataFrame | None:
     if target is None:
         return None
     alias = _alias(cursor, "SET") or target.names[-1]
+    cursor = shortened(cursor, target)
     cursor.need("SET")
     values = _assignments(cursor.until("WHERE"), alias)
     condition = cursor.rest().source if cursor.take("WHERE") else None
@@ -77,6 +78,7 @@ def delete(tables: Tables, cursor: Cursor) -> DataFrame | None:
     if target is None:
         return None
     alias = _alias(cursor, "WHERE") or target.names[-1]
+    cursor = shortened(cursor, target)
     condition = cursor.rest().source if cursor.take("WHERE") else "true"
     cursor.finish()
     meaning = Meaning(tables.spark)
@@ -97,6 +99,7 @@ def merge(tables: Tables, cursor: Cursor) -> DataFrame | None:
     if target is None:
         return None
     target_alias = _alias(cursor, "USING") or (_TARGET if target.is_path else target.names[-1])
+    cursor = shortened(cursor, target)
     cursor.need("USING")
     relation = cursor.until("ON")
     source_alias = _relation_alias(relation)
@@ -144,7 +147,7 @@ def _clause(cursor: Cursor, alias: str) -> _Clause:
         return _Clause(when, "insert", condition, None)
     names = [_column(part.names(), alias) for part in cursor.group().parts()]
     cursor.need("VALUES")
-    values = [part.source for part in cursor.group().parts()]
+    values = [value_of(part) for part in cursor.group().parts()]
     if len(names) != len(values):
         raise cursor.refused(f"INSERT has {len(names)} columns and {len(values)} values; expected is one for each;")
     return _Clause(when, "insert", condition, dict(zip(names, values, strict=True)))
@@ -350,7 +353,7 @@ def _assignments(cursor: Cursor, alias: str) -> dict[str, str]:
         part.need("=")
         if name.lower() in {each.lower() for each in found}:
             raise ConfigError(f"Column '{name}' is set twice; give one of the values")
-        found[name] = part.rest().source
+        found[name] = value_of(part.rest())
     return found
 
 

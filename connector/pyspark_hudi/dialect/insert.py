@@ -14,7 +14,7 @@ from pyspark_hudi.catalog import sql_type
 from pyspark_hudi.dialect.queries import run_query
 from pyspark_hudi.dialect.store import fits_by_name, stored
 from pyspark_hudi.dialect.tables import Tables, Target
-from pyspark_hudi.dialect.text import Cursor, tokens_of
+from pyspark_hudi.dialect.text import Cursor, tokens_of, value_of
 from pyspark_hudi.seen import SEEN, evaluated
 from pyspark_hudi.types import arrow_schema, quoted
 
@@ -54,7 +54,7 @@ def insert(tables: Tables, cursor: Cursor) -> DataFrame | None:
         raise cursor.refused("IF NOT EXISTS is not supported")
     by_name = cursor.take("BY", "NAME")
     columns = None if by_name else _columns(cursor)
-    query = cursor.rest()
+    query = _with_nulls(cursor.rest())
     named = None if columns is None else tuple(columns)
 
     def rows() -> DataFrame:
@@ -312,6 +312,22 @@ def _partitions_with(target: Target, spec: Mapping[str, str | None]) -> list[str
 def _with(cursor: Cursor) -> Cursor | None:
     """The WITH before INSERT."""
     return cursor.until("INSERT") if cursor.sees("WITH") else None
+
+
+def _with_nulls(query: Cursor) -> Cursor:
+    """The query with NULL for each DEFAULT that is a value of its own: Hudi tables have no other one."""
+    rows = replace(query)
+    items: list[Cursor] = []
+    if rows.take("VALUES"):
+        for row in rows.parts():
+            items += row.group().parts() if row.sees("(") else [row]
+    elif rows.take("SELECT"):
+        items += rows.until("FROM", "WHERE", "UNION", "ORDER", "LIMIT").parts()
+    text = query.text
+    for item in items:
+        if value_of(item) != item.source and item.token is not None:
+            text = f"{text[: item.token.start]}{'NULL':<7}{text[item.token.end :]}"
+    return query if text == query.text else Cursor(text, tokens_of(text) or [], query.at, query.end)
 
 
 def _query(tables: Tables, with_clause: Cursor | None, query: Cursor) -> DataFrame:

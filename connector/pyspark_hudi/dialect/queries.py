@@ -11,7 +11,7 @@ from hudi_py.read import literal
 from pyspark_hudi import catalog
 from pyspark_hudi.dialect.text import Cursor, Token, tokens_of
 from pyspark_hudi.functions import FUNCTIONS, QUERY, query_kind
-from pyspark_hudi.table import read_table
+from pyspark_hudi.table import read_table, session_options
 from pyspark_hudi.types import quoted
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def run_query(tables: Tables, query: Cursor) -> DataFrame:
         name = known.setdefault((path, each.as_of), f"hudi_{len(known)}")
         if name not in frames:
             given = {} if each.as_of is None else {"as.of.instant": each.as_of}
-            frames[name] = read_table(tables.spark, path, options={**tables.options(), **given})
+            frames[name] = read_table(tables.spark, path, options={**session_options(tables.spark), **given})
         alias = "" if each.has_alias else f" AS {quoted(each.names[-1])}"
         changes.append((each.start, each.end, f"{{{name}}}{alias}"))
     pieces: list[str] = []

@@ -15,20 +15,20 @@ from hudi_py.errors import ConfigError, TableNotFoundError
 from hudi_py.schema import META_FIELDS
 from hudi_py.write.dml.distributed import TableConfig
 from pyspark_hudi import catalog
+from pyspark_hudi.dialect.text import Cursor, tokens_of
 from pyspark_hudi.enabled import is_enabled
 from pyspark_hudi.entries import entry_of
 from pyspark_hudi.failure import raised_here
 from pyspark_hudi.paths import checked_path
 from pyspark_hudi.seen import SEEN
-from pyspark_hudi.table import FORMAT
+from pyspark_hudi.table import FORMAT, OF_SQL
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 PREFIXES = ("hudi", "hudi-py")
 """What stands before a path: hudi.`/path`."""
-_OF_SQL = "hoodie.spark.sql."
-"""Options of statements, not of writes."""
+_CATALOG = "spark_catalog"
 
 
 class Tables:
@@ -64,7 +64,7 @@ class Tables:
 
     def options(self) -> dict[str, str]:
         """Those of reads and writes."""
-        return {key: value for key, value in self.configured.items() if not key.startswith(_OF_SQL)}
+        return {key: value for key, value in self.configured.items() if not key.startswith(OF_SQL)}
 
     def nothing(self) -> DataFrame:
         """What statements without rows return."""
@@ -162,7 +162,33 @@ class Target:
             frame.write.format(FORMAT).options(**given).mode("append").save(self.path)
 
 
+def shortened(cursor: Cursor, target: Target) -> Cursor:
+    """What follows in a statement, with the table's name alone before columns that had its schema, and catalog, before
+    it: `spark_catalog.default.t.id` is `t.id`."""
+    tokens, pieces, done = cursor.tokens, [], 0
+    if target.is_path:
+        return cursor
+    for at in range(cursor.at, cursor.end - 4):
+        chain = tokens[at : min(at + 7, cursor.end)]
+        dots = next((number for number, each in enumerate(chain[1::2]) if each.text != "."), len(chain) // 2)
+        if dots < 2 or (at and tokens[at - 1].text == "."):
+            continue
+        names = [each.text.lower() for each in chain[: 2 * dots : 2]]
+        own = [_CATALOG, *catalog.qualified(target.spark, target.name).split(".")]
+        for length in (3, 2):
+            if names[:length] == own[-length:]:
+                pieces += [cursor.text[done : chain[0].start], " " * (chain[2 * length - 2].start - chain[0].start)]
+                done = chain[2 * length - 2].start
+                break
+    if not pieces:
+        return cursor
+    text = "".join([*pieces, cursor.text[done:]])
+    found, token = tokens_of(text) or [], cursor.token
+    place = len(text) if token is None else token.start
+    return Cursor(text, found, next((at for at, each in enumerate(found) if each.start >= place), len(found)))
+
+
 def _name(names: Sequence[str]) -> str:
     """Without Spark's own catalog, which is the only one."""
-    parts = names[1:] if len(names) == 3 and names[0].lower() == "spark_catalog" else names
+    parts = names[1:] if len(names) == 3 and names[0].lower() == _CATALOG else names
     return ".".join(parts)

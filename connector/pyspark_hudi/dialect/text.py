@@ -4,7 +4,7 @@ written, cut out between tokens."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from hudi_py.errors import ConfigError
@@ -19,6 +19,29 @@ _BEFORE_OPERANDS = frozenset(
     )
 )
 """Words after which an operand follows."""
+_AFTER_OPERANDS = frozenset(
+    (
+        *(
+            "AND",
+            "AS",
+            "ASC",
+            "BETWEEN",
+            "DESC",
+            "DIV",
+            "ELSE",
+            "END",
+            "ESCAPE",
+            "FROM",
+            "GROUP",
+            "HAVING",
+            "ILIKE",
+            "IN",
+        ),
+        *("IS", "LIKE", "LIMIT", "NULLS", "OR", "ORDER", "REGEXP", "RLIKE", "THEN", "UNION", "USING", "VALUES", "WHEN"),
+        *("WHERE", "XOR"),
+    )
+)
+"""Words that follow an operand, and begin none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,17 +106,40 @@ def _joined(tokens: Sequence[Token]) -> list[Token]:
 
 def _with_columns(tokens: list[Token]) -> list[Token]:
     """With CASE and END as names, where they are columns and not parts of an expression CASE ... END."""
+    if not any(token.is_word("CASE", "END") for token in tokens):
+        return tokens
+    columns: set[int] = set()
+    while True:
+        parts = _parts_of_cases(tokens, columns)
+        # of `CASE case WHEN a THEN b END` the second one has taken the WHEN and the END of the first
+        robbed = (at for at in range(len(tokens) - 1) if at not in parts and _is_certain(tokens, at))
+        thief = next((next((each for each in sorted(parts) if each > at), None) for at in robbed), None)
+        if thief is None or thief in columns or not tokens[thief].is_word("CASE"):
+            break
+        columns.add(thief)
+    return [
+        replace(token, kind="name") if token.is_word("CASE", "END") and at not in parts else token
+        for at, token in enumerate(tokens)
+    ]
+
+
+def _parts_of_cases(tokens: Sequence[Token], columns: Collection[int]) -> set[int]:
+    """The numbers of the CASE and END that belong together. `columns`: of those that are none."""
     open_: list[_Open] = []
+    begun: set[int] = set()
     parts: set[int] = set()
     for at, token in enumerate(tokens):
-        before = tokens[at - 1] if at else None
-        if token.kind != "word":
+        if token.kind != "word" or (at and tokens[at - 1].text == "."):
             continue
         word = token.text.upper()
+        after_operand = _ends_operand(tokens, at - 1) or (
+            at > 0 and tokens[at - 1].is_word("CASE") and at - 1 not in begun
+        )
         if word in _OPENING:
             open_.append(_Open(at))
-        elif word == "CASE" and not _ends_operand(before) and _begins_operand(tokens[at + 1 : at + 2]):
+        elif word == "CASE" and at not in columns and not after_operand and _may_begin_case(tokens, at):
             open_.append(_Open(at, is_case=True))
+            begun.add(at)
         elif word in (",", ";", *_CLOSING):
             while open_ and open_[-1].is_case:  # no part of it can follow
                 open_.pop()
@@ -103,15 +149,12 @@ def _with_columns(tokens: list[Token]) -> list[Token]:
             open_[-1].stage = max(open_[-1].stage, 1)
         elif word == "THEN" and open_ and open_[-1].stage == 1:
             open_[-1].stage = 2
-        elif word == "END" and _ends_operand(before):
+        elif word == "END" and after_operand:
             while open_ and open_[-1].is_case and open_[-1].stage < 2:
                 open_.pop()
             if open_ and open_[-1].is_case:
                 parts |= {open_.pop().at, at}
-    return [
-        replace(token, kind="name") if token.is_word("CASE", "END") and at not in parts else token
-        for at, token in enumerate(tokens)
-    ]
+    return parts
 
 
 @dataclass(slots=True)
@@ -124,19 +167,29 @@ class _Open:
     """1 after WHEN, 2 after THEN."""
 
 
-def _ends_operand(token: Token | None) -> bool:
+def _ends_operand(tokens: Sequence[Token], at: int) -> bool:
     """Whether an operand may end with a token, so that an operator or the end of an expression follows."""
-    if token is None:
+    if at < 0:
         return False
-    if token.kind != "word":
+    token = tokens[at]
+    if token.kind != "word" or (at and tokens[at - 1].text == "."):
         return True
     return token.text in _CLOSING or (token.is_name and token.text.upper() not in _BEFORE_OPERANDS)
 
 
-def _begins_operand(following: Sequence[Token]) -> bool:
-    return any(
-        token.kind != "word" or token.is_name or token.text in ("(", "-", "+", "~", "?", ":") for token in following
+def _may_begin_case(tokens: Sequence[Token], at: int) -> bool:
+    """Whether what follows CASE can be an operand, or WHEN."""
+    return at + 1 < len(tokens) and (
+        _is_certain(tokens, at) or tokens[at + 1].is_word("WHEN", "(", "-", "+", "~", "?", ":")
     )
+
+
+def _is_certain(tokens: Sequence[Token], at: int) -> bool:
+    """Whether a token is CASE with an operand behind it, so that it cannot be a column."""
+    token, after = tokens[at], tokens[at + 1]
+    if not token.is_word("CASE") or _ends_operand(tokens, at - 1) or (at and tokens[at - 1].text == "."):
+        return False
+    return after.kind != "word" or (after.is_name and after.text.upper() not in _AFTER_OPERANDS)
 
 
 def _is_clause(tokens: Sequence[Token], at: int) -> bool:
@@ -258,3 +311,9 @@ class Cursor:
         if self.at >= self.end:
             return ""
         return self.text[self.tokens[self.at].start : self.tokens[self.end - 1].end]
+
+
+def value_of(part: Cursor) -> str:
+    """The text of a value that a statement gives to a column; DEFAULT by itself is NULL, as nothing else is kept."""
+    alone = part.end == part.at + 1 and part.token is not None and part.token.is_word("DEFAULT")
+    return "NULL" if alone else part.source

@@ -28,7 +28,7 @@ _LEXEME: Final = re.compile(
         | [0-9]+(?:[eE][0-9]+)?{_KIND}(?!{_LETTER})
         | [0-9]+[lLsSyY](?!{_LETTER}))
     | (?P<word>{_LETTER}+)
-    | (?P<sign>/\*\+|\*/|>>>|<=>|==|<>|!=|<=|!>|>=|!<|<<|>>|\|\||\|>|::|->|=>|[=<>!+\-*/%~&|^:?;(),.\[\]])
+    | (?P<sign>/\*\+|\*/|>>>|<=>|==|<>|!=|<=|!>|>=|!<|<<|>>|\|\||\|>|::|->|=>|[=<>!+\-*/%~&|^:?;(),.@\[\]])
     | (?P<other>.)""",
     re.DOTALL | re.VERBOSE,
 )
@@ -41,7 +41,8 @@ class Lexeme:
 
     kind: str
     """`comment`, `text`, `raw` (a text without escapes), `name` (in backticks), `number`, `word`, `path` (a URI without
-    quotes), `sign`, or `other`: what is no SQL, such as a quote or comment that nothing closes."""
+    quotes), `sign`, or `other`: what is no SQL, such as a quote or comment that nothing closes, and texts in dollar
+    signs, which are left to Spark."""
     start: int
     end: int
     """One beyond the last character."""
