@@ -906,6 +906,13 @@ MUTATIONS: Final = (
         "tests/unit/health/test_doctor.py",
     ),
     Mutation(
+        "orc: a file of another file group is read",
+        CORE + "formats/orc.py",
+        "            check_file_id(batch",
+        "            (lambda *_: None)(batch",
+        "tests/unit/formats/test_swapped.py",
+    ),
+    Mutation(
         "schema: columns of a commit whose file is empty are lost",
         CORE + "timeline/table_schema.py",
         "        _check_files_of_empty(storage, config, timeline, instant, record)\n",

@@ -109,7 +109,8 @@ def open_base_file(storage: Storage, path: str) -> Iterator[OpenBaseFile]:
         with open_orc(storage, path) as orc:
             zone = local_zone_name()
             yield OpenBaseFile(
-                lambda: orc_footer(orc, path), lambda names, rows: orc_batches(orc, names, batch_rows=rows, zone=zone)
+                lambda: orc_footer(orc, path),
+                lambda names, rows: orc_batches(orc, path, names, batch_rows=rows, zone=zone),
             )
     else:
         with open_parquet(storage, path) as file:

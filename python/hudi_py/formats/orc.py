@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from hudi_py.errors import CorruptFileError, SchemaMismatchError, UnsupportedTableError
 from hudi_py.formats.avro.schema import Node, resolve_record
+from hudi_py.formats.base_rows import FILE_NAME, check_file_id
 from hudi_py.formats.orc_values import from_orc, read_type
 from hudi_py.formats.parquet import BATCH_ROWS, BaseFileFooter, empty_columns, footer_with
 
@@ -110,11 +111,12 @@ def iter_orc_batches(
         CorruptFileError, UnsupportedTableError, FileNotFoundError: see `open_orc`.
     """
     with open_orc(storage, path) as file:
-        yield from orc_batches(file, columns, batch_rows=batch_rows, stripes=stripes, zone=zone)
+        yield from orc_batches(file, path, columns, batch_rows=batch_rows, stripes=stripes, zone=zone)
 
 
 def orc_batches(
     file: Any,
+    path: str,
     columns: Collection[str] | None,
     *,
     batch_rows: int = BATCH_ROWS,
@@ -131,10 +133,15 @@ def orc_batches(
         return
     output = pa.schema([schema.field(name) for name in names])
     read = names or found.names[:1]
+    owned = FILE_NAME in found.names
     for stripe in range(file.nstripes) if stripes is None else stripes:
-        batch = file.read_stripe(stripe, columns=read)
+        # the first stripe is read with the name of the file, which its footer does not have
+        batch = file.read_stripe(stripe, columns=[*read, FILE_NAME] if owned and FILE_NAME not in read else read)
         if isinstance(batch, pa.Table):
             batch = batch.combine_chunks().to_batches()[0]
+        if owned and batch.num_rows:
+            check_file_id(batch.column(FILE_NAME)[0].as_py(), path)
+            owned = False
         if not names:
             yield from empty_columns(batch.num_rows, batch_rows)
             continue

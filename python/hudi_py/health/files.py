@@ -9,7 +9,7 @@ from typing import Final
 from hudi_py.config import compaction as compaction_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import CorruptFileError, HudiError, StorageError, UnsupportedTableError, first_line
-from hudi_py.formats.base_files import WRITTEN, read_footer
+from hudi_py.formats.base_files import WRITTEN, iter_base_batches, read_footer
 from hudi_py.formats.log.blocks import BlockType
 from hudi_py.formats.log.reader import read_blocks
 from hudi_py.health.facts import Facts, is_data, is_metafile
@@ -23,6 +23,7 @@ from hudi_py.model.names import (
     parse_log_file_name,
 )
 from hudi_py.model.words import counted, show_bytes
+from hudi_py.schema import FILE_NAME
 from hudi_py.storage.threads import in_threads
 from hudi_py.timeline.timeline import load_timeline
 from hudi_py.view.bootstrap import METADATA_INSTANT
@@ -176,6 +177,8 @@ def _problem(facts: Facts, path: str, size: int) -> str:
     try:
         if isinstance(parse_base_file_name(path.rpartition("/")[2]), BaseFileName):
             read_footer(storage, path)
+            if not path.endswith(".parquet"):  # other footers do not show whose rows they are
+                next(iter_base_batches(storage, path, [FILE_NAME], batch_rows=1), None)
             return ""
         blocks = list(read_blocks(storage, path, size))
         corrupt = [block for block in blocks if block.type is BlockType.CORRUPT]
