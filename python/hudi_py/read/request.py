@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
+import numpy as np
 import pyarrow.compute as pc
 
 from hudi_py.config import Options, incremental, indexes
@@ -110,8 +112,11 @@ class ScanRequest:
             raise ConfigError(
                 f"begin={begin!r} and end={end!r} cannot be used with query type '{kind}': use incremental or cdc"
             )
-        if given.limit is not None and given.limit < 0:
-            raise ConfigError(f"A scan's limit is {given.limit}; it must be 0 or more")
+        limit = _limit(given.limit)
+        for name in ("meta", "emit_deletes"):
+            value = getattr(given, name)
+            if not isinstance(value, (bool, np.bool_)) and not (name == "meta" and value is None):
+                raise ConfigError(f"{name}={value!r} is not valid: expected True or False")
         mode, emit_deletes = _mode(given.merge, given.emit_deletes, options)
         condition = _one_of("filter", given.filter, options, read_config.FILTER)
         columns = texts("columns", given.columns)
@@ -134,7 +139,7 @@ class ScanRequest:
             partitions=None if partitions is None else tuple(path.strip("/") for path in partitions),
             mode=mode,
             emit_deletes=emit_deletes,
-            limit=given.limit,
+            limit=limit,
             batch_rows=options.get(read_config.BATCH_ROWS),
             path_glob=options.get(incremental.PATH_GLOB),
             use_metadata=options.get(indexes.METADATA_ENABLE),
@@ -148,6 +153,15 @@ class ScanRequest:
             read_damaged=options.get(read_config.DAMAGED),
             memory=LogMemory.of(options.values),
         )
+
+
+def _limit(given: Any) -> int | None:
+    """The largest number of rows. Raises ConfigError for what is none."""
+    if given is None:
+        return None
+    if isinstance(given, bool) or not isinstance(given, Integral) or not 0 <= int(given) < 1 << 63:
+        raise ConfigError(f"A scan's limit is {given!r}; it must be a whole number, 0 or more, of at most 64 bits")
+    return int(given)
 
 
 def with_range_filters(condition: Any, options: Options) -> Any:

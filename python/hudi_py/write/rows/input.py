@@ -14,11 +14,12 @@ import itertools
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
 
-from hudi_py.errors import SchemaMismatchError
+from hudi_py.errors import SchemaMismatchError, first_line
 from hudi_py.formats.hudi_types import VARIANT, Vector, declaration, declared, parse_type
 from hudi_py.merge.settings import IS_DELETED
 from hudi_py.schema import META_FIELDS, OPERATION, conform_array
@@ -103,23 +104,46 @@ def read_input(data: Any) -> Input:
         return Input(normalise_schema(data.schema), lambda: data.scanner().to_reader(), replayable=True)
     if dataset is not None and isinstance(data, dataset.Scanner):
         return Input(normalise_schema(data.projected_schema), data.to_reader, replayable=False)
+    kind = f"{type(data).__module__}.{type(data).__qualname__}".removeprefix("builtins.")
+    if kind.startswith("polars."):
+        for name, dtype in (getattr(data, "schema", None) or {}).items():
+            _check_polars(dtype, name)
     if hasattr(data, "__arrow_c_stream__"):
-        reader = pa.RecordBatchReader.from_stream(data)
+        try:
+            reader = pa.RecordBatchReader.from_stream(data)
+        except pa.ArrowException as error:
+            hint = "; make it a data frame first (to_frame)" if kind.endswith("Series") else ""
+            raise SchemaMismatchError(f"Cannot read rows from a {kind}: {first_line(error)}{hint}") from error
         return Input(normalise_schema(reader.schema), lambda: reader, replayable=False)
     if hasattr(data, "__arrow_c_array__"):
         return read_input(pa.record_batch(data))
-    kind = f"{type(data).__module__}.{type(data).__qualname__}".removeprefix("builtins.")
     if isinstance(data, str):
         kind += ", which may name a file (read it first, for example with pyarrow.dataset.dataset)"
     elif isinstance(data, dict):
         kind += " of single values (put it into a list: [row])"
     elif isinstance(data, (list, tuple)):
         kind += f" of {', '.join(sorted({type(row).__qualname__ for row in data}))}"
+    elif kind.endswith("Series"):
+        kind += " (make it a data frame first, with to_frame)"
     raise SchemaMismatchError(
         f"Cannot read rows from a {kind}; supported are PyArrow tables, batches, readers and datasets, Polars and "
         "pandas data frames, lists of dicts, dicts of lists, iterators over dicts or batches, and objects with "
         "__arrow_c_stream__"
     )
+
+
+def _check_polars(dtype: Any, path: str) -> None:
+    """Raises SchemaMismatchError for types that Arrow has not: Polars gives an Object as addresses of memory."""
+    name = dtype.base_type().__name__
+    if name in ("Object", "Int128", "UInt128"):
+        raise SchemaMismatchError(
+            f"Column '{path}' has Polars' type {name}, which neither Arrow nor a Hudi table can hold; cast it to a "
+            "text, a number of 64 bits or a decimal, or leave it out"
+        )
+    for member in getattr(dtype, "fields", None) or ():
+        _check_polars(member.dtype, f"{path}.{member.name}")
+    if getattr(dtype, "inner", None) is not None:
+        _check_polars(dtype.inner, f"{path}.element")
 
 
 def _of_iterator(items: Iterator[Any]) -> Input:
@@ -164,12 +188,27 @@ def _of_lists(columns: Mapping[str, Sequence[Any]]) -> pa.Table:
             raise SchemaMismatchError(f"Cannot read rows with the key {name!r}: keys name columns, and must be strings")
         try:
             arrays.append(pa.array(values))
+            if "timestamp" in str(arrays[-1].type) and len({_has_zone(each) for each in _times(values)}) > 1:
+                raise ValueError("some times have a zone and some have none, which would be taken for UTC")
         except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
             raise SchemaMismatchError(
                 f"Column '{name}' of the rows has values without a common type: {error}; give all of them one type, or "
                 "pass a PyArrow table"
             ) from error
     return pa.Table.from_arrays(arrays, names=list(columns))
+
+
+def _times(values: Any) -> Iterator[datetime]:
+    """The times in Python's values, also within lists and dicts. By value, as they are Python's."""
+    for value in values.values() if isinstance(values, Mapping) else values:
+        if isinstance(value, datetime):
+            yield value
+        elif isinstance(value, (list, tuple, Mapping)):
+            yield from _times(value)
+
+
+def _has_zone(time: datetime) -> bool:
+    return time.tzinfo is not None
 
 
 def _of_table(table: pa.Table) -> Input:

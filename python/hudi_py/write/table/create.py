@@ -165,6 +165,11 @@ def table_properties(spec: TableSpec) -> dict[str, str]:
             f"{base_format}: such metafiles are written in Parquet only; leave the option out"
         )
     keys = spec.record_key_fields or ()
+    twice = next((name for at, name in enumerate(keys) if name in keys[:at]), None)
+    if twice is not None:
+        raise ConfigError(
+            f"Cannot create a table with the record key fields {','.join(keys)}: '{twice}' occurs twice; name each once"
+        )
     keygen = parse_keygen(spec.keygen_type or "", spec.keygen_class or "")
     if keygen is None:
         keygen = infer_keygen_type(keys, spec.partition_fields or ())
