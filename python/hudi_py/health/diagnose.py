@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from hudi_py.config import Options, Scope
-from hudi_py.errors import first_line
+from hudi_py.errors import StorageError, first_line
 from hudi_py.health import files, leftovers, metadata, properties, rows, timeline
 from hudi_py.health.codes import CODES
 from hudi_py.health.environment import check_environment, environment
@@ -123,6 +123,8 @@ def _guarded(check: Check, facts: Facts) -> Iterator[Finding]:
     """The findings of a check. One that is stopped by what it examines is a finding itself, and the others go on."""
     try:
         yield from check(facts)
+    except StorageError:  # not damage
+        raise
     except Exception as error:  # the files of a damaged table may hold anything
         what = check.__name__.removeprefix("check_").replace("_", " ")
         yield Finding(

@@ -72,6 +72,8 @@ def check_rows(facts: Facts) -> Iterator[Finding]:
     if index is not None and seen:
         try:
             across = _across(seen) if _is_global(facts, index) else None
+        except StorageError:  # not damage
+            raise
         except (HudiError, FileNotFoundError) as error:
             yield Finding("index.record", f"the record index cannot be read: {first_line(error)}")
             seen, across = [], None

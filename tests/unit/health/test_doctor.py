@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import hudi_py
+from hudi_py.errors import StorageError
 from hudi_py.health import CODES, Severity
 from hudi_py.health.diagnose import diagnose
 from hudi_py.health.docs import doctor_page
@@ -166,6 +167,14 @@ def test_a_check_that_fails_is_a_finding_and_the_others_go_on(
     (stopped,) = found.of("examination.stopped")
     assert stopped.what == "the examination of clock was stopped by an error: OverflowError: a date of the year 99999"
     assert found.of("files.missing")
+
+    def check_length(facts: object) -> Iterator[Finding]:
+        raise StorageError("the store cannot be reached")
+        yield
+
+    monkeypatch.setattr(examination, "_OF_TIMELINE", (check_length,))
+    with pytest.raises(StorageError, match="cannot be reached"):
+        diagnose(open_storage(path), OPTIONS, with_environment=False)
     with pytest.raises(hudi_py.ConfigError):
         diagnose(open_storage(path), {"hoodie.keep.min.commits": "9", "hoodie.keep.max.commits": "3"})
 
