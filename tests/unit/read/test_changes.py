@@ -31,6 +31,7 @@ from hudi_py.timeline.commits import InstantRange, read_commits
 from hudi_py.timeline.metadata import encode_commit_metadata
 from hudi_py.timeline.timeline import load_timeline
 from tests.support import archives
+from tests.support.choice import cases
 from tests.unit.read.tables import FILE_ID, MadeTable, completion, deletes, instant
 
 DATA = Path(__file__).with_name("changes_data")
@@ -429,3 +430,39 @@ def test_a_savepoint_left_an_older_slice_of_a_replaced_file_group(
     last = replace()
     clean()
     assert removed(third, last) == [20]
+
+
+def applied(rows: list[dict[str, Any]]) -> dict[str, int]:
+    """What a consumer that applies changes as they come has in the end."""
+    found: dict[str, int] = {}
+    for row in rows:
+        if row["op"] == "d":
+            found.pop(json.loads(row["before"])["id"], None)
+        else:
+            after = json.loads(row["after"])
+            found[after["id"]] = after["v"]
+    return found
+
+
+@pytest.mark.parametrize(("version", "kind"), cases(itertools.product((6, 8, 9), ("cow", "mor")), "overwrites", 3))
+def test_changes_of_overwrites_come_in_an_order_in_which_they_apply(tmp_path: Path, version: int, kind: str) -> None:
+    """A key that an overwrite deletes in one file group and inserts in another one has two changes of one time, as in
+    Apache Hudi. Of rows that move, the order is that of time and operation."""
+    path = str(tmp_path / "t")
+    options = {**OF_CDC, "hoodie.index.type": "GLOBAL_SIMPLE", "hoodie.simple.index.update.partition.path": "true"}
+    how: dict[str, Any] = {"record_key": "id", "partition_by": "p", "ordering_by": "v", "table_type": kind}
+    begins = ["000"]
+    for at in range(5):
+        rows = [{"id": key, "p": "x", "v": at} for key in "abcdef"[at:]]
+        hudi_py.write(path, rows, "insert_overwrite" if at else "upsert", options, table_version=version, **how)
+        begins.append(commit_times(Path(path))[-1])
+    rows = [{"id": "f", "p": "x", "v": 4}, {"id": "e", "p": "x", "v": 4}]
+    for begin in begins[:-1]:
+        changed = changes(path, begin).to_table().to_pylist()
+        assert applied(changed) == {row["id"]: row["v"] for row in rows}, begin
+    assert [row["op"] for row in changes(path, begins[4]).to_table().to_pylist()] == ["d", "d", "d", "i", "i"]
+    for at in range(5, 8):
+        moved = [{"id": "f", "p": "xy"[at % 2], "v": at}, {"id": "e", "p": "yx"[at % 2], "v": at}]
+        hudi_py.write(path, moved, "upsert", options)
+    table = changes(path, begins[0]).to_table().sort_by([("ts_ms", "ascending"), ("op", "ascending")])
+    assert applied(table.to_pylist()) == {"e": 7, "f": 7}

@@ -131,9 +131,17 @@ def plan_changes(
     source = _source(snapshot, changes, request)
     splits = tuple(
         ChangeSplit(spec, partition, file_id, None, (), source=source, changes=tuple(reversed(found)))
-        for (partition, file_id), found in sorted(changes.items())
+        for (partition, file_id), found in sorted(changes.items(), key=_order)
     )
     return Plan(spec, splits, len(inference.touched), len({split.partition for split in splits}))
+
+
+def _order(group: tuple[tuple[PartitionPath, FileId], list[Change]]) -> tuple[str, bool, PartitionPath, FileId]:
+    """File groups by their first change, newest last, and those that the commit replaces before those that it makes: an
+    overwrite deletes a key in the one and inserts it in the other, at one time."""
+    (partition, file_id), found = group
+    oldest = found[-1]
+    return oldest.instant, oldest.case is not InferenceCase.REPLACE_COMMIT, partition, file_id
 
 
 def _source(
