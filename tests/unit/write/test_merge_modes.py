@@ -61,6 +61,8 @@ MERGED: dict[str, dict[str, tuple[int | None, str | None]]] = {
 }
 """What becomes of x and y, as Apache Hudi merges them."""
 
+RECORDS = "GLOBAL_RECORD_LEVEL_INDEX"
+
 
 def table_of(given: list[tuple[Any, ...]]) -> pa.Table:
     return pa.Table.from_pylist([dict(zip(SCHEMA.names, row, strict=True)) for row in given], SCHEMA)
@@ -188,3 +190,23 @@ def test_global_indexes(tmp_path: Path) -> None:
     assert rows_of(table)["n"] == (1, "y")
     table.upsert(table_of([("a", 6, "U", "u", None, "P")]))
     assert rows_of(table)["a"] == (1, "P")
+
+
+@pytest.mark.parametrize(
+    ("kind", "index", "compacts", "shown"),
+    [("cow", "SIMPLE", False, 3), ("mor", "SIMPLE", False, 5), ("mor", "SIMPLE", True, 3), ("mor", RECORDS, False, 3)],
+)
+def test_a_row_that_comes_late_after_a_delete(
+    tmp_path: Path, kind: str, index: str, compacts: bool, shown: int
+) -> None:
+    """docs/concepts/merging.md: logs are merged first, as in Apache Hudi, and so the deleted row may come back."""
+    path = str(tmp_path / "t")
+    options = {"hoodie.index.type": index, "hoodie.metadata.global.record.level.index.enable": str(index == RECORDS)}
+    how = {"record_key": "id", "ordering_by": "ts", "table_type": kind}
+    hudi_py.write(path, [{"id": "a", "ts": 5}, {"id": "b", "ts": 5}], "upsert", options, **how)
+    table = hudi_py.open_table(path, options)
+    table.delete("id = 'a'")
+    if compacts:
+        table.compact()
+    hudi_py.write(path, [{"id": "a", "ts": 3}], "upsert", options)
+    assert table.scan(filter="id = 'a'").to_table()["ts"].to_pylist() == [shown]
