@@ -83,16 +83,21 @@ def test_rows_whose_value_is_not_that_of_their_path(
     hudi_py.write(path, newer, options=STAYS)
     frame = read_table(spark, path, options=EACH)
     found = frame.where("p = 'b'")
-    assert rows(found, "id", "_hoodie_partition_path") == [(0, "a"), (1, "b"), (4, "b"), (7, "b")]
-    assert rows(frame.where("p = 'a'"), "id") == [(3,), (6,)]
+    assert rows(found, "id", "_hoodie_partition_path") == [(1, "b"), (4, "b"), (7, "b")]
+    assert rows(frame.where("p = 'a'"), "id", "p") == [(0, "a"), (3, "a"), (6, "a")]
     assert rows(frame.where("p = 'c'"), "id", "ts") == [(2, 2), (5, 1), (8, 1)]
     if not CONNECT:
         assert parts_read(frame) == 2
-        assert parts_read(found) == 3  # all that is replaced, as partition a has other values, and the rows of a and b
+        assert parts_read(found) == 2  # what is replaced and the rows of b, as rows have the value of the path
     hudi_py.write(path, [{"id": 5, "p": "c"}, {"id": 0, "p": "b"}], "delete", STAYS)  # such logs have no statistics
     frame = read_table(spark, path, options=EACH)
     assert rows(frame.where("p = 'b'"), "id") == [(1,), (4,), (7,)]
     assert rows(frame.where("p >= 'c'"), "id") == [(2,), (8,)]
+    hudi_py.write(path, [{"id": 3, "ts": 3, "p": "c"}], options=STAYS)
+    hudi_py.open_table(path).compact()
+    frame = read_table(spark, path, options={"hoodie.py.read.native": "always"})
+    assert rows(frame.where("p = 'a'"), "id", "ts") == [(3, 3), (6, 1)], "the base file has another value, too"
+    assert rows(frame.where("p = 'c'"), "id") == [(2,), (8,)]
 
 
 @pytest.mark.slow

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -77,6 +77,14 @@ class Filter:
                 pending.extend(reversed(node.parts))
             else:
                 yield node
+
+    def beside(self, columns: Collection[str]) -> Filter | None:
+        """What the condition says of other columns alone; None: nothing."""
+        parts = tuple(node for node in self.conjuncts() if node.columns().isdisjoint(columns))
+        if not parts:
+            return None
+        node = Logical("AND", parts) if len(parts) > 1 else parts[0]
+        return Filter(self.text, node.columns(), predicate=node)
 
     def may_match(self, known: Sequence[Mapping[str, pa.Scalar]]) -> list[bool]:
         """For each set of column values that rows may share, whether such a row can satisfy the filter; False is

@@ -1,21 +1,18 @@
-"""Finds the partition columns that have one value in all rows of a file slice.
+"""The partition columns that have one value in all rows of a file slice: that of the path, see `partition.path_values`.
 
-The path of a partition is not enough: a global index keeps rows in their file group, whatever their new values. But
-statistics of the slice's base file and of every log show whether the stored values are those of the path.
+Files may hold others: a global index keeps rows in their file group, whatever their new values. Statistics show where
+they do not, so that a generic reader shows the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
-
-import pyarrow as pa
 
 from hudi_py.errors import HudiError, StorageError
 from hudi_py.metadata.files import warn_unused
 from hudi_py.metadata.stats import ColumnRange, column_stats
 from hudi_py.metadata.table import COLUMN_STATS
-from hudi_py.read.partition import partition_values
 from hudi_py.read.prune_files import metadata_of
 from hudi_py.read.request import ScanRequest
 from hudi_py.read.snapshot import Snapshot
@@ -25,55 +22,50 @@ _MOST_FILES = 20_000
 """Files whose statistics are looked up, which takes a fourth of the time of planning the read."""
 
 
-def known_values(snapshot: Snapshot, request: ScanRequest, splits: Sequence[Split]) -> list[KnownValues]:
-    """For each split, its partition columns of which statistics show that all its rows have the value of the path.
+def known_values(split: Split) -> KnownValues:
+    """The columns of the split that are partition columns with a value, which is the same in all of its rows."""
+    if type(split) is not Split:
+        return ()
+    columns = split.spec.columns
+    return tuple((name, value) for name, value in split.partition_values if name in columns and value.is_valid)
 
-    No values are known where rows are made of several versions or may be deletes, or without column statistics.
-    """
-    nothing: list[KnownValues] = [()] * len(splits)
-    if not splits or not all(type(split) is Split for split in splits) or sum(map(_files, splits)) > _MOST_FILES:
+
+def stored_alike(snapshot: Snapshot, request: ScanRequest, splits: Sequence[Split]) -> list[frozenset[str]]:
+    """For each split, the columns with a value from the path of which column statistics show that the base file has no
+    other value, and no null."""
+    nothing: list[frozenset[str]] = [frozenset()] * len(splits)
+    wanted = [[name for name, _ in split.partition_values if name in split.spec.wanted_columns] for split in splits]
+    names = sorted({name for some in wanted for name in some})
+    files = [
+        (split.partition, str(split.base_file.name))
+        for split, some in zip(splits, wanted, strict=True)
+        if some and split.base_file is not None
+    ]
+    if not files or len(files) > _MOST_FILES:
         return nothing
-    spec = splits[0].spec
-    names = [name for name in snapshot.config.partition_fields if name in spec.columns]
-    if spec.mode not in ("merge", "base") or spec.emit_deletes or (spec.merge is not None and spec.merge.folds):
-        return nothing
-    if not names or (spec.history is not None and spec.history.query is not None):
-        return nothing
-    kinds = {name: spec.table_schema.field(name).type for name in names}
+    kinds = {name: splits[0].spec.table_schema.field(name).type for name in names}
     try:
         _, metadata = metadata_of(snapshot, request, listing=False, pruning=True)
         if metadata is None or not metadata.has(COLUMN_STATS):
             return nothing
-        found = column_stats(metadata, kinds, [(split.partition, name) for split in splits for name in _names(split)])
+        found = column_stats(metadata, kinds, files)
     except StorageError:  # not damage
         raise
     except (HudiError, FileNotFoundError) as error:
-        warn_unused(snapshot.storage.uri, error, "values of partition columns are taken as unknown")
+        warn_unused(snapshot.storage.uri, error, "footers of base files are read instead")
         return nothing
-    of_paths: dict[str, Mapping[str, pa.Scalar]] = {}
-    for path in {split.partition for split in splits}:
-        values = partition_values(snapshot.config, snapshot.schema, path)
-        of_paths[path] = {name: values[name] for name in names if name in values}
 
-    def known(split: Split) -> KnownValues:
-        shown = {name for name, _ in split.partition_values}  # which may be another text than that of the files
-        return tuple(
-            (name, value)
-            for name, value in of_paths[split.partition].items()
-            if name not in shown
-            and all(_is_only(found.get((name, split.partition, file)), value.as_py()) for file in _names(split))
+    def alike(split: Split) -> frozenset[str]:
+        base = split.base_file
+        if base is None:
+            return frozenset()
+        return frozenset(
+            name
+            for name, value in split.partition_values
+            if value.is_valid and _is_only(found.get((name, split.partition, str(base.name))), value.as_py())
         )
 
-    return [known(split) for split in splits]
-
-
-def _names(split: Split) -> list[str]:
-    names = [str(log.name) for log in split.log_files]
-    return names if split.base_file is None else [str(split.base_file.name), *names]
-
-
-def _files(split: Split) -> int:
-    return len(split.log_files) + (split.base_file is not None)
+    return [alike(split) for split in splits]
 
 
 def _is_only(found: ColumnRange | None, value: Any) -> bool:

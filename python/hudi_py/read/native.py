@@ -23,6 +23,8 @@ from hudi_py.storage.threads import when_remote
 
 _GLOB = frozenset("{}[]*?\\:")
 """Characters that Hadoop's paths do not take literally: patterns, and the colon of a scheme."""
+_MOST_FOOTERS = 1024
+"""Files whose footers are read for what statistics in the metadata table do not show."""
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9._-]+")
 """File names that every reader reports alike."""
 _METADATA = "_metadata"
@@ -38,7 +40,12 @@ _READ_ALIKE = frozenset(
 """Types that every Parquet reader reads as the same values."""
 
 
-def why_not_native(storage: Storage, splits: Sequence[Split], uniform: Collection[str] = ()) -> list[str | None]:
+def why_not_native(
+    storage: Storage,
+    splits: Sequence[Split],
+    uniform: Collection[str] = (),
+    stored: Sequence[Collection[str]] | None = (),
+) -> list[str | None]:
     """For each split, why a generic Parquet reader cannot read its base file, or None if it can.
 
     If the split has logs, some rows of that file may have to be left out, and others added, see `parts`; its rows are
@@ -46,13 +53,21 @@ def why_not_native(storage: Storage, splits: Sequence[Split], uniform: Collectio
 
     Args:
         uniform: instants that wrote all their files with one schema: two footers of each are enough.
+        stored: for each split the columns with a value from the path of which the base file is known to have no other
+            value; the footers of the files show it of the others. None: files do not have such columns.
 
     Raises:
         HistoryCleanedError: a base file whose footer is read was cleaned.
     """
     # the splits of a plan share one spec
     unusual = {key: _unusual(spec) for key, spec in {id(split.spec): split.spec for split in splits}.items()}
-    reasons = [_without_footer(split) or unusual[id(split.spec)] for split in splits]
+    known = stored or [()] * len(splits)
+    open_ = [_from_path(split, names) for split, names in zip(splits, known, strict=True)]
+    many = stored is None or sum(map(bool, open_)) > _MOST_FOOTERS
+    reasons = [
+        _without_footer(split, names if many else ()) or unusual[id(split.spec)]
+        for split, names in zip(splits, open_, strict=True)
+    ]
     names = Counter(_name(split) for split, reason in zip(splits, reasons, strict=True) if reason is None)
     for at, split in enumerate(splits):
         if reasons[at] is None and split.log_files and names[_name(split)] > 1:
@@ -60,15 +75,15 @@ def why_not_native(storage: Storage, splits: Sequence[Split], uniform: Collectio
     alike: dict[str, list[int]] = {}
     for at, split in enumerate(splits):
         if reasons[at] is None:
-            alike.setdefault(_written(split, uniform), []).append(at)
+            alike.setdefault(_written(split, () if open_[at] else uniform), []).append(at)
     samples = [sorted({group[0], group[-1]}) for group in alike.values()]
-    found = _by_footers(storage, splits, [at for sample in samples for at in sample])
+    found = _by_footers(storage, splits, open_, [at for sample in samples for at in sample])
     for group, sample in zip(alike.values(), samples, strict=True):
         answers = {found[at] for at in sample}
         if len(answers) == 1:
             found |= dict.fromkeys(group, answers.pop())
         else:
-            found |= _by_footers(storage, splits, group)
+            found |= _by_footers(storage, splits, open_, group)
     return [found.get(at, reason) for at, reason in enumerate(reasons)]
 
 
@@ -79,12 +94,20 @@ def _written(split: Split, uniform: Collection[str]) -> str:
     return instant if instant in uniform else split.base_file.path
 
 
-def _by_footers(storage: Storage, splits: Sequence[Split], chosen: Sequence[int]) -> dict[int, str | None]:
-    found = when_remote(storage, lambda at: _by_footer(storage, splits[at]), chosen)
+def _from_path(split: Split, stored: Collection[str]) -> list[str]:
+    """Columns that are read and take their value from the path, without those whose files are known to have it."""
+    needed = set(split.spec.wanted_columns)
+    return [name for name, _ in split.partition_values if name in needed and name not in stored]
+
+
+def _by_footers(
+    storage: Storage, splits: Sequence[Split], names: Sequence[Sequence[str]], chosen: Sequence[int]
+) -> dict[int, str | None]:
+    found = when_remote(storage, lambda at: _by_footer(storage, splits[at], names[at]), chosen)
     return dict(zip(chosen, found, strict=True))
 
 
-def _without_footer(split: Split) -> str | None:
+def _without_footer(split: Split, from_path: Sequence[str]) -> str | None:
     if isinstance(split, ChangeSplit):
         return "its rows are computed changes"
     spec = split.spec
@@ -98,10 +121,9 @@ def _without_footer(split: Split) -> str | None:
         return "deletes are rows too"
     if spec.limit is not None:
         return "its rows are limited"
+    if from_path:
+        return _by_path(from_path[0])
     needed = set(spec.wanted_columns)
-    left_out = [name for name, _ in split.partition_values if name in needed]
-    if left_out:
-        return f"column {left_out[0]} takes its value from the path"
     if spec.history is not None:
         if spec.history.query is not None:
             return "columns are identified by id (schema on read)"
@@ -136,12 +158,37 @@ def _unusual(spec: ReadSpec) -> str | None:
     return None
 
 
-def _by_footer(storage: Storage, split: Split) -> str | None:
+def _by_footer(storage: Storage, split: Split, from_path: Sequence[str]) -> str | None:
     assert split.base_file is not None
     try:
-        return _differs(read_metadata(storage, split.base_file.path), split.spec)
+        metadata = read_metadata(storage, split.base_file.path)
+        values = dict(split.partition_values)
+        other = next((name for name in from_path if not _holds_only(metadata, name, values[name])), None)
+        return _by_path(other) if other is not None else _differs(metadata, split.spec)
     except FileNotFoundError as error:
         raise missing_file(storage, split, error) from error
+
+
+def _by_path(name: str) -> str:
+    return f"column {name} takes its value from the path"
+
+
+def _holds_only(metadata: pq.FileMetaData, name: str, value: pa.Scalar) -> bool:
+    """Whether statistics show that all rows of a file have one value in a column."""
+    places = {metadata.schema.column(at).path: at for at in range(len(metadata.schema))}
+    if name not in places:
+        return False
+    for number in range(metadata.num_row_groups):
+        chunk = metadata.row_group(number).column(places[name])
+        found = chunk.statistics
+        if found is None or not found.has_null_count:
+            return False
+        if not value.is_valid:
+            if found.null_count != chunk.num_values:
+                return False
+        elif found.null_count or not found.has_min_max or not found.min == found.max == value.as_py():
+            return False
+    return True
 
 
 def _differs(metadata: pq.FileMetaData, spec: ReadSpec) -> str | None:

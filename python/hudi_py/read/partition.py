@@ -24,6 +24,8 @@ _HIVE_STYLE = "hoodie.datasource.write.hive_style_partitioning"
 _URL_ENCODED = "hoodie.datasource.write.partitionpath.urlencode"
 _VALUE_KEYGENS = re.compile(r"(?:^|\.)(Simple|Complex)(Avro)?KeyGenerator$")
 _VALUE_KEYGEN_TYPES = frozenset({"SIMPLE", "COMPLEX", "SIMPLE_AVRO", "COMPLEX_AVRO"})
+_PARSED = (pa.types.is_string, pa.types.is_integer, pa.types.is_boolean, pa.types.is_date32, pa.types.is_decimal)
+"""Types of which `parse_value` knows values."""
 _INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,17})")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
@@ -133,13 +135,14 @@ def path_values(
     """The columns that take their value from the partition path, whatever the files hold, as in Apache Hudi on Spark.
 
     These are the columns that the writer omitted (`omitted_values`). Where paths hold the values (`paths_hold_values`),
-    these string columns too (checked with 1.2.0):
-    - in the null partition, which holds empty texts besides nulls: null;
-    - a single partition column whose path has several parts; with slash-separated date partitioning, dashes take the
-      place of its slashes;
-    - in bootstrapped tables: a FULL_RECORD bootstrap may have stored what Spark parsed from the folder's name;
-    - before table version 6, in the partition `default`, which holds nulls besides that text: the text;
-    - in rows of a range (`escaped`), those of url-encoded paths: the text of the path, `50%25` for `50%`. This applies
+    these are all columns whose value the path determines, by which partitions are chosen (`partition_values`), so that
+    rows show what filters see (checked with 1.2.0). Files differ from it where
+    - an index over all partitions has kept rows in the partition in which their keys were before;
+    - null partitions hold empty texts besides nulls; before table version 6, `default` holds nulls besides that text;
+    - a single text column has a path of several parts; with slash-separated date partitioning, dashes take the place of
+      its slashes;
+    - a FULL_RECORD bootstrap has stored what Spark parsed from the folder's name;
+    - a row of a range (`escaped`) has a url-encoded path: the text is that of the path, `50%25` for `50%`. This applies
       to omitted columns too.
 
     Raises:
@@ -147,24 +150,23 @@ def path_values(
     """
     if config.drops_partition_columns:
         return omitted_values(config, schema, path, uri, escaped=escaped)
-    fields, by_value = config.partition_fields, paths_hold_values(config)
-    texts = {name for name in fields if name in schema.names and pa.types.is_string(schema.field(name).type)}
-    slashed = is_slashed_date(config, fields)
-    if "/" in path and len(fields) == 1 and by_value and not slashed:
+    if not paths_hold_values(config):
+        return ()
+    fields = [name for name in config.partition_fields if name in schema.names]
+    if "/" in path and len(config.partition_fields) == 1 and not is_slashed_date(config, fields):
+        texts = [name for name in fields if pa.types.is_string(schema.field(name).type)]
         return omitted_values(config, schema, path, uri, escaped=escaped) if texts else ()
     values: list[tuple[str, pa.Scalar]] = []
-    bootstrapped = bool(config.properties.get("hoodie.bootstrap.base.path", "").strip())
-    escapes = escaped and config.url_encoded and by_value
     for name, text in (path_parts(config, path, escaped=escaped) or {}).items():
-        if name in texts and text == NULL_PARTITION and by_value:
-            values.append((name, pa.scalar(None, pa.string())))
-        elif name in texts and (
-            (escapes and "%" in text)
-            or slashed
-            or (bootstrapped and by_value)
-            or (text == DEFAULT_PARTITION and config.version < 6)
-        ):
-            values.append((name, pa.scalar(text)))
+        if name not in fields:
+            continue
+        kind = schema.field(name).type
+        if text != NULL_PARTITION:
+            value = parse_value(text, kind)
+        else:
+            value = pa.scalar(None, kind) if any(holds(kind) for holds in _PARSED) else None
+        if value is not None:
+            values.append((name, value))
     return tuple(values)
 
 

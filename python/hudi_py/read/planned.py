@@ -12,7 +12,7 @@ from hudi_py.config import Options
 from hudi_py.config import read as read_config
 from hudi_py.model.instant import Action
 from hudi_py.read.filter import all_of, parse_filter
-from hudi_py.read.known_values import known_values
+from hudi_py.read.known_values import known_values, stored_alike
 from hudi_py.read.native import why_not_native
 from hudi_py.read.parts import replaced_rows
 from hudi_py.read.pin import PlanPin, load_pinned
@@ -90,12 +90,15 @@ class PlannedScan:
         completed = self.scan.snapshot.timeline.completed
         # the others are archived, or may be clustering
         uniform = {each.time for each in completed if each.action in (Action.COMMIT, Action.DELTA_COMMIT)}
-        return why_not_native(self.storage, self.splits, uniform)
+        snapshot = self.scan.snapshot
+        stored = None
+        if not snapshot.config.drops_partition_columns:
+            stored = stored_alike(snapshot, self.scan.request, self.splits)
+        return why_not_native(self.storage, self.splits, uniform, stored)
 
     def with_known_values(self, splits: Sequence[Split]) -> list[Split]:
         """Some of the splits, with `known_values`."""
-        found = known_values(self.scan.snapshot, self.scan.request, splits)
-        return [replace(split, known_values=values) for split, values in zip(splits, found, strict=True)]
+        return [replace(split, known_values=known_values(split)) for split in splits]
 
 
 @dataclass(frozen=True, slots=True)

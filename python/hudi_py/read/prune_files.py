@@ -237,10 +237,12 @@ class FilePruning:
             return None
         keys: frozenset[str] | None = None
         names: list[str] = []
+        from_paths = columns_from_paths(self._snapshot.config)
         for definition in index_definitions(self._snapshot.storage, self._snapshot.config):
             if definition.kind != "secondary_index" or not metadata.has(definition.name) or len(definition.fields) != 1:
                 continue
-            values = self._texts.get(definition.fields[0])
+            field = definition.fields[0]
+            values = None if field in from_paths else self._texts.get(field)
             if values is not None and len(values) <= _MOST_VALUES:
                 keys = _both(keys, keys_of_secondary(metadata, definition, values))
                 names.append(definition.name[len(SECONDARY_PREFIX) :])

@@ -40,7 +40,9 @@ def slice_rows(storage: Storage, split: Split) -> Iterator[pa.RecordBatch]:
     schema = spec.read_schema()
     # the file's statistics do not apply to columns that take their value from the path
     replaced = {name for name, _ in split.partition_values} | ({RECORD_KEY} if spec.key_fields else set())
-    condition = spec.filter if spec.filter is None or replaced.isdisjoint(spec.filter.columns) else None
+    condition = spec.filter
+    if condition is not None and not replaced.isdisjoint(condition.columns):
+        condition = condition.beside(replaced)
     groups = row_groups_matching(storage, split.base_file, split.row_groups, condition, spec.history)
     if groups == []:
         return

@@ -28,18 +28,27 @@ def known(path: str, columns: list[str] | None = None, **options: str) -> dict[s
     return {split.partition: {name: value.as_py() for name, value in split.known_values} for split in splits}
 
 
-def test_a_value_that_moved_in_a_log(path: str) -> None:
-    hudi_py.write(
-        path, [{"id": n, "p": "abc"[n % 3], "ts": 1} for n in range(9)], options=STAYS, partition_by="p", **MOR
-    )
+def native(path: str, **options: str) -> dict[str, str | None]:
+    """Partition to the reason why Spark's reader does not read its base file."""
+    planned = plan_table(path, Options.resolve(options, Scope.READ), None)
+    return {split.partition: why for split, why in zip(planned.splits, planned.why_not_native(), strict=True)}
+
+
+def test_a_row_that_stays_in_its_partition(path: str) -> None:
+    """Rows have the value of the path; Spark's reader reads files that are shown to have no other."""
+    rows = [{"id": n, "p": "abc"[n % 3], "ts": 1} for n in range(9)]
+    hudi_py.write(path, rows, options=STAYS, partition_by="p", **MOR)
     every = {name: {"p": name} for name in "abc"}
     assert known(path) == every
-    hudi_py.write(path, [{"id": 0, "p": "b", "ts": 2}, {"id": 1, "p": "b", "ts": 2}], options=STAYS)
-    assert known(path) == every | {"a": {}}
-    instants = hudi_py.open_table(path).history()["instant"].to_pylist()
-    assert known(path, **{"as.of.instant": instants[0]}) == every
+    hudi_py.write(path, [{"id": 0, "p": "b", "ts": 2}, {"id": 1, "p": None, "ts": 2}], options=STAYS)
+    assert known(path) == every
+    no_statistics = {"hoodie.metadata.enable": "false"}
+    for options in ({}, no_statistics):
+        assert set(native(path, **options).values()) == {None}, "only logs have other values"
     hudi_py.open_table(path).compact()
-    assert known(path) == every | {"a": {}}
+    assert known(path) == every
+    for options in ({}, no_statistics):
+        assert native(path, **options) == {**dict.fromkeys("abc", "column p takes its value from the path"), "c": None}
 
 
 def test_types_nulls_and_several_columns(path: str) -> None:
@@ -62,15 +71,6 @@ def test_types_nulls_and_several_columns(path: str) -> None:
     assert set(map(tuple, known(path, ["id", "d"]).values())) == {("d",), ()}
 
 
-def test_without_statistics_nothing_is_known(path: str) -> None:
-    hudi_py.write(path, [{"id": n, "p": n, "ts": 1} for n in range(2)], partition_by="p", **MOR)
-    nothing: dict[str, dict[str, Any]] = {"0": {}, "1": {}}
-    assert known(path) == {"0": {"p": 0}, "1": {"p": 1}}
-    for option in ("hoodie.metadata.enable", "hoodie.enable.data.skipping"):
-        assert known(path, **{option: "false"}) == nothing
-    assert known(path, **{"hoodie.datasource.merge.type": "skip_merge"}) == nothing
-
-
 def test_texts_of_paths_in_rows_of_a_range(path: str) -> None:
     encoded = {"hoodie.datasource.write.partitionpath.urlencode": "true"}
     data = [{"id": n, "p": text, "ts": 1} for n, text in enumerate(("50%", "x"))]
@@ -80,4 +80,4 @@ def test_texts_of_paths_in_rows_of_a_range(path: str) -> None:
     ranged = {"hoodie.datasource.query.type": "incremental", "hoodie.datasource.read.begin.instanttime": "000"}
     table = hudi_py.open_table(path).scan(query_type="incremental", begin="000").to_table()
     assert sorted(table["p"].to_pylist()) == ["50%25", "x"]
-    assert known(path, **ranged) == {"50%25": {}, "x": {"p": "x"}}
+    assert known(path, **ranged) == {"50%25": {"p": "50%25"}, "x": {"p": "x"}}

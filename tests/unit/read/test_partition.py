@@ -152,23 +152,31 @@ def test_a_text_in_several_parts_is_shown_as_the_path_has_it() -> None:
     assert shown("2024/01/02", "s") == {"s": "2024/01/02"}
     assert shown("s=2024/01/02", "s", **HIVE) == {"s": "2024/01/02"}
     assert shown("2024/01/02", "d") == {}, "a date is shown as it is stored"
-    assert shown("rome", "s") == {}
     assert shown("2024/01/02", "s", hoodie__table__keygenerator__type="TIMESTAMP") == {}
-    assert shown("a/7", "s,n", hoodie__table__keygenerator__type="COMPLEX") == {}
+
+
+def test_rows_show_the_values_by_which_partitions_are_chosen() -> None:
+    """A global index may keep a row in the partition of its former value."""
+    assert shown("rome", "s") == {"s": "rome"}
+    assert shown("a/7", "s,n", hoodie__table__keygenerator__type="COMPLEX") == {"s": "a", "n": 7}
+    assert shown("2024-01-02", "d") == {"d": datetime.date(2024, 1, 2)}
+    assert shown("007", "n") == {}
+    assert shown("2024-01-02", "t") == {}
 
 
 def test_texts_of_the_null_partition_are_shown_as_null() -> None:
     assert shown(NULL_PARTITION, "s") == {"s": None}
     assert shown(f"{NULL_PARTITION}/{NULL_PARTITION}", "s,n", hoodie__table__keygenerator__type="COMPLEX") == {
-        "s": None
+        "s": None,
+        "n": None,
     }
-    assert shown(NULL_PARTITION, "n") == {}
+    assert shown(NULL_PARTITION, "t") == {}
 
 
 def test_texts_of_bootstrapped_tables_are_those_of_the_path() -> None:
     path = {"hoodie__bootstrap__base__path": "/source"}
     assert shown("2024-01-02", "s", **path) == {"s": "2024-01-02"}
-    assert shown("7", "n", **path) == {}
+    assert shown("7", "n", **path) == {"n": 7}
     assert shown(NULL_PARTITION, "s", **path) == {"s": None}
 
 

@@ -79,7 +79,7 @@ def counts_and_bounds(metadata: pq.FileMetaData, reading: Reading) -> dict[str, 
     plain = [field for field in reading.fields if isinstance(field["type"], str)]
     for field in plain[:MOST_BOUNDS]:
         name = reading.stored_name(field["name"])
-        if name is None or name not in places or field["name"] in reading.constant:
+        if name is None or name not in places:
             continue
         chunks = [group.column(places[name]) for group in groups]
         counts[field["id"]] = sum(chunk.num_values for chunk in chunks)
