@@ -22,7 +22,7 @@ RECORD_INDEX = {
 SIMPLE = {"hoodie.index.type": "GLOBAL_SIMPLE", "hoodie.simple.index.update.partition.path": "false"}
 DROPPED = {"hoodie.datasource.write.drop.partition.columns": "true"}
 SHOWN = {("a", "x", 2), ("b", "x", 2), ("c", "y", 1), ("n", None, 2)}
-VALUES = {"text": {"x": "x", "y": "y"}, "number": {"x": 1, "y": 2}}
+VALUES: dict[str, dict[str, Any]] = {"text": {"x": "x", "y": "y"}, "number": {"x": 1, "y": 2}}
 
 
 def table(rows: list[tuple[str, str | None, int]], kind: str) -> pa.Table:
