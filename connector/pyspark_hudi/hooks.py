@@ -20,15 +20,18 @@ from pyspark.errors import PySparkException
 
 from hudi_py.config import Options, Scope, sink
 from hudi_py.config import spark as spark_config
+from hudi_py.config import table as table_config
 from hudi_py.config import write as write_config
-from hudi_py.errors import ConfigError, HudiError, first_line
+from hudi_py.errors import ConfigError, HudiError, TableExistsError, TableNotFoundError, first_line
 from pyspark_hudi.catalog import SUFFIX, is_from, qualified
 from pyspark_hudi.dialect.queries import Reference, references
 from pyspark_hudi.dialect.run import run_if_hudi
 from pyspark_hudi.dialect.text import Cursor, tokens_of
 from pyspark_hudi.enabled import SqlTable, is_enabled, lock, noted_tables, runs_statements, set_enabled
 from pyspark_hudi.entries import entry_of
+from pyspark_hudi.failure import raised_here
 from pyspark_hudi.preflight import check_pandas, check_session
+from pyspark_hudi.services import of_storage
 from pyspark_hudi.table import FORMAT, option_texts, read_or, read_plain, session_options
 from pyspark_hudi.table_writer import write_table
 from pyspark_hudi.types import quoted
@@ -46,6 +49,11 @@ _PLAIN_WRITES = frozenset(
     {spark_config.SERVICE.key, spark_config.STATEMENT.key, spark_config.WRITE_PLAN.key, sink.BATCH_ID.key.lower()}
 )
 """Options by which the plain format is meant, among them those that `read_table` and `write_table` set themselves."""
+_CREATING = frozenset({"", "default", "error", "errorifexists", "ignore"})
+"""Modes that only make tables."""
+_PARTITIONS = frozenset(
+    name.lower() for name in (table_config.PARTITION_PATH.key, *table_config.PARTITION_PATH.aliases)
+)
 _QUERY = re.compile(r"\s*(?:(?P<with>WITH(?:\s+RECURSIVE)?)|SELECT)\b", re.IGNORECASE)
 _COMMAND = re.compile(r"\bINSERT\b", re.IGNORECASE)
 
@@ -67,7 +75,8 @@ def enable(spark: SparkSession) -> None:
 
     Rows, columns, other options and errors stay the same. The plain format reads what the native way cannot plan, which
     is logged as a warning, loads with `.schema(...)`, views and streams; and writes with mode `overwrite`, streams and
-    batches of streams. DataFrames show the table as it was at `load()`, on Spark Connect too.
+    batches of streams. Modes that only make tables are those of Apache Hudi, and so is `partitionBy`. DataFrames show
+    the table as it was at `load()`, on Spark Connect too.
 
     Nothing changes for other formats, sessions and processes. A second call has no effect. Any thread may call this.
 
@@ -139,6 +148,8 @@ class _Asked:
     """Whether something was asked for that the plain format is to answer."""
     options: dict[str, str] = field(default_factory=dict)
     """By keys in lower case, as Spark compares them."""
+    partitions: list[str] = field(default_factory=list)
+    """The columns of `partitionBy`."""
 
     def note(self, options: Mapping[str, Any]) -> None:
         self.options.update(option_texts(options))
@@ -207,7 +218,8 @@ class _NativeWriter(_Noting):
         return super().mode(saveMode)
 
     def partitionBy(self, *columns: Any) -> Any:  # noqa: N802
-        self._hudi_py.plain = True
+        given = columns[0] if len(columns) == 1 and isinstance(columns[0], (list, tuple)) else columns
+        self._hudi_py.partitions = list(given)
         return super().partitionBy(*columns)
 
     def bucketBy(self, *arguments: Any, **named: Any) -> Any:  # noqa: N802
@@ -235,7 +247,12 @@ class _NativeWriter(_Noting):
             self.partitionBy(partitionBy)
         if format is not None:
             self.format(format)
-        if not _native_save(self._hudi_py, path):
+        asked = self._hudi_py
+        if asked.partitions and asked.format.lower() == FORMAT and is_enabled(asked.owner.sparkSession):
+            super().partitionBy([])  # which Spark keeps from a source that has the option
+            if _PARTITIONS.isdisjoint(asked.options):
+                self.option(table_config.PARTITION_PATH.key, ",".join(asked.partitions))
+        if not _native_save(asked, path):
             super().save(path)
 
 
@@ -368,8 +385,16 @@ def _native_save(asked: _Asked, path: Any) -> bool:
     found, options = asked.path(path), asked.own_options()
     if asked.format.lower() != FORMAT or asked.plain or found is None or not is_enabled(asked.owner.sparkSession):
         return False
-    if asked.mode.lower() != "append" or not _PLAIN_WRITES.isdisjoint(options):
+    mode = asked.mode.lower()
+    if mode not in _CREATING | {"append"} or not _PLAIN_WRITES.isdisjoint(options):
         return False
+    if mode in _CREATING and _exists(asked.owner.sparkSession, found, options):
+        if mode == "ignore":
+            return True
+        raise TableExistsError(
+            f"Cannot create a table at {found}: there is one already; write to it with mode('append'), or replace its "
+            "rows with mode('overwrite')"
+        )
     try:
         operation = Options.resolve(options, Scope.WRITE).get(write_config.OPERATION)
     except ConfigError:
@@ -384,6 +409,17 @@ def _native_save(asked: _Asked, path: Any) -> bool:
         if not isinstance(spark_error, PySparkException):
             raise
         raise spark_error from spark_error.__cause__  # as `df.write` raises it
+    return True
+
+
+def _exists(spark: SparkSession, path: str, options: Mapping[str, str]) -> bool:
+    """Whether there is a table."""
+    reader = spark.read.format(FORMAT).options(**of_storage(options)).option(spark_config.VIEW.key, "properties")
+    try:
+        with raised_here():
+            reader.load(path).schema  # noqa: B018 - Spark Connect looks only now
+    except TableNotFoundError:
+        return False
     return True
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from pyspark.errors import IllegalArgumentException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import hudi_py
-from hudi_py.errors import ConfigError
+from hudi_py.errors import ConfigError, TableExistsError
 from pyspark_hudi import disable, enable, merge_into, register_sql, run_service, update
 from pyspark_hudi.hooks import _Hook
 from tests.connector.tables import FORMAT, PARTITIONED, read, rows, save
@@ -138,6 +139,25 @@ def test_reads_take_the_options_of_the_session(enabled: SparkSession, table: str
     assert rows(read(enabled, table), "id", "v") == AFTER
 
 
+def test_modes_that_make_tables_and_their_partitions(enabled: SparkSession, path: str) -> None:
+    """As in Apache Hudi, where the option weighs more than `partitionBy`."""
+    frame = enabled.createDataFrame([(1, "a", 1, 10)], "id long, p string, ts long, v long")
+    keyed = {"hoodie.datasource.write.recordkey.field": "id", "hoodie.table.ordering.fields": "ts"}
+    frame.write.format(FORMAT).options(**keyed).partitionBy("p").save(path)
+    assert Path(path, "a").is_dir()
+    for mode in ("error", None):
+        with pytest.raises(TableExistsError, match="there is one already; write to it with mode"):
+            frame.write.format(FORMAT).options(**keyed).mode(mode).save(path)
+    changed = frame.selectExpr("id", "p", "2L ts", "v + 1 v")
+    changed.write.save(path, FORMAT, "ignore", ["v"], **keyed)
+    assert rows(read(enabled, path), "v") == [(10,)]
+    changed.write.format(FORMAT).options(**keyed).mode("overwrite").partitionBy(["p"]).save(path)
+    assert rows(read(enabled, path), "v") == [(11,)]
+    one = {**keyed, "hoodie.datasource.write.partitionpath.field": "ts"}
+    frame.write.format(FORMAT).options(**one).partitionBy("p").mode("ignore").save(path + "2")
+    assert Path(path + "2", "1").is_dir()
+
+
 def test_the_plain_format_has_the_columns_of_now(
     enabled: SparkSession, table: str, pair: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -223,8 +243,6 @@ def test_errors_of_writes_are_those_of_the_plain_format(spark: SparkSession, tab
         lambda: save(frame, table, {}),
         lambda: save(frame.drop("v"), table, {"hoodie.datasource.write.recordkey.field": "v"}),
         lambda: save(frame.drop("v"), table, {"hoodie.datasource.write.operation": "upsrt"}),
-        lambda: frame.write.format(FORMAT).save(table),
-        lambda: frame.write.format(FORMAT).mode("append").partitionBy("p").save(table),
         lambda: frame.write.format(FORMAT).mode("append").save(),
     ]
     plain = [raised(each) for each in wrong]

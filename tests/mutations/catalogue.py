@@ -1046,6 +1046,13 @@ MUTATIONS: Final = (
         "tests/connector/test_dialect_text.py",
     ),
     Mutation(
+        "spark: the mode ignore writes to a table that is there",
+        CONNECTOR + "hooks.py",
+        '        if mode == "ignore":\n            return True\n',
+        '        if mode == "ignore":\n            mode = "append"\n',
+        "tests/connector/test_enable.py::test_modes_that_make_tables_and_their_partitions",
+    ),
+    Mutation(
         "spark: another Python of Spark is not looked at",
         CONNECTOR + "preflight.py",
         "    if Path(found).parent == Path(sys.executable).parent:\n",
