@@ -1338,7 +1338,7 @@ MUTATIONS: Final = (
         CORE + "metadata_write/encoding/payloads.py",
         'value.encode("utf-8", "surrogatepass")',
         'value.encode("utf-16-be", "surrogatepass")',
-        "tests/unit/metadata_write/test_concurrent_writers.py",
+        "tests/unit/metadata_write/test_compact.py",
     ),
     Mutation(
         "secondary index: the entry of a row's former value stays",

@@ -345,6 +345,18 @@ def test_decimals_of_two_scales_are_united() -> None:
         )
 
 
+def test_texts_are_united_by_their_bytes() -> None:
+    """As readers compare them; by UTF-16, as in Java, the first of these is the greater one."""
+    counts = {"valueCount": 1, "nullCount": 0, "totalSize": 1, "totalUncompressedSize": 1}
+    records = []
+    for text in ("\uffff", "\U00010000"):
+        bounds = {name: {"member6": {"value": text}} for name in ("minValue", "maxValue")}
+        records.append(encoded(6, ColumnStatsMetadata={**bounds, **counts, "isDeleted": False, "isTightBound": False}))
+    (value,) = combine_stats(pa.array(records), np.array([0]))
+    united = decoded(hfile({"k": value.as_py()}))[b"k"]["ColumnStatsMetadata"]
+    assert [united[name]["member6"]["value"] for name in ("minValue", "maxValue")] == ["\uffff", "\U00010000"]
+
+
 def test_statistics_of_two_types_are_refused() -> None:
     other = encoded(3, ColumnStatsMetadata={
         "minValue": {"member6": {"value": "x"}}, "maxValue": {"member6": {"value": "x"}},

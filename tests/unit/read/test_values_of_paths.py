@@ -85,9 +85,10 @@ def test_changes_show_what_was_written(tmp_path: Path) -> None:
 def test_indexes_of_partition_columns_are_not_asked(tmp_path: Path) -> None:
     """Their entries are of the values in files. Row groups are still left out by other columns."""
     path = str(tmp_path / "t")
-    options = {**RECORD_INDEX, "hoodie.parquet.block.size": "4096"}
+    options = {**RECORD_INDEX, "hoodie.parquet.block.size": "4096", "hoodie.parquet.small.file.limit": "0"}
     how: dict[str, Any] = {"record_key": "id", "partition_by": "p", "ordering_by": "v"}
-    hudi_py.write(path, table([("a", "x", 1), ("b", "x", 9), ("c", "y", 1)], "text"), "upsert", options, **how)
+    hudi_py.write(path, table([("a", "x", 1), ("c", "y", 1)], "text"), "upsert", options, **how)
+    hudi_py.write(path, table([("b", "x", 9)], "text"), "upsert", options)
     found = hudi_py.open_table(path, options)
     found.create_index("of_p", "p")
     hudi_py.write(path, table([("a", "y", 2)], "text"), "upsert", options)
