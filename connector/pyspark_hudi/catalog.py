@@ -109,6 +109,11 @@ def registered(spark: SparkSession) -> Mapping[str, str]:
     return {name: table.path for name, table in noted_tables(spark).items()}
 
 
+def noted(spark: SparkSession, name: str) -> SqlTable | None:
+    """The table that this session has registered by a name."""
+    return noted_tables(spark).get(qualified(spark, name))
+
+
 def path_of_view(spark: SparkSession, name: str) -> str | None:
     """The path of a table that any session has registered; None if the name is of something else, or of nothing."""
     if not all(_NAME.fullmatch(part) for part in name.split(".")):
@@ -160,7 +165,8 @@ def rename(spark: SparkSession, name: str, new: str, path: str) -> None:
 
 
 def _register_with(spark: SparkSession, name: str, path: str, properties: Mapping[str, str]) -> None:
-    register_sql(spark, name, path)
+    known = noted(spark, name)
+    register_sql(spark, name, path, options=None if known is None else known.options)
     set_properties(spark, name, properties)
 
 

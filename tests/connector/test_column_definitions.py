@@ -59,3 +59,11 @@ def test_vectors_that_are_refused(text: str) -> None:
         _declared(StructField("e", mark(text)))
     with pytest.raises(SchemaMismatchError, match=r"a column 'a' of several VECTOR\(2\)"):
         _declared(StructField("a", ArrayType(mark("VECTOR(2)"))))
+
+
+def test_texts_with_a_length() -> None:
+    assert _marked("a varchar(10) NOT NULL, s STRUCT<b: VARCHAR (3)>") == "a STRING NOT NULL, s STRUCT<b: STRING>"
+    assert _marked("varchar INT COMMENT 'VARCHAR(2)'") == "varchar INT COMMENT 'VARCHAR(2)'"
+    for text in ("a CHAR(3)", "a character (3)"):
+        with pytest.raises(SchemaMismatchError, match=r"of the type (CHAR|character ?)\(3\); supported is STRING"):
+            _marked(text.replace(" (", "("))

@@ -210,6 +210,8 @@ def test_what_is_refused_names_what_to_do(spark: SparkSession, path: str) -> Non
         "ALTER TABLE trips SET TBLPROPERTIES (hoodie.table.name = 'x')": "a table has it from its creation",
         "UPDATE trips SET city.a = 'x'": "Cannot set 'city.a', a member of a struct",
         f"ALTER TABLE hudi.`{path}` RENAME TO kept": "a table named by its path has no name",
+        "ALTER TABLE trips DROP PARTITION (city = 'a', City = 'b')": "the partition column 'City' is named twice",
+        "CREATE TABLE copy USING hudi PARTITIONED BY (city)": "leave the clause out, or give columns",
         "TRUNCATE TABLE trips PARTITION (id = 1)": "all partition columns need a value; they are city",
         "CALL run_clustering(table => 'trips')": "'run_clustering'; supported are run_compaction",
         "CALL show_commits('trips', 1, 2)": "argument number 3; supported are table, limit",
@@ -620,3 +622,31 @@ def test_queries_by_function_and_slashes(spark: SparkSession, path: str) -> None
     with pytest.raises(ConfigError, match="on ts: a record index is one of the record key, which is id"):
         sql(spark, "CREATE INDEX record_index ON trips (ts)")
     sql(spark, "CREATE INDEX record_index ON trips (id)")
+
+
+@pytest.mark.slow
+def test_a_second_name_that_reads_base_files(spark: SparkSession, path: str) -> None:
+    create(spark, path, "mor")
+    sql(spark, "INSERT INTO trips VALUES (1, 1, 10, 'oslo')")
+    sql(spark, "UPDATE trips SET fare = 20")
+    entry = f"USING hudi TBLPROPERTIES ('hoodie.query.as.ro.table' = '{{}}') LOCATION '{path}'"
+    sql(spark, f"CREATE TABLE copy {entry.format('true')}")
+    sql(spark, f"CREATE TABLE kept {entry.format('false')}")
+    query = "SELECT c.fare, k.fare FROM copy c JOIN kept k ON c.id = k.id"
+    assert rows(spark, query) == [(10.0, 20.0)]
+    sql(spark, "ALTER TABLE copy ADD COLUMNS (note STRING)")
+    assert rows(spark, query) == [(10.0, 20.0)], "the entry stays what it is"
+    with pytest.raises(ConfigError, match="a second name of a merge-on-read table"):
+        sql(spark, f"CREATE TABLE other_t {entry.format('true').replace(path, path + '2')}")
+    with pytest.warns(UserWarning, match="operation = 'upsert' of the table other_t has no effect"):
+        sql(
+            spark,
+            "CREATE TABLE other_t (id INT) USING hudi TBLPROPERTIES (hoodie.datasource.write.operation = 'upsert')",
+        )
+    assert rows(spark, "MSCK REPAIR TABLE other_t") == []
+    sql(spark, "DROP TABLE other_t")
+    sql(spark, "SCHEDULE COMPACTION ON trips")
+    ((instant, size, state),) = rows(spark, f"SHOW COMPACTION ON '{path}' LIMIT 3")
+    assert (size, state) == (1, "REQUESTED")
+    assert rows(spark, f"RUN COMPACTION ON trips AT {instant}") == [(instant, 1, "COMPLETED")]
+    assert rows(spark, query) == [(20.0, 20.0)]

@@ -55,6 +55,31 @@ def call(tables: Tables, cursor: Cursor) -> DataFrame | None:
     return found.where(str(given["filter"])) if given.get("filter") else found
 
 
+def compaction(tables: Tables, cursor: Cursor) -> DataFrame | None:
+    """Runs SCHEDULE COMPACTION, RUN COMPACTION and SHOW COMPACTION, the statements of Apache Hudi's SQL for what CALL
+    does as well (`HoodieSqlCommon.g4`, 1.2.0). None: another statement, or not of a Hudi table."""
+    operation = next((word for word in ("SCHEDULE", "RUN", "SHOW") if cursor.take(word, "COMPACTION", "ON")), None)
+    if operation is None:
+        return None
+    token = cursor.token
+    if token is not None and token.kind == "text":
+        path = checked_path(cursor.constant(), "read")
+        target: Target | None = Target(tables, ("hudi", path), path)
+    else:
+        target = tables.find(cursor.names())
+    if target is None:
+        return None
+    name = "show_compaction" if operation == "SHOW" else "run_compaction"
+    procedure = PROCEDURES[name]
+    given = {**procedure.parameters, **({} if operation == "SHOW" else {"op": operation})}
+    if operation == "SHOW" and cursor.take("LIMIT"):
+        given["limit"] = int(cursor.constant())
+    elif operation != "SHOW" and cursor.take("AT"):
+        given["timestamp"] = cursor.constant()
+    cursor.finish()
+    return tables.spark.createDataFrame(list(procedure.run(target, given)), procedure.columns)
+
+
 def _help(command: str | None) -> str:
     if command is None:
         return "\n\t".join(["call [command]([key1]=>[value1],[key2]=>[value2]); commands:", *sorted(PROCEDURES)])

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _KEY = HUDI_TYPE.decode()
 _MARK = "__hudi_type"
 _PARTS = re.compile(
-    r"""'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"|`(?:[^`]|``)*`|\bVECTOR\s*\([^()]*\)|\w+|[<>(),:]""",
+    r"""'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"|`(?:[^`]|``)*`|\b(?:VECTOR|VARCHAR|CHAR(?:ACTER)?)\s*\([^()]*\)|\w+|[<>(),:]""",
     re.IGNORECASE | re.DOTALL,
 )
 _AFTER_TYPES = frozenset({"NOT", "COMMENT", "DEFAULT", "GENERATED", "FIRST", "AFTER", "NULL"})
@@ -33,7 +33,7 @@ def columns_of(spark: SparkSession, definitions: str) -> StructType:
     """The columns that the text between the parentheses of CREATE TABLE defines.
 
     Raises:
-        SchemaMismatchError: the dimension or element type of a vector is not valid.
+        SchemaMismatchError: the dimension or element type of a vector is not valid, or a column is CHAR.
     """
     found = spark.createDataFrame([], _marked(definitions)).schema
     return StructType([_declared(field) for field in found])
@@ -55,7 +55,12 @@ def column_type(field: StructField) -> str:
 
 
 def _marked(text: str) -> str:
-    """The text with structs in place of VECTOR and BLOB, each with one member that has the type for a comment."""
+    """The text with structs in place of VECTOR and BLOB, each with one member that has the type for a comment, and with
+    STRING in place of VARCHAR.
+
+    Raises:
+        SchemaMismatchError: a column is CHAR, whose values Spark pads.
+    """
     parts = [(found[0], found.start(), found.end()) for found in _PARTS.finditer(text)]
     made, at, depth = [], 0, 0
     for number, (part, start, end) in enumerate(parts):
@@ -70,6 +75,12 @@ def _marked(text: str) -> str:
             )
         elif part[:6].upper() == "VECTOR" and part.endswith(")"):
             is_type = True
+        length = re.fullmatch(r"(VARCHAR|CHAR(?:ACTER)?)\s*\(.*", part, re.IGNORECASE | re.DOTALL)
+        if length is not None and length[1].upper() != "VARCHAR":
+            raise SchemaMismatchError(f"Cannot make a column of the type {part}; supported is STRING")
+        if length is not None:
+            made += [text[at:start], "STRING"]
+            at = end
         if is_type:
             made += [text[at:start], f"STRUCT<`{_MARK}`: STRING COMMENT {literal(part)}>"]
             at = end

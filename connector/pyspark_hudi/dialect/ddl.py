@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.types import StringType, StructField, StructType
 
+from hudi_py.config import read as read_config
 from hudi_py.config import table as table_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, TableExistsError, TableNotFoundError
@@ -20,7 +21,7 @@ from pyspark_hudi import catalog
 from pyspark_hudi.dialect.columns import column_type, columns_of
 from pyspark_hudi.dialect.insert import delete_partition, partition_spec, query_operation
 from pyspark_hudi.dialect.queries import run_query
-from pyspark_hudi.dialect.tables import PREFIXES, Tables, Target
+from pyspark_hudi.dialect.tables import NEEDLESS, PREFIXES, Tables, Target
 from pyspark_hudi.dialect.text import Cursor
 from pyspark_hudi.failure import raised_here
 from pyspark_hudi.paths import checked_path
@@ -54,6 +55,9 @@ OF_CREATION = frozenset(name for option in table_config.OPTIONS for name in (opt
 """Options of `CREATE TABLE` that say what a table is."""
 _OF_ONE_TABLE = (table_config.TABLE_NAME, table_config.DATABASE_NAME, table_config.TABLE_VERSION)
 """Options that another table does not share."""
+_UNHEEDED = frozenset({"hoodie.table.name", "hoodie.database.name", write_config.OPERATION.key})
+_READ_OPTIMIZED = "hoodie.query.as.ro.table"
+"""The property by which Apache Hudi reads a table without its logs."""
 _RESERVED = frozenset({"provider", "location", "owner", "external", catalog.MANAGED})
 """Properties that Spark's catalog, or ours, keeps for itself."""
 _DEFAULTS = {table_config.HIVE_STYLE.key: "true", table_config.URL_ENCODE.key: "false"}
@@ -143,10 +147,12 @@ def _create(tables: Tables, definition: _Definition) -> None:
         if definition.if_not_exists:
             return
         raise TableExistsError(f"Cannot create the table {name}: it already exists; choose another name, or drop it")
+    _drop_unheeded(definition)
     location = definition.location
     path = default_path(tables, definition.names) if location is None else checked_path(location, "write")
     target = Target(tables, definition.names, path)
     schema = _like(tables, definition) if definition.like else _columns_of(spark, definition)
+    read = _read_options(target, definition)
     options = _options(tables, definition)
     if definition.query is not None:
         if target.exists():
@@ -163,6 +169,11 @@ def _create(tables: Tables, definition: _Definition) -> None:
                 .options(**options)
             )
             writer.mode("append").save(path)
+    elif schema is None and definition.partitions:
+        raise ConfigError(
+            f"Cannot create the table {name} PARTITIONED BY without columns: like these, partitions are those of the "
+            f"table at {path}; leave the clause out, or give columns"
+        )
     elif not target.exists():
         if schema is None:
             raise TableNotFoundError(
@@ -175,10 +186,33 @@ def _create(tables: Tables, definition: _Definition) -> None:
         issue(spark, path, table_text("create"), options, spark.createDataFrame([], StructType(fields)))
     else:
         _check_same(target, schema, options)
-    catalog.register_sql(spark, name, path)
+    catalog.register_sql(spark, name, path, options=read)
     catalog.set_properties(spark, name, _kept(definition))
     if location is None:
         catalog.set_managed(spark, name)
+
+
+def _drop_unheeded(definition: _Definition) -> None:
+    """Without what CREATE TABLE of Apache Hudi ignores (`HoodieCatalogTable.needFilterProps`, 1.2.0)."""
+    for key in _UNHEEDED & definition.properties.keys():
+        warnings.warn(
+            f"The property {key} = '{definition.properties.pop(key)}' of the table {'.'.join(definition.names)} has no "
+            "effect, as in Apache Hudi: CREATE TABLE names the table, and each statement its operation",
+            stacklevel=2,
+        )
+
+
+def _read_options(target: Target, definition: _Definition) -> dict[str, str]:
+    """How the entry is read, if it is one of two for a merge-on-read table (`CreateHoodieTableCommand`, 1.2.0)."""
+    given = definition.properties.pop(_READ_OPTIMIZED, None)
+    if given is None:
+        return {}
+    if definition.query is not None or not target.exists() or not target.config.is_mor:
+        raise ConfigError(
+            f"Cannot create the table {target.shown} with {_READ_OPTIMIZED}: it is for a second name of a "
+            f"merge-on-read table, which there must be at {target.path}, and goes without AS"
+        )
+    return {read_config.QUERY_TYPE.key: "read_optimized" if given.lower() == "true" else "snapshot"}
 
 
 def _columns_of(spark: SparkSession, definition: _Definition) -> StructType | None:
@@ -221,6 +255,8 @@ def _options(tables: Tables, definition: _Definition) -> dict[str, str]:
     """The options of the write that makes the table."""
     given = {**_DEFAULTS, **tables.options()}
     for key, value in definition.properties.items():
+        if key == NEEDLESS:
+            continue
         known = _KEYS.get(key.lower())
         if known is None and not key.startswith("hoodie."):
             _check_plain(definition, key)
@@ -336,6 +372,14 @@ def drop_view(tables: Tables, cursor: Cursor) -> None:
     cursor.need("DROP", "VIEW")
     cursor.take("IF", "EXISTS")
     catalog.forget(tables.spark, ".".join(cursor.names()))
+
+
+def repair(tables: Tables, cursor: Cursor) -> DataFrame | None:
+    """Runs MSCK REPAIR TABLE t [...], which has nothing to do: the table knows its partitions. None: not a Hudi
+    table."""
+    cursor.need("MSCK")
+    cursor.need("REPAIR", "TABLE")
+    return None if tables.find(cursor.names()) is None else tables.nothing()
 
 
 def truncate(tables: Tables, cursor: Cursor) -> DataFrame | None:

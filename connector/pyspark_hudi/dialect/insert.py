@@ -113,6 +113,8 @@ def partition_spec(cursor: Cursor) -> dict[str, str | None]:
     found: dict[str, str | None] = {}
     for part in cursor.group().parts():
         name = part.name()
+        if name.lower() in map(str.lower, found):
+            raise part.refused(f"the partition column '{name}' is named twice")
         found[name] = None
         if part.take("="):
             found[name] = part.rest().source

@@ -48,7 +48,7 @@ def run_query(tables: Tables, query: Cursor) -> DataFrame:
     if functions:
         catalog.register_sql(tables.spark)
     frames: dict[str, Any] = {}
-    known: dict[tuple[str, str | None], str] = {}
+    known: dict[tuple[str | None, ...], str] = {}
     changes: list[tuple[int, int, str]] = []
     for place, named in functions.items():
         kind = _kind_of_query(query, place)
@@ -65,9 +65,10 @@ def run_query(tables: Tables, query: Cursor) -> DataFrame:
     for each in references:
         path = tables.path_of(each.names)
         assert path is not None
-        name = known.setdefault((path, each.as_of), f"hudi_{len(known)}")
+        registered = tables.read_options(each.names)
+        name = known.setdefault((path, each.as_of, *registered.values()), f"hudi_{len(known)}")
         if name not in frames:
-            given = {} if each.as_of is None else {"as.of.instant": each.as_of}
+            given = {**registered, **({} if each.as_of is None else {"as.of.instant": each.as_of})}
             frames[name] = read_table(tables.spark, path, options={**session_options(tables.spark), **given})
         alias = "" if each.has_alias else f" AS {quoted(each.names[-1])}"
         changes.append((each.start, each.end, f"{{{name}}}{alias}"))

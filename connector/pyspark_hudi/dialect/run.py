@@ -25,8 +25,11 @@ _STATEMENTS: Final[Mapping[str, _Run]] = {
     "MERGE": change.merge,
     "CREATE": ddl.create,
     "TRUNCATE": ddl.truncate,
+    "MSCK": ddl.repair,
     "ALTER": alter.alter,
     "CALL": call.call,
+    "SCHEDULE": call.compaction,
+    "RUN": call.compaction,
 }
 _QUERIES: Final = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "EXPLAIN", "")
 """The empty word: a parenthesis."""
@@ -114,6 +117,8 @@ def _run(tables: Tables, cursor: Cursor, word: str) -> DataFrame | None:
     if word == "SHOW":
         if cursor.sees("SHOW", "CREATE", "TABLE"):
             return ddl.show_create_table(tables, cursor)
+        if cursor.sees("SHOW", "COMPACTION"):
+            return call.compaction(tables, cursor)
         return ddl.show_partitions(tables, cursor) if cursor.sees("SHOW", "PARTITIONS") else None
     if word == "WITH":
         start = cursor.at

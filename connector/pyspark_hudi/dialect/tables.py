@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 PREFIXES = ("hudi", "hudi-py")
 """What stands before a path: hudi.`/path`."""
 _CATALOG = "spark_catalog"
+NEEDLESS = "hoodie.datasource.write.schema.allow.auto.evolution.column.drop"
+"""Apache Hudi drops columns by ALTER TABLE with this option alone. As one of writes it is refused, since rows without a
+column would drop it; statements give every column."""
 
 
 class Tables:
@@ -43,6 +46,11 @@ class Tables:
             return checked_path(names[1], "read")
         known = catalog.registered(self.spark)
         return known.get(catalog.qualified(self.spark, _name(names))) if known else None
+
+    def read_options(self, names: Sequence[str]) -> Mapping[str, str]:
+        """Those of reads that a table was registered with by this session."""
+        found = catalog.noted(self.spark, _name(names))
+        return {} if found is None else found.options
 
     def find(self, names: Sequence[str]) -> Target | None:
         """The table of a statement that changes it, registered by any session; after `enable` also one that the
@@ -64,7 +72,8 @@ class Tables:
 
     def options(self) -> dict[str, str]:
         """Those of reads and writes."""
-        return {key: value for key, value in self.configured.items() if not key.startswith(OF_SQL)}
+        given = self.configured.items()
+        return {key: value for key, value in given if key != NEEDLESS and not key.startswith(OF_SQL)}
 
     def nothing(self) -> DataFrame:
         """What statements without rows return."""
@@ -117,7 +126,10 @@ class Target:
         own = {}
         if not (self.is_path or self.of_catalog):
             own = catalog.properties_of(self.spark, self.name)
-        return {**self.tables.options(), **{key: own[key] for key in own if key.startswith("hoodie.")}}
+        return {
+            **self.tables.options(),
+            **{key: own[key] for key in own if key.startswith("hoodie.") and key != NEEDLESS},
+        }
 
     @property
     def configured(self) -> Mapping[str, str]:

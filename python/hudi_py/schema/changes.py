@@ -6,7 +6,6 @@ in which `element` and `value` stand for the members of lists and maps. Upper an
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
@@ -14,7 +13,7 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 
 from hudi_py.errors import SchemaMismatchError
-from hudi_py.formats.avro import avro_schema
+from hudi_py.formats.avro import avro_schema, is_avro_name
 from hudi_py.formats.hudi_types import declaration
 from hudi_py.schema.ids import UNSAVED, DecimalName, is_opaque, last_id, new_type, value_type
 from hudi_py.schema.internal import (
@@ -27,7 +26,6 @@ from hudi_py.schema.internal import (
 )
 from hudi_py.schema.meta import META_FIELDS
 
-_NAME: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _WIDER: Final[Mapping[str, Collection[str]]] = {
     "int": ("long", "float", "double", "string", "decimal"),
     "long": ("float", "double", "string", "decimal"),
@@ -266,7 +264,7 @@ class Columns:
                 raise self._refused(f"{verb} '{own}'", f"it is {why}" if own == name else f"'{name}' is {why}")
 
     def _check_new(self, parent: InternalRecord, name: str, what: str) -> None:
-        if not _NAME.fullmatch(name):
+        if not is_avro_name(name):
             raise self._refused(what, "names consist of letters, _ and digits, and do not begin with a digit")
         same = next((each.name for each in parent.fields if each.name.lower() == name.lower()), None)
         if same is not None:

@@ -6,6 +6,7 @@ import json
 import os
 import random
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -514,3 +515,15 @@ def test_a_write_that_began_before_an_alteration_fails() -> None:
     with pytest.raises(ConflictError, match="has altered the columns of the table"):
         table.upsert(reader)
     assert [row["label"] for row in rows(table)] == ["a", "b", "c"]
+
+
+def test_names_of_any_script(tmp_path: Path) -> None:
+    hudi_py.write(tmp_path / "t", [{"id": 1, "名字": "a", "v": 2}], record_key="id")
+    table = hudi_py.open_table(tmp_path / "t", {"hoodie.schema.on.read.enable": "true"})
+    table.alter(rename={"v": "爱好_Best"}, add={"größe": pa.int32()})
+    table.upsert([{"id": 2, "名字": "b", "爱好_Best": 3, "größe": 4}])
+    found = table.scan(["id", "名字", "爱好_Best", "größe"]).to_table().sort_by("id")
+    assert found.to_pylist() == [
+        {"id": 1, "名字": "a", "爱好_Best": 2, "größe": None},
+        {"id": 2, "名字": "b", "爱好_Best": 3, "größe": 4},
+    ]

@@ -4,7 +4,14 @@ from hudi_py.formats.avro.container import ContainerWriter, read_container, writ
 from hudi_py.formats.avro.decode import decode_log_batches, decode_log_content, decode_values
 from hudi_py.formats.avro.encode import encode_log_content, encode_values
 from hudi_py.formats.avro.schema import AvroSchema, Record, resolve_record
-from hudi_py.formats.avro.types import arrow_schema, arrow_type, avro_schema, minimal_fixed_size, record_name
+from hudi_py.formats.avro.types import (
+    arrow_schema,
+    arrow_type,
+    avro_schema,
+    is_avro_name,
+    minimal_fixed_size,
+    record_name,
+)
 
 __all__ = [
     "AvroSchema",
@@ -18,6 +25,7 @@ __all__ = [
     "decode_values",
     "encode_log_content",
     "encode_values",
+    "is_avro_name",
     "minimal_fixed_size",
     "read_container",
     "record_name",

@@ -85,7 +85,7 @@ def _record(fields: list[pa.Field], name: str, namespace: str, path: str) -> Avr
     seen: set[str] = set()
     for each in fields:
         where = f"{path}.{each.name}" if path else each.name
-        if not _is_avro_name(each.name):
+        if not is_avro_name(each.name):
             raise SchemaMismatchError(
                 f"cannot write column {where!r}: Avro names consist of letters, _ and digits, and do not start with a "
                 "digit; rename it"
@@ -231,6 +231,7 @@ def _has_shape(arrow: pa.DataType, wanted: pa.DataType) -> bool:
     )
 
 
-def _is_avro_name(name: str) -> bool:
+def is_avro_name(name: str) -> bool:
+    """Whether Avro's Java implementation takes it for the name of a field: letters and digits of any script."""
     head, rest = name[:1], name[1:]
     return (head.isalpha() or head == "_") and all(c.isalnum() or c == "_" for c in rest)
