@@ -15,6 +15,7 @@ from pyarrow import orc
 import hudi_py
 from hudi_py.errors import UnsupportedTableError
 from hudi_py.model.names import BaseFileName, FileId, join_path
+from hudi_py.schema import FILE_NAME
 from tests.unit.read.tables import FILE_ID, SCHEMA, MadeTable, instant, row
 
 OTHER_ID = FileId("99999999-2222-3333-4444-555555555555-0")
@@ -24,8 +25,10 @@ SEVERAL = {"hoodie.table.multiple.base.file.formats.enable": "true"}
 def orc_base(table: MadeTable, at: int, rows: list[dict[str, Any]], file_id: FileId, **how: Any) -> None:
     """A base file as `MadeTable.base` writes them, in ORC."""
     name = str(BaseFileName(file_id, "0-1-2", instant(at), "orc"))
+    made = table.rows(rows, at)
+    named = made.set_column(made.schema.get_field_index(FILE_NAME), FILE_NAME, pa.array([name] * len(rows)))
     with table.storage.open_output(join_path(how.pop("partition", ""), name)) as sink:
-        orc.write_table(table.rows(rows, at), sink, **how)
+        orc.write_table(named, sink, **how)
 
 
 def names(table: hudi_py.Table, **how: Any) -> list[tuple[str, str]]:
