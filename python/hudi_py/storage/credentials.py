@@ -140,7 +140,8 @@ def boto3_client(service: str, options: Mapping[str, str], uri: str, **more: Any
     provider = take_provider(dict(options), uri) if name is not None and scheme in _PREFIXES["boto3"] else None
     if name is None or provider is None:
         keys = {key: next((options[each] for each in names if each in options), None) for key, names in _KEYS.items()}
-        return boto3.client(service, **keys, **more)
+        # boto3's own session would keep what the environment had for its first client, and is not for several threads
+        return boto3.Session().client(service, **keys, **more)
     credentials = importlib.import_module("botocore.credentials")
     session = importlib.import_module("botocore.session").Session()
     found = _Loaded(credentials.DeferredRefreshableCredentials(_Metadata(provider, name), PROVIDER))
