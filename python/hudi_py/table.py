@@ -102,7 +102,8 @@ def create_table(
         schema: its columns, without meta columns. The entry `hudi_type` of a field's metadata, such as `VECTOR(3)`,
             makes a VECTOR, VARIANT or BLOB of it.
         options: options of writes, by the keys of Apache Hudi. The keyword arguments stand for some of them.
-        record_key: columns of the record key; required, here or among the options.
+        record_key: columns of the record key; required, here or among the options. A key is unique within its
+            partition, and with a global index (`hoodie.index.type`) in the table.
         partition_by: columns of the partition path; none: not partitioned.
         ordering_by: columns whose greatest value decides which row of a key is the newest; none: the last one written.
         table_type: `cow` (default) or `mor`, or Apache Hudi's names for them.

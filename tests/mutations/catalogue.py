@@ -454,6 +454,13 @@ MUTATIONS: Final = (
         "tests/unit/write/test_operations.py",
     ),
     Mutation(
+        "doctor: keys in several partitions are not counted",
+        CORE + "health/rows.py",
+        "        if index is not None or rows <= _MOST_COMPARED:\n",
+        "        if index is not None:\n",
+        "tests/unit/health/test_doctor.py::test_keys_in_several_partitions_are_counted",
+    ),
+    Mutation(
         "clean: one that a person asks for waits for commits",
         CORE + "services/clean/service.py",
         "        return settings if self.waits else replace(settings, trigger_max_commits=0)\n",

@@ -348,6 +348,14 @@ _ALL: Final = (
         True,
     ),
     Code(
+        "keys.partitions",
+        _N,
+        "a record key has rows in several partitions, in a table whose keys are unique within a partition",
+        "An upsert with another partition value adds a second row instead of moving the row.",
+        "nothing, if that is meant; otherwise write with a global index (hoodie.index.type=GLOBAL_SIMPLE), which moves "
+        "rows, and delete the older ones",
+    ),
+    Code(
         "keys.across",
         _E,
         "a record key is in several partitions, although the index is global",

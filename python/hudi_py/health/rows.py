@@ -27,6 +27,8 @@ from hudi_py.storage import Storage
 BY_LISTING: Final = {"hoodie.metadata.enable": "false", "hoodie.py.read.damaged": "true"}
 """Read what can be read, and list the storage."""
 _EXAMPLES: Final = 10
+_MOST_COMPARED: Final = 10_000_000
+"""Rows of which keys are kept in memory to find those in several partitions, where no index needs them."""
 _FILE_ID: Final = "file_id"
 _PARTITION: Final = "partition"
 
@@ -67,17 +69,21 @@ def check_rows(facts: Facts) -> Iterator[Finding]:
         done += 1
         rows += found.num_rows
         yield from _duplicates(found, partition)
-        if index is not None:
+        if index is not None or rows <= _MOST_COMPARED:
             seen.append(found.append_column(_PARTITION, pa.repeat(pa.scalar(str(partition)), found.num_rows)))
-    if index is not None and seen:
+    across = None
+    if len(seen) > 1 or (seen and index is not None):
         try:
-            across = _across(seen) if _is_global(facts, index) else None
+            is_global = index is not None and _is_global(facts, index)
         except StorageError:  # not damage
             raise
         except (HudiError, FileNotFoundError) as error:
             yield Finding("index.record", f"the record index cannot be read: {first_line(error)}")
-            seen, across = [], None
-        yield from () if across is None else (across[0],)
+            seen, is_global = [], False
+        found_across = _across(seen, "keys.across" if is_global else "keys.partitions") if seen else None
+        yield from () if found_across is None else (found_across[0],)
+        across = found_across if is_global else None
+    if index is not None:
         for found in seen:
             # the index has one location of a key that has rows in several partitions
             known = (
@@ -134,7 +140,7 @@ def _duplicates(found: pa.Table, partition: PartitionPath) -> Iterator[Finding]:
         )
 
 
-def _across(seen: list[pa.Table]) -> tuple[Finding, pa.Array] | None:
+def _across(seen: list[pa.Table], code: str) -> tuple[Finding, pa.Array] | None:
     """The finding about keys in several partitions, and these keys; None if there are none."""
     where = pa.concat_tables(seen)
     counts = where.group_by([RECORD_KEY]).aggregate([(_PARTITION, "count_distinct")])
@@ -145,8 +151,8 @@ def _across(seen: list[pa.Table]) -> tuple[Finding, pa.Array] | None:
     pairs = groups.group_by([_PARTITION, _FILE_ID]).aggregate([]).to_pylist()
     examples = ", ".join(map(repr, sorted(keys.to_pylist())[:_EXAMPLES]))
     finding = Finding(
-        "keys.across",
-        f"{counted(len(keys), 'key')} have rows in several partitions; for example {examples}",
+        code,
+        f"rows of several partitions share {counted(len(keys), 'key')}; for example {examples}",
         details={"keys": len(keys), "groups": sorted([row[_PARTITION], row[_FILE_ID]] for row in pairs)},
     )
     return finding, keys

@@ -119,9 +119,23 @@ def test_old_tables_are_healthy(name: str, tmp_path: Path) -> None:
     assert not found.of("metadata.unusable")
 
 
+def test_keys_in_several_partitions_are_counted(tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    for part in ("a", "b"):  # the row was meant to move
+        hudi_py.write(path, [{"id": "1", "p": part}, {"id": part, "p": part}], record_key="id", partition_by="p")
+    found = examine(tmp_path / "t")
+    (finding,) = found.of("keys.partitions")
+    assert "rows of several partitions share 1 key; for example '1'" in finding.what
+    assert finding.details["keys"] == 1
+    assert found.healthy
+    hudi_py.open_table(path).delete("p = 'a'")
+    assert not examine(tmp_path / "t").of("keys.partitions")
+
+
 def test_every_code_is_planted_or_found_elsewhere() -> None:
     elsewhere = {"files.small", "files.long_slice", "index.record", "metadata.index"}
     elsewhere |= {"environment.spark", "environment.java", "files.nested_partition", "examination.stopped"}
+    elsewhere |= {"keys.partitions"}
     assert CODES.keys() - {fault.code for fault in FAULTS} == elsewhere
 
 
