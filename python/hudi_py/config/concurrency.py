@@ -102,6 +102,7 @@ SEEN = optional_text(
     "ignore it. Statements of SQL, and writes by `write_table`, of rows that `read_table` has read of the same table "
     "set it. `any`: whatever was read, the write stands.",
     Scope.WRITE,
+    example="any",
 )
 
 OPTIONS = declared(globals())

@@ -60,16 +60,18 @@ def write_options(
     ordering_by: str | list[str] | tuple[str, ...] | None = None,
     table_type: str | None = None,
     table_version: int | None = None,
+    problems: Problems | None = None,
 ) -> Options:
     """Options of a write with the keywords of `write` and `create_table` among them.
 
-    `table_type` takes `cow` and `mor` as well.
+    `table_type` takes `cow` and `mor` as well. `problems` collects the errors, which the caller raises; None: they are
+    raised.
 
     Raises:
         ConfigError: an option is unknown, not valid or refused, or a keyword contradicts it.
     """
-    problems = Problems()
-    resolved = Options.resolve(options, Scope.WRITE, problems=problems)
+    several = Problems() if problems is None else problems
+    resolved = Options.resolve(options, Scope.WRITE, problems=several)
     keywords: list[tuple[str, Option[Any], object]] = [
         ("record_key", table_config.RECORD_KEY, record_key),
         ("partition_by", table_config.PARTITION_PATH, partition_by),
@@ -81,7 +83,7 @@ def write_options(
     for keyword, option, given in keywords:
         if given is None:
             continue
-        with problems.collected():
+        with several.collected():
             text = _text(keyword, given)
             value = option.read(text, keyword)
             if resolved.given(option) and resolved.get(option) != value:
@@ -90,7 +92,8 @@ def write_options(
                     f"{resolved.values[option.key]!r}; give one of them"
                 )
             changes[option] = text
-    problems.check()
+    if problems is None:
+        several.check()
     return resolved.replace(changes)
 
 
@@ -160,22 +163,23 @@ def write_rows(
     """
     storage = with_durability(storage, options.get(write_config.DURABLE))
     kind = effective_operation(parse_operation(operation, options), options)
+    existing = existing_table(storage)
     source = read_input(data)
     first = FirstWrite.of(process_identity(), TransactionSettings.of(options), storage_options)
 
-    def written() -> WriteResult:
-        config = open_or_create(storage, existing_table(storage), source, kind, options, after, first)
+    def written(existing: TableConfig | None) -> WriteResult:
+        config = open_or_create(storage, existing, source, kind, options, after, first)
         with first.taken_back(storage, config):
             session = open_session(storage, config, options, metadata, storage_options=storage_options, clock=clock)
             done, committed = _write(session, source, operation_on(config, kind), options)
         return done if committed is None else replace(done, services=run_after(after, session, committed))
 
     try:
-        return written()
+        return written(existing)
     except TableNotFoundError:
         if not kind.takes_whole_rows or not source.replayable:
             raise
-        return written()  # another first write has failed meanwhile, and taken the table back
+        return written(existing_table(storage))  # another first write has failed meanwhile, and taken the table back
 
 
 def _write(
