@@ -16,13 +16,13 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from hudi_py.config import Options, Scope
+from hudi_py.config import Options, Problems, Scope
 from hudi_py.config import read as read_config
 from hudi_py.config import spark as spark_config
 from hudi_py.config import streaming as streaming_config
 from hudi_py.errors import ConfigError, HistoryCleanedError, SchemaMismatchError, TableNotFoundError
 from hudi_py.read import REPLACED_SCHEMA, Pinned, pin_table
-from hudi_py.wiring import IndexChange
+from hudi_py.wiring import IndexChange, checked_write
 from pyspark_hudi.environment import environment_report
 from pyspark_hudi.index_writer import IndexWriter
 from pyspark_hudi.paths import checked_path
@@ -168,7 +168,10 @@ class DefaultSource(DataSource):
         return read_view(self._path("read"), options)
 
     def _options(self, purpose: str) -> Options:
-        return Options.resolve(_texts(self.options), Scope.READ if purpose == "read" else Scope.WRITE)
+        if purpose == "read":
+            return Options.resolve(_texts(self.options), Scope.READ)
+        problems = Problems()
+        return checked_write(Options.resolve(_texts(self.options), Scope.WRITE, problems=problems), problems)
 
     def _path(self, purpose: str) -> str:
         given = {key.lower(): value for key, value in _texts(self.options).items()}

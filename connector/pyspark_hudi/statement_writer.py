@@ -60,8 +60,8 @@ class StatementWriter(DataSourceArrowWriter):
     @classmethod
     def of(cls, path: str, options: Options, schema: StructType) -> StatementWriter:
         """Raises what `plan_statement` raises."""
-        columns = arrow_schema(schema)
-        return cls(plan_statement(path, options, columns, metadata_writer(options), after_commit(options)))
+        columns, after = arrow_schema(schema), after_commit(options)
+        return cls(plan_statement(path, options, columns, metadata_writer(options), after))
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> SourceMessage:
         return SourceMessage(stage_source(self.call, task_id(), iterator))

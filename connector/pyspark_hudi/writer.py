@@ -16,11 +16,11 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from hudi_py.config import Options, Scope
+from hudi_py.config import Options, Problems, Scope
 from hudi_py.config import spark as spark_config
 from hudi_py.errors import first_line
 from hudi_py.services.distributed import store_report
-from hudi_py.wiring import after_commit, metadata_writer
+from hudi_py.wiring import after_commit, checked_write, metadata_writer
 from hudi_py.write.batches import BatchCommittedError, for_batch, given_batch
 from hudi_py.write.distributed import (
     DistributedWrite,
@@ -67,8 +67,8 @@ class HudiWriter(DataSourceArrowWriter):
             path,
             options,
             arrow_schema(schema),
-            metadata=metadata_writer(options),
             after=after_commit(options),
+            metadata=metadata_writer(options),
             overwrite=overwrite,
             owner_pid=driver_pid(),
             stream=None if batch is None else batch.identifier,
@@ -118,14 +118,16 @@ def write_plan(path: str, options: Options) -> pa.Table:
     if ABANDONED in request:
         abort_write(decode_plan(base64.b64decode(request[ABANDONED]), options.storage))
         return PLAN_SCHEMA.empty_table()
-    asked = replace(Options.resolve(request["options"], Scope.WRITE), storage=options.storage)
+    problems = Problems()
+    resolved = checked_write(Options.resolve(request["options"], Scope.WRITE, problems=problems), problems)
+    asked = replace(resolved, storage=options.storage)
     return plan_routed(
         path,
         request["operation"],
         asked,
         arrow_schema(StructType.fromJson(request["schema"])),
-        metadata=metadata_writer(asked),
         after=after_commit(asked),
+        metadata=metadata_writer(asked),
         owner_pid=driver_pid(),
     )
 

@@ -74,6 +74,9 @@ class TableExistsError(HudiError, FileExistsError):
 class ConfigError(HudiError, ValueError):
     """An option or argument is wrong, unknown, contradictory or refused."""
 
+    problems: tuple[ConfigError, ...] = ()
+    """Each problem, where the message names several."""
+
 
 class UnsupportedTableError(HudiError):
     """The table uses a feature that this release does not support."""

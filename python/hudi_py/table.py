@@ -48,6 +48,7 @@ from hudi_py.wiring import (
     after_commit,
     metadata_writer,
     serving,
+    write_configuration,
 )
 from hudi_py.write.api import create_empty_table, existing_table, naming_partitions, write_options, write_rows
 from hudi_py.write.dml.builder import MergeBuilder
@@ -155,7 +156,7 @@ def write(
         ConflictError: another write is pending, or completed meanwhile.
         LockError: the table lock could not be acquired in time.
     """
-    resolved = write_options(
+    resolved = write_configuration(
         options,
         record_key=record_key,
         partition_by=partition_by,
@@ -175,8 +176,8 @@ def _write_rows(
         _rows(storage, data),
         operation,
         options,
-        metadata=metadata_writer(options),
         after=after_commit(options),
+        metadata=metadata_writer(options),
         storage_options={**options.storage, **(storage_options or {})} or None,
     )
 
@@ -631,17 +632,17 @@ class Table(TableIndexes, HealthMethods, ServicePreviews, ReportMethods, Alterab
         return archived_instants(self._storage, self._reload(), metadata=metadata)
 
     def _write(self, data: Any, operation: str, options: Mapping[str, Any] | None) -> WriteResult:
-        resolved = write_options({**self._options, **(options or {})})
+        resolved = write_configuration({**self._options, **(options or {})})
         return _write_rows(self._storage, data, operation, resolved, self._storage_options)
 
     def _run(self, statement: Statement, options: Mapping[str, Any] | None) -> WriteResult:
-        resolved = write_options({**self._options, **(options or {})})
+        resolved = write_configuration({**self._options, **(options or {})})
         return run_statement(
             self._storage,
             statement,
             resolved,
-            metadata=metadata_writer(resolved),
             after=after_commit(resolved),
+            metadata=metadata_writer(resolved),
             storage_options={**resolved.storage, **(self._storage_options or {})} or None,
         )
 

@@ -12,7 +12,7 @@ from typing import Any, Final, Generic
 
 import pyarrow as pa
 
-from hudi_py.config import Options, Scope
+from hudi_py.config import Options, Problems, Scope
 from hudi_py.config import iceberg as iceberg_config
 from hudi_py.config import service as service_config
 from hudi_py.interop.announce import announced
@@ -49,6 +49,7 @@ from hudi_py.storage import Storage, open_storage
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.transaction.locks.in_process import check_many_processes
 from hudi_py.transaction.protocols import AfterCommit, MetadataWriter
+from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.write.api import write_options
 from hudi_py.write.result import WriteResult, requested_time
 from hudi_py.write.table.alter import Types, alter_table, column_changes
@@ -67,22 +68,69 @@ def metadata_writer(options: Options) -> MetadataWriter:
 
 def after_commit(options: Options) -> tuple[AfterCommit, ...]:
     """The steps after a commit according to the options of a write: table services, then those by which other systems
-    learn of it, which show what the services did."""
-    steps: list[AfterCommit] = []
-    if options.get(service_config.ENABLED):
-        steps.append(InlineServices(_bare(options), metadata_writer(options)))
-    if options.get(iceberg_config.ENABLED):
-        steps.append(IcebergPublication(_bare(options)))
-    registered = SyncSettings.of(options)
-    if registered is not None:
-        steps.append(CatalogSync(registered))
-    callback = CommitCallback.of(options)
-    if callback is not None:
-        steps.append(callback)
-    reporter = Reporter.of(options)
-    if reporter is not None:
-        steps.append(MetricsStep(reporter))
+    learn of it, which show what the services did.
+
+    Raises:
+        ConfigError: options contradict each other; names all that do, those of the write itself among them.
+    """
+    problems, steps = Problems(), list[AfterCommit]()
+    with problems.collected():
+        TransactionSettings.of(options)
+    with problems.collected():
+        metadata_writer(options)
+    for step in _STEPS:
+        with problems.collected():
+            made = step(options)
+            steps += () if made is None else (made,)
+    problems.check()
     return tuple(steps)
+
+
+def _services(options: Options) -> AfterCommit | None:
+    return InlineServices(_bare(options), metadata_writer(options)) if options.get(service_config.ENABLED) else None
+
+
+def _publication(options: Options) -> AfterCommit | None:
+    return IcebergPublication(_bare(options)) if options.get(iceberg_config.ENABLED) else None
+
+
+def _registration(options: Options) -> AfterCommit | None:
+    registered = SyncSettings.of(options)
+    return None if registered is None else CatalogSync(registered)
+
+
+def _metrics(options: Options) -> AfterCommit | None:
+    reporter = Reporter.of(options)
+    return None if reporter is None else MetricsStep(reporter)
+
+
+_STEPS: Final[tuple[Callable[[Options], AfterCommit | None], ...]] = (
+    *(_services, _publication, _registration, CommitCallback.of, _metrics),
+)
+
+
+def checked_write(resolved: Options, problems: Problems) -> Options:
+    """The options of a write that were resolved with these problems. If there are any, looks for contradictions too, so
+    that one error names everything.
+
+    Raises:
+        ConfigError: there are problems.
+    """
+    if problems:
+        with problems.collected():
+            after_commit(resolved)
+    problems.check()
+    return resolved
+
+
+def write_configuration(options: Mapping[str, Any] | None, **keywords: Any) -> Options:
+    """`write_options`, whose error names what contradicts each other as well.
+
+    Raises:
+        ConfigError: as `write_options` and `after_commit`.
+    """
+    problems = Problems()
+    return checked_write(write_options(options, **keywords, problems=problems), problems)
 
 
 def service_context(

@@ -454,6 +454,20 @@ MUTATIONS: Final = (
         "tests/unit/write/test_operations.py",
     ),
     Mutation(
+        "options: an unknown key hides what else is wrong",
+        CORE + "wiring.py",
+        "    if problems:\n        with problems.collected():\n            after_commit(resolved)\n",
+        "",
+        "tests/unit/config/test_one_refusal.py",
+    ),
+    Mutation(
+        "options: a refusal names the first contradiction alone",
+        CORE + "config/option.py",
+        "            self._errors += [each",
+        "            self._errors += [] if self._errors else [each",
+        "tests/unit/config/test_one_refusal.py",
+    ),
+    Mutation(
         "doctor: keys in several partitions are not counted",
         CORE + "health/rows.py",
         "        if index is not None or rows <= _MOST_COMPARED:\n",

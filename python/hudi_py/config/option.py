@@ -52,23 +52,28 @@ class Problems:
     """Collects the errors in the options of a call, to report them all at once."""
 
     def __init__(self) -> None:
-        self._texts: list[str] = []
+        self._errors: list[ConfigError] = []
 
     @contextmanager
     def collected(self) -> Iterator[None]:
-        """Collects a ConfigError raised in the block."""
+        """Collects a ConfigError raised in the block, or those that it is made of."""
         try:
             yield
         except ConfigError as error:
-            self._texts.append(str(error))
+            self._errors += [each for each in error.problems or (error,) if str(each) not in map(str, self._errors)]
 
     def check(self) -> None:
         """Raises one ConfigError for everything collected, in order."""
-        if len(self._texts) == 1:
-            raise ConfigError(self._texts[0])
-        if self._texts:
-            each = "; ".join(f"({number}) {text}" for number, text in enumerate(self._texts, 1))
-            raise ConfigError(f"{len(self._texts)} options are not valid: {each}")
+        if len(self._errors) == 1:
+            raise self._errors[0]
+        if self._errors:
+            each = "; ".join(f"({number}) {error}" for number, error in enumerate(self._errors, 1))
+            several = ConfigError(f"{len(self._errors)} options are not valid: {each}", **self._errors[0].fields)
+            several.problems = tuple(self._errors)
+            raise several
+
+    def __bool__(self) -> bool:
+        return bool(self._errors)
 
 
 @dataclass(frozen=True, slots=True)

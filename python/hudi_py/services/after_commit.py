@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from hudi_py.config import Options
+from hudi_py.config import Options, Problems
 from hudi_py.config import archive as archive_config
 from hudi_py.config import clean as clean_config
 from hudi_py.config import compaction as compaction_config
@@ -46,10 +46,18 @@ class InlineServices:
     metadata: MetadataWriter
 
     def __post_init__(self) -> None:
+        problems = Problems()
         if self.options.get(clean_config.AUTOMATIC):
-            CleanSettings.of(self.options)
+            with problems.collected():
+                CleanSettings.of(self.options)
         # Checked even if archiving is off, as in `HoodieWriteConfig.validate`: the metadata table uses the same numbers
-        ArchiveSettings.of(self.options)
+        with problems.collected():
+            ArchiveSettings.of(self.options)
+        with problems.collected():
+            self._check_compaction()
+        problems.check()
+
+    def _check_compaction(self) -> None:
         if self.options.get(compaction_config.INLINE) and self.options.get(compaction_config.SCHEDULE_INLINE):
             raise ConfigError(  # `HoodieWriteConfig.validate`, 1.2.0
                 f"Cannot write with {compaction_config.INLINE.key} = true and {compaction_config.SCHEDULE_INLINE.key} "

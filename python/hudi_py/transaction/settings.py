@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import tzinfo
 from enum import Enum
 
-from hudi_py.config import Options
+from hudi_py.config import Options, Problems
 from hudi_py.config import concurrency as concurrency_config
 from hudi_py.config import lock as lock_config
 from hudi_py.config import recovery as recovery_config
@@ -58,23 +58,14 @@ class OptimisticSettings:
         """
         mode = options.get(concurrency_config.MODE)
         early = options.get(concurrency_config.EARLY_DETECTION)
-        if early and mode != concurrency_config.OPTIMISTIC:
-            raise ConfigError(
-                f"Option {options.name_of(concurrency_config.EARLY_DETECTION)} = 'true' needs "
-                f"{concurrency_config.MODE.key} = {concurrency_config.OPTIMISTIC!r}, which is {mode!r}: set it for all "
-                "writers of the table, or leave early detection out",
-                key=concurrency_config.MODE.key,
-            )
+        problems = Problems()
+        with problems.collected():
+            _check_early(options, mode)
+        with problems.collected():
+            _check_shared(options, mode)
+        problems.check()
         if mode == concurrency_config.SINGLE_WRITER:
             return None
-        provider = options.get(lock_config.LOCK_PROVIDER)
-        if provider is None or provider == lock_config.IN_PROCESS_LOCK:
-            found = "is not set" if provider is None else f"= {provider!r} excludes only writers of one process"
-            raise ConfigError(
-                f"Cannot write with {concurrency_config.MODE.key} = {mode!r}: "
-                f"{lock_config.LOCK_PROVIDER.key} {found}; set a lock that all writers share, such as "
-                f"{lock_config.FILE_SYSTEM_LOCK}, for every writer"
-            )
         shares_logs = mode == concurrency_config.NON_BLOCKING
         strategy = ConflictStrategy(options.get(concurrency_config.STRATEGY))
         by_bucket = options.get(write_config.INDEX_TYPE) == "BUCKET" and not options.given(concurrency_config.STRATEGY)
@@ -114,10 +105,15 @@ class TransactionSettings:
     def of(cls, options: Options) -> TransactionSettings:
         """The settings in the options of a write. Raises ConfigError if they contradict each other."""
         seen = options.get(concurrency_config.SEEN)
-        optimistic = OptimisticSettings.of(options)
+        problems, optimistic, lock = Problems(), None, LockSettings()
+        with problems.collected():
+            optimistic = OptimisticSettings.of(options)
+        with problems.collected():
+            lock = LockSettings.of(options)
+        problems.check()
         never = options.get(concurrency_config.FAILED_WRITES) == concurrency_config.NEVER
         return cls(
-            lock=LockSettings.of(options),
+            lock=lock,
             heartbeat_interval_ms=options.get(lock_config.HEARTBEAT_INTERVAL_MS),
             heartbeat_misses=options.get(lock_config.HEARTBEAT_TOLERABLE_MISSES),
             clock_skew_ms=options.get(lock_config.MAX_CLOCK_SKEW_MS),
@@ -144,3 +140,25 @@ class TransactionSettings:
     @property
     def heartbeat_expiry_ms(self) -> int:
         return self.heartbeat_interval_ms * self.heartbeat_misses
+
+
+def _check_early(options: Options, mode: str) -> None:
+    if options.get(concurrency_config.EARLY_DETECTION) and mode != concurrency_config.OPTIMISTIC:
+        raise ConfigError(
+            f"Option {options.name_of(concurrency_config.EARLY_DETECTION)} = 'true' needs "
+            f"{concurrency_config.MODE.key} = {concurrency_config.OPTIMISTIC!r}, which is {mode!r}: set it for all "
+            "writers of the table, or leave early detection out",
+            key=concurrency_config.MODE.key,
+        )
+
+
+def _check_shared(options: Options, mode: str) -> None:
+    """Refuses several writers without a lock that they share."""
+    provider = options.get(lock_config.LOCK_PROVIDER)
+    if mode == concurrency_config.SINGLE_WRITER or provider not in (None, lock_config.IN_PROCESS_LOCK):
+        return
+    found = "is not set" if provider is None else f"= {provider!r} excludes only writers of one process"
+    raise ConfigError(
+        f"Cannot write with {concurrency_config.MODE.key} = {mode!r}: {lock_config.LOCK_PROVIDER.key} {found}; set a "
+        f"lock that all writers share, such as {lock_config.FILE_SYSTEM_LOCK}, for every writer"
+    )

@@ -6,7 +6,7 @@ import importlib.util
 import os
 from dataclasses import dataclass, field
 
-from hudi_py.config import Options
+from hudi_py.config import Options, Problems
 from hudi_py.config import lock as config
 from hudi_py.config.option import Option
 from hudi_py.errors import ConfigError
@@ -78,14 +78,18 @@ class LockSettings:
         """
         provider = options.get(config.LOCK_PROVIDER)
         validity, renew = options.get(config.STORAGE_VALIDITY_S), options.get(config.STORAGE_RENEW_S)
-        if validity < 10 * renew:
-            raise ConfigError(
-                f"Options {config.STORAGE_VALIDITY_S.key} = {validity} and {config.STORAGE_RENEW_S.key} = {renew} are "
-                "incompatible: the lock must be valid for at least ten renewal intervals",
-                key=config.STORAGE_VALIDITY_S.key,
-            )
-        _check_provider(options, provider, config.ZOOKEEPER_URL, config.ZOOKEEPER_LOCK)
-        _check_provider(options, provider, config.DYNAMODB_TABLE, config.DYNAMODB_LOCK)
+        problems, zookeeper, dynamodb = Problems(), None, DynamoSettings()
+        with problems.collected():
+            _check_lease(validity, renew)
+        with problems.collected():
+            _check_provider(options, provider, config.ZOOKEEPER_URL, config.ZOOKEEPER_LOCK)
+        with problems.collected():
+            _check_provider(options, provider, config.DYNAMODB_TABLE, config.DYNAMODB_LOCK)
+        with problems.collected():
+            zookeeper = _zookeeper(options, provider)
+        with problems.collected():
+            dynamodb = _dynamodb(options, provider)
+        problems.check()
         return cls(
             path=options.get(config.LOCK_PATH),
             expire_minutes=options.get(config.LOCK_EXPIRE_MINUTES),
@@ -95,8 +99,8 @@ class LockSettings:
             shared=provider == config.FILE_SYSTEM_LOCK,
             provider=provider,
             lease=LeaseSettings(validity, renew),
-            zookeeper=_zookeeper(options, provider),
-            dynamodb=_dynamodb(options, provider),
+            zookeeper=zookeeper,
+            dynamodb=dynamodb,
         )
 
     @property
@@ -107,6 +111,15 @@ class LockSettings:
     def lease_patience_ms(self) -> int:
         """The same for locks that Java's providers wait for within each try; must outlast a dead holder's lease."""
         return max(self.wait_ms, self.retries * (self.wait_ms + self.retry_wait_ms))
+
+
+def _check_lease(validity: int, renew: int) -> None:
+    if validity < 10 * renew:
+        raise ConfigError(
+            f"Options {config.STORAGE_VALIDITY_S.key} = {validity} and {config.STORAGE_RENEW_S.key} = {renew} are "
+            "incompatible: the lock must be valid for at least ten renewal intervals",
+            key=config.STORAGE_VALIDITY_S.key,
+        )
 
 
 def _check_provider(options: Options, provider: str | None, given: Option[str | None], expected: str) -> None:
@@ -123,15 +136,21 @@ def _zookeeper(options: Options, provider: str | None) -> ZookeeperSettings | No
     if provider not in (config.ZOOKEEPER_LOCK, config.ZOOKEEPER_IMPLICIT_LOCK):
         return None
     implicit = provider == config.ZOOKEEPER_IMPLICIT_LOCK
-    hosts = _required(options, provider, config.ZOOKEEPER_URL)
+    problems, hosts, base = Problems(), "", None
+    with problems.collected():
+        hosts = _required(options, provider, config.ZOOKEEPER_URL)
+    with problems.collected():
+        base = None if implicit else _required(options, provider, config.ZOOKEEPER_BASE_PATH)
+    with problems.collected():
+        _package("kazoo", provider, "zookeeper")
+    problems.check()
     port = options.get(config.ZOOKEEPER_PORT)
     if port is not None:
         servers, slash, chroot = hosts.partition("/")
         hosts = ",".join(host if ":" in host else f"{host}:{port}" for host in servers.split(",")) + slash + chroot
-    _package("kazoo", provider, "zookeeper")
     return ZookeeperSettings(
         hosts,
-        None if implicit else _required(options, provider, config.ZOOKEEPER_BASE_PATH),
+        base,
         None if implicit else options.get(config.ZOOKEEPER_LOCK_KEY),
         options.get(config.ZOOKEEPER_SESSION_MS),
         options.get(config.ZOOKEEPER_CONNECTION_MS),
