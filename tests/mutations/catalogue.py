@@ -978,7 +978,7 @@ MUTATIONS: Final = (
     Mutation(
         "doctor: a record index that cannot be read stops the comparison of keys",
         CORE + "health/rows.py",
-        "            seen, across = [], None\n",
+        "            seen, is_global = [], False\n",
         "            raise\n",
         "tests/unit/health/test_doctor.py",
     ),
