@@ -1293,8 +1293,8 @@ MUTATIONS: Final = (
     Mutation(
         "optimistic: a lock within one process will do",
         CORE + "transaction/settings.py",
-        "        if provider is None or provider == lock_config.IN_PROCESS_LOCK:\n",
-        "        if provider is None:\n",
+        " or provider not in (None, lock_config.IN_PROCESS_LOCK):\n",
+        " or provider is not None:\n",
         "tests/unit/transaction/test_optimistic.py",
     ),
     Mutation(
