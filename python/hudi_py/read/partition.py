@@ -150,15 +150,17 @@ def path_values(
     """
     if config.drops_partition_columns:
         return omitted_values(config, schema, path, uri, escaped=escaped)
-    if not paths_hold_values(config):
-        return ()
+    by_value = paths_hold_values(config)
     fields = [name for name in config.partition_fields if name in schema.names]
-    if "/" in path and len(config.partition_fields) == 1 and not is_slashed_date(config, fields):
+    slashed = is_slashed_date(config, fields)
+    if by_value and "/" in path and len(config.partition_fields) == 1 and not slashed:
         texts = [name for name in fields if pa.types.is_string(schema.field(name).type)]
         return omitted_values(config, schema, path, uri, escaped=escaped) if texts else ()
     values: list[tuple[str, pa.Scalar]] = []
     for name, text in (path_parts(config, path, escaped=escaped) or {}).items():
-        if name not in fields:
+        # Tables of early releases do not name their key generator; what `default` stands for is known all the same
+        is_old_default = text == DEFAULT_PARTITION and config.version < 6
+        if name not in fields or not (by_value or slashed or is_old_default):
             continue
         kind = schema.field(name).type
         if text != NULL_PARTITION:

@@ -329,15 +329,22 @@ def test_schema_of_savepoints_without_any(path: str) -> None:
 @pytest.mark.parametrize("options", [{}, {"hoodie.metadata.enable": "false"}])
 def test_a_commit_whose_file_was_never_filled_holds_nothing_up(path: str, options: dict[str, str]) -> None:
     """A writer of Apache Hudi 1.0.2 that is killed between making its completed file and filling it leaves this;
-    1.2.0 reads the rows of the commit and writes on. What it wrote only its file could tell."""
+    1.2.0 reads the rows of the commit and writes on. What it wrote only its file could tell, so nothing is written
+    while it is the newest."""
     newest = hudi_py.open_table(path).timeline.last_completed
     assert newest is not None
-    Path(path, ".hoodie", "timeline", newest.file_name).write_bytes(b"")
+    file = Path(path, ".hoodie", "timeline", newest.file_name)
+    content = file.read_bytes()
+    file.write_bytes(b"")
     assert read(path, options=options) == {2}
     assert hudi_py.open_table(path).history().to_pylist()[-1]["num_updates"] == 0
-    for ts in (3, 4):
-        write(path, ts, {**QUICK, **options, "hoodie.clean.commits.retained": "1"})
-        assert read(path, options=options) == {ts}
+    with pytest.raises(CorruptFileError, match=f"{newest.time} is empty"):
+        write(path, 3, {**QUICK, **options})
+    file.write_bytes(content)
+    write(path, 3, {**QUICK, **options})
+    file.write_bytes(b"")
+    write(path, 4, {**QUICK, **options, "hoodie.clean.commits.retained": "1"})
+    assert read(path, options=options) == {4}
     table = hudi_py.open_table(path, {**QUICK, **options, "hoodie.clean.commits.retained": "1"})
     table.compact()
     write(path, 5, {**QUICK, **options, "hoodie.clean.commits.retained": "1"})

@@ -114,9 +114,11 @@ def test_a_merge_in_tasks(tmp_path: Path, on: str, monkeypatch: pytest.MonkeyPat
     found = []
     for name in ("one", "spread"):
         made = make(tmp_path / name, rows, "cow")
-        merge = made.merge(table, on)
-        if name == "spread":
-            merge = merging(table, (on,), tmp_path / name, {"hoodie.metadata.enable": "false"}, seed=f"{SEED} {on}")
+        options = {"hoodie.metadata.enable": "false"}
+        spread = name == "spread"
+        merge = (
+            merging(table, (on,), tmp_path / name, options, seed=f"{SEED} {on}") if spread else made.merge(table, on)
+        )
         values = {"id": "s.id", "name": "'new'", "fare": "s.least", "city": "s.city"}
         done = (
             merge.when_matched_update({"fare": "t.fare + s.least"}, "t.id < 19")

@@ -98,7 +98,7 @@ def test_a_global_index_finds_keys_in_other_partitions(tmp_path: Path, kind: str
     data = rows([(1, "p0"), (0, "p0"), (9, "p0"), (9, "p1")], [11, 12, 14, 13])
     result = hudi_py.write(path, data, "upsert", {**options, **NEW_FILES})
     assert (result.num_inserted, result.num_updated) == (1, 2)
-    expected = [(0, "p0", "p0", 12), (1, "p1", "p0", 11), (2, "p0", "p0", 10), (3, "p1", "p1", 10), (4, "p0", "p0", 10)]
+    expected = [(0, "p0", "p0", 12), (1, "p1", "p1", 11), (2, "p0", "p0", 10), (3, "p1", "p1", 10), (4, "p0", "p0", 10)]
     assert snapshot(path) == [*expected, (5, "p1", "p1", 10), (9, "p0", "p0", 14)]
     # a delete finds its row whatever partition it names
     hudi_py.write(path, rows([(2, "p1"), (5, "nowhere"), (77, "p0")], [0, 0, 0]), "delete", options)

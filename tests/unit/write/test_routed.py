@@ -164,7 +164,7 @@ def test_new_rows_fill_up_small_files(tmp_path: Path) -> None:
     for operation in ("insert", "upsert"):
         write_routed(root, rows(range(100, 160), 1, 0), operation, given)
     assert {row["file_id"] for row in hudi_py.open_table(root).files().to_pylist()} == before
-    full = {**given, "hoodie.parquet.small.file.limit": "0", "hoodie.parquet.max.file.size": "100000"}
+    full = {**given, "hoodie.parquet.small.file.limit": "0", "hoodie.parquet.max.file.size": "4000"}
     result = write_routed(root, rows(range(200, 290), 1, 0), "insert", full)
     assert result.num_inserted == 90
     assert result.num_files > 3
