@@ -696,8 +696,8 @@ MUTATIONS: Final = (
     Mutation(
         "read: partition columns show what files hold, not what filters see",
         CORE + "read/partition.py",
-        "    if not paths_hold_values(config):\n        return ()\n    fields",
-        "    if config.partition_fields:\n        return ()\n    fields",
+        "if name not in fields or not (by_value or slashed or is_old_default):",
+        "if name not in fields or not (slashed or is_old_default):",
         "tests/unit/read/test_values_of_paths.py",
     ),
     Mutation(
