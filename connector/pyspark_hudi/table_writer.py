@@ -103,19 +103,25 @@ def write_table(
 
     def prepared() -> _Write:
         plan = _plan(df, path, operation, given)
-        try:
-            with raised_here():
-                return _Write(df, path, plan, given)
-        except BaseException:  # also after an interrupt
-            if plan["made"]:
-                with contextlib.suppress(PySparkException):  # the next first write makes the table anew
-                    _request(df.sparkSession, path, {ABANDONED: _text(plan)}, of_storage(given))
-            raise
+        with _given_up(df.sparkSession, path, plan, of_storage(given)), raised_here():
+            return _Write(df, path, plan, given)
 
     first = prepared()
     writes = itertools.chain([first], iter(prepared, None))
     result, retries = redo_on_conflict(lambda: next(writes).run(), first.retries)
     return replace(result, retries=result.retries + retries)
+
+
+@contextlib.contextmanager
+def _given_up(spark: SparkSession, path: str, plan: Row, storage: Mapping[str, Any]) -> Iterator[None]:
+    """Gives up a write that has made its table, if it fails: Spark aborts only those whose rows reach its writer."""
+    try:
+        yield
+    except BaseException:  # also after an interrupt
+        if plan["made"]:
+            with contextlib.suppress(PySparkException):  # the next first write makes the table anew
+                _request(spark, path, {ABANDONED: _text(plan)}, storage)
+        raise
 
 
 def _plan(df: DataFrame, path: str, operation: str, options: Mapping[str, Any]) -> Row:
@@ -160,7 +166,7 @@ class _Write:
             spark_config.SERVICE_TOKEN.key: uuid.uuid4().hex,
         }
         frame = self._df if self._frame is None else self._frame
-        with raised_here():
+        with _given_up(self._df.sparkSession, self._path, self._plan, self._storage), raised_here():
             frame.write.format(FORMAT).options(**given).mode("append").save(self._path)
             what = f"the write to {self._path} did: it was committed"
             return WriteResult.from_dict(stored_report(self._df.sparkSession, self._path, given, what))
