@@ -215,6 +215,19 @@ class Oracle:
             has_rows = frame is not None and frame.columns
             return self._answer(frame, out, ordered=ordered) if has_rows else {"rows": []}
 
+    def op_cases(self, names=None):
+        """What each of the cases of `statement_cases.py` gives, or of those named, in one session."""
+        from statement_cases import read_cases, run_case  # type: ignore[import-not-found]
+
+        found = {}
+        with self._session_options(None):
+            for number, case in enumerate(read_cases()):
+                if names is None or case.name in names:
+                    folder = tempfile.mkdtemp(dir=self.scratch)
+                    found[case.name] = run_case(self.spark.sql, case, folder, number)
+                    shutil.rmtree(folder, ignore_errors=True)
+        return {"answers": found}
+
     def op_call(self, path, procedure, options=None, ordered=False):
         """Runs a procedure, e.g. run_compaction(op => 'scheduleAndExecute', table => '{table}')."""
         return self.op_sql("call " + procedure, path=path, options=options, ordered=ordered)
