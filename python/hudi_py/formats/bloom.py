@@ -168,6 +168,11 @@ class BloomFilter:
         """`SIMPLE` or `DYNAMIC_V0`."""
         return self._type
 
+    @property
+    def row_bits(self) -> int:
+        """Bits of each row, which tell for how many keys the filter was made."""
+        return self._bits
+
     def add(self, keys: pa.Array | pa.ChunkedArray) -> None:
         """Adds the keys of a string column, in order, ignoring nulls."""
         keys = keys.drop_null() if keys.null_count else keys

@@ -158,6 +158,19 @@ def test_options_of_a_write_make_one(tmp_path: Path) -> None:
         table.upsert(data, options={**asking, "hoodie.metadata.index.expression.options": "lower"})
 
 
+def test_filters_of_another_size_are_no_difference(tmp_path: Path) -> None:
+    """Apache Hudi makes them for 60,000 keys, hudi-py for those of the file."""
+    fixed = {**QUICK, "hoodie.index.bloom.num_entries": "60000"}
+    rows = pa.Table.from_pylist(batch(random.Random(1), 12), SCHEMA)
+    hudi_py.write(tmp_path / "t", rows, options=fixed, record_key="id", partition_by="p")
+    hudi_py.open_table(tmp_path / "t", fixed).create_index(
+        "up", "name", using="bloom_filters", index_options={"expr": "upper"}
+    )
+    for options in (fixed, QUICK):
+        report = hudi_py.open_table(tmp_path / "t", options).metadata.verify()
+        assert report.ok, str(report)
+
+
 def test_what_apache_hudi_refuses_is_refused(tmp_path: Path) -> None:
     path = str(tmp_path / "t")
     data = pa.table({"id": ["1"], "n": [1], "name": ["x"], "b": [b"x"]})
