@@ -23,6 +23,8 @@ METAFILES = {"hoodie.partition.metafile.use.base.format": "true"}
 HIVE = {"hoodie.datasource.write.hive_style_partitioning": "true"}
 QUICK = {"hoodie.time.generator.max_expected_clock_skew_ms": "1", "hoodie.parquet.small.file.limit": "0"}
 LATE = {"hoodie.compact.inline": "false", "hoodie.parquet.small.file.limit": "0"}
+ONE_KEY = {"hoodie.write.complex.keygen.validation.enable": "false"}
+"""Apache Hudi 1.2.0 writes no table of version 8 whose key generator is complex and has one field without it."""
 BUCKETS = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "2"}
 FORMS: dict[str, tuple[Mapping[str, str], Mapping[str, Any]]] = {
     "virtual": (VIRTUAL, {"key": "id", "partition": "p"}),
@@ -34,7 +36,7 @@ FORMS: dict[str, tuple[Mapping[str, str], Mapping[str, Any]]] = {
     "metafiles in Parquet": (METAFILES, {"key": "id", "partition": "p"}),
     "dropped": (DROPPED, {"key": "id", "partition": "p"}),
     "dropped numbers": ({**DROPPED, **HIVE}, {"key": "id", "partition": "n"}),
-    "dropped of two": (DROPPED, {"key": "id", "partition": "p,n"}),
+    "dropped of two": ({**DROPPED, **ONE_KEY}, {"key": "id", "partition": "p,n"}),
     "dropped and a key": (DROPPED, {"key": "id,p", "partition": "p"}),
 }
 SCHEMA = pa.schema(

@@ -172,7 +172,7 @@ def test_numbers_of_thousands_of_digits() -> None:
     assert (config.version, config.layout) == (-1, 1)
     with pytest.raises(ValueError, match="nests too deeply"):
         parse_json("[" * 100_000)
-    with pytest.raises(ValueError, match="4300 digits"):
+    with pytest.raises(ValueError, match=r"limit \(4300"):
         parse_json(MANY)
 
 
