@@ -207,17 +207,21 @@ def test_rebuilding_beside_a_pending_write(storage: MemoryStorage, version: int)
     check(storage, {0: 2, 1: 1, 2: 2})
 
 
+BESIDE = {
+    "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
+    "hoodie.cleaner.policy.failed.writes": "LAZY",
+    "hoodie.write.lock.provider": "FileSystemBasedLockProvider",
+    "hoodie.metadata.index.column.stats.enable": "true",
+    "hoodie.time.generator.max_expected_clock_skew_ms": "1",
+}
+"""Options of writers beside each other, with statistics of columns."""
+
+
 @pytest.mark.parametrize("version", [8, 9])
 def test_bounds_of_a_partition_where_the_earlier_request_completes_last(tmp_path: Path, version: int) -> None:
     """The metadata table keeps records in the order of requests, so those of the later one must not hide its rows."""
     path = tmp_path / "t"
-    options = {
-        "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
-        "hoodie.cleaner.policy.failed.writes": "LAZY",
-        "hoodie.write.lock.provider": "FileSystemBasedLockProvider",
-        "hoodie.metadata.index.column.stats.enable": "true",
-        "hoodie.time.generator.max_expected_clock_skew_ms": "1",
-    }
+    options = BESIDE
 
     def data(first: int) -> pa.Table:
         return pa.table({"id": [f"{first}-{n}" for n in range(3)], "p": ["a"] * 3, "x": [first, first + 1, first + 2]})
@@ -245,11 +249,7 @@ def test_bounds_that_are_united_hold_every_value(tmp_path: Path, version: int) -
     1.10 ascend if they are taken for signed ones, as in Java, which orders texts by UTF-16."""
     path = tmp_path / "t"
     options = {
-        "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
-        "hoodie.cleaner.policy.failed.writes": "LAZY",
-        "hoodie.write.lock.provider": "FileSystemBasedLockProvider",
-        "hoodie.metadata.index.column.stats.enable": "true",
-        "hoodie.time.generator.max_expected_clock_skew_ms": "1",
+        **BESIDE,
         "hoodie.metadata.compact.max.delta.commits": "3",
         "hoodie.metadata.record.level.index.enable": "false",
     }
