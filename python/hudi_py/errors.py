@@ -129,6 +129,12 @@ class StorageDeniedError(StorageError, PermissionError):
         self.errno = errno.EACCES
 
 
+def is_panic(error: BaseException) -> bool:
+    """Whether a library in Rust has panicked: pyo3, which binds it to Python, raises a class that is no `Exception` and
+    that each library has its own copy of."""
+    return type(error).__name__ == "PanicException"
+
+
 def first_line(error: BaseException) -> str:
     """The first line of an error's message, or its class if the message is empty, as `visible` shows it."""
     return visible(next((line for line in str(error).splitlines() if line), type(error).__name__))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from hudi_py.errors import CorruptFileError, UnsupportedTableError, first_line
+from hudi_py.errors import CorruptFileError, UnsupportedTableError, first_line, is_panic
 from hudi_py.formats.base_rows import FILE_NAME, check_file_id
 from hudi_py.formats.parquet import BaseFileFooter, canonical_type, empty_columns, footer_with
 from hudi_py.storage.base import missing
@@ -113,12 +113,12 @@ def _local(storage: Storage, path: str) -> Iterator[str]:
 
 @contextmanager
 def _damage_named(path: str) -> Iterator[None]:
-    # pylance raises ValueError and OSError for most damage, for the rest PanicException, which is no Exception
+    # pylance raises ValueError and OSError for most damage, and panics on the rest
     try:
         yield
     except (OSError, ValueError, RuntimeError) as error:
         raise CorruptFileError(f"Cannot read base file {path}: {error}") from error
     except BaseException as error:
-        if type(error).__name__ != "PanicException":
+        if not is_panic(error):
             raise
         raise CorruptFileError(f"Cannot read base file {path}: {first_line(error)}; it is damaged") from error

@@ -23,6 +23,7 @@ from hudi_py.errors import (
     StorageError,
     UnsupportedTableError,
     first_line,
+    is_panic,
 )
 from hudi_py.storage.base import FileInfo, clean_path, is_hidden_by_storage, missing
 from hudi_py.storage.conditional import ConditionalWrites, Version, VersionedObject
@@ -36,8 +37,8 @@ _DENIED_UPLOAD = "The operation lacked "
 
 
 class _Fork:
-    """obstore's threads do not survive a fork: where one has sent a request, a child would wait for its answers for
-    ever."""
+    """obstore's threads do not survive a fork: where one has sent a request, a child would wait forever for its
+    answers."""
 
     requested = False
     forked = False
@@ -106,7 +107,7 @@ class ObjectStorage:
             try:
                 store = stores.from_url(url, config=config, client_options=client or None, **more)
             except BaseException as error:
-                if not isinstance(error, (self._exceptions.BaseError, ValueError, TypeError)) and not _is_panic(error):
+                if not isinstance(error, (self._exceptions.BaseError, ValueError, TypeError)) and not is_panic(error):
                     raise
                 keys = ", ".join(sorted(storage_options or {})) or "none"
                 # Chained messages might show option values
@@ -364,14 +365,9 @@ class ObjectStorage:
                 what += " (an http:// endpoint needs the storage option allow_http=true)"
             raise (StorageDeniedError if denied else StorageError)(f"{what}: '{self.uri}/{path}'") from None
         except BaseException as error:
-            if not _is_panic(error):
+            if not is_panic(error):
                 raise
             raise StorageError(f"obstore failed ({first_line(error)}): '{self.uri}/{path}'") from None
-
-
-def _is_panic(error: BaseException) -> bool:
-    """Whether a library in Rust has met what it did not expect; its class is no Exception."""
-    return type(error).__name__ == "PanicException"
 
 
 def _retries(options: dict[str, str], uri: str) -> dict[str, Any] | None:
