@@ -922,7 +922,7 @@ MUTATIONS: Final = (
     Mutation(
         "conflicts: another completed write is no conflict",
         CORE + "transaction/conflicts/single_writer.py",
-        '                raise _conflict(own, instant, f"({metadata.operation}) has been completed")\n',
+        '                raise _conflict(own, instant, f"({metadata.operation}) has been completed", _AGAIN)\n',
         "                continue\n",
         "tests/unit/transaction/test_conflicts.py",
     ),
@@ -1527,8 +1527,8 @@ MUTATIONS: Final = (
     Mutation(
         "limits: a panic of pylance is let through",
         CORE + "formats/lance.py",
-        'if type(error).__name__ != "PanicException":',
-        'if type(error).__name__ != "Panic":',
+        "if not is_panic(error):",
+        "if error:",
         "tests/unit/formats/test_bombs.py",
     ),
     Mutation(
@@ -1574,8 +1574,15 @@ MUTATIONS: Final = (
         "tests/unit/storage/test_names.py",
     ),
     Mutation(
+        "single writer: the second of two is not told about concurrency",
+        CORE + "transaction/conflicts/single_writer.py",
+        'has been completed", _AGAIN)',
+        'has been completed")',
+        "tests/unit/transaction/test_conflicts.py::test_another_write_since_the_plan_is_a_conflict",
+    ),
+    Mutation(
         "store: a panic of its library is let through",
-        CORE + "storage/objects.py",
+        CORE + "errors.py",
         'return type(error).__name__ == "PanicException"',
         'return type(error).__name__ == "Panic"',
         "tests/unit/storage/test_names.py",

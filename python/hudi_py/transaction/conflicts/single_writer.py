@@ -4,8 +4,9 @@ they touch a file group that the write touches."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from hudi_py.config import concurrency
 from hudi_py.errors import ConflictError
 from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant, InstantTime
 from hudi_py.timeline.metadata import read_commit_metadata
@@ -30,8 +31,8 @@ class SingleWriter:
             if instant.time != scope.instant and instant.time not in scope.pending:
                 raise ConflictError(
                     f"Cannot begin the write {scope.instant} of {table.session.storage.uri}: since it was planned the "
-                    f"{instant.action.value} {instant.time} has begun; one writer at a time is supported: wait until "
-                    "it is done and write again",
+                    f"{instant.action.value} {instant.time} has begun; wait until it is done and "
+                    f"write again; {concurrency.ONE_WRITER}",
                     instant=instant.time,
                 )
         self.check_commit(table, scope)
@@ -50,7 +51,7 @@ class SingleWriter:
                 continue
             metadata = read_commit_metadata(storage, timeline.layout, instant)
             if metadata.operation not in _SERVICES and not metadata.compacted:
-                raise _conflict(own, instant, f"({metadata.operation}) has been completed")
+                raise _conflict(own, instant, f"({metadata.operation}) has been completed", _AGAIN)
             if metadata.operation == "COMPACT" and instant.time < own:
                 continue  # was pending when the write was planned, so the plan allows for it
             changed = {(stat.partition_path, stat.file_id) for stat in metadata.stats}
@@ -62,8 +63,10 @@ class SingleWriter:
                 continue
             if instant in table.plans.writes and instant.time in scope.pending:
                 continue  # had already failed when this write was planned, and stays (policy NEVER)
-            if instant in table.plans.writes or instant.action is Action.RESTORE:
+            if instant.action is Action.RESTORE:
                 raise _conflict(own, instant, "is under way")
+            if instant in table.plans.writes:
+                raise _conflict(own, instant, "is under way", _AGAIN)
             groups = table.plans.file_groups(instant)
             if instant.action in COMPACTIONS:
                 # the plan allows for anything scheduled before it
@@ -81,9 +84,12 @@ def _refuse_overlap(own: InstantTime, instant: Instant, overlap: frozenset[FileG
         raise _conflict(own, instant, f"{what} the file group {file_id} of partition {partition!r}{more}")
 
 
-def _conflict(own: InstantTime, instant: Instant, what: str) -> ConflictError:
+_AGAIN: Final = f"write again; {concurrency.ONE_WRITER}"
+
+
+def _conflict(own: InstantTime, instant: Instant, what: str, remedy: str = "write again") -> ConflictError:
     return ConflictError(
         f"Cannot commit the write {own}: since it was planned the {instant.action.value} {instant.time} {what}; "
-        "nothing was published, write again",
+        f"nothing was published, {remedy}",
         instant=instant.time,
     )

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from hudi_py.config import concurrency
 from hudi_py.errors import ConflictError
 from hudi_py.model.instant import Action, Instant, InstantTime
 from hudi_py.model.words import visible
@@ -290,11 +291,14 @@ def _refuse_beating(storage: Storage, write: PendingWrite, first_seen: dict[str,
     if beating or (write.writer is not None and write.writer.provably_alive):
         raise ConflictError(
             f"Cannot write to {storage.uri}: the {write.instant.action.value} {write.instant.time} of "
-            f"{write.writer or 'another engine'} is under way, its last sign of life {max(age_s, 0):.0f} s ago; one "
-            "writer at a time is supported: wait until it is done (a dead one counts as failed after "
-            f"{expiry_ms / 1000:.0f} s)",
+            f"{write.writer or 'another engine'} is under way, its last sign of life {max(age_s, 0):.0f} s ago; wait "
+            f"until it is done (a dead one counts as failed after {expiry_ms / 1000:.0f} s){_remedy(write)}",
             instant=write.instant.time,
         )
+
+
+def _remedy(write: PendingWrite) -> str:
+    return "" if write.instant.action is Action.RESTORE else f"; {concurrency.ONE_WRITER}"
 
 
 def _show_wait(write: PendingWrite, expiry_ms: int, *, first: bool) -> None:
