@@ -82,7 +82,7 @@ class Counting:
 
 
 class _Counted(_Base):  # type: ignore[misc]
-    """A DataFrame of PySpark that counts in its own way."""
+    """A DataFrame of PySpark that counts from the table's files."""
 
     _hudi_py: Counting
 

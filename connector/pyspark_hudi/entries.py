@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 PROVIDERS = ("hudi", FORMAT)
 _READ_OPTIMIZED = re.compile(r"hoodie\.query\.as\.ro\.table=true\b", re.IGNORECASE)
-"""How Apache Hudi's registrations, and ours, say that a table is to be read without its logs."""
+"""How Apache Hudi's registrations, and ours, say to read a table without its logs."""
 _FACT = re.compile(r"^(Provider|Location|Storage Properties): (.*)$", re.MULTILINE)
 
 

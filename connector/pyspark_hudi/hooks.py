@@ -446,7 +446,7 @@ def _entries_in(spark: SparkSession, query: object, known: Mapping[str, Any]) ->
     tokens = tokens_of(query)
     try:
         named = references(Cursor(query, tokens)) if tokens else []
-    except ConfigError:  # a time that the plain query words in its own way
+    except ConfigError:  # a time that the plain query refuses in words of its own
         return []
     frames: dict[str, DataFrame | None] = {}
     for each in named:

@@ -587,7 +587,7 @@ class Table(TableIndexes, HealthMethods, ServicePreviews, ReportMethods, Alterab
 
         Raises:
             ConfigError: there is no such savepoint.
-            ConflictError: a write is running, or a later savepoint exists, which has to be deleted first.
+            ConflictError: a write is running, or a later savepoint exists; delete that one first.
             HistoryCleanedError: a file of the savepoint is missing, or later commits have been archived.
         """
         with self._serving("restore", options) as context:

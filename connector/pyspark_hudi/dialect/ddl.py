@@ -71,7 +71,7 @@ class _Definition:
     names: tuple[str, ...]
     if_not_exists: bool
     like: tuple[str, ...] = ()
-    """The table that this one is to be like."""
+    """The table whose definition this one copies."""
     columns: str | None = None
     partitions: list[str] = field(default_factory=list)
     partition_columns: list[str] = field(default_factory=list)

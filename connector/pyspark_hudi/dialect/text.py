@@ -124,7 +124,7 @@ def _with_columns(tokens: list[Token]) -> list[Token]:
 
 
 def _parts_of_cases(tokens: Sequence[Token], columns: Collection[int]) -> set[int]:
-    """The numbers of the CASE and END that belong together. `columns`: of those that are none."""
+    """The numbers of the CASE and END that belong together. `columns`: receives those that are column names."""
     open_: list[_Open] = []
     begun: set[int] = set()
     parts: set[int] = set()

@@ -17,7 +17,7 @@ ENABLED = flag(
 )
 CLASS = choice(
     f"{_PREFIX}class",
-    "What tells it. Other classes of Java, such as those for Kafka and Pulsar, are refused.",
+    "The class that sends the message. Other classes of Java, such as those for Kafka and Pulsar, are refused.",
     Scope.WRITE,
     HTTP,
     (HTTP,),

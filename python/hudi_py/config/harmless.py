@@ -99,7 +99,7 @@ OPTIONS = (
     ),
     # catalogs and metrics
     harmless("hoodie.datasource.hive_sync.jdbcurl", "The metastore is reached by its Thrift service.", Scope.SERVICE),
-    harmless("hoodie.datasource.hive_sync.username", "The metastore is told the user's own name.", Scope.SERVICE),
+    harmless("hoodie.datasource.hive_sync.username", "The metastore sees the user's own name.", Scope.SERVICE),
     harmless("hoodie.datasource.hive_sync.password", "The metastore is reached without a password.", Scope.SERVICE),
     harmless("hoodie.datasource.hive_sync.base_file_format", "It is a property of the table.", Scope.SERVICE),
     harmless(

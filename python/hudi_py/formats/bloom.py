@@ -170,7 +170,7 @@ class BloomFilter:
 
     @property
     def row_bits(self) -> int:
-        """Bits of each row, which tell for how many keys the filter was made."""
+        """Bits of each row, which show for how many keys the filter was made."""
         return self._bits
 
     def add(self, keys: pa.Array | pa.ChunkedArray) -> None:

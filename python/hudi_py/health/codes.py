@@ -416,7 +416,7 @@ _ALL: Final = (
         "lock.dead",
         _W,
         "the table lock is held by a process that has ended, or has expired",
-        "Writers that cannot see the process, such as Apache Hudi, wait for it in vain.",
+        "Writers that cannot see the process, such as Apache Hudi, wait until they time out.",
         _REPAIR,
         True,
     ),

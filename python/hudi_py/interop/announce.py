@@ -51,7 +51,7 @@ def announced(storage: Storage, options: Options, storage_options: Mapping[str, 
     try:
         done = new(session.timeline())
     except Exception as error:  # whatever failed, what was done stands
-        _log.warning("other systems are not told of the newest actions on %s: %s", storage.uri, first_line(error))
+        _log.warning("other systems do not learn of the newest actions on %s: %s", storage.uri, first_line(error))
         return
     if not done:
         return

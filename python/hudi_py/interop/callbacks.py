@@ -47,7 +47,7 @@ class CommitCallback:
         return cls(checked_url(url), options.get(config.TIMEOUT_S))
 
     def check(self, config: TableConfig) -> None:
-        """See `AfterCommit.check`. Every table can be told of."""
+        """See `AfterCommit.check`. Any table will do."""
 
     def run(self, session: TableSession, committed: Committed) -> tuple[str, ...]:
         """Sends the message. A failure is a warning, as in Apache Hudi."""
@@ -57,7 +57,7 @@ class CommitCallback:
             Client(self.url, headers, self.timeout_s).post_text(text)
         except (HttpError, HudiError, OSError) as error:
             _log.warning(
-                "the commit %s of %s could not be told to the service of %s: %s",
+                "the commit %s of %s was not sent to the service of %s: %s",
                 committed.instant,
                 session.storage.uri,
                 config.URL.key,

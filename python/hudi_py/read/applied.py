@@ -35,7 +35,7 @@ OF_TIMES: Final = frozenset({*_ARGUMENTS, "year", "month", "day", "hour"}) - {
     "regexp_extract",
     "regexp_replace",
 }
-"""Functions that read texts as times: one that is none is NULL, or an error in ANSI mode."""
+"""Functions that read texts as times: any other text is NULL, or an error in ANSI mode."""
 _DEFAULTS: Final = {"regexp_extract": {"idx": "1"}, "substring": {"len": str(2**31 - 1)}}
 _SIDES: Final = {"BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}
 FUNCTIONS: Final = frozenset({*NAMES, *_ALIASES}) - {IDENTITY, "split"}

@@ -101,7 +101,7 @@ class Filter:
                 if needed and needed <= set(names):
                     try:
                         found = node.evaluate(rows)
-                    except pa.ArrowInvalid:  # arithmetic overflows for one of them: rows will tell
+                    except pa.ArrowInvalid:  # arithmetic overflows for one of them: look at the rows
                         continue
                     if isinstance(found, pa.Scalar):
                         found = pa.repeat(found, len(places))

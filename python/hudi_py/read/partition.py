@@ -158,7 +158,7 @@ def path_values(
         return omitted_values(config, schema, path, uri, escaped=escaped) if texts else ()
     values: list[tuple[str, pa.Scalar]] = []
     for name, text in (path_parts(config, path, escaped=escaped) or {}).items():
-        # Tables of early releases do not name their key generator; what `default` stands for is known all the same
+        # Tables of early releases do not name their key generator; what `default` stands for is known even so
         is_old_default = text == DEFAULT_PARTITION and config.version < 6
         if name not in fields or not (by_value or slashed or is_old_default):
             continue

@@ -156,7 +156,7 @@ class ScanRequest:
 
 
 def _limit(given: Any) -> int | None:
-    """The largest number of rows. Raises ConfigError for what is none."""
+    """The largest number of rows. Raises ConfigError for anything else."""
     if given is None:
         return None
     if isinstance(given, bool) or not isinstance(given, Integral) or not 0 <= int(given) < 1 << 63:

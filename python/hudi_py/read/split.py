@@ -50,7 +50,7 @@ class ReadSpec:
     """Only rows of these record keys; None: all."""
     key_fields: tuple[str, ...] = ()
     """Columns that make up the record key if files have no `_hoodie_record_key`; used with `keys`, and where
-    `table_schema` has the record key all the same."""
+    `table_schema` nevertheless has the record key."""
     emit_deletes: bool = False
     """Whether deletes in logs are returned as rows too, with `_hoodie_operation` = `D`."""
     history: SchemaHistory | None = None

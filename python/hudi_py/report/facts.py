@@ -50,7 +50,7 @@ class TableFacts:
     schema: pa.Schema
     """Meta columns first."""
     instants: pa.Table
-    """As `Table.instants()`; the others likewise."""
+    """As `Table.instants()`; those below as the methods of their names."""
     history: pa.Table
     files: pa.Table
     plans: pa.Table

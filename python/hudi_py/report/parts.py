@@ -42,7 +42,7 @@ def section(key: str, title: str, *content: Content) -> Html:
 
 
 def short(text: str) -> str:
-    """A text of the table, cut where it would be too long to be read."""
+    """A text of the table, cut where it would be too long to read."""
     return text if len(text) <= _MOST_CHARACTERS else text[:_MOST_CHARACTERS] + "…"
 
 

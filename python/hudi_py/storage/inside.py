@@ -19,7 +19,7 @@ def check_folder(root: str, folder: str, purpose: str = "delete files") -> None:
     """Raises UnsupportedTableError if a folder, given by its absolute path, leads out of `root`.
 
     Args:
-        purpose: what is to be done there, after "Cannot".
+        purpose: what the caller means to do there; follows "Cannot" in the message.
     """
     real, real_root = os.path.realpath(folder), os.path.realpath(root)
     if real != real_root and not real.startswith(real_root.rstrip("/") + "/"):

@@ -181,7 +181,7 @@ class NameNode:
     def _calls(self, what: str, path: str) -> Iterator[Callable[..., Any]]:
         """Calls of JNI in this thread, of which an exception becomes an OSError."""
         if not hasattr(self._threads, "attached"):
-            # By a call of libhdfs a thread belongs to Java until it ends; without libhdfs Java would keep it for ever
+            # A call of libhdfs attaches a thread to Java until the thread ends; attached otherwise, it would stay so
             self._library.hdfsGetWorkingDirectory(self._files, ctypes.create_string_buffer(4096), 4096)
             self._threads.attached = True
         table = ctypes.c_void_p()

@@ -62,7 +62,7 @@ class Shared:
                     self._next = None  # who asks from now on may have seen something newer
                 try:
                     self._check()
-                except BaseException as error:  # of any kind: the others must not wait for ever
+                except BaseException as error:  # of any kind: the others must not wait forever
                     answer.set_exception(error)
                 else:
                     answer.set_result(None)

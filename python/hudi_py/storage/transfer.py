@@ -121,7 +121,7 @@ class Upload(io.RawIOBase):
         self.close()
 
     def __del__(self) -> None:
-        # io's own finaliser would close, and so complete, what nobody has closed
+        # io's own finaliser would close, and so complete, a file that was never closed
         self._abort(RuntimeError("the file was never closed"))
         super().__del__()
 

@@ -17,7 +17,7 @@ class StorageBehaviour:
     renames = True
     folders = True
     reports_missing = True
-    """Whether `delete` tells that there was no file."""
+    """Whether `delete` says that there was no file."""
 
     def test_put_then_read(self, storage: Storage) -> None:
         storage.put("a/b c/d%2Fe=ü.bin", b"hello")

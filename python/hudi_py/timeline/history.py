@@ -5,7 +5,7 @@
 
 A writer sorts the instants of a run. The upgrade of a table of version 6 does not: it takes the entries of the old
 archive as they come, newest file first, and names the run by the first and the last of these
-(`SevenToEightUpgradeHandler`, 1.2.0). In such a history the name of a run tells neither its oldest nor its newest
+(`SevenToEightUpgradeHandler`, 1.2.0). In such a history the name of a run gives neither its oldest nor its newest
 instant; its footer does.
 """
 

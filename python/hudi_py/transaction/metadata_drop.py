@@ -1,4 +1,4 @@
-"""Drops the metadata table if a table is to be written without one.
+"""Drops the metadata table when a write switches it off.
 
 Java's readers miss a commit that the metadata table lacks, so the commit that would outdate it also drops it: first the
 properties by which readers trust it, then its folder, then the definitions of its indexes

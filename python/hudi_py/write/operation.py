@@ -68,7 +68,7 @@ def operation_on(config: TableConfig, operation: Operation) -> Operation:
     """What the operation does to a table: where keys are generated, every row of an upsert is new.
 
     Raises:
-        ConfigError: rows are to be deleted where keys are generated.
+        ConfigError: a delete, from a table whose keys are generated.
     """
     if config.record_key_fields or not operation.looks_up_keys:
         return operation

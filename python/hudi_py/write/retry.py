@@ -79,7 +79,7 @@ def conflict_retries(options: Mapping[str, object]) -> int:
 
 @contextmanager
 def replayable_batches(source: Input, batches: Batches, retries: int) -> Iterator[Batches]:
-    """The rows of a write, to be read once for each attempt.
+    """The rows of a write, which each attempt reads anew.
 
     Data that can be read only once is first copied to a temporary file, if there may be retries.
 

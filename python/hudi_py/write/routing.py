@@ -54,7 +54,7 @@ PART = pa.field("_hudi_py_part", pa.int32())
 """Rows with the same part must come to one task of a look-up, if it is divided into parts."""
 GROUP = pa.field("_hudi_py_group", pa.string())
 """Rows with the same group must come to one task that writes: a partition path, NUL, and a file id or the number of a
-file to be made."""
+new file."""
 STATE = pa.field("_hudi_py_state", pa.int64())
 """`NEW`, `LEAVING` or `KNOWN`; greater numbers: known, and in that row of the file group's base file."""
 COUNTED = pa.schema([("path", pa.string()), ("rows", pa.int64()), ("tasks", pa.int64())])

@@ -180,7 +180,7 @@ def _salvage(
 
 
 def _begins_well(storage: Storage, log: LogFile) -> bool:
-    """Whether a log exists and its blocks can be told apart."""
+    """Whether a log exists and all of its blocks can be read."""
     try:
         list(read_blocks(storage, log.path, log.size))
     except (CorruptFileError, FileNotFoundError):

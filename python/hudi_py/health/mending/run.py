@@ -80,7 +80,7 @@ def repair(
     the steps before it stay done, and the repair can be undone.
 
     Args:
-        options: of a write; they name the lock, and what is to be written.
+        options: of a write; they name the lock, and what to write.
 
     Raises:
         ConflictError: the plan no longer holds, or another action is in the way.

@@ -76,7 +76,7 @@ class Index:
         return json.dumps(members, separators=(",", ":")).encode()
 
     def changed_groups(self, storage: Storage, config: TableConfig, timeline: Timeline) -> frozenset[Group] | None:
-        """The file groups whose rows commits may have changed since; None if that cannot be told from commits."""
+        """The file groups whose rows commits may have changed since; None if commits do not say."""
         if config.version < 8 or self.table != digest(config) or not self._follows(timeline):
             # before version 8, blocks of a log become valid without a change of the file
             return None

@@ -16,7 +16,7 @@ from hudi_py.read.partition import NULL_PARTITION, partition_values, path_parts,
 
 
 def values_of(config: TableConfig, schema: pa.Schema, path: PartitionPath, uri: str) -> dict[str, Any]:
-    """The partition columns whose value all rows of a partition share, as far as its path tells, with this value.
+    """The partition columns whose value all rows of a partition share, as far as its path says, with this value.
 
     Columns that are left out are read from the files. Raises UnsupportedTableError if the path lacks the value of a
     column that files do not have.

@@ -266,7 +266,7 @@ class _Attempt:
         self, files: MetadataFiles, snapshot: Snapshot, parent: Json | None, columns: Columns
     ) -> tuple[State, tuple[Split, ...]]:
         """Files of the newest Iceberg snapshot, and the slices to compare them with: those that commits changed since,
-        or all if that cannot be told."""
+        or all if that is unknown."""
         groups = index = None
         if parent is not None and not columns.reassigned:
             summary = parent["summary"]
@@ -304,7 +304,7 @@ class _Attempt:
         return replace(ready.publication, location=location)
 
     def _is_due(self, parent: Json, facts: Mapping[str, str]) -> bool:
-        """Whether a snapshot without changes of its own is to be made: to give up those whose files were deleted."""
+        """Whether to make a snapshot without changes of its own, so that those whose files were deleted expire."""
         return any(parent["summary"].get(key) != facts[key] for key in (CLEANED, VIEW))
 
     def _columns(self, snapshot: Snapshot, metadata: Json, before: Sequence[Json]) -> Columns:

@@ -200,7 +200,7 @@ class Publishing:
         path = side_name(prefix, DELETES)
         self.files.note(path)
         made = write_deletes(self.files.storage, positions, base, path)
-        # equal bounds tell readers that it concerns this one file
+        # equal bounds say to readers that it concerns this one file
         bounds = {FILE_PATH_ID: base.encode()}
         return self._side_entry(split, made, POSITION_DELETES, {"lower_bounds": bounds, "upper_bounds": bounds})
 

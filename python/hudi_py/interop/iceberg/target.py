@@ -72,7 +72,7 @@ class Target(Protocol):
         ...
 
     def drop(self, published: Published) -> list[str]:
-        """Removes the table, but no file of it. Returns the paths of its metadata files, to be deleted: those that lie
+        """Removes the table, but no file of it. Returns the paths of the metadata files to delete: those that lie
         below the Hudi table, relative to it."""
         ...
 

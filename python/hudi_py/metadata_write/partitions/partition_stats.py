@@ -101,7 +101,7 @@ class PartitionStats(MetadataPartition):
 
     def checking(self, source: TableSource) -> RecordCheck:
         """Values count, not the defaults in place of them: a compaction may store such a default after a later request
-        has told of the partition without it."""
+        has described the partition without it."""
         given = (source.storage, source.config, source.timeline, source.view, source.schema_json, source.settings)
         return self.check(_SourceOfValues(*given))
 

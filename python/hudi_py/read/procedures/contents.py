@@ -59,7 +59,7 @@ def _invalid_parquet(table: Opened, given: Given) -> Rows:
     """The paths of files that cannot be opened as Parquet, by partition and name.
 
     Raises:
-        ConfigError: they are to be deleted.
+        ConfigError: the call asks to delete them.
     """
     if given["needDelete"]:
         raise ConfigError(

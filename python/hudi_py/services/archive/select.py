@@ -280,7 +280,7 @@ def _limits_of_data(facts: Facts, settings: ArchiveSettings) -> list[_Limit]:
 
 
 def _surplus(timeline: Timeline, low: int, high: int) -> Iterator[Instant]:
-    """Layout 1: all but the newest `low` cleans if there are more than `high`, and likewise for rollbacks."""
+    """Layout 1: all but the newest `low` cleans if there are more than `high`; the same for rollbacks."""
     for action in _CLEANS_AND_ROLLBACKS:
         found = [instant for instant in timeline.completed if instant.action is action]
         if len(found) > high:

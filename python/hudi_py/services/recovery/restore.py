@@ -45,7 +45,7 @@ def restore(context: ServiceContext, instant: str | None = None) -> RestoreRepor
 
     Raises:
         ConfigError: there is no such savepoint.
-        ConflictError: a write is running, or a later savepoint exists, which has to be deleted first.
+        ConflictError: a write is running, or a later savepoint exists; delete that one first.
         HistoryCleanedError: a file of the savepoint is missing, or later commits have been archived.
         UnsupportedTableError: later commits share log files, from before the table was upgraded to version 8 or later.
         LockError: the table lock could not be acquired in time.

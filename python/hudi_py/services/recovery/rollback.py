@@ -139,7 +139,7 @@ def _undone(
 def _check_archived(
     context: ServiceContext, config: TableConfig, timeline: Timeline, undone: Collection[Instant]
 ) -> None:
-    """Refuses to undo all commits of an active timeline that begins after archived ones: without a commit that tells
+    """Refuses to undo all commits of an active timeline that begins after archived ones: without a commit that says
     where it begins, no reader counts files of the archived ones as committed (`isBeforeTimelineStarts`, 1.2.0)."""
     gone = {each.time for each in undone}
     if any(each.time not in gone for each in timeline.write_completed):

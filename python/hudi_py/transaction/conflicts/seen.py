@@ -26,10 +26,10 @@ _SERVICES: Final = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER", "INDEX"})
 
 
 def check_seen(table: LockedTable, scope: WriteScope, seen: Pin, operation: str) -> None:
-    """Checks that nobody has changed the write's file groups between the state `seen` and the begin of the write.
+    """Checks that no other write has changed the write's file groups since the state `seen`.
 
     Raises:
-        ConflictError: somebody has, or that can no longer be told.
+        ConflictError: another write has, or the timeline no longer shows whether one has.
     """
     if operation in _INSERTS:
         return

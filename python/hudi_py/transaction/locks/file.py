@@ -300,8 +300,8 @@ class FileLock(HeldByContext):
         except FileNotFoundError:
             return True
         if self._storage.read(tombstone) != content:
-            # the lock of somebody else: give it back. Should a third one have come in between, the owner finds out by
-            # `check` before he publishes anything
+            # another writer's lock: give it back. If a third one has come in between, the owner finds out by `check`
+            # before it publishes anything
             with contextlib.suppress(FileExistsError):
                 self._storage.rename(tombstone, self.path)
         return True

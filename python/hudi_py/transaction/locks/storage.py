@@ -67,7 +67,7 @@ def parse_lease(found: VersionedObject, place: str) -> Lease:
 
 
 _RELEASED: Final[dict[str, tuple[Version, float]]] = {}
-"""The version with which this process has released a lock, and when, by its place. If it is still there, nobody has
+"""The version with which this process has released a lock, and when, by its place. If it is still there, no one has
 taken the lock since, and one request takes it again."""
 _REMEMBERED_S: Final = 60
 

@@ -194,7 +194,7 @@ def plan_spread(
 def _request(
     merge: BoundMergeOf, context: WriteContext, files: Sequence[StagedSource], *, exact: bool
 ) -> ScanRequest | None:
-    """As `Merge` asks for the rows of a table, of which the staged source tells the keys only if it is small."""
+    """As `Merge` asks for the rows of a table, whose keys the staged source knows only if it is small."""
     keys = None
     if exact:
         columns = SourceColumns.of(merge.bound, context.settings)

@@ -1,5 +1,5 @@
-"""Insert: rows are added to small files first, without a look-up of their keys unless known ones are to be dropped or
-refused."""
+"""Insert: rows are added to small files first, and their keys are looked up only to drop or refuse
+known ones."""
 
 from __future__ import annotations
 

@@ -147,7 +147,7 @@ def _check_polars(dtype: Any, path: str) -> None:
 
 
 def _of_iterator(items: Iterator[Any]) -> Input:
-    """Rows or batches as they come. Dicts are held in memory, for only all of them tell the columns and their types."""
+    """Rows or batches as they come. Dicts are held in memory: only all of them show the columns and their types."""
     first = next(items, None)
     if first is None:
         return read_input([])

@@ -72,7 +72,7 @@ class FirstWrite:
         return {**properties, FIRST_WRITE: self.owner.to_json()}
 
     def made(self, config: TableConfig) -> bool:
-        """Whether it is the one that made a table, of which nothing is committed as far as the properties tell."""
+        """Whether it is the one that made a table, without a commit as far as the properties say."""
         maker = parse_writer(config.properties.get(FIRST_WRITE, ""))
         return maker is not None and maker.id == self.owner.id
 

@@ -27,7 +27,7 @@ def zone(name: str, key: str) -> datetime.tzinfo:
     """The zone of a name.
 
     Raises:
-        ConfigError: it is unknown, or one that Java reads in its own way (`key` is the option).
+        ConfigError: the name is unknown, or Java gives it a meaning of its own (`key` is the option).
     """
     text = name.strip()
     if text in _UTC:
