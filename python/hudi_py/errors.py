@@ -115,7 +115,7 @@ class StorageError(HudiError, OSError):
 
     def __init__(self, message: str = "", **fields: object) -> None:
         super().__init__(message, **fields)
-        self.errno = errno.EIO
+        self.errno, self.strerror = errno.EIO, str(self)
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""

@@ -1581,6 +1581,27 @@ MUTATIONS: Final = (
         "tests/unit/transaction/test_conflicts.py::test_another_write_since_the_plan_is_a_conflict",
     ),
     Mutation(
+        "store: variables of the environment give no credentials",
+        CORE + "storage/credentials.py",
+        "for key in variables if prefix.match(key.lower())}",
+        "for key in variables if not key}",
+        "tests/unit/storage/test_names.py",
+    ),
+    Mutation(
+        "store: the metadata address is named instead of missing credentials",
+        CORE + "storage/credentials.py",
+        'return _METADATA_ADDRESS in str(error) or "metadata.google.internal" in str(error)',
+        "return not str(error)",
+        "tests/unit/storage/test_names.py",
+    ),
+    Mutation(
+        "hdfs: a refusal is no error of ours",
+        CORE + "storage/libhdfs.py",
+        "    error = (StorageDeniedError if code in (errno.EACCES, errno.EPERM) else StorageError)(message)\n",
+        "    error = OSError(code, message)\n",
+        "tests/unit/storage/test_hdfs.py",
+    ),
+    Mutation(
         "store: a panic of its library is let through",
         CORE + "errors.py",
         'return type(error).__name__ == "PanicException"',

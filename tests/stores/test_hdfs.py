@@ -19,7 +19,7 @@ import pytest
 
 import hudi_py
 from hudi_py.config import lock as config
-from hudi_py.errors import ConfigError, LockError
+from hudi_py.errors import ConfigError, LockError, StorageDeniedError, StorageError
 from hudi_py.storage import HdfsStorage, Storage, open_storage
 from hudi_py.testing.storage import StorageBehaviour
 from hudi_py.transaction.locks import lock_holders, table_lock
@@ -73,7 +73,7 @@ class TestHdfs(StorageBehaviour):
         storage.put("a", b"3")
         with pytest.raises(FileExistsError):
             storage.rename("a", "d")
-        with pytest.raises(OSError, match="HDFS cannot replace it: .* must both be directories"):
+        with pytest.raises(StorageError, match=r"HDFS cannot replace hdfs://.*/d: .* must both be directories"):
             storage.put("d", b"4")
         assert sorted(entry.path.rpartition("/")[2] for entry in storage._names.children(storage._full(""))) == [
             "a",
@@ -86,19 +86,19 @@ class TestHdfs(StorageBehaviour):
         nobody = open_storage(f"{folder}/t", {"user": "nobody", "dfs.client.retry.max.attempts": "1"})
         assert nobody.read("f") == b"1"
         for call in (nobody.put, nobody.put_if_absent):
-            with pytest.raises(OSError, match=r"Permission denied.*/t"):
+            with pytest.raises(StorageDeniedError, match=r"Permission denied.*/t"):
                 call("g", b"2")
-        with pytest.raises(PermissionError, match="HDFS cannot delete it: .*Permission denied"):
+        with pytest.raises(StorageDeniedError, match=r"HDFS cannot delete hdfs://.*/f: .*Permission denied"):
             nobody.delete("f")
 
     def test_a_name_node_that_does_not_answer_is_not_an_empty_folder(self, hdfs: str) -> None:
         quick = {"ipc.client.connect.max.retries": "0", "dfs.client.retry.max.attempts": "0"}
         gone = open_storage("hdfs://127.0.0.1:1/t", quick)
         for call in (gone.stat, gone.list, gone.read, gone.delete, gone.delete_tree, lambda path: gone.put(path, b"")):
-            with pytest.raises(OSError, match="Connection refused") as caught:
+            with pytest.raises(StorageError, match="Connection refused") as caught:
                 call("f")
             assert not isinstance(caught.value, FileNotFoundError)
-        with pytest.raises(OSError, match="Connection refused"):
+        with pytest.raises(StorageError, match="Connection refused"):
             hudi_py.open_table(gone.uri, storage_options=quick)
 
     def test_settings_and_pickles(self, folder: str) -> None:

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import socket
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta, timezone
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from hudi_py.errors import ConfigError, StorageDeniedError, first_line
 
@@ -38,20 +39,70 @@ _KEYS: Final = {
     "aws_session_token": ("aws_session_token", "session_token", "aws_token", "token"),
 }
 """boto3's names of keys, and those of the storage options."""
-_S3_OPTIONS: Final = frozenset(
-    {"access_key_id", "skip_signature", "metadata_endpoint", "container_credentials_relative_uri", PROVIDER}
+
+
+class _Sources(NamedTuple):
+    """What gives obstore credentials for one kind of store, or says where they are."""
+
+    prefix: str
+    """A regular expression: names of options may have it, and variables of the environment do, in upper case."""
+    names: frozenset[str]
+    variables: frozenset[str]
+    """Variables that are no options."""
+    file: str
+    """Where obstore finds credentials by itself; empty: nowhere."""
+    advice: str
+
+
+_S3: Final = _Sources(
+    "^aws_",
+    frozenset(
+        {
+            *("access_key_id", "skip_signature", "web_identity_token_file", "metadata_endpoint"),
+            *("container_credentials_relative_uri", "container_credentials_full_uri"),
+        }
+    ),
+    frozenset(),
+    "",
+    f"give the storage options aws_access_key_id and aws_secret_access_key, {PROVIDER}=boto3 (which reads ~/.aws), or "
+    "skip_signature=true for a public bucket; or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment",
 )
-_S3_VARIABLES: Final = frozenset(
-    {
-        "AWS_ACCESS_KEY_ID",
-        "AWS_SKIP_SIGNATURE",
-        "AWS_WEB_IDENTITY_TOKEN_FILE",
-        "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
-        "AWS_CONTAINER_CREDENTIALS_FULL_URI",
-        "AWS_METADATA_ENDPOINT",
-    }
+_GCS: Final = _Sources(
+    "^google_",
+    frozenset(
+        {
+            *("service_account", "service_account_path", "service_account_key", "application_credentials"),
+            *("bearer_token", "skip_signature"),
+        }
+    ),
+    frozenset({"SERVICE_ACCOUNT", "GCE_METADATA_HOST", "GCE_METADATA_ROOT", "GCE_METADATA_IP"}),
+    "~/.config/gcloud/application_default_credentials.json",
+    "give the storage option service_account (the path of a key), "
+    f"{PROVIDER}=google (application default credentials), or skip_signature=true for a public bucket; or set "
+    "GOOGLE_APPLICATION_CREDENTIALS in the environment, or run gcloud auth application-default login",
 )
-"""What gives obstore credentials of S3, or says where they are."""
+_AZURE: Final = _Sources(
+    "^azure_(storage_)?",
+    frozenset(
+        {
+            *("account_key", "access_key", "master_key", "sas_key", "sas_token", "token", "client_secret"),
+            *("federated_token_file", "use_azure_cli", "skip_signature", "use_emulator"),
+            *("msi_endpoint", "identity_endpoint", "fabric_token_service_url"),
+        }
+    ),
+    frozenset({"IDENTITY_ENDPOINT"}),
+    "",
+    f"give the storage option account_key or sas_token, {PROVIDER}=azure (what azure-identity finds), "
+    "use_azure_cli=true, or skip_signature=true for a public container; or set AZURE_STORAGE_ACCOUNT_KEY in the "
+    "environment",
+)
+_SOURCES: Final = {
+    scheme: sources
+    for provider, sources in (("boto3", _S3), ("google", _GCS), ("azure", _AZURE))
+    for scheme in _PREFIXES[provider]
+}
+_METADATA_ADDRESS: Final = "169.254.169.254"
+"""Where machines of AWS, Google Cloud and Azure find the credentials of their roles."""
 _METADATA_S: Final = 0.5
 """Seconds; it is next to the machine."""
 _NEVER: Final = datetime(9999, 1, 1, tzinfo=timezone.utc)
@@ -82,7 +133,7 @@ def take_provider(options: dict[str, str], uri: str) -> Provider | None:
         )
     if name is None:
         return None
-    scheme = uri.partition(":")[0].lower()
+    scheme = _scheme(uri)
     if scheme not in _PREFIXES.get(name, (scheme,)):
         raise ConfigError(
             f"Cannot open {uri}: {PROVIDER}={name} has credentials for {', '.join(_PREFIXES[name])}, not for {scheme}"
@@ -98,20 +149,38 @@ def take_provider(options: dict[str, str], uri: str) -> Provider | None:
     return _function(name, uri)
 
 
-def check_s3_credentials(options: Mapping[str, str], uri: str) -> None:
+def check_credentials(options: Mapping[str, str], uri: str) -> None:
     """Checks that there are credentials before the first request: obstore would ask the metadata address of a cloud's
     machine for them, for seconds, and then name that address.
 
     Raises:
-        StorageDeniedError: no option and no variable of the environment has any, and this is no machine of a cloud.
+        StorageDeniedError: no option, variable of the environment or file has any, and this is no machine of a cloud.
     """
-    bare = {key.removeprefix("aws_") for key in options}
-    if not bare.isdisjoint(_S3_OPTIONS) or not _S3_VARIABLES.isdisjoint(os.environ) or _has_metadata_address():
+    sources = _SOURCES[_scheme(uri)]
+    prefix = re.compile(sources.prefix)
+    given = {prefix.sub("", key) for key, value in options.items() if _is_set(value)}
+    variables = {key for key, value in os.environ.items() if _is_set(value)}
+    given |= {prefix.sub("", key.lower()) for key in variables if prefix.match(key.lower())}
+    if not given.isdisjoint(sources.names | {PROVIDER}) or not variables.isdisjoint(sources.variables):
         return
-    raise StorageDeniedError(
-        f"Cannot read or write {uri}: there are no credentials; give the storage options aws_access_key_id and "
-        f"aws_secret_access_key, {PROVIDER}=boto3 (which reads ~/.aws), or skip_signature=true for a public bucket; or "
-        "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment"
+    if (sources.file and os.path.exists(os.path.expanduser(sources.file))) or _has_metadata_address():
+        return
+    raise without_credentials(uri)
+
+
+def _is_set(value: str) -> bool:
+    return value.lower() not in ("", "false")
+
+
+def asked_metadata_address(error: BaseException) -> bool:
+    """Whether obstore failed on the metadata address, which it asks where it has found no other credentials."""
+    return _METADATA_ADDRESS in str(error) or "metadata.google.internal" in str(error)
+
+
+def without_credentials(uri: str, reason: str = "") -> StorageDeniedError:
+    """The error of a store for which nothing gives credentials. `reason`: more about it."""
+    return StorageDeniedError(
+        f"Cannot read or write {uri}: there are no credentials{reason}; {_SOURCES[_scheme(uri)].advice}"
     )
 
 
@@ -119,7 +188,7 @@ def check_s3_credentials(options: Mapping[str, str], uri: str) -> None:
 def _has_metadata_address() -> bool:
     """Whether something answers at the address at which machines of a cloud find their credentials."""
     try:
-        socket.create_connection(("169.254.169.254", 80), timeout=_METADATA_S).close()
+        socket.create_connection((_METADATA_ADDRESS, 80), timeout=_METADATA_S).close()
     except OSError:
         return False
     return True
@@ -136,7 +205,7 @@ def boto3_client(service: str, options: Mapping[str, str], uri: str, **more: Any
         ConfigError: as `take_provider`.
     """
     boto3 = importlib.import_module("boto3")
-    name, scheme = options.get(PROVIDER), uri.partition(":")[0].lower()
+    name, scheme = options.get(PROVIDER), _scheme(uri)
     provider = take_provider(dict(options), uri) if name is not None and scheme in _PREFIXES["boto3"] else None
     if name is None or provider is None:
         keys = {key: next((options[each] for each in names if each in options), None) for key, names in _KEYS.items()}
@@ -279,7 +348,7 @@ def _databricks(given: Mapping[str, str], options: Mapping[str, str], uri: str) 
                 f"Cannot open {uri}: {PROVIDER}=databricks works on Databricks compute alone ({error})"
             ) from None
     source = found.getServiceCredentialsProvider(name)
-    scheme = uri.partition(":")[0].lower()
+    scheme = _scheme(uri)
     if scheme in _PREFIXES["boto3"]:
         return _boto3({}, options, uri, source)
     return _google(uri, source) if scheme in _PREFIXES["google"] else _azure(uri, source)
@@ -293,6 +362,10 @@ def _needed(module: str, uri: str, provider: str, *packages: str) -> Any:
             f"Cannot open {uri}: the storage option {PROVIDER} = '{provider}' needs the package {packages[0]}, which "
             f"is missing; install it with `pip install {' '.join(map(repr, packages))}`"
         ) from None
+
+
+def _scheme(uri: str) -> str:
+    return uri.partition(":")[0].lower()
 
 
 def _utc(moment: datetime) -> datetime:

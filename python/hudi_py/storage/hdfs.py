@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from hudi_py.errors import ConfigError, first_line
+from hudi_py.errors import ConfigError, StorageError, first_line
 from hudi_py.storage.base import (
     TEMPORARY_PREFIX,
     TEMPORARY_SUFFIX,
@@ -35,7 +35,7 @@ from hudi_py.storage.base import (
     missing,
     walk_folders,
 )
-from hudi_py.storage.libhdfs import Entry, NameNode, UnansweredError
+from hudi_py.storage.libhdfs import Entry, NameNode, UnansweredError, failure
 
 HDFS_SCHEMES: Final = frozenset({"hdfs", "viewfs"})
 _BUFFER_BYTES: Final = 1 << 20
@@ -235,7 +235,7 @@ class HdfsStorage:
                     break
                 # What was in the way has gone meanwhile, as a lock does
             else:
-                raise OSError(errno.EIO, "HDFS refuses to move a file here, where there is none", f"{self.uri}/{path}")
+                raise StorageError(f"HDFS refuses to move a file to {self.uri}/{path}, where there is none")
         except BaseException:
             self._drop(temporary)
             raise
@@ -422,4 +422,4 @@ def _named(shown: str) -> Iterator[None]:
         yield
     except OSError as error:
         code = error.errno if error.errno in errno.errorcode else errno.EIO  # 255: an exception of Java
-        raise OSError(code, first_line(error), shown) from None
+        raise failure(code or errno.EIO, f"{first_line(error)}: '{shown}'") from None

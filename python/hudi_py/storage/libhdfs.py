@@ -17,6 +17,8 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
+from hudi_py.errors import StorageDeniedError, StorageError
+
 # Places in the function tables of the Java Native Interface (jni.h), which never change
 _ATTACH: Final = 7
 _FIND_CLASS, _EXCEPTION, _CLEAR, _PUSH_FRAME, _POP_FRAME, _GLOBAL, _DROP, _NEW = 6, 15, 17, 19, 20, 21, 23, 30
@@ -60,7 +62,7 @@ class Entry(NamedTuple):
     is_dir: bool
 
 
-class UnansweredError(OSError):
+class UnansweredError(StorageError):
     """The name node may have done what it was asked for, or not."""
 
 
@@ -68,7 +70,8 @@ class NameNode:
     """Files and folders of one HDFS by their absolute paths. Safe to use from several threads.
 
     PyArrow must have loaded libhdfs before. The connection lives as long as the process. All methods raise OSError:
-    PermissionError and the like where the name node refuses, UnansweredError where it is not known what it did.
+    FileNotFoundError and the like, StorageDeniedError or another StorageError where the name node refuses,
+    UnansweredError where it is not known what it did.
 
     Args:
         uri: `scheme://authority`, or `default` for `fs.defaultFS`.
@@ -80,6 +83,7 @@ class NameNode:
 
     def __init__(self, uri: str, user: str | None, ticket_cache: str | None, settings: Mapping[str, str]) -> None:
         library = _load()
+        self._uri = "" if uri == "default" else uri
         # The builder keeps addresses: all these bytes must live until it connects, which frees it
         where, who, tickets = uri.encode(), user and user.encode(), ticket_cache and ticket_cache.encode()
         pairs = [(key.encode(), value.encode()) for key, value in settings.items()]
@@ -98,7 +102,7 @@ class NameNode:
         self._threads = threading.local()
         self._machine = ctypes.c_void_p()
         library.JNI_GetCreatedJavaVMs(ctypes.byref(self._machine), 1, ctypes.byref(ctypes.c_int()))
-        with self._calls("connect", uri) as call:
+        with self._calls("connect to", "") as call:
             classes = {
                 name: call(_GLOBAL, call(_FIND_CLASS, f"{_FS}{name}".encode()))
                 for name in ("Path", "FileStatus", "FileSystem", "Options$Rename")
@@ -192,7 +196,7 @@ class NameNode:
             thrown = _call(table, _EXCEPTION) if place not in (_DROP, _LENGTH, _CHARACTERS, _RELEASE) else None
             if thrown:
                 _call(table, _CLEAR)
-                raise _error(_described(lambda *given: _call(table, *given), thrown), what, path)
+                raise _error(_described(lambda *given: _call(table, *given), thrown), what, self._uri + path)
             return result
 
         _call(table, _PUSH_FRAME, 32)
@@ -202,11 +206,20 @@ class NameNode:
             _call(table, _POP_FRAME, None)
 
 
-def _error(text: str, what: str, path: str) -> OSError:
+def _error(text: str, what: str, shown: str) -> OSError:
     kind = text.partition(": ")[0]
     code = next((code for name, code in _REFUSALS.items() if name in kind), None)
-    made = UnansweredError if code is None else OSError
-    return made(errno.EIO if code is None else code, f"HDFS cannot {what} it: {text}", path)
+    message = f"HDFS cannot {what} {shown}: {text}"
+    return UnansweredError(message) if code is None else failure(code, message)
+
+
+def failure(code: int, message: str) -> OSError:
+    """What a request fails with: the error of the system that says what is in the way, or a StorageError."""
+    if code in (errno.ENOENT, errno.ENOTDIR, errno.EEXIST, errno.EISDIR):
+        return OSError(code, message)
+    error = (StorageDeniedError if code in (errno.EACCES, errno.EPERM) else StorageError)(message)
+    error.errno = code
+    return error
 
 
 def _call(table: ctypes.c_void_p, place: int, *arguments: Any) -> Any:

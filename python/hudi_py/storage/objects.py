@@ -27,7 +27,13 @@ from hudi_py.errors import (
 )
 from hudi_py.storage.base import FileInfo, clean_path, is_hidden_by_storage, missing
 from hudi_py.storage.conditional import ConditionalWrites, Version, VersionedObject
-from hudi_py.storage.credentials import EXPIRED, check_s3_credentials, take_provider
+from hudi_py.storage.credentials import (
+    EXPIRED,
+    asked_metadata_address,
+    check_credentials,
+    take_provider,
+    without_credentials,
+)
 from hudi_py.storage.names import known_names, split_options
 from hudi_py.storage.transfer import READ_AHEAD_BYTES, Download, Upload
 
@@ -95,7 +101,7 @@ class ObjectStorage:
                 "install it with `pip install 'hudi-py[s3]'` (or gcs, azure)"
             ) from None
         named = known_names(storage_options or {}, parts.scheme.lower())
-        self._unchecked = store is None and parts.scheme.lower() in ("s3", "s3a")
+        self._unchecked = store is None
         if store is None:
             # Hudi's paths are not percent-decoded, URLs are
             config, client = split_options(named)
@@ -110,11 +116,13 @@ class ObjectStorage:
                 if not isinstance(error, (self._exceptions.BaseError, ValueError, TypeError)) and not is_panic(error):
                     raise
                 keys = ", ".join(sorted(storage_options or {})) or "none"
-                # Chained messages might show option values
-                raise ConfigError(
-                    f"Cannot open {self._uri}: obstore refused the URI or one of the storage options (given: {keys}); "
-                    "see obstore's documentation for the keys of this kind of store"
-                ) from None
+                what = (
+                    f"obstore refused the URI or one of the storage options (given: {keys}); see obstore's "
+                    "documentation for the keys of this kind of store"
+                )
+                if "Account must be specified" in str(error):
+                    what = "the storage option account_name is missing, which Azure needs"
+                raise ConfigError(f"Cannot open {self._uri}: {what}") from None  # chained messages might show values
         self._store = store
         self._in_memory = isinstance(store, stores.MemoryStore)
         self._takes_suffixes = not isinstance(store, stores.AzureStore)
@@ -341,7 +349,7 @@ class ObjectStorage:
                 )
             _Fork.requested = True
         if self._unchecked:
-            check_s3_credentials(self._options, self._uri)
+            check_credentials(self._options, self._uri)
             self._unchecked = False
         try:
             yield
@@ -360,6 +368,11 @@ class ObjectStorage:
                 raise StorageDeniedError(
                     "The credentials have expired; pass new ones, or name a credential_provider in the storage "
                     f"options, which renews them automatically: '{self.uri}/{path}'"
+                ) from None
+            if asked_metadata_address(error):
+                answer = what.rpartition(" - ")[2]
+                raise without_credentials(
+                    self._uri, f", and the machine's own address for them gave none ({answer})"
                 ) from None
             if what.endswith("builder error"):  # all that it says of it
                 what += " (an http:// endpoint needs the storage option allow_http=true)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pickle
 import shutil
@@ -17,9 +18,9 @@ import pytest
 
 import hudi_py
 from hudi_py.config import lock as lock_config
-from hudi_py.errors import ConfigError
+from hudi_py.errors import ConfigError, StorageDeniedError, StorageError
 from hudi_py.storage import HdfsStorage, Storage, hdfs, open_beside, open_storage
-from hudi_py.storage.libhdfs import Entry, UnansweredError
+from hudi_py.storage.libhdfs import Entry, UnansweredError, _error
 from hudi_py.testing.storage import StorageBehaviour
 from hudi_py.transaction.locks import table_lock
 from hudi_py.transaction.locks.settings import LockSettings
@@ -142,7 +143,7 @@ class TestHdfsStorage(StorageBehaviour):
                 Path(storage._full("f")).write_bytes(b"theirs")
             if done:
                 act()
-            raise UnansweredError(5, "no answer", "f")
+            raise UnansweredError("no answer")
 
         os.makedirs(storage._root)
         names.spoil = lose
@@ -161,7 +162,7 @@ class TestHdfsStorage(StorageBehaviour):
         def lose(_: str, act: Callable[[], bool]) -> bool:
             if done:
                 act()
-            raise UnansweredError(5, "no answer", "a")
+            raise UnansweredError("no answer")
 
         names.spoil = lose
         if done:
@@ -173,7 +174,9 @@ class TestHdfsStorage(StorageBehaviour):
 
     def test_a_refusal_without_a_reason_is_an_error(self, storage: HdfsStorage, names: Names) -> None:
         names.spoil = lambda what, act: False if what == "rename" else act()
-        with pytest.raises(OSError, match="HDFS refuses to move a file here"):
+        with pytest.raises(
+            StorageError, match=r"HDFS refuses to move a file to hdfs://double/.*/t/f, where there is none"
+        ):
             storage.put_if_absent("f", b"1")
         assert os.listdir(storage._root) == []
 
@@ -188,6 +191,48 @@ class TestHdfsStorage(StorageBehaviour):
         assert again == storage
         assert len(pickle.dumps(storage)) < 300
         assert not storage.is_local
+
+
+_DENIED = "org.apache.hadoop.security.AccessControlException: Permission denied: user=nobody, access=WRITE"
+_SAFE = "org.apache.hadoop.hdfs.server.namenode.SafeModeException: Cannot delete /t/f. Name node is in safe mode."
+_GONE = "java.io.FileNotFoundException: File does not exist: /t/f"
+
+
+def test_what_the_name_node_refuses_is_an_error_of_one_line() -> None:
+    for text, kind, code in (
+        (_DENIED, StorageDeniedError, errno.EACCES),
+        (_SAFE, StorageError, errno.EROFS),
+        ("java.net.ConnectException: Connection refused", UnansweredError, errno.EIO),
+    ):
+        error = _error(text, "delete", "hdfs://nn/t/f")
+        assert (type(error), str(error), error.errno) == (kind, f"HDFS cannot delete hdfs://nn/t/f: {text}", code)
+    assert isinstance(UnansweredError("x"), StorageError)
+    assert isinstance(_error(_GONE, "look for", "hdfs://nn/t/f"), FileNotFoundError)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (OSError(255, "Opening HDFS file failed: java.lang.IllegalStateException\n\tat a.b.C"), StorageError),
+        (OSError("HDFS Read failed\n\tat a.b.C"), StorageError),
+        (PermissionError(errno.EACCES, "Opening HDFS file failed"), StorageDeniedError),
+    ],
+)
+def test_an_error_of_its_files_names_the_file(
+    uri: str, names: Names, monkeypatch: pytest.MonkeyPatch, error: OSError, kind: type[StorageError]
+) -> None:
+    def fail(_: object, path: str) -> pa.NativeFile:
+        raise error
+
+    storage = open_storage(uri)
+    storage.put("f", b"1")
+    monkeypatch.setattr(Files, "open_input_file", fail)
+    with pytest.raises(kind, match=rf"failed.*: '{uri}/f'$") as caught:
+        storage.read("f")
+    assert "\n" not in str(caught.value)
+    monkeypatch.setattr(Files, "open_input_file", lambda *_: os.stat("/nowhere"))
+    with pytest.raises(FileNotFoundError, match=f"{uri}/f"):
+        storage.read("f")
 
 
 def test_a_table_with_its_lock(uri: str) -> None:

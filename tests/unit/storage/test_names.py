@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import socket
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -77,15 +79,51 @@ def test_other_forms() -> None:
     assert "secret" not in str(caught.value)
 
 
-def test_missing_credentials_are_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+_CLOUDS = {
+    "s3://bucket/t": ({"access_key_id": "k"}, {"AWS_WEB_IDENTITY_TOKEN_FILE": "/x"}),
+    "gs://bucket/t": ({"google_bearer_token": "t"}, {"GCE_METADATA_HOST": "h"}),
+    "abfss://c@account.dfs.core.windows.net/t": ({"azure_storage_account_key": "k"}, {"AZURE_STORAGE_SAS_TOKEN": "s"}),
+}
+"""For each kind of store, options and a variable that give credentials or say where they are."""
+
+
+@pytest.fixture
+def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Home of a user without credentials, on a machine of no cloud."""
+    for key in os.environ:
+        if key.startswith(("AWS_", "GOOGLE_", "GCE_", "AZURE_", "IDENTITY_")):
+            monkeypatch.delenv(key)
+    monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr(credentials, "_has_metadata_address", lambda: False)
+    return tmp_path
+
+
+@pytest.mark.parametrize("uri", _CLOUDS)
+def test_missing_credentials_are_told_at_once(bare: Path, monkeypatch: pytest.MonkeyPatch, uri: str) -> None:
     open_table = hudi_py.open_table  # imports much
+    options = {"region": "eu-west-1"} if uri.startswith("s3") else {"skip_signature": "false"}
     began = time.monotonic()
-    with pytest.raises(StorageDeniedError, match=r"Cannot read or write s3://bucket/t: there are no credentials; give"):
-        open_table("s3://bucket/t", storage_options={"region": "eu-west-1"})
+    with pytest.raises(StorageDeniedError, match=f"Cannot read or write {uri}: there are no credentials; give the"):
+        open_table(uri, storage_options=options)
     assert time.monotonic() - began < 2
-    monkeypatch.setenv("AWS_WEB_IDENTITY_TOKEN_FILE", "/x")  # what says where they are is enough
-    credentials.check_s3_credentials({}, "s3://bucket")
+    enough, variables = _CLOUDS[uri]
+    for given in (enough, {"credential_provider": "module:function"}, {"skip_signature": "true"}):
+        credentials.check_credentials(given, uri)
+    for key, value in variables.items():
+        monkeypatch.setenv(key, "")
+        with pytest.raises(StorageDeniedError):
+            credentials.check_credentials({}, uri)
+        monkeypatch.setenv(key, value)
+        credentials.check_credentials({}, uri)
+
+
+def test_credentials_of_gcloud(bare: Path) -> None:
+    file = bare / ".config" / "gcloud" / "application_default_credentials.json"
+    file.parent.mkdir(parents=True)
+    file.write_text("{}")
+    credentials.check_credentials({}, "gs://bucket/t")
+    with pytest.raises(StorageDeniedError):
+        credentials.check_credentials({}, "s3://bucket/t")
 
 
 def test_the_metadata_address_is_asked_for_a_moment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,9 +134,30 @@ def test_the_metadata_address_is_asked_for_a_moment(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(socket, "create_connection", refuse)
     credentials._has_metadata_address.cache_clear()
-    with pytest.raises(StorageDeniedError):
-        credentials.check_s3_credentials({}, "s3://bucket")
+    assert not credentials._has_metadata_address()
     credentials._has_metadata_address.cache_clear()
+
+
+def test_a_metadata_address_that_gives_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a machine without a role: obstore's error names the address alone."""
+    storage = ObjectStorage("gs://bucket/t", {"bearer_token": "t"})
+
+    def fail(*_: object, **more: object) -> Any:
+        raise storage._exceptions.GenericError(
+            "Generic GCS error: Error performing GET http://169.254.169.254/token in 1s, "
+            "after 10 retries - Server returned non-2xx status code: 404 Not Found: \n\nDebug source:\n..."
+        )
+
+    monkeypatch.setattr(storage._obstore, "get", fail)
+    with pytest.raises(
+        StorageDeniedError, match=r"no credentials, and the machine's .* none \(Server .* 404 Not Found: \)"
+    ):
+        storage.read("f")
+
+
+def test_azure_without_an_account(bare: Path) -> None:
+    with pytest.raises(ConfigError, match="Cannot open az://c/t: the storage option account_name is missing"):
+        open_storage("az://c/t")
 
 
 def test_an_endpoint_that_is_not_there() -> None:
