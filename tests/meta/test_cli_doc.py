@@ -10,7 +10,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from hudi_py.cli.main import EXIT_CODES, main
+from hudi_py.cli.failure import EXIT_CODES
+from hudi_py.cli.main import main
 from tests.meta.sources import ROOT
 
 TEXT = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
@@ -26,10 +27,11 @@ def test_the_commands_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.chdir(tmp_path)
     (tmp_path / "trips.csv").write_text(ROWS)
     (block,) = re.findall(r"```console\n(.*?)```", TEXT, re.DOTALL)
+    (tmp_path / "cities").symlink_to(tmp_path / "trips")
     commands = [line.removeprefix("$ hudi-py ") for line in block.splitlines()]
     assert len(commands) > 10
     for command in commands:
-        ran = CliRunner().invoke(main, shlex.split(command.replace("/tmp/trips", str(tmp_path / "trips"))))
+        ran = CliRunner().invoke(main, shlex.split(command.replace("/tmp/", f"{tmp_path}/")))
         assert ran.exit_code == 0, (command, ran.output)
     assert (tmp_path / "oslo.parquet").is_file()
 
@@ -68,3 +70,12 @@ def test_commands_that_ask_and_that_plan() -> None:
                     has[option].add(f"{name} {more}".strip())
     assert set(re.findall(r"`([a-z -]+)`", asking)) == has["--yes"]
     assert set(re.findall(r"`([a-z][a-z -]+)`", planning)) == has["--dry-run"]
+
+
+def test_commands_of_several_tables() -> None:
+    told = section("What all commands take").split("**Several tables.**")[1].split(" take more")[0]
+    found = set()
+    for name, command in main.commands.items():
+        inner = command.commands.items() if isinstance(command, click.Group) else [("", command)]
+        found |= {f"{name} {more}".strip() for more, each in inner if each.params[0].name == "paths"}
+    assert set(re.findall(r"`([a-z -]+)`", told)) == found

@@ -1497,6 +1497,27 @@ MUTATIONS: Final = (
         "tests/unit/cli/test_escapes.py",
     ),
     Mutation(
+        "command line: of several tables, findings outweigh errors",
+        CORE + "cli/several.py",
+        "(code not in (0, FOUND), code)",
+        "code",
+        "tests/unit/cli/test_several.py",
+    ),
+    Mutation(
+        "command line: of several tables, the first error ends all",
+        CORE + "cli/several.py",
+        "    except (click.UsageError, BrokenPipeError):",
+        "    except (click.UsageError, OSError, BrokenPipeError, LookupError):",
+        "tests/unit/cli/test_several.py",
+    ),
+    Mutation(
+        "command line: of several tables, JSON does not say whose it is",
+        CORE + "cli/screen.py",
+        "token = _TABLE.set(path)",
+        'token = _TABLE.set("")',
+        "tests/unit/cli/test_several.py",
+    ),
+    Mutation(
         "limits: a block of a container grows without bounds",
         CORE + "formats/avro/container.py",
         '.decompress(packed, most + 1)\n    elif codec == "bzip2"',

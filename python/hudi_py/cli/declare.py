@@ -117,18 +117,23 @@ def _common() -> list[click.Parameter]:
 
 
 def table_command(
-    group: click.Group, name: str, *, examples: Sequence[str], path: bool = True
+    group: click.Group, name: str, *, examples: Sequence[str], path: bool = True, several: bool = False
 ) -> Callable[[Body], Documented]:
     """Declares a command of a table. Its function gets a `Target` first, then its own parameters.
 
     Args:
         examples: command lines for its help.
         path: whether the path of the table is its first argument; otherwise that of the target is empty.
+        several: whether paths of several tables may be given; then the function is called for each of them.
     """
 
     def declare(body: Body) -> Documented:
         own = list(reversed(getattr(body, "__click_params__", [])))
-        place: list[click.Parameter] = [click.Argument(["path"], type=_PLACE)] if path else []
+        place: list[click.Parameter] = []
+        if several:
+            place = [click.Argument(["paths"], type=_PLACE, nargs=-1, required=True, metavar="PATH...")]
+        elif path:
+            place = [click.Argument(["path"], type=_PLACE)]
 
         @wraps(body)
         def run(
@@ -138,10 +143,20 @@ def table_command(
             as_json: bool,
             debug: bool,
             path: str = "",
+            paths: Sequence[str] = (),
             **rest: Any,
         ) -> Any:
             given = {**_of_file(options_file), **dict(options)}
-            return body(Target(path, given, dict(storage_options) or None, as_json), **rest)
+
+            def answer(path: str) -> Any:
+                return body(Target(path, given, dict(storage_options) or None, as_json), **rest)
+
+            if len(paths) < 2:
+                return answer(paths[0] if paths else path)
+            from hudi_py.cli.several import answer_each
+
+            code = answer_each(paths, answer, debug=debug, as_json=as_json)
+            return click.get_current_context().exit(code) if code else None
 
         run.__click_params__ = []  # type: ignore[attr-defined]
         params = [*place, *own, *_common()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from hudi_py.cli.declare import Target, confirm, dry_run_option, table_command, yes_option
+from hudi_py.cli.failure import FOUND
 
 
 def add_to(main: click.Group) -> None:
@@ -19,7 +20,16 @@ _FULL = click.option(
 )
 
 
-@table_command(_GROUP, "doctor", examples=["hudi-py doctor /data/trips", "hudi-py doctor /data/trips --full --json"])
+@table_command(
+    _GROUP,
+    "doctor",
+    several=True,
+    examples=[
+        "hudi-py doctor /data/trips",
+        "hudi-py doctor /data/trips --full --json",
+        "hudi-py doctor /data/trips /data/cities",
+    ],
+)
 @_FULL
 @click.pass_context
 def doctor(ctx: click.Context, target: Target, full: bool) -> None:
@@ -30,12 +40,13 @@ def doctor(ctx: click.Context, target: Target, full: bool) -> None:
     from hudi_py.cli import health
 
     if not health.examine(target, full):
-        ctx.exit(5)
+        ctx.exit(FOUND)
 
 
 @table_command(
     _GROUP,
     "repair",
+    several=True,
     examples=["hudi-py repair /data/trips --dry-run", "hudi-py repair /data/trips --full --yes"],
 )
 @_FULL
@@ -57,7 +68,7 @@ def repairs() -> None:
     """List, undo or forget earlier repairs."""
 
 
-@table_command(repairs, "list", examples=["hudi-py repairs list /data/trips"])
+@table_command(repairs, "list", several=True, examples=["hudi-py repairs list /data/trips"])
 def repairs_list(target: Target) -> None:
     """List the repairs that can be undone."""
     from hudi_py.cli import health

@@ -17,7 +17,12 @@ _GROUP = click.Group()
 _AS_OF = click.option("--as-of", metavar="TIME", help="State as of an instant or a time such as 2026-01-31.")
 
 
-@table_command(_GROUP, "show", examples=["hudi-py show /data/trips", "hudi-py show /data/trips --properties"])
+@table_command(
+    _GROUP,
+    "show",
+    several=True,
+    examples=["hudi-py show /data/trips", "hudi-py show /data/trips --properties", "hudi-py show /data/*"],
+)
 @click.option("--properties", is_flag=True, help="Print the table's hoodie.properties instead.")
 def show(target: Target, properties: bool) -> None:
     """Show what a table is, how it is doing, and what to do next."""
@@ -29,6 +34,7 @@ def show(target: Target, properties: bool) -> None:
 @table_command(
     _GROUP,
     "timeline",
+    several=True,
     examples=["hudi-py timeline /data/trips", "hudi-py timeline /data/trips --archived --action commit -n 20"],
 )
 @click.option("-n", "--limit", type=click.IntRange(min=1), help="Show only the newest ones.")
@@ -43,7 +49,10 @@ def timeline(target: Target, limit: int | None, action: str | None, pending: boo
 
 
 @table_command(
-    _GROUP, "files", examples=["hudi-py files /data/trips", "hudi-py files /data/trips -p oslo --as-of 2026-01-31"]
+    _GROUP,
+    "files",
+    several=True,
+    examples=["hudi-py files /data/trips", "hudi-py files /data/trips -p oslo --as-of 2026-01-31"],
 )
 @click.option("-p", "--partition", metavar="PATH", help="Only this partition.")
 @click.option("--logs", is_flag=True, help="Only file slices with logs.")
@@ -55,7 +64,12 @@ def files(target: Target, partition: str | None, logs: bool, as_of: str | None) 
     views.files(target, partition, logs, as_of)
 
 
-@table_command(_GROUP, "partitions", examples=["hudi-py partitions /data/trips"])
+@table_command(
+    _GROUP,
+    "partitions",
+    several=True,
+    examples=["hudi-py partitions /data/trips"],
+)
 @_AS_OF
 def partitions(target: Target, as_of: str | None) -> None:
     """List partitions and their sizes."""
@@ -65,7 +79,10 @@ def partitions(target: Target, as_of: str | None) -> None:
 
 
 @table_command(
-    _GROUP, "schema", examples=["hudi-py schema /data/trips", "hudi-py schema /data/trips --as-of 20260131101530123"]
+    _GROUP,
+    "schema",
+    several=True,
+    examples=["hudi-py schema /data/trips", "hudi-py schema /data/trips --as-of 20260131101530123"],
 )
 @click.option("--meta", is_flag=True, help="Also the meta columns, _hoodie_commit_time and so on.")
 @_AS_OF
@@ -76,7 +93,12 @@ def schema(target: Target, meta: bool, as_of: str | None) -> None:
     views.schema(target, meta, as_of)
 
 
-@table_command(_GROUP, "stats", examples=["hudi-py stats /data/trips", "hudi-py stats /data/trips --rows"])
+@table_command(
+    _GROUP,
+    "stats",
+    several=True,
+    examples=["hudi-py stats /data/trips", "hudi-py stats /data/trips --rows"],
+)
 @click.option("--rows", is_flag=True, help="Also count the rows; reads the slices that have logs.")
 def stats(target: Target, rows: bool) -> None:
     """Show the sizes of files, and how much the writes had to rewrite."""
@@ -122,7 +144,12 @@ def report(target: Target, output: str | None, opened: bool, full: bool) -> None
     picture.report(target, output, opened, full)
 
 
-@table_command(_GROUP, "plans", examples=["hudi-py plans /data/trips"])
+@table_command(
+    _GROUP,
+    "plans",
+    several=True,
+    examples=["hudi-py plans /data/trips"],
+)
 def plans(target: Target) -> None:
     """List pending plans of table services."""
     from hudi_py.cli import views

@@ -1,15 +1,10 @@
-"""The entry point: the commands, and how errors are shown."""
+"""The entry point: the commands, and how warnings are shown."""
 
 from __future__ import annotations
 
-import json
 import logging
 import os
-import re
-import shutil
 import sys
-import textwrap
-import traceback
 import warnings
 from collections.abc import Sequence
 from typing import Any, Final
@@ -17,42 +12,10 @@ from typing import Any, Final
 import click
 
 from hudi_py.cli import heal, iceberg, look, maintain, reference, rows, share
-from hudi_py.errors import (
-    ConfigError,
-    ConflictError,
-    CorruptFileError,
-    HistoryCleanedError,
-    HudiError,
-    LockError,
-    RolledBackError,
-    SchemaMismatchError,
-    TableNotFoundError,
-    UnsupportedTableError,
-)
-from hudi_py.model.words import visible_json, visible_lines
+from hudi_py.cli.failure import fail
+from hudi_py.model.words import visible_lines
 
 PROGRAM: Final = "hudi-py"
-EXIT_CODES: Final[dict[type[BaseException], int]] = {
-    TableNotFoundError: 3,
-    ConflictError: 4,
-    LockError: 4,
-    RolledBackError: 4,
-    UnsupportedTableError: 6,
-    CorruptFileError: 7,
-    HistoryCleanedError: 8,
-    ConfigError: 2,
-    SchemaMismatchError: 2,
-    click.UsageError: 2,
-}
-"""Exit code of the first class that an error belongs to; 1 for all others. 5: something to mend was found."""
-_INTERRUPTED: Final = 130
-
-_ERROR: Final = "Error: "
-_WORDS: Final = {
-    "set with_newer=True": "give --with-newer",
-    "look at Table.locks() again": "look at `hudi-py locks show` again",
-}
-"""Advice in messages of the Python API, and what it is on the command line."""
 
 _SECTIONS: Final = {
     "Learn": ("options",),
@@ -80,7 +43,7 @@ class _Program(click.Group):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             code = 0
         except (Exception, KeyboardInterrupt) as error:
-            code = _fail(error, debug="--debug" in given, as_json="--json" in given)
+            code = fail(error, debug="--debug" in given, as_json="--json" in given)
         return code if isinstance(code, int) else 0
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -95,8 +58,8 @@ class _Program(click.Group):
 def main() -> None:
     """Apache Hudi tables on the command line.
 
-    Each command takes the path or URI of a table, such as /data/trips or s3://lake/trips. `hudi-py COMMAND --help`
-    shows examples.
+    Each command takes the path or URI of a table, such as /data/trips or s3://lake/trips; those with PATH... in their
+    help take several. `hudi-py COMMAND --help` shows examples.
     """
 
 
@@ -107,61 +70,6 @@ maintain.add_to(main)
 heal.add_to(main)
 iceberg.add_to(main)
 share.add_to(main)
-
-
-def _fail(error: BaseException, *, debug: bool, as_json: bool) -> int:
-    """Shows an error on standard error; its exit code."""
-    code = next((code for kind, code in EXIT_CODES.items() if isinstance(error, kind)), 1)
-    if isinstance(error, KeyboardInterrupt) or isinstance(error.__context__, KeyboardInterrupt):  # click wraps it
-        code = _INTERRUPTED
-    if debug:
-        click.echo(visible_lines("".join(traceback.format_exception(error))), err=True)
-    if isinstance(error, click.UsageError):
-        error = click.UsageError(error.format_message() + _hint(error), error.ctx)
-    if isinstance(error, click.UsageError) and not as_json:
-        error.show()
-    elif code == _INTERRUPTED:
-        click.echo("Interrupted.", err=True)
-    elif isinstance(error, click.Abort):
-        click.echo("Nothing was changed.", err=True)
-    elif as_json:
-        fields = {key: str(value) for key, value in error.fields.items()} if isinstance(error, HudiError) else {}
-        found = {"error": type(error).__name__, "message": _message(error), "exit_code": code, **fields}
-        click.echo(visible_json(json.dumps(found, ensure_ascii=False)), err=True)
-    else:
-        click.echo(_block(error), err=True)
-    return code
-
-
-def _hint(error: click.UsageError) -> str:
-    """What may have been meant by an argument too many: a condition without its option."""
-    extra = re.match(r"Got unexpected extra arguments? \((.*)\)", error.format_message())
-    names = [name for param in error.ctx.command.params for name in param.opts] if error.ctx is not None else []
-    name = next((name for name in ("--where", "--filter") if name in names), None)
-    return f"; give a condition as {name} {json.dumps(extra[1])}" if extra and name else ""
-
-
-def _message(error: BaseException) -> str:
-    if isinstance(error, click.ClickException):
-        return visible_lines(error.format_message())
-    text = visible_lines(str(error)) or type(error).__name__
-    for words, ours in _WORDS.items():
-        text = text.replace(words, ours)
-    return text
-
-
-def _block(error: BaseException) -> str:
-    """An error as one block of text that fits the terminal."""
-    text = _message(error)
-    if not isinstance(error, (HudiError, OSError, click.ClickException)):
-        text = f"{type(error).__name__}: {text}\nShow where it happened with --debug."
-    if not sys.stderr.isatty():
-        return _ERROR + text
-    width, hang = max(min(shutil.get_terminal_size().columns, 100), 40), " " * len(_ERROR)
-    lines = text.splitlines()
-    if len(lines) == 1:  # others have their own layout
-        lines = textwrap.wrap(text, width - len(hang), break_long_words=False, break_on_hyphens=False)
-    return click.style(_ERROR, fg="red", bold=True) + f"\n{hang}".join(lines)
 
 
 class _Warnings(logging.Handler):

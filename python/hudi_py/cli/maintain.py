@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from hudi_py.cli.declare import Target, confirm, dry_run_option, table_command, yes_option
+from hudi_py.cli.failure import FOUND
 
 
 def add_to(main: click.Group) -> None:
@@ -21,6 +22,7 @@ _RUN = click.option("--run", metavar="INSTANT", help="Run this pending plan; `ol
 @table_command(
     _GROUP,
     "compact",
+    several=True,
     examples=[
         "hudi-py compact /data/trips",
         "hudi-py compact /data/trips --dry-run",
@@ -40,7 +42,12 @@ def compact(target: Target, schedule: bool, run: str | None, dry_run: bool) -> N
     services.planned(target, target.open().compaction, services.How(schedule, run, dry_run))
 
 
-@table_command(_GROUP, "log-compact", examples=["hudi-py log-compact /data/trips"])
+@table_command(
+    _GROUP,
+    "log-compact",
+    several=True,
+    examples=["hudi-py log-compact /data/trips"],
+)
 @_SCHEDULE
 @_RUN
 @dry_run_option
@@ -58,6 +65,7 @@ def log_compact(target: Target, schedule: bool, run: str | None, dry_run: bool) 
 @table_command(
     _GROUP,
     "clean",
+    several=True,
     examples=[
         "hudi-py clean /data/trips --dry-run",
         "hudi-py clean /data/trips -o hoodie.clean.commits.retained=5 --yes",
@@ -78,7 +86,12 @@ def clean(target: Target, schedule: bool, run: str | None, dry_run: bool, yes: b
     services.clean(target, services.How(schedule, run, dry_run), yes)
 
 
-@table_command(_GROUP, "archive", examples=["hudi-py archive /data/trips", "hudi-py archive /data/trips --dry-run"])
+@table_command(
+    _GROUP,
+    "archive",
+    several=True,
+    examples=["hudi-py archive /data/trips", "hudi-py archive /data/trips --dry-run"],
+)
 @dry_run_option
 def archive(target: Target, dry_run: bool) -> None:
     """Move old instants to the archived timeline."""
@@ -165,7 +178,7 @@ def savepoint_create(target: Target, instant: str | None, user: str, comment: st
     services.report(target, target.open().savepoint(instant, user=user, comment=comment))
 
 
-@table_command(savepoint, "list", examples=["hudi-py savepoint list /data/trips"])
+@table_command(savepoint, "list", several=True, examples=["hudi-py savepoint list /data/trips"])
 def savepoint_list(target: Target) -> None:
     """List savepoints."""
     from hudi_py.cli import views
@@ -190,7 +203,7 @@ def index() -> None:
     """Create, list, refresh or drop indexes of the metadata table."""
 
 
-@table_command(index, "list", examples=["hudi-py index list /data/trips"])
+@table_command(index, "list", several=True, examples=["hudi-py index list /data/trips"])
 def index_list(target: Target) -> None:
     """List indexes."""
     from hudi_py.cli import views
@@ -267,7 +280,7 @@ def metadata_verify(ctx: click.Context, target: Target, partitions: tuple[str, .
     from hudi_py.cli import services
 
     if not services.verify(target, partitions):
-        ctx.exit(5)
+        ctx.exit(FOUND)
 
 
 @table_command(
@@ -301,7 +314,7 @@ def locks() -> None:
     """Show or break the table lock."""
 
 
-@table_command(locks, "show", examples=["hudi-py locks show /data/trips"])
+@table_command(locks, "show", several=True, examples=["hudi-py locks show /data/trips"])
 def locks_show(target: Target) -> None:
     """Show who holds the table lock."""
     from hudi_py.cli import views

@@ -92,7 +92,7 @@ def read(target: Target, query: Query, meta: bool, to: str | None, output: str |
     export.read(target, query, meta, to, output)
 
 
-@table_command(_GROUP, "explain", examples=["hudi-py explain /data/trips -f \"city = 'oslo'\""])
+@table_command(_GROUP, "explain", several=True, examples=["hudi-py explain /data/trips -f \"city = 'oslo'\""])
 @_query_options
 def explain(target: Target, query: Query) -> None:
     """Show which files a read would open, and what leaves out the others."""

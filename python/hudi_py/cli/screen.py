@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass, is_dataclass, replace
 from datetime import date, datetime, timezone
 from decimal import Decimal
@@ -23,6 +25,8 @@ from rich.text import Text
 
 from hudi_py.model.words import visible, visible_json
 
+_TABLE: Final[ContextVar[str]] = ContextVar("table", default="")
+"""The path of the table that is answered for, where a command has several."""
 _GAP: Final = 2
 _LEAST: Final = 8
 """Width to which a text may be shortened, if its name is not longer."""
@@ -134,13 +138,26 @@ class Screen:
         return (" " * _GAP).join(cells).rstrip()
 
     def json(self, value: Any) -> None:
-        """One JSON value, on one line."""
-        print(to_json(value))
+        """One JSON object, on one line."""
+        print(to_json(_headed(value)))
 
     def json_lines(self, rows: Iterable[Any]) -> None:
         """A JSON object on each line."""
         for row in rows:
-            print(to_json(row))
+            print(to_json(_headed(row)))
+
+    @contextmanager
+    def part(self, path: str, *, first: bool, as_json: bool) -> Iterator[None]:
+        """Heads what is printed within by the table that it belongs to: a line of text, or a member of each object."""
+        if not as_json:
+            if not first:
+                self.line()
+            self.path(f"==> {path} <==", "bold")
+        token = _TABLE.set(path)
+        try:
+            yield
+        finally:
+            _TABLE.reset(token)
 
     def _print(self, text: Text) -> None:
         if self.terminal:
@@ -196,6 +213,11 @@ def records(table: pa.Table) -> list[dict[str, Any]]:
     """The rows of a report, which are few."""
     found: list[dict[str, Any]] = table.to_pylist()
     return found
+
+
+def _headed(value: Any) -> Any:
+    table = _TABLE.get()
+    return {"table": table, **(value if isinstance(value, Mapping) else _plain(value))} if table else value
 
 
 def _plain(value: Any) -> Any:

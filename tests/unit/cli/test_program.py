@@ -61,7 +61,8 @@ def test_the_version(cli: Run) -> None:
     ("words", "code", "said"),
     [
         (["show", "/nowhere"], 3, "No Hudi table at"),
-        (["show"], 2, "Missing argument 'PATH'"),
+        (["show"], 2, "Missing argument 'PATH...'"),
+        (["read"], 2, "Missing argument 'PATH'"),
         (["nothing"], 2, "No such command"),
         (["read", "TRIPS", "-c", "nope"], 2, "has no column 'nope'"),
         (["read", "TRIPS", "-o", "hoodie.nothing=1"], 2, "Unknown option hoodie.nothing"),
