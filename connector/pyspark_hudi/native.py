@@ -35,6 +35,7 @@ several times as much in Avro as in Parquet."""
 PLAN_SCHEMA = pa.schema(
     [
         ("explain", pa.string()),
+        ("note", pa.string()),
         ("pin", pa.string()),
         ("columns", pa.list_(pa.string())),
         ("num_splits", pa.int64()),
@@ -47,7 +48,7 @@ PLAN_SCHEMA = pa.schema(
         ("other_pin", pa.string()),
     ]
 )
-"""The view `plan`: one row. `pin` fixes the whole read.
+"""The view `plan`: one row. `pin` fixes the whole read. `note`: what may be unexpected about its time or range.
 
 Spark's reader reads `native_files`, which have no logs, and `merged_files`, whose logs replace some rows; both have the
 columns `native_schema` (Spark's JSON). `native_condition` (Spark SQL) is true for the rows to keep, null where all are.
@@ -77,6 +78,7 @@ class NativePlan:
         row = {
             **self.row(),
             "explain": "\n".join([self.planned.explain(), *_readers(native, merged, self.reasons)]),
+            "note": self.planned.plan.note,
             "pin": self.planned.pin(),
             "num_splits": len(self.planned.splits),
             "other_pin": self.planned.pin([*merged, *others], without_base=len(merged)),

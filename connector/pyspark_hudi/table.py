@@ -243,6 +243,8 @@ def _cleaned_since(path: str) -> Iterator[None]:
 def _by_source(spark: SparkSession, path: str, given: Mapping[str, str]) -> tuple[Mapping[str, Any], _Sources]:
     with raised_here():
         plan = _source(spark, {**given, spark_config.VIEW.key: "plan"}).load(path).collect()[0].asDict()
+    if plan["note"] is not None:  # the server has logged it, far from here
+        _log.warning("reading %s: %s", path, plan["note"])
     pinned = {**given, spark_config.PIN.key: plan["other_pin"]}
     marks = {**pinned, spark_config.REPLACED.key: "true"}
     return plan, _Sources(

@@ -1644,6 +1644,27 @@ MUTATIONS: Final = (
         "tests/unit/write/test_rejected.py",
     ),
     Mutation(
+        "scan: a time before the first commit is read without a word",
+        CORE + "read/notes.py",
+        "    if as_of < first and not has_files:\n",
+        "    if as_of > first and not has_files:\n",
+        "tests/unit/read/test_notes.py",
+    ),
+    Mutation(
+        "scan: a range that continues after a commit is warned of",
+        CORE + "read/notes.py",
+        "isinstance(request.begin, CommitTimes) or request.begin in times",
+        "request.begin == times",
+        "tests/unit/read/test_notes.py",
+    ),
+    Mutation(
+        "scan: notes are not logged",
+        CORE + "read/explain.py",
+        "    if plan.note is not None:\n        _log.warning(",
+        "    if plan.note is not None:\n        _log.debug(",
+        "tests/unit/read/test_notes.py",
+    ),
+    Mutation(
         "scan: a limit is any number",
         CORE + "read/request.py",
         "isinstance(given, bool) or not isinstance(given, Integral)",

@@ -27,6 +27,8 @@ def explain_plan(plan: Plan, *, query_type: str, state: str, limit: int | None) 
         f"  columns     {len(spec.columns)} of {len(spec.table_schema)}: {', '.join(spec.columns)}",
         f"  filter      {spec.filter.text if spec.filter else '-'}",
     ]
+    if plan.note is not None:
+        lines.insert(1, f"  note        {plan.note}")
     if spec.keys is not None:
         lines.append(f"  keys        {_shown(sorted(spec.keys))}")
     lines += [
@@ -61,9 +63,11 @@ def explain_plan(plan: Plan, *, query_type: str, state: str, limit: int | None) 
 
 def log_plan(plan: Plan, state: str, seconds: float) -> None:
     """Logs a plan without the values that the filter and the keys compare with: they may be anybody's data."""
+    uri = plan.spec.uri
+    if plan.note is not None:
+        _log.warning("reading %s: %s", uri, plan.note)
     if not _log.isEnabledFor(logging.INFO):
         return
-    uri = plan.spec.uri
     for step in plan.pruning:
         _log.debug("scan of %s: %s: %d -> %d %s", uri, step.step, step.before, step.after, step.what)
     _log.info(

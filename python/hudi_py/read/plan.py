@@ -43,6 +43,8 @@ class Plan:
     """`storage`, `metadata table`, or `commits` (commit metadata)."""
     pruning: tuple[Pruned, ...] = ()
     """Each step that could prune something, in order."""
+    note: str | None = None
+    """What may be unexpected about the time or range that is read."""
 
     @property
     def size(self) -> int:

@@ -55,6 +55,8 @@ class CommitRange:
     """The part of the timeline that is visible at the end of the range; None: all of it."""
     reachable_only: bool
     """Whether commits whose files were cleaned are left out (`earliest`)."""
+    by_completion: bool
+    """Whether the bounds are completion times; else they are requested times."""
     text: str
     """The range for `explain`."""
 
@@ -107,6 +109,7 @@ def resolve_range(snapshot: Snapshot, request: ScanRequest) -> CommitRange:
         tuple(commits),
         None if last is None else pin_at(timeline, last, transition_times=by_transition),
         earliest,
+        by_completion,
         f"after {first or 'the commit before the last'} up to {last or 'the newest commit'}",
     )
 

@@ -20,6 +20,7 @@ from hudi_py.read.explain import explain_plan, log_plan
 from hudi_py.read.filter import all_of
 from hudi_py.read.incremental import plan_incremental
 from hudi_py.read.notebook import scan_view
+from hudi_py.read.notes import note_on_range, note_on_time
 from hudi_py.read.parallel import ordered
 from hudi_py.read.pin import PlanPin
 from hudi_py.read.plan import Plan, divide, plan_scan
@@ -227,11 +228,15 @@ def _planned(storage: Storage, config: TableConfig, timeline: Timeline, request:
     if request.query_type == "cdc":
         changes = change_range(snapshot, request)
         plan = plan_changes(snapshot, changes.commits, request, reachable_only=changes.reachable_only)
+        if not changes.commits:
+            plan = replace(plan, note=note_on_range(snapshot, request, changes.text, by_completion=False))
         return Scan(snapshot, plan, request, state=changes.text, planned=planned)
     if request.query_type != "incremental":
         snapshot = snapshot.with_deletes(request.emit_deletes)
         state = f"as of {snapshot.as_of}" if snapshot.as_of else f"pinned at {snapshot.pin.time or '-'}"
-        return Scan(snapshot, plan_scan(snapshot, request), request, state=state, planned=planned)
+        plan = plan_scan(snapshot, request)
+        plan = replace(plan, note=note_on_time(snapshot, has_files=bool(plan.splits)))
+        return Scan(snapshot, plan, request, state=state, planned=planned)
     span = resolve_range(snapshot, request)
     if request.options.get(incremental.SCHEMA_AT_END) and span.commits:
         snapshot = open_snapshot(storage, config, timeline, schema_as_of=span.commits[-1].time)
@@ -245,6 +250,8 @@ def _planned(storage: Storage, config: TableConfig, timeline: Timeline, request:
         fallback=(config.version >= 8 if fallback is None else fallback) and not span.reachable_only,
         reachable_only=span.reachable_only,
     )
+    if not span.commits:
+        plan = replace(plan, note=note_on_range(snapshot, request, span.text, by_completion=span.by_completion))
     return Scan(snapshot, plan, request, state=span.text, planned=planned)
 
 
