@@ -36,7 +36,9 @@ from hudi_py.transaction.session import TableSession
 from hudi_py.transaction.transaction import WriteTransaction
 from hudi_py.write.context import TaskId, WriteContext
 from hudi_py.write.distributed import TASK_MEMORY, DistributedWrite, TaskResult, commit_write
-from hudi_py.write.dml.merge import BoundMergeOf, Merge, Merging, Source, bind_columns, merge_request
+from hudi_py.write.dml.merge import BoundMergeOf, Merge, bind_columns, merge_request
+from hudi_py.write.dml.merge_source import Source
+from hudi_py.write.dml.merging import Merging
 from hudi_py.write.dml.run import bind_statement
 from hudi_py.write.dml.slices import places_of
 from hudi_py.write.dml.source import KeyFilter, SourceColumns, StagedSource
@@ -272,7 +274,7 @@ class SpreadSteps:
         # those of the same key in the order of the source, in whichever order they have come
         source = source.take(pc.sort_indices(source[_ORDER.name])).drop_columns([_ORDER.name])
         found = Source.of(self._bound, source, self._context.settings)
-        merging = Merging(self._context, self._bound, found, located)
+        merging = Merging(self._context, found, located)
         for batch in rows("table", self._target_schema):
             places = (combined(batch.column(each.name)) for each in _PLACES)
             merging.add(batch.select(self._plan.target.names), *places)
