@@ -24,7 +24,8 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
 from pyspark_hudi import merge_into, run_service, update, write_table
-from tests.connector.conftest import WARM, connect_port, spark_home
+from tests.connector.conftest import connect_port
+from tests.support.spark import WARM, spark_home
 
 HOST = "127.0.0.1"
 PATIENCE_S = 300

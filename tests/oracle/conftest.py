@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from tests.oracle.client import Oracle
 from tests.oracle.environment import NEWEST, OLDEST, default_version, lance_class_path, set_up
+from tests.support.spark import INTERPRETED, settings, spark_home, start_session
 
 FIXTURES: Final = {"oracle": default_version(), "oracle_015": OLDEST, "oracle_lance": NEWEST}
 
@@ -59,10 +60,9 @@ def started(version: str, class_path: str | None = None) -> Iterator[Oracle]:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A session of this process, with hudi-py."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    builder = builder.config("spark.driver.memory", "1g").config("spark.sql.shuffle.partitions", "2")
-    builder = builder.config("spark.sql.session.timeZone", "UTC")
-    session = builder.config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse"))).getOrCreate()
+    folder = tmp_path_factory.mktemp("spark")
+    os.environ["SPARK_HOME"] = spark_home(folder / "home")
+    session = start_session(SparkSession.builder.master("local[2]"), settings(folder) | INTERPRETED)
     yield session
     session.stop()
 

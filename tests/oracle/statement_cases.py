@@ -5,11 +5,12 @@
     # Classes of Apache Hudi's tests that have such cases, separated by blanks
     == a name [kind: cow, mor]        a case for each value, which stands for {kind} in what follows; where several
                                       names have values, these take turns
-    differs: deliberate.md: a text    hudi-py answers otherwise, as that page of docs/differences says with this text
+    differs: deliberate.md: a text    hudi-py answers the next statement otherwise, maybe those after it too, as a page
+                                      of docs/differences says with this text
     % hoodie.x = y                    a setting of the session while the case runs
     CREATE TABLE {t} (id INT) ...;    statements end with a semicolon at the end of a line; {t}, {t2} are tables,
     ? SELECT id FROM {t};             {path} a folder of the case. The rows of statements after ? are compared,
-    ! INSERT INTO {t} VALUES (1, 2);  those after ! fail,
+    ! [ts, LONG] INSERT INTO ...;     those after ! fail, and the errors of both name the words in brackets, if any,
     @ first = SELECT ...;             and the first value of a row gets the name {first}
 
 This module runs within the oracle as well, and imports nothing but the standard library.
@@ -29,6 +30,7 @@ from typing import Any, Callable, Iterator  # noqa: UP035  the oracle may run on
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "statements")
 ANSWERS = os.path.join(FOLDER, "answers.json")
 _PARAMETER = re.compile(r"\[(\w+): ([^\]]+)\]")
+_WORDS = re.compile(r"(?:\[([^\]]*)\])?\s*")
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,8 @@ class Case:
     classes: tuple[str, ...]
     differs: str
     """Empty: both answer alike."""
+    alike: int
+    """So many statements come before the first that is answered otherwise."""
     settings: dict[str, str]
     statements: tuple[str, ...]
     """With their signs."""
@@ -74,16 +78,28 @@ def _case(name: str, classes: tuple[str, ...], body: str, values: dict[str, str]
     for key, value in values.items():
         body = body.replace("{" + key + "}", value)
     lines = [line for line in body.splitlines() if line.strip() and not line.startswith("#")]
-    differs = "".join(line[len("differs:") :].strip() for line in lines if line.startswith("differs:"))
+    before, differs, after = _parted(lines)
     pairs = (line[1:].partition("=") for line in lines if line.startswith("%"))
-    rest = "\n".join(line for line in lines if not line.startswith(("%", "differs:")))
-    statements = tuple(each.strip() for each in re.split(r";[ \t]*(?:\n|$)", rest) if each.strip())
-    return Case(name, classes, differs, {key.strip(): value.strip() for key, _, value in pairs}, statements)
+    settings = {key.strip(): value.strip() for key, _, value in pairs}
+    return Case(name, classes, differs, len(before), settings, before + after)
+
+
+def _parted(lines: list[str]) -> tuple[tuple[str, ...], str, tuple[str, ...]]:
+    """The statements before a difference, where it is documented, and the statements after; without one, all are
+    before it."""
+    place = next((place for place, line in enumerate(lines) if line.startswith("differs:")), len(lines))
+    differs = lines[place][len("differs:") :].strip() if place < len(lines) else ""
+    return _statements(lines[:place]), differs, _statements(lines[place + 1 :])
+
+
+def _statements(lines: list[str]) -> tuple[str, ...]:
+    text = "\n".join(line for line in lines if not line.startswith("%"))
+    return tuple(each.strip() for each in re.split(r";[ \t]*(?:\n|$)", text) if each.strip())
 
 
 def run_case(sql: Callable[[str], Any], case: Case, folder: str, number: int) -> list[list[Any]]:
-    """What each statement gives: `["done"]`, `["rows", ...]`, `["failed"]`, and as well with the error where that is
-    not expected: `["error", message]`.
+    """What each statement gives: `["done"]`, `["rows", ...]`, `["failed", error]`, and where no error is expected
+    `["error", error]`. Errors are texts: `Class: first line`, and the innermost cause after ` <- `.
 
     Args:
         sql: runs a statement; its result has `collect`.
@@ -109,6 +125,8 @@ def run_case(sql: Callable[[str], Any], case: Case, folder: str, number: int) ->
 
 def _outcome(sql: Callable[[str], Any], statement: str, names: dict[str, str]) -> list[Any]:
     sign, text = (statement[0], statement[1:].strip()) if statement[0] in "?!@" else ("", statement)
+    if sign == "!":
+        text = text[_WORDS.match(text).end() :]  # type: ignore[union-attr]  # matches everything
     variable = ""
     if sign == "@":
         variable, _, text = (each.strip() for each in text.partition("="))
@@ -117,10 +135,41 @@ def _outcome(sql: Callable[[str], Any], statement: str, names: dict[str, str]) -
     try:
         rows = sql(text).collect()
     except Exception as error:  # any error is an answer
-        return ["failed"] if sign == "!" else ["error", str(error).strip().splitlines()[0][:300]]
+        shown = _cause(error)
+        for key in sorted((key for key in names if len(names[key]) > 5), key=lambda key: -len(names[key])):
+            shown = shown.replace(names[key], "{" + key + "}")
+        return ["failed" if sign == "!" else "error", shown[:400]]
     if variable:
         names[variable] = str(rows[0][0])
     return ["rows", *sorted(([_value(each) for each in row] for row in rows), key=repr)] if sign == "?" else ["done"]
+
+
+def words(statement: str) -> list[str]:
+    """Those that its error must name, in small letters."""
+    given = _WORDS.match(statement[1:].strip()) if statement.startswith("!") else None
+    listed = (given[1] if given else None) or ""
+    return [word.strip().lower() for word in listed.split(",") if word.strip()]
+
+
+def _cause(error: Any) -> str:
+    """A refusal in short: of errors of Java, what Java says rather than Py4J."""
+    java = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+    if java is None:
+        return _line(f"{type(error).__name__}: {error}")
+    outer = _line(str(java.toString()))
+    while java.getCause() is not None:
+        java = java.getCause()
+    inner = _line(str(java.toString()))
+    if inner in outer or outer.startswith("SparkException: Job aborted"):
+        return inner if outer.startswith("SparkException") else outer
+    return f"{outer} <- {inner}"
+
+
+def _line(text: str) -> str:
+    """Its first line, without the packages of its class."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()] or [""]
+    first = " ".join(lines[:2]) if lines[0].endswith(":") else lines[0]
+    return re.sub(r"^(?:[a-z]\w*\.)+(?=[A-Z])", "", first)
 
 
 def _quietly(sql: Callable[[str], Any], text: str) -> None:

@@ -4,7 +4,7 @@ CREATE TABLE {t} (id INT, name STRING, price DOUBLE, ts LONG) USING hudi TBLPROP
 ALTER TABLE {t} CHANGE COLUMN id id INT COMMENT 'primary id';
 ALTER TABLE {t} CHANGE COLUMN name name STRING COMMENT 'name column';
 ALTER TABLE {t} RENAME TO {t2};
-! SELECT * FROM {t};
+! [] SELECT * FROM {t};
 INSERT INTO {t2} VALUES (1, 'a1', 10, 1000);
 ALTER TABLE {t2} ADD COLUMNS (ext0 STRING);
 ? SELECT id, name, price, ts, ext0 FROM {t2};
@@ -17,7 +17,7 @@ DELETE FROM {t2} WHERE id = 1;
 
 == a record key of another type
 CREATE TABLE {t} (id INT, name STRING, ts LONG) USING hudi TBLPROPERTIES (primaryKey = 'id', preCombineField = 'ts');
-! ALTER TABLE {t} CHANGE COLUMN id id BIGINT;
+! [] ALTER TABLE {t} CHANGE COLUMN id id BIGINT;
 
 == columns of a partitioned table [kind: cow, mor]
 CREATE TABLE {t} (id INT, name STRING, price DOUBLE, ts LONG, dt STRING) USING hudi TBLPROPERTIES (type = '{kind}', primaryKey = 'id', preCombineField = 'ts') PARTITIONED BY (dt);
@@ -91,26 +91,26 @@ RESET hoodie.schema.on.read.enable;
 % hoodie.datasource.write.schema.allow.auto.evolution.column.drop = true
 CREATE TABLE {t} (id INT, comb INT, col0 INT, col9 BINARY, par DATE) USING hudi OPTIONS (primaryKey = 'id', preCombineField = 'comb') PARTITIONED BY (par);
 INSERT INTO {t} VALUES (1, 1, 11, X'0a01', DATE '2021-12-25');
-! ALTER TABLE {t} ADD COLUMNS (col_new1 INT AFTER _hoodie_commit_time);
-! ALTER TABLE {t} DROP COLUMN id;
-! ALTER TABLE {t} DROP COLUMN comb;
-! ALTER TABLE {t} DROP COLUMN par;
-! ALTER TABLE {t} RENAME COLUMN id TO idid;
-! ALTER TABLE {t} RENAME COLUMN comb TO combcomb;
-! ALTER TABLE {t} RENAME COLUMN par TO parpar;
-! ALTER TABLE {t} RENAME COLUMN col0 TO col9;
-! ALTER TABLE {t} RENAME COLUMN col0 TO COL9;
-! ALTER TABLE {t} ADD COLUMNS (col9 INT);
-! ALTER TABLE {t} ADD COLUMNS (COL9 INT);
-! ALTER TABLE {t} ADD COLUMNS (id INT);
-! ALTER TABLE {t} DROP COLUMN nothing;
-! ALTER TABLE {t} ALTER COLUMN col0 TYPE BOOLEAN;
+! [] ALTER TABLE {t} ADD COLUMNS (col_new1 INT AFTER _hoodie_commit_time);
+! [] ALTER TABLE {t} DROP COLUMN id;
+! [] ALTER TABLE {t} DROP COLUMN comb;
+! [] ALTER TABLE {t} DROP COLUMN par;
+! [] ALTER TABLE {t} RENAME COLUMN id TO idid;
+! [] ALTER TABLE {t} RENAME COLUMN comb TO combcomb;
+! [] ALTER TABLE {t} RENAME COLUMN par TO parpar;
+! [] ALTER TABLE {t} RENAME COLUMN col0 TO col9;
+! [] ALTER TABLE {t} RENAME COLUMN col0 TO COL9;
+! [] ALTER TABLE {t} ADD COLUMNS (col9 INT);
+! [] ALTER TABLE {t} ADD COLUMNS (COL9 INT);
+! [] ALTER TABLE {t} ADD COLUMNS (id INT);
+! [] ALTER TABLE {t} DROP COLUMN nothing;
+! [] ALTER TABLE {t} ALTER COLUMN col0 TYPE BOOLEAN;
 
 == a column first in the table
 % hoodie.schema.on.read.enable = true
 CREATE TABLE {t} (id INT, comb INT) USING hudi OPTIONS (primaryKey = 'id', preCombineField = 'comb');
 differs: deliberate.md: A column FIRST in the table
-! ALTER TABLE {t} ADD COLUMNS (col_new1 INT FIRST);
+! [] ALTER TABLE {t} ADD COLUMNS (col_new1 INT FIRST);
 
 == properties of the catalog
 CREATE TABLE {t} (id INT, name STRING) USING hudi TBLPROPERTIES (primaryKey = 'id');

@@ -7,26 +7,26 @@ DROP TABLE IF EXISTS {t};
 CREATE TABLE {t} USING hudi OPTIONS (hoodie.metadata.record.index.enable = 'true') LOCATION '{path}/t';
 INSERT INTO {t} VALUES (2, 'a2', 10, 1001);
 ? SHOW INDEXES FROM default.{t};
-! CREATE INDEX idx_name_price ON {t} (name, price);
+! [] CREATE INDEX idx_name_price ON {t} (name, price);
 CREATE INDEX idx_name ON {t} (name);
 CREATE INDEX idx_price ON {t} (price);
-! CREATE INDEX idx_price ON {t} (price);
+! [] CREATE INDEX idx_price ON {t} (price);
 ? SHOW INDEXES FROM {t};
 ? SELECT id FROM {t} WHERE name = 'a2';
 UPDATE {t} SET name = 'b2' WHERE id = 2;
 ? SELECT id FROM {t} WHERE name = 'a2';
 ? SELECT id FROM {t} WHERE name = 'b2';
 DROP INDEX idx_name ON {t};
-! DROP INDEX idx_name ON {t};
+! [] DROP INDEX idx_name ON {t};
 DROP INDEX record_index ON {t};
 ? SHOW INDEXES FROM {t};
-! CREATE INDEX idx_price_1 ON {t} (field_not_exist);
+! [] CREATE INDEX idx_price_1 ON {t} (field_not_exist);
 
 == a record index by statement [kind: cow, mor]
 % hoodie.write.lock.provider = org.apache.hudi.client.transaction.lock.InProcessLockProvider
 CREATE TABLE {t} (id INT, name STRING, price INT) USING hudi OPTIONS (primaryKey = 'id', type = '{kind}', hoodie.metadata.enable = 'true');
 INSERT INTO {t} VALUES (1, 'a1', 10), (2, 'a2', 20);
-! CREATE INDEX record_index ON {t} (price);
+! [] CREATE INDEX record_index ON {t} (price);
 CREATE INDEX record_index ON {t} (id);
 ? SELECT id, name FROM {t} WHERE id = 2;
 UPDATE {t} SET name = 'b' WHERE id = 2;
@@ -39,15 +39,15 @@ CREATE TABLE {t} (id INT, name STRING, price DOUBLE, ts LONG) USING hudi OPTIONS
 INSERT INTO {t} VALUES (1, 'a1', 10, 1000);
 INSERT INTO {t} VALUES (2, 'a2', 10, 1001);
 CREATE INDEX idx_datestr ON {t} USING column_stats (ts) OPTIONS (expr = 'from_unixtime', format = 'yyyy-MM-dd');
-! CREATE INDEX name_lower ON {t} USING column_stat (ts);
-! CREATE INDEX name_lower ON {t} USING column_stats (ts) OPTIONS (expr = 'random');
-! CREATE INDEX name_lower ON {t} USING column_stats (ts);
+! [] CREATE INDEX name_lower ON {t} USING column_stat (ts);
+! [] CREATE INDEX name_lower ON {t} USING column_stats (ts) OPTIONS (expr = 'random');
+! [] CREATE INDEX name_lower ON {t} USING column_stats (ts);
 CREATE INDEX name_lower ON {t} USING column_stats (name) OPTIONS (expr = 'lower');
 ? SELECT id, name FROM {t} WHERE from_unixtime(ts, 'yyyy-MM-dd') = '1970-01-01';
 ? SELECT id, name FROM {t} WHERE lower(name) = 'a2';
 DROP INDEX idx_datestr ON {t};
 DROP INDEX name_lower ON {t};
-! DROP INDEX name_lower ON {t};
+! [] DROP INDEX name_lower ON {t};
 
 == functions of expression indexes [expr: lower, upper, trim, reverse]
 % hoodie.write.lock.provider = org.apache.hudi.client.transaction.lock.InProcessLockProvider

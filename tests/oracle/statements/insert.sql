@@ -84,16 +84,16 @@ INSERT INTO {t} VALUES (1, TRUE, CAST(1.0 AS FLOAT), 1, 1, 1234.56789, DATE '202
 
 == numbers of columns that do not fit
 CREATE TABLE {t} (id INT, name STRING, price DOUBLE, dt STRING) USING hudi TBLPROPERTIES (primaryKey = 'id') PARTITIONED BY (dt);
-! INSERT INTO {t} PARTITION (dt = '2021-06-20') SELECT 1, 'a1', 10, '2021-06-20';
-! INSERT INTO {t} SELECT 1, 'a1', 10;
-! INSERT INTO {t} PARTITION (dt = '2021-06-20') SELECT 1 AS id, 'a1' AS name, 10 AS price, 'x' AS more;
+! [] INSERT INTO {t} PARTITION (dt = '2021-06-20') SELECT 1, 'a1', 10, '2021-06-20';
+! [] INSERT INTO {t} SELECT 1, 'a1', 10;
+! [] INSERT INTO {t} PARTITION (dt = '2021-06-20') SELECT 1 AS id, 'a1' AS name, 10 AS price, 'x' AS more;
 ? SELECT count(*) FROM {t};
 
 == strict mode and bulk inserts
 % hoodie.sql.bulk.insert.enable = true
 % hoodie.sql.insert.mode = strict
 CREATE TABLE {t} (id INT, name STRING, ts LONG) USING hudi TBLPROPERTIES (primaryKey = 'id', preCombineField = 'ts');
-! INSERT INTO {t} VALUES (1, 'a1', 1000);
+! [] INSERT INTO {t} VALUES (1, 'a1', 1000);
 
 == a key generator that the partitions contradict
 % hoodie.sql.bulk.insert.enable = true

@@ -61,7 +61,7 @@ MERGE INTO {t} AS t0 USING (SELECT 2 AS id, 'a2' AS name, 10 AS price, 1000 AS t
 ? SELECT id, name, price, dt FROM {t};
 MERGE INTO {t} t0 USING (SELECT 2 AS s_id, 'a2' AS s_name, 15 AS s_price, 1001 AS s_ts, '2021-03-21' AS dt) s0 ON t0.id = s0.s_id WHEN MATCHED AND s_ts = 1001 THEN UPDATE SET id = s_id, name = s_name, price = s_price, ts = s_ts, t0.dt = s0.dt;
 ? SELECT id, name, price, dt FROM {t};
-! MERGE INTO {t} t0 USING (SELECT 1 AS s_id, 1001 AS s_ts, '2021-03-21' AS dt) s0 ON t0.id = s0.s_id + 1 WHEN MATCHED AND s_ts = 1001 THEN DELETE;
+! [] MERGE INTO {t} t0 USING (SELECT 1 AS s_id, 1001 AS s_ts, '2021-03-21' AS dt) s0 ON t0.id = s0.s_id + 1 WHEN MATCHED AND s_ts = 1001 THEN DELETE;
 MERGE INTO {t} t0 USING (SELECT 2 AS s_id, 'a2' AS s_name, 15 AS s_price, 1001 AS ts, '2021-03-21' AS dt) s0 ON t0.id = s0.s_id WHEN MATCHED AND s0.ts = 1001 THEN DELETE;
 ? SELECT id, name, price, dt FROM {t};
 
@@ -87,17 +87,17 @@ CREATE TABLE {t} (id INT, name STRING, price DOUBLE, v INT, dt STRING) USING hud
 INSERT INTO {t} VALUES (1, 'a1', 10, 1000, '2021-03-21');
 MERGE INTO {t} AS t0 USING (SELECT 1 AS id, 'a1' AS name, 11 AS price, 999 AS v, '2021-03-21' AS dt) AS s0 ON t0.id = s0.id WHEN MATCHED THEN UPDATE SET id = s0.id, name = s0.name, price = s0.price * 2, v = s0.v + 2, dt = s0.dt;
 ? SELECT id, name, price, dt, v FROM {t};
-! MERGE INTO {t} AS t0 USING (SELECT 1 AS s_id, 'a1' AS s_name, 12 AS s_price, 1000 AS s_v, '2021-03-21' AS dt) AS s0 ON t0.id = s0.s_id WHEN MATCHED THEN UPDATE SET id = s0.s_id, name = s0.s_name, price = s0.s_price * 2, v = s0.s_v + 2, dt = s0.dt;
+! [] MERGE INTO {t} AS t0 USING (SELECT 1 AS s_id, 'a1' AS s_name, 12 AS s_price, 1000 AS s_v, '2021-03-21' AS dt) AS s0 ON t0.id = s0.s_id WHEN MATCHED THEN UPDATE SET id = s0.s_id, name = s0.s_name, price = s0.s_price * 2, v = s0.s_v + 2, dt = s0.dt;
 MERGE INTO {t} AS t0 USING (SELECT 1 AS s_id, 'a1' AS s_name, 12 AS s_price, 1000 AS v, '2021-03-21' AS dt) AS s0 ON t0.id = s0.s_id WHEN MATCHED THEN UPDATE SET id = s0.s_id, name = s0.s_name, price = s0.s_price * 2, v = s0.v + 2, dt = s0.dt;
 ? SELECT id, name, price, dt, v FROM {t};
 
 == expressions of the key
 CREATE TABLE {t} (id INT, name STRING, price DOUBLE, v INT, dt STRING) USING hudi TBLPROPERTIES (primaryKey = 'id', preCombineField = 'v') PARTITIONED BY (dt);
 INSERT INTO {t} VALUES (3, 'a3', 30, 3000, '2021-03-21'), (2, 'a2', 20, 2000, '2021-03-21'), (1, 'a1', 10, 1000, '2021-03-21');
-! MERGE INTO {t} t0 USING (SELECT 1 AS id, 1001 AS v, '2021-03-21' AS dt) s0 ON t0.id = s0.id + 1 WHEN MATCHED THEN DELETE;
+! [] MERGE INTO {t} t0 USING (SELECT 1 AS id, 1001 AS v, '2021-03-21' AS dt) s0 ON t0.id = s0.id + 1 WHEN MATCHED THEN DELETE;
 MERGE INTO {t} t0 USING (SELECT 2 AS id, 'a2' AS name, 20 AS price, 2000 AS v, '2021-03-21' AS dt) s0 ON t0.id = s0.id WHEN MATCHED THEN DELETE;
 ? SELECT id, name, price, v, dt FROM {t};
-! MERGE INTO {t} t0 USING (SELECT 3 AS s_id, 3000 AS s_v, '2021-03-21' AS dt) s0 ON t0.id = s0.s_id WHEN MATCHED THEN DELETE;
+! [] MERGE INTO {t} t0 USING (SELECT 3 AS s_id, 3000 AS s_v, '2021-03-21' AS dt) s0 ON t0.id = s0.s_id WHEN MATCHED THEN DELETE;
 MERGE INTO {t} t0 USING (SELECT 3 AS s_id, 'a3' AS s_name, 30 AS s_price, 3000 AS v, '2021-03-21' AS dt) s0 ON t0.id = s0.s_id WHEN MATCHED THEN DELETE;
 ? SELECT id, name, price, v, dt FROM {t};
 
@@ -159,7 +159,7 @@ MERGE INTO {t} AS t0 USING (SELECT 1 AS id, 'a6' AS name, 106 AS price, 1006 AS 
 
 == names of columns after the source
 CREATE TABLE {t} (id INT, name STRING, price DOUBLE, ts INT) USING hudi TBLPROPERTIES (primaryKey = 'id', preCombineField = 'ts');
-! MERGE INTO {t} USING (SELECT 1, 'a1', 10, 1000, '1') s0(id, name, price, ts, flag) ON s0.id = {t}.id WHEN NOT MATCHED AND flag = '1' THEN INSERT *;
+! [] MERGE INTO {t} USING (SELECT 1, 'a1', 10, 1000, '1') s0(id, name, price, ts, flag) ON s0.id = {t}.id WHEN NOT MATCHED AND flag = '1' THEN INSERT *;
 
 == inserts of a source with history
 CREATE TABLE {t} (id1 INT, id2 INT, name STRING, price DOUBLE, ts INT) USING hudi TBLPROPERTIES (primaryKey = 'id1,id2', preCombineField = 'ts');
@@ -198,7 +198,7 @@ MERGE INTO {t} h0 USING (SELECT * FROM VALUES (1, 'a1', 11, '2022-09-26'), (2, '
 % hoodie.spark.sql.merge.into.partial.updates = false
 CREATE TABLE {t} (id INT, name STRING, price DOUBLE, ts INT, dt STRING) USING hudi TBLPROPERTIES (type = '{kind}', primaryKey = 'id', orderingFields = 'ts', recordMergeMode = '{mode}') PARTITIONED BY (dt);
 INSERT INTO {t} VALUES (1, 'a1', 10, 1000, '2021-03-21');
-! MERGE INTO {t} AS t0 USING (SELECT 2 AS id, 'a2' AS name, 12 AS price, 1002 AS ts, '2021-03-21' AS dt) AS s0 ON t0.id = s0.id WHEN NOT MATCHED THEN INSERT (name, price, ts, dt) VALUES (s0.name, s0.price, s0.ts, s0.dt);
+! [] MERGE INTO {t} AS t0 USING (SELECT 2 AS id, 'a2' AS name, 12 AS price, 1002 AS ts, '2021-03-21' AS dt) AS s0 ON t0.id = s0.id WHEN NOT MATCHED THEN INSERT (name, price, ts, dt) VALUES (s0.name, s0.price, s0.ts, s0.dt);
 ? SELECT id, name, price, ts, dt FROM {t};
 
 == updates of one column, by mode [kind: cow, mor] [mode: COMMIT_TIME_ORDERING, EVENT_TIME_ORDERING]
@@ -218,7 +218,7 @@ MERGE INTO {t} AS oldData USING (SELECT * FROM VALUES (1, 'u1', 10D, 999L), (3, 
 == not all columns of the key
 CREATE TABLE {t} (id INT, name STRING, price DOUBLE, ts LONG) USING hudi TBLPROPERTIES (primaryKey = 'id,name', preCombineField = 'ts');
 INSERT INTO {t} VALUES (1, 'a1', 10, 100), (2, 'a2', 20, 200);
-! MERGE INTO {t} AS t0 USING (SELECT 1 AS id, 'u1' AS name, 10D AS price, 999L AS ts) s0 ON t0.id = s0.id WHEN MATCHED THEN UPDATE SET id = t0.id, name = t0.name, price = t0.price, ts = s0.ts WHEN NOT MATCHED THEN INSERT (id, name, price, ts) VALUES (s0.id, s0.name, s0.price, s0.ts);
+MERGE INTO {t} AS t0 USING (SELECT 1 AS id, 'u1' AS name, 10D AS price, 999L AS ts) s0 ON t0.id = s0.id WHEN MATCHED THEN UPDATE SET id = t0.id, name = t0.name, price = t0.price, ts = s0.ts WHEN NOT MATCHED THEN INSERT (id, name, price, ts) VALUES (s0.id, s0.name, s0.price, s0.ts);
 
 == without keys, by ranges
 CREATE TABLE {t} (id INT, name STRING, price DOUBLE, ts INT) USING hudi TBLPROPERTIES (preCombineField = 'ts');
