@@ -38,6 +38,7 @@ for part in "$@"; do
   site)
     python -m tools.site_pages
     zensical build --strict --clean
+    python -m tools.site_pages finish
     ;;
   sbom)
     uv pip compile pyproject.toml --extra all --constraint requirements-lock.txt --universal --python-version 3.10 --no-python-downloads \

@@ -1,5 +1,5 @@
 """The pages of the documentation site, gathered into one folder with links between them; `make docs` builds it from
-there.
+there, and then has `finish` look at what was built.
 
 Most pages lie in `docs`. Some documents of the repository lie elsewhere, where people look for them; links between all
 of them are those of the repository, so that they work where it is browsed, and are pointed at pages of the site here.
@@ -27,6 +27,10 @@ OUTSIDE: Final = {
 """Files of the repository outside `docs`, and their names in the site."""
 STANDS_FOR: Final = {"README.md": "index.md"}
 """Links to a document that is no page lead to the page that says the same."""
+SITE: Final = ROOT / "build" / "site"
+BREAKPOINTS: Final = {"76.25em": "70em", "76.234375em": "69.984375em"}
+"""The width from which the theme shows the navigation instead of a button for it: 1,220 pixels, which is more than half
+of many a screen, and 1,120 here. Queries of media take no variables, so a style sheet of ours cannot say so."""
 _LINK: Final = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 _CODE: Final = re.compile(r"^(```+).*?^\1|``.+?``|`[^`\n]+`", re.MULTILINE | re.DOTALL)
 
@@ -74,7 +78,29 @@ def outside_code(text: str, change: Callable[[str], str]) -> str:
     return "".join([*parts, change(text[end:])])
 
 
-def main() -> int:
+def finish(site: Path = SITE) -> None:
+    """Move the breakpoints of the theme.
+
+    Raises:
+        SystemExit: neither style sheets nor scripts have them: this release of the theme names another width.
+    """
+    for folder, ending in (("stylesheets", "css"), ("javascripts", "js")):
+        built = (site / "assets" / folder).rglob(f"*.{ending}")
+        texts = {path: path.read_text(encoding="utf-8") for path in built}
+        moved = {path: _moved(text) for path, text in texts.items() if _moved(text) != text}
+        if not moved:
+            raise SystemExit(f"no file of assets/{folder} names the theme's width {next(iter(BREAKPOINTS))}")
+        for path, text in moved.items():
+            path.write_text(text, encoding="utf-8")
+
+
+def _moved(text: str) -> str:
+    for width, ours in BREAKPOINTS.items():
+        text = text.replace(width, ours)
+    return text
+
+
+def gather() -> None:
     """Write all pages into the folder."""
     shutil.rmtree(FOLDER, ignore_errors=True)
     for name, path in pages().items():
@@ -84,8 +110,7 @@ def main() -> int:
             target.write_text(linked((ROOT / path).read_text(encoding="utf-8"), name, path), encoding="utf-8")
         else:
             shutil.copyfile(ROOT / path, target)
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    finish() if sys.argv[1:] == ["finish"] else gather()

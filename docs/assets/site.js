@@ -6,5 +6,14 @@ function mend() {
   }
   for (const buttons of document.querySelectorAll("nav.md-code__nav")) buttons.setAttribute("role", "none");
 }
+// Keys and names in tables break behind their dots, not anywhere.
+function split() {
+  for (const code of document.querySelectorAll(".md-typeset table:not([class]) code")) {
+    const parts = code.textContent.split(/(?<=[._/(])(?=.)/);
+    if (!code.children.length && parts.length > 1)
+      code.replaceChildren(...parts.flatMap((part, index) => (index ? [document.createElement("wbr"), part] : [part])));
+  }
+}
+addEventListener("load", split);
 addEventListener("load", mend);
 addEventListener("resize", mend);

@@ -91,6 +91,34 @@ def test_a_page(browser: Page, address: str, axe: str, name: str, theme: str, wi
     assert found == []
 
 
+def test_the_navigation_is_shown_where_it_has_room(browser: Page, address: str) -> None:
+    button = "document.querySelector('.md-header__button[for=__drawer]').checkVisibility()"
+    for width, wide in ((1200, True), (800, False)):
+        browser.show(f"{address}/doctor.html", width, "light")
+        assert browser.value(button) != wide
+        assert browser.value("document.querySelector('.md-tabs').checkVisibility()") == wide
+        # the first of them is that of the table of contents
+        links = "document.querySelectorAll('.md-sidebar--primary .md-nav__link--active')"
+        place = f"[...{links}].at(-1).getBoundingClientRect()"
+        assert (browser.value(f"{place}.width") > 0 and browser.value(f"{place}.left") >= 0) == wide
+
+
+@pytest.mark.parametrize("width", [1200, 800])
+@pytest.mark.parametrize("name", ["doctor", "compatibility", "benchmarks", "from-glue-emr"])
+def test_tables_fit(browser: Page, address: str, name: str, width: int) -> None:
+    browser.show(f"{address}/{name}.html", width, "light")
+    wide = "[...document.querySelectorAll('.md-typeset__scrollwrap')].filter(x => x.scrollWidth > x.clientWidth)"
+    assert browser.value(f"{wide}.map(x => x.textContent.trim().slice(0, 80))") == []
+
+
+def test_what_the_reference_names_is_described(browser: Page, address: str) -> None:
+    objects = "[...document.querySelectorAll('.doc-object')]"
+    empty = f"{objects}.filter(x => !x.querySelector('.doc-contents')?.textContent.trim())"
+    for page in sorted((SITE / "api").glob("*.html")):
+        browser.show(f"{address}/api/{page.name}", 1280, "light")
+        assert browser.value(f"{empty}.map(x => x.querySelector('.doc-heading')?.id)") == [], page.name
+
+
 def test_search_finds_an_option(browser: Page, address: str) -> None:
     browser.show(f"{address}/index.html", 1280, "light")
     _wait(browser, 1000)
