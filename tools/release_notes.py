@@ -11,14 +11,17 @@ CHANGELOG: Final = Path(__file__).resolve().parent.parent / "CHANGELOG.md"
 
 
 def notes(changelog: str, version: str) -> str:
-    """The text of a version's section, or of `Unreleased`.
+    """The text of a version's section, or of what is not yet released, `Unreleased` or `0.1.0 (unreleased)`.
 
     Raises:
         SystemExit: the changelog has no such section, or an empty one.
     """
     for section in re.split(r"^## ", changelog, flags=re.MULTILINE)[1:]:
         title, _, text = section.partition("\n")
-        if title.strip("[] ").split("]")[0].split(" ")[0].lower() == version.lower() and text.strip():
+        names = {title.strip("[] ").split("]")[0].split(" ")[0].lower()}
+        if title.lower().endswith("(unreleased)"):
+            names.add("unreleased")
+        if version.lower() in names and text.strip():
             return text.strip() + "\n"
     raise SystemExit(f"CHANGELOG.md says nothing about {version}")
 

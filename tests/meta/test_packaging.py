@@ -31,7 +31,9 @@ def test_versions_agree() -> None:
     recipe = yaml.safe_load((ROOT / "packaging/conda/recipe/recipe.yaml").read_text(encoding="utf-8"))
     assert PROJECT["version"] == hudi_py.__version__ == recipe["context"]["version"]
     assert PROJECT["requires-python"] == f">={recipe['context']['python_min']}"
-    assert release_notes.notes((ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), "Unreleased")
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert release_notes.notes(changelog, hudi_py.__version__)
+    assert release_notes.notes(changelog, "Unreleased")
 
 
 @needs_toml
@@ -81,6 +83,33 @@ def test_notes_of_a_release() -> None:
     for version in ("Unreleased", "2.0.0"):
         with pytest.raises(SystemExit, match=version):
             release_notes.notes(text, version)
+    text = "# Changelog\n\n## 1.2.0 (unreleased)\n\n- three\n\n## 1.1.0\n\n- two\n"
+    assert [release_notes.notes(text, each) for each in ("1.2.0", "Unreleased", "1.1.0")] == [
+        *("- three\n", "- three\n", "- two\n")
+    ]
+
+
+@needs_toml
+def test_the_changelog_says_what_the_release_is_tested_with() -> None:
+    """The versions are those of the lock files, which the tests run with."""
+    text = release_notes.notes((ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), "Unreleased")
+    rows = dict(re.findall(r"^\| ([a-z0-9-]+)[^|]* \| ([^|]+ \| [^|]+) \|$", text.split("### Added")[0], re.MULTILINE))
+    for name, told in rows.items():
+        oldest, newest = (
+            re.findall(rf"^{name}==([^ ;\n]+)", (ROOT / f"requirements-{lock}.txt").read_text("utf-8"), re.MULTILINE)
+            for lock in ("oldest-lock", "lock")
+        )
+        old, _, new = told.partition(" | ")
+        assert old in oldest, name
+        assert max(newest, key=lambda each: [int(part) for part in each.split(".")]) == new.split(",")[0], name
+        assert set(new.split(" ")[-1:]) <= set(newest), name
+    extras = {re.split(r"[^\w-]", each)[0] for group in PROJECT["optional-dependencies"].values() for each in group}
+    needed = {re.split(r"[^\w-]", each)[0] for each in PROJECT["dependencies"]} | extras - {
+        "hudi-py",
+        "pytest",
+        "hypothesis",
+    }
+    assert {name.replace("_", "-") for name in needed} <= set(rows)
 
 
 DECLARED: dict[str, Any] = {
