@@ -11,6 +11,7 @@ from benchmarks import (
     operations,
     publication,
     reading,
+    small_files,
     stores,
     timeline,
     tpch,
@@ -26,6 +27,7 @@ OTHERS = {
     "large": large,
     "operations": operations,
     "publication": publication,
+    "small": small_files,
     "stores": stores,
 }
 
