@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from hudi_py.config import Options, Scope
 from hudi_py.config.write import DURABLE, PARTIAL_UPSERT
+from hudi_py.erasure.methods import ErasureMethods
 from hudi_py.health.methods import HealthMethods
 from hudi_py.model.instant import InstantTime
 from hudi_py.model.properties import TableConfig
@@ -190,7 +191,7 @@ def _rows(storage: Storage, data: Any) -> Any:
     return table_schema(storage, config, load_timeline(storage, config)).empty_table()
 
 
-class Table(TableIndexes, HealthMethods, ServicePreviews, ReportMethods, Alterable):
+class Table(TableIndexes, ErasureMethods, HealthMethods, ServicePreviews, ReportMethods, Alterable):
     """A Hudi table. Each scan and property sees its current state; a `Scan` is pinned when it is created."""
 
     def __init__(

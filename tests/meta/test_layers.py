@@ -34,6 +34,7 @@ LAYERS: Final = (
     Layer(("interop",), "tables as other systems see them"),
     Layer(("wiring",), "metadata writer and services, put together from options"),
     Layer(("health",), "what can be wrong with a table, and mending it"),
+    Layer(("erasure",), "deleting rows from every file of a table"),
     Layer(("report",), "a table in short, and as one HTML page"),
     Layer(("table", "inspect", "catalog"), "the public names"),
     Layer(("cli", "testing"), "the command line; checks for other implementers"),

@@ -20,7 +20,7 @@ PROGRAM: Final = "hudi-py"
 _SECTIONS: Final = {
     "Learn": ("options",),
     "Look": ("show", "timeline", "files", "partitions", "schema", "stats", "diff", "plans", "report"),
-    "Rows": ("read", "sql", "explain", "write", "update", "delete"),
+    "Rows": ("read", "sql", "explain", "write", "update", "delete", "erase"),
     "Maintain": ("compact", "log-compact", "clean", "archive", "unschedule", "index", "metadata"),
     "Health": ("doctor", "repair", "repairs"),
     "Go back": ("rollback", "savepoint", "restore"),

@@ -206,6 +206,45 @@ def delete(
 
 @table_command(
     _GROUP,
+    "erase",
+    examples=[
+        "hudi-py erase /data/trips --where \"email = 'jane@example.com'\" --dry-run",
+        "hudi-py erase /data/trips --keys a,b --reference 4711 --yes --json > erasure-4711.json",
+    ],
+)
+@click.option("-w", "--where", metavar="SQL", help="Erase the rows for which this is true, or was.")
+@click.option("-k", "--keys", type=NAMES, help="Erase the rows with these record keys.")
+@click.option("--delete-savepoints", is_flag=True, help="Delete savepoints that keep files with the rows.")
+@click.option("--reference", default="", metavar="TEXT", help="For the report, such as the number of a request.")
+@dry_run_option
+@yes_option
+@click.pass_context
+def erase(
+    ctx: click.Context,
+    target: Target,
+    where: str | None,
+    keys: list[str] | None,
+    delete_savepoints: bool,
+    reference: str,
+    dry_run: bool,
+    yes: bool,
+) -> None:
+    """Erase rows from every file, and report what is left of them.
+
+    Deletes the rows, removes all older versions of their file groups, builds indexes anew, then reads every file again.
+    Time travel to earlier states of these file groups is impossible afterwards. The exit code is 5 if anything is left.
+    """
+    from hudi_py.cli import erase as run
+
+    if sum(map(bool, (where, keys))) != 1:
+        raise click.UsageError("Give either --where or --keys.")
+    asked = run.Asked(where, keys, delete_savepoints, reference)
+    if not run.erase(target, asked, dry_run, yes):
+        ctx.exit(5)
+
+
+@table_command(
+    _GROUP,
     "update",
     examples=[
         'hudi-py update /data/trips --set "fare=fare * 1.1" --where "city = \'oslo\'"',

@@ -12,7 +12,7 @@ from hudi_py.schema.patterns import matching
 from hudi_py.services.clean.guards import Guards, load_guards
 from hudi_py.services.clean.incremental import FILTERED, changed_partitions, last_clean
 from hudi_py.services.clean.policy import CleanSettings, earliest_to_retain, reason_not_due, reason_nothing_retained
-from hudi_py.services.clean.slices import Slice, Slicer, is_data_file
+from hudi_py.services.clean.slices import CHANGE_LOG, Slice, Slicer, is_data_file
 from hudi_py.services.context import ServiceContext
 from hudi_py.storage.threads import when_remote
 from hudi_py.timeline.clean_records import SAVEPOINTS, CleanMetadata, CleanPlan, RetainedInstant
@@ -149,7 +149,11 @@ class _Planner:
         groups = self._slicer.groups(partition, listed)
         going: set[str] = set()
         live = False
+        among = self._settings.groups
         for file_id, slices in groups.items():
+            if among is not None and (partition, file_id) not in among:
+                live = True
+                continue
             replaced_at = self._view.replaced.get((partition, file_id))
             if replaced_at is None:
                 live = True
@@ -163,6 +167,9 @@ class _Planner:
             for slice_ in superfluous:
                 if not self._kept(partition, slice_):
                     going.update(slice_.names)
+            if among is not None:
+                kept = (slice_ for slice_ in slices if not self._kept(partition, slice_))
+                going.update(name for slice_ in kept for name in slice_.names if name.endswith(CHANGE_LOG))
         going.update(self._to_retry(partition, set(listed)))
         deletable = not live and bool(self._view.config.partition_fields) and self._is_all(partition, going)
         return partition, sorted(going), deletable
@@ -250,6 +257,8 @@ def needed_files(
 
 
 def _chosen(partitions: list[PartitionPath], settings: CleanSettings) -> list[str]:
+    if settings.groups is not None:
+        return sorted({partition for partition, _ in settings.groups})
     if settings.partitions_selected:
         selected = set(settings.partitions_selected)
         return [partition for partition in partitions if partition in selected]
@@ -272,7 +281,8 @@ def _extra(settings: CleanSettings, guards: Guards, *, partitioned: bool) -> dic
     if guards.savepoints and partitioned:
         extra[SAVEPOINTS] = ",".join(guards.savepoints)
     if settings.filtered:
-        extra[FILTERED] = ",".join(settings.partitions_selected) or str(settings.partition_regex)
+        chosen = settings.partitions_selected or sorted({partition for partition, _ in settings.groups or ()})
+        extra[FILTERED] = settings.partition_regex or ",".join(chosen)
     return extra
 
 

@@ -5,7 +5,7 @@ Source: `CleanerUtils.getEarliestCommitToRetain` and `CleanPlanActionExecutor.ne
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import tzinfo
 
 from hudi_py.config import Options
@@ -16,6 +16,7 @@ from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant
 from hudi_py.model.words import counted
 from hudi_py.schema.patterns import check_regex
 from hudi_py.timeline.clean_records import CleanMetadata
+from hudi_py.timeline.metadata import FileGroup
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.timeline.times import format_instant
 
@@ -39,6 +40,8 @@ class CleanSettings:
     partition_regex: str | None = None
     partitions_selected: tuple[str, ...] = ()
     empty_interval_hours: int = -1
+    groups: frozenset[FileGroup] | None = None
+    """Only these file groups; None: all. Of these, the change logs of all versions go too."""
 
     @classmethod
     def of(cls, options: Options) -> CleanSettings:
@@ -73,7 +76,19 @@ class CleanSettings:
     @property
     def filtered(self) -> bool:
         """Whether only some partitions are cleaned."""
-        return bool(self.partitions_selected or self.partition_regex)
+        return bool(self.partitions_selected or self.partition_regex or self.groups is not None)
+
+    def newest_of(self, groups: frozenset[FileGroup]) -> CleanSettings:
+        """Settings that keep nothing but the newest version of some file groups, and their change logs neither."""
+        return replace(
+            self,
+            policy=KEEP_LATEST_FILE_VERSIONS,
+            file_versions_retained=1,
+            incremental=False,
+            partition_regex=None,
+            partitions_selected=(),
+            groups=groups,
+        )
 
     @property
     def by_versions(self) -> bool:

@@ -39,6 +39,7 @@ from hudi_py.timeline.clean_records import (
 )
 from hudi_py.timeline.clock import wall_clock_ms
 from hudi_py.timeline.layout import Layout
+from hudi_py.timeline.metadata import FileGroup
 from hudi_py.timeline.pending_plans import read_plan
 from hudi_py.timeline.plan_checks import check_clean_plan
 from hudi_py.timeline.state import TableState
@@ -102,6 +103,9 @@ class Cleaning:
     waits: bool = False
     """Whether it waits for the commits of `hoodie.clean.trigger.max.commits`, as one after a commit does. One that a
     person asks for looks for superfluous files at once."""
+    groups: frozenset[FileGroup] | None = None
+    """Cleans only these file groups, whatever the policy: of each, everything but its newest version goes. None: the
+    options say what goes."""
     name: str = "clean"
 
     def schedule(self, context: ServiceContext, *, instant: InstantTime | None = None) -> Scheduled:
@@ -136,7 +140,8 @@ class Cleaning:
 
     def _settings(self, context: ServiceContext) -> CleanSettings:
         settings = CleanSettings.of(context.options)
-        return settings if self.waits else replace(settings, trigger_max_commits=0)
+        settings = settings if self.waits else replace(settings, trigger_max_commits=0)
+        return settings if self.groups is None else settings.newest_of(self.groups)
 
     def pending(self, context: ServiceContext) -> list[InstantTime]:
         """Cleans that were planned but not completed, oldest first."""

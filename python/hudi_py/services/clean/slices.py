@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from hudi_py.model.instant import InstantTime
 from hudi_py.model.properties import TableConfig
@@ -18,6 +19,8 @@ from hudi_py.timeline.metadata import FileGroup
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.view.filesystem_view import base_extensions
 
+CHANGE_LOG: Final = ".cdc"
+"""What the names of change logs end with."""
 LogKey = tuple[str, int, str, bool]
 """Instant, version, write token, whether it holds change data."""
 
@@ -126,9 +129,9 @@ def split_log_name(name: str) -> tuple[str, LogKey] | None:
     version, has_token, token = rest.partition("_")
     if not version.isdecimal():
         return None
-    cdc = token.endswith(".cdc")
+    cdc = token.endswith(CHANGE_LOG)
     if cdc:
-        token = token[:-4]
+        token = token[: -len(CHANGE_LOG)]
     if has_token:
         numbers = token.split("-")
         if len(numbers) != 3 or not all(number.isdecimal() for number in numbers):

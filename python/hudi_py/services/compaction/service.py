@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from hudi_py.config import Options
 from hudi_py.config import compaction as compaction_config
@@ -15,17 +15,20 @@ from hudi_py.model.instant import Action, InstantTime
 from hudi_py.model.properties import TableConfig
 from hudi_py.services.compaction.base import Chosen, CompactionSlice, LogRewriting
 from hudi_py.services.compaction.execute import compact_slice
-from hudi_py.services.compaction.plan import busy_groups, partitions_to_consider, plan_compaction
+from hudi_py.services.compaction.plan import busy_groups, operations_of, partitions_to_consider, plan_compaction
 from hudi_py.services.compaction.rewrite import RewriteSettings, check_compactable, rewrite_slice
 from hudi_py.services.compaction.strategy import StrategySettings
 from hudi_py.services.compaction.trigger import Trigger, why_not_due
 from hudi_py.services.context import ServiceContext
 from hudi_py.timeline.clock import wall_clock_ms
 from hudi_py.timeline.pending_plans import PendingPlans
+from hudi_py.timeline.plans import CompactionPlan, FileGroup
 from hudi_py.timeline.state import TableState
 from hudi_py.timeline.table_schema import SCHEMA_KEY
 from hudi_py.timeline.times import format_instant
 from hudi_py.write.settings import max_file_size
+
+_NO_LOGS: Final = "no file group has logs to compact that are not in a pending plan"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,9 @@ class Compaction(LogRewriting):
 
     action: ClassVar[Action] = Action.COMPACTION
     operation: ClassVar[str] = "COMPACT"
+
+    groups: frozenset[FileGroup] | None = None
+    """Compacts these file groups, whatever the strategy; None: those that the strategy chooses."""
 
     @property
     def name(self) -> str:
@@ -66,18 +72,33 @@ class Compaction(LogRewriting):
         looks_up = context.session.metadata is not None and not self.always
         incremental = options.get(compaction_config.INCREMENTAL) and looks_up
         chosen = instant if instant is not None else context.session.clock.next_instant(timeline)
+        busy = busy_groups(storage, timeline, view, log_compactions=False)
+        largest = max_file_size(config, options)
+        if self.groups is not None:
+            among = self.groups
+            found = operations_of(
+                view,
+                sorted({partition for partition, _ in among}),
+                instant=chosen,
+                busy=busy,
+                max_file_size=largest,
+                wanted=lambda slice_: (slice_.partition, slice_.file_id) in among,
+            )
+            # it leaves file groups out in any partition, which an incremental plan would not consider again
+            left_out = tuple(map(str, view.partitions()))
+            return Chosen(chosen, CompactionPlan(tuple(found), left_out) if found else None, "" if found else _NO_LOGS)
         plan = plan_compaction(
             view,
             partitions_to_consider(storage, timeline, view, chosen) if incremental else list(view.partitions()),
             StrategySettings.of(options),
             instant=chosen,
-            busy=busy_groups(storage, timeline, view, log_compactions=False),
-            max_file_size=max_file_size(config, options),
+            busy=busy,
+            max_file_size=largest,
             today=datetime.now(context.session.zone).date(),
             records_missing=options.get(compaction_config.INCREMENTAL),
         )
         if not plan.operations:
-            return Chosen(chosen, None, "no file group has logs to compact that are not in a pending plan")
+            return Chosen(chosen, None, _NO_LOGS)
         return Chosen(chosen, plan)
 
     def table_settings(self, context: ServiceContext, state: TableState, instant: InstantTime) -> RewriteSettings:

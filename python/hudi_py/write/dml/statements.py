@@ -136,18 +136,21 @@ class Delete:
     """`DELETE FROM ... WHERE`: rows that match are deleted whatever their ordering value."""
 
     condition: Condition
+    keys: frozenset[str] | None = None
+    """Only rows with these record keys; None: any."""
 
     title = "delete"
     operation = Operation.DELETE
     java_name = "DELETE_PREPPED"
 
     def bind(self, config: TableConfig, settings: WriteSettings, options: Options) -> Bound:
-        if self.condition is None:
+        if self.condition is None and self.keys is None:
             raise ConfigError(
                 f"Cannot delete rows of the table '{config.name}' without a condition; give 'true' to delete all"
             )
         parse_filter(self.condition, _shown(settings))
-        return _OfRows(scan_request(options, columns=[RECORD_KEY], condition=self.condition), self._change)
+        request = scan_request(options, columns=[RECORD_KEY], condition=self.condition, keys=self.keys)
+        return _OfRows(request, self._change)
 
     @staticmethod
     def _change(context: WriteContext, batch: pa.RecordBatch, add: Callable[..., None]) -> Counts:

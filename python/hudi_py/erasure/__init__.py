@@ -1,0 +1,7 @@
+"""Erases rows from every file of a table: rows of today, older versions, indexes and what is published beside it."""
+
+from hudi_py.erasure.plan import plan_erasure
+from hudi_py.erasure.report import ErasurePlan, ErasureReport, Trace
+from hudi_py.erasure.run import erase
+
+__all__ = ["ErasurePlan", "ErasureReport", "Trace", "erase", "plan_erasure"]

@@ -1,0 +1,165 @@
+"""Reads single files of a table for their rows, whether or not they count: also those of older versions, of writes that
+were rolled back, and deletes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from hudi_py.errors import CorruptFileError
+from hudi_py.formats.arrays import combined
+from hudi_py.formats.avro import decode_log_content
+from hudi_py.formats.base_files import iter_base_batches
+from hudi_py.formats.hfile import open_hfile, read_hfile
+from hudi_py.formats.log import BlockType, HeaderKey, LogBlock, decode_deletes, read_blocks, read_content
+from hudi_py.merge import merge_settings
+from hudi_py.merge.decode import read_versions
+from hudi_py.merge.entries import KEY as ENTRY_KEY
+from hudi_py.merge.keys import record_keys
+from hudi_py.model.changes import AFTER, BEFORE
+from hudi_py.model.changes import KEY as CHANGED_KEY
+from hudi_py.model.files import BaseFile
+from hudi_py.model.names import BaseFileName, PartitionPath, parse_base_file_name
+from hudi_py.model.properties import TableConfig
+from hudi_py.read.partition import path_values
+from hudi_py.read.slice import slice_rows
+from hudi_py.read.split import KnownValues, ReadSpec, Split
+from hudi_py.schema import OPERATION, PARTITION_PATH, RECORD_KEY
+from hudi_py.storage import FileInfo, FolderStorage, Storage
+
+_LOGGED = (BlockType.AVRO, BlockType.PARQUET, BlockType.HFILE, BlockType.DELETE)
+
+
+@dataclass(frozen=True)
+class DataFiles:
+    """Data files, read one by one."""
+
+    storage: Storage
+    config: TableConfig
+    spec: ReadSpec
+    """How a scan of the filter's columns and the record key reads rows. `merge` may be None."""
+    sources: Mapping[tuple[str, str], str]
+    """The source of each base file that was bootstrapped without its rows."""
+
+    def versions(self, info: FileInfo, place: tuple[str, str]) -> Iterator[pa.Table]:
+        """The versions of rows in a base file, log or change log, a portion at a time: the record key, and the columns
+        of the filter where the file has rows, not only keys.
+
+        Args:
+            place: the folder in which the file's partition lies, usually that of the table, and the partition's path.
+
+        Raises:
+            CorruptFileError: the file is damaged, or some bytes of a log are no block.
+        """
+        root, partition = place
+        storage = FolderStorage(self.storage, root) if root else self.storage
+        name = parse_base_file_name(info.name)
+        if name is not None:
+            yield from self._of_base(storage, info, name, PartitionPath(partition))
+        else:
+            blocks = list(read_blocks(self.storage, info.path, info.size))
+            yield from self._of_log(blocks, partition)
+            for block in blocks:
+                if block.type is BlockType.CDC:
+                    yield from self._of_changes(block)
+            check_whole(info, blocks)
+
+    def _of_base(
+        self, storage: Storage, info: FileInfo, name: BaseFileName, partition: PartitionPath
+    ) -> Iterator[pa.Table]:
+        file = BaseFile(partition, name, info.size, self.sources.get((partition, name.file_id)))
+        split = Split(self._spec, partition, name.file_id, file, (), partition_values=self._values(partition))
+        for batch in slice_rows(storage, split):
+            yield pa.Table.from_batches([batch])
+
+    def _of_log(self, blocks: list[LogBlock], partition: str) -> Iterator[pa.Table]:
+        logged = [block for block in blocks if block.type in _LOGGED]
+        if not logged:
+            return
+        values = self._values(partition)
+        for versions in read_versions(self.storage, logged, self._logged, self._merging, history=self.spec.history):
+            rows = versions.rows
+            for name, value in values:
+                at = rows.schema.get_field_index(name)
+                if at >= 0:
+                    rows = rows.set_column(at, rows.schema.field(at), pa.repeat(value, rows.num_rows))
+            yield rows
+            yield pa.table({RECORD_KEY: combined(versions.entries[ENTRY_KEY])})
+
+    def _of_changes(self, block: LogBlock) -> Iterator[pa.Table]:
+        """The rows before and after the changes of a block of a change log; the keys alone where it logs no rows."""
+        schema = json.loads(block.header[HeaderKey.SCHEMA])
+        changes = decode_log_content([read_content(self.storage, block)], schema, context=block.path)
+        names = changes.schema.names
+        if CHANGED_KEY in names:
+            yield pa.table({RECORD_KEY: changes[CHANGED_KEY].cast(pa.string())})
+        fields = self.config.record_key_fields
+        for name in (BEFORE, AFTER):
+            if name not in names or not changes.num_rows:
+                continue
+            images = changes.filter(changes[name].is_valid())[name]
+            rows = pa.RecordBatch.from_arrays(images.flatten(), names=[each.name for each in images.type])
+            keys = record_keys(rows, fields)
+            yield pa.Table.from_batches([rows]).append_column(RECORD_KEY, keys)
+            if len(fields) == 1:  # as some key generators make it
+                yield pa.table({RECORD_KEY: pc.binary_join_element_wise(fields[0], keys, ":")})
+
+    @cached_property
+    def _spec(self) -> ReadSpec:
+        names = tuple(dict.fromkeys((RECORD_KEY, *self.spec.wanted_columns)))
+        known = tuple(name for name in names if name in self.spec.table_schema.names)
+        return replace(self.spec, columns=known, filter=None, keys=None, limit=None, mode="merge", read_damaged=False)
+
+    @cached_property
+    def _merging(self) -> Any:
+        return self.spec.merge or merge_settings(self.config)
+
+    @cached_property
+    def _logged(self) -> pa.Schema:
+        needed = {*self._spec.read_schema().names, RECORD_KEY, OPERATION, *self._merging.columns}
+        schema = pa.schema([each for each in self.spec.table_schema if each.name in needed])
+        return schema if RECORD_KEY in schema.names else schema.append(pa.field(RECORD_KEY, pa.string()))
+
+    def _values(self, partition: str) -> KnownValues:
+        return path_values(self.config, self.spec.table_schema, PartitionPath(partition), self.storage.uri)
+
+
+def stored_keys(storage: Storage, path: str) -> Iterator[tuple[pa.StringArray, pa.StringArray]]:
+    """Record keys and partition paths of the rows in a file of rows that is no data file of the table; nothing if it
+    has no such columns."""
+    for batch in iter_base_batches(storage, path, [RECORD_KEY, PARTITION_PATH]):
+        if {RECORD_KEY, PARTITION_PATH} <= set(batch.schema.names):
+            yield combined(batch[RECORD_KEY]).cast(pa.string()), combined(batch[PARTITION_PATH]).cast(pa.string())
+
+
+def index_entries(storage: Storage, info: FileInfo) -> Iterator[pa.StringArray]:
+    """The keys of the records in a file of the metadata table, whether they count or not, and of deletes."""
+    if info.name.endswith(".hfile"):
+        for entries in open_hfile(storage, info.path, info.size).batches():
+            yield entries.keys.cast(pa.string())
+        return
+    blocks = list(read_blocks(storage, info.path, info.size))
+    for block in blocks:
+        if block.type is BlockType.HFILE:
+            for entries in read_hfile(read_content(storage, block), context=info.path).batches():
+                yield entries.keys.cast(pa.string())
+        elif block.type is BlockType.DELETE:
+            yield combined(decode_deletes(read_content(storage, block), context=info.path).keys)
+    check_whole(info, blocks)
+
+
+def check_whole(info: FileInfo, blocks: list[LogBlock]) -> None:
+    """Raises CorruptFileError if some bytes of a log are no block."""
+    lost = [block for block in blocks if block.type is BlockType.CORRUPT]
+    if lost:
+        raise CorruptFileError(
+            f"Cannot read {lost[0].content_length} bytes of {info.path} from byte {lost[0].content_offset} on: they "
+            "are no block of a log",
+            path=info.path,
+        )

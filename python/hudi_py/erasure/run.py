@@ -1,0 +1,176 @@
+"""Carries an erasure out: by a delete, a compaction, a clean and new indexes, as any of them by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from importlib import metadata
+
+from hudi_py.config import concurrency as concurrency_config
+from hudi_py.config import iceberg as iceberg_config
+from hudi_py.erasure.plan import Prepared, failures, find_rows, prepare, published_target
+from hudi_py.erasure.report import ErasureReport, Step
+from hudi_py.errors import ConflictError
+from hudi_py.interop.iceberg.metadata import current_snapshot
+from hudi_py.interop.iceberg.publication import VIEW, Settings, publish_table, unpublish_table
+from hudi_py.interop.iceberg.target import BesideTable
+from hudi_py.metadata_write.maintenance.rebuild import rebuild
+from hudi_py.model.words import counted
+from hudi_py.services.clean import Cleaning
+from hudi_py.services.compaction import Compaction
+from hudi_py.services.context import ServiceContext
+from hudi_py.services.planned.service import execute_all
+from hudi_py.services.recovery.savepoint import delete_savepoint
+from hudi_py.transaction.recovery.failed_writes import recover_failed_writes
+from hudi_py.transaction.settings import ANY_STATE
+from hudi_py.write.dml.run import run_statement
+from hudi_py.write.dml.slices import Condition
+from hudi_py.write.dml.statements import Delete
+
+
+def erase(
+    context: ServiceContext,
+    condition: Condition,
+    keys: frozenset[str] | None,
+    *,
+    delete_savepoints: bool = False,
+    reference: str = "",
+) -> ErasureReport:
+    """Erases rows from every file of the table, then reads all files again.
+
+    Each step is an action of its own. If one fails, those before it stay done, and another erasure goes on from there.
+
+    Args:
+        delete_savepoints: whether savepoints that keep files with the rows are deleted; otherwise they are in the way.
+        reference: for the report.
+
+    Raises:
+        ConflictError: something is in the way, which the message names, and nothing was changed; or another writer
+            changed the rows meanwhile.
+        ConfigError, SchemaMismatchError, UnsupportedTableError: as `prepare`.
+        LockError: the table lock could not be acquired in time.
+    """
+    began, uri = _now(), context.storage.uri
+    prepared = prepare(context, condition, keys)
+    plan = prepared.plan
+    savepoints = [] if delete_savepoints else [f"the savepoint {each}" for each in plan.savepoints]
+    in_the_way = list(plan.in_the_way)
+    if savepoints:
+        in_the_way.insert(0, f"{', '.join(savepoints)} keeps files with the rows; delete it (delete_savepoints=True)")
+    if in_the_way:
+        raise ConflictError(f"Cannot erase rows of {uri}: {'; '.join(in_the_way)}; nothing was changed")
+    work = _Erasure(context, prepared, condition, keys)
+    steps = tuple(work.steps()) if plan.needed else ()
+    after = prepared.search.again().run(prepared.wanted) if steps else plan.searched
+    after = failures(after, work.failed)
+    left = {trace.path for trace in after.traces} | {*after.unread}
+    there = {trace.path for trace in plan.searched.traces}
+    gone = sorted(path for path in there - left if context.storage.stat(path) is None)
+    return ErasureReport(
+        uri,
+        context.session.config.name,
+        plan.asked,
+        reference,
+        began,
+        _now(),
+        f"hudi-py {metadata.version('hudi-py')}",
+        steps,
+        plan.searched,
+        after,
+        tuple(gone),
+        plan.outside,
+    )
+
+
+@dataclass(eq=False)
+class _Erasure:
+    context: ServiceContext
+    prepared: Prepared
+    condition: Condition
+    keys: frozenset[str] | None
+    failed: list[str] = field(default_factory=list)
+    """Files that the clean could not delete."""
+
+    def steps(self) -> Iterator[Step]:
+        """What is done, one after the other."""
+        plan = self.prepared.plan
+        recover_failed_writes(self.context.session)
+        seen, left = self.prepared.seen, plan.num_rows
+        if not left:
+            yield from self._compact()
+        while left:
+            yield self._delete(seen)
+            yield from self._compact()
+            # of several rows of a key in one base file, a write deletes one
+            seen, before = ANY_STATE, left
+            left = find_rows(self.context, self.context.state(), self.condition, self.keys).count()
+            if left >= before:
+                break
+        for savepoint in plan.savepoints:
+            delete_savepoint(self.context, savepoint)
+            yield Step("savepoint", savepoint, f"Deleted the savepoint {savepoint}")
+        if self.prepared.groups:
+            yield from self._clean()
+        if plan.indexes:
+            yield self._indexes(plan.indexes)
+        if plan.published:
+            yield from self._publish()
+
+    def _delete(self, seen: str) -> Step:
+        """`seen`: the state in which the rows were found: another writer may not have changed them since."""
+        context = self.context
+        done = run_statement(
+            context.storage,
+            Delete(self.condition, self.keys),
+            context.options.replace({concurrency_config.SEEN: seen}),
+            metadata=context.session.metadata,
+            storage_options=context.session.storage_options,
+        )
+        return Step("delete", done.instant, f"Deleted {counted(done.num_deleted or 0, 'row')}, commit {done.instant}")
+
+    def _compact(self) -> Iterator[Step]:
+        if not (self.context.session.config.is_mor and self.prepared.groups):
+            return
+        service = Compaction(always=True, groups=self.prepared.groups)
+        scheduled = service.schedule(self.context)
+        if scheduled.instant is not None:
+            done = execute_all(service, self.context, service.begin(self.context, scheduled.instant))
+            yield Step("compaction", done.instant, _sentence(str(done)))
+
+    def _clean(self) -> Iterator[Step]:
+        context, service = self.context, Cleaning(groups=self.prepared.groups)
+        for instant in service.pending(context):
+            done = execute_all(service, context, service.begin(context, instant))
+            yield Step("clean", done.instant, _sentence(str(done)))
+        scheduled = service.schedule(context)
+        if scheduled.instant is not None:
+            done = execute_all(service, context, service.begin(context, scheduled.instant))
+            self.failed += done.failed
+            yield Step("clean", done.instant, _sentence(str(done)))
+
+    def _indexes(self, names: tuple[str, ...]) -> Step:
+        built = rebuild(self.context, names=names)
+        return Step("indexes", None, f"Built anew: {', '.join(built)}")
+
+    def _publish(self) -> Iterator[Step]:
+        """Without what earlier snapshots say of files that are gone: their manifests have values of columns."""
+        storage, target = self.context.storage, published_target(self.context)
+        published = None if target is None else target.load()
+        if target is None or published is None:
+            return
+        snapshot, location = current_snapshot(published.metadata), published.metadata["location"]
+        base_files_only = snapshot is not None and snapshot["summary"].get(VIEW) == "read_optimized"
+        removed = unpublish_table(storage, target)
+        again = BesideTable(storage, location) if isinstance(target, BesideTable) else target
+        settings = Settings(base_files_only, location, self.context.options.get(iceberg_config.SNAPSHOTS))
+        publish_table(storage, again, settings, self.context.options.values)
+        yield Step("iceberg", None, f"Published to Iceberg anew; {counted(removed, 'file')} of before removed")
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")
