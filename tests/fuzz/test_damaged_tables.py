@@ -7,22 +7,18 @@ an ORC file.
 
 from __future__ import annotations
 
-import re
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyarrow import orc
 
 import hudi_py
-from hudi_py.formats.log import BlockType, read_blocks
-from hudi_py.storage import MemoryStorage
 from hudi_py.timeline import properties
 from tests.support.choice import SEED
-from tests.support.damage import Query, files_of, wrong_answers
+from tests.support.damage import Query, files_of, findable, wrong_answers
 
 pytestmark = pytest.mark.slow  # tests/unit/read/test_damage.py has quick ones
 
@@ -57,8 +53,6 @@ KINDS: dict[str, tuple[str, int, int, dict[str, str]]] = {
     "changes6": ("COPY_ON_WRITE", 6, 4, CHANGES),
     "by-id-mor6": ("MERGE_ON_READ", 6, 4, {"hoodie.schema.on.read.enable": "true"}),
 }
-BY_CONTENT = ("deltacommit", "commit", "hoodie.properties", "requested", "inflight")
-"""Ends of the names of files whose turned bits may not show."""
 
 
 @pytest.fixture(autouse=True)
@@ -119,35 +113,6 @@ def queries_of(path: Path, kind: str) -> list[Query]:
     if CHANGES.items() <= options.items():
         found.append({"query_type": "cdc", "begin": "000"})
     return found
-
-
-def findable(failures: list[str], files: dict[str, bytes]) -> Iterator[str]:
-    """Failures without those that the format gives no means to find."""
-    for failure in failures:
-        path, _, what = failure.partition(" ")
-        hidden = path.endswith(BY_CONTENT) and what.startswith(("removed", "bit"))
-        if turned := re.match(r"bit \d of byte (\d+) turned", what):
-            if path.endswith(".orc"):
-                hidden = is_in_stripe(files[path], int(turned[1]))
-            elif ".log." in path:
-                hidden = is_value(files[path], int(turned[1]))
-        if not hidden or "Error" in what:
-            yield failure
-
-
-def is_in_stripe(base_file: bytes, at: int) -> bool:
-    """Whether a byte of an ORC file belongs to its stripes, which have no checksum; its statistics, footer and
-    postscript are behind them."""
-    return 0 <= at - len("ORC") < orc.ORCFile(pa.BufferReader(base_file)).content_length
-
-
-def is_value(log: bytes, at: int) -> bool:
-    """Whether a byte of a log file belongs to the records of an Avro block, change logs among them, which have no
-    checksum."""
-    storage = MemoryStorage("log")
-    storage.put("log", log)
-    blocks = [block for block in read_blocks(storage, "log", len(log)) if block.type in (BlockType.AVRO, BlockType.CDC)]
-    return any(0 <= at - block.content_offset < block.content_length for block in blocks)
 
 
 def is_quick(path: str) -> bool:

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from tests.support.choice import cases, covering
-from tests.support.table_machine import COMMIT_TIME, EVENT_TIME, INDEXES, Form, TableMachine, check_tables
+from tests.support.histories.forms import COMMIT_TIME, EVENT_TIME, INDEXES, Form
+from tests.support.histories.machine import TableMachine, check_tables
 
 pytestmark = pytest.mark.slow  # tests/property/test_write_state_machine.py is quick
 

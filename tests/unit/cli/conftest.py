@@ -2,42 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
-from inspect import signature
 from pathlib import Path
-from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 import hudi_py
-from hudi_py.cli.main import main
+from tests.support.program import Ran, run_program
 
 OPTIONS = {"hoodie.time.generator.max_expected_clock_skew_ms": "1"}
-
-
-# Before 8.2, click has to be told to keep standard error apart
-APART: dict[str, Any] = {"mix_stderr": False} if "mix_stderr" in signature(CliRunner).parameters else {}
-
-
-@dataclass(frozen=True)
-class Ran:
-    """What a command printed, and its exit code."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-    @property
-    def lines(self) -> list[Any]:
-        return [json.loads(line) for line in self.out.splitlines()]
 
 
 Run = Callable[..., Ran]
@@ -47,12 +21,7 @@ Run = Callable[..., Ran]
 def cli() -> Run:
     """`cli("show", path)` runs a command whose output is not a terminal; `code` is the exit code that it must have."""
 
-    def run(*args: object, code: int = 0, input: bytes | None = None) -> Ran:
-        found = CliRunner(**APART).invoke(main, [str(each) for each in args], input=input)
-        assert found.exit_code == code, (found.output, found.exception)
-        return Ran(found.exit_code, found.stdout, found.stderr)
-
-    return run
+    return run_program
 
 
 @pytest.fixture(scope="session")
