@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs tests that need no JVM under several supported Pythons that are on this machine, besides the one of .venv: by its name on PATH, or as
 # pyenv keeps it. Each gets an environment of its own, .venv-3.x, without PySpark and tools. Those that are missing are named at the end.
-# They run the tests which can differ: codecs, times, files, and the public names; the oldest merges, reads, writes and golden tables, too.
+# They run the tests which can differ: codecs, times, files, and the public names; the oldest writes and golden tables, too;
+# with WHOLE=yes merges, reads and more writes.
 #   tools/pythons.sh --set-up        makes the environments only
 #   PYTHONS                          which                     (default 3.10 3.11 3.12 3.13)
 set -euo pipefail
@@ -31,7 +32,8 @@ for version in ${PYTHONS:-3.10 3.11 3.12 3.13}; do
   export PYTHON="$chosen" HUDI_PY_VENV="$root/.venv-$version" HUDI_PY_LOCK="$lock"
   if [ -n "$only_set_up" ]; then tools/setup.sh || failed="$failed $version"; continue; fi
   tests=("${differing[@]}")
-  [ "$version" != 3.10 ] || tests+=(tests/unit/{merge,read,table} tests/unit/write/test_{distributed_retries,operations,rows}.py tests/golden/test_{core,old}.py)
+  [ "$version" != 3.10 ] || tests+=(tests/unit/write/test_operations.py tests/golden/test_core.py)
+  [ -z "${WHOLE:-}" ] || tests+=(tests/unit/{merge,read,table} tests/unit/write/test_{distributed_retries,operations,rows}.py tests/golden/test_{core,old}.py)
   tools/run python -m pytest -q -n "${JOBS:-2}" "${tests[@]}" -m "not slow" "$@" </dev/null || failed="$failed $version"
 done
 [ -z "$missing" ] || echo "== not on this machine, so not tested:$missing" >&2

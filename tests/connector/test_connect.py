@@ -10,21 +10,18 @@ from pathlib import Path
 import pytest
 
 from tests.connector.conftest import CONNECT
-from tests.support.choice import covering
 
 pytestmark = pytest.mark.connect
 
-# Writes, which are read back, and errors; `make test` does without the rest.
-FIRST = ("test_write.py",)
-OF_FIRST = "test_every_operation or test_a_task_that or test_refused_writes or test_what_a_first"
+# Writes, which are read back, statements, and errors; CI does without the rest, of which the nightly run has all
+FIRST = ("test_write.py", "test_statements.py")
+OF_FIRST = "test_every_operation or test_a_task_that or test_refused_writes or test_what_a_first or test_merge["
 REST = (
     ("test_enable.py", "test_read.py", "test_write.py"),
     ("test_functions.py", "test_read_table.py", "test_sql.py", "test_write_table.py"),
     ("test_golden.py", "test_services.py", "test_sink_spark.py", "test_stream.py"),
     ("test_dialect.py", "test_statements.py"),
 )
-# Of the rest CI runs one part, as HUDI_PY_SEED chooses, and the nightly run all
-(IN_TURN,) = covering([(part,) for part in REST], "parts through Connect", 1)
 # What depends on the kind of session: planning, tasks, commit, errors and snapshots; not each combination.
 CHOSEN = (
     "not test_every_operation or 9-mor",
@@ -68,11 +65,11 @@ CHOSEN = (
             pytest.param(
                 part,
                 "not nightly",
-                (f"not ({OF_FIRST})",) if FIRST[0] in part else (),
-                id=f"rest {at}",
-                marks=pytest.mark.slow if at == IN_TURN else pytest.mark.long,
+                () if {*FIRST}.isdisjoint(part) else (f"not ({OF_FIRST})",),
+                id=f"rest {number}",
+                marks=pytest.mark.nightly,
             )
-            for at, part in enumerate(REST)
+            for number, part in enumerate(REST)
         ),
     ],
 )

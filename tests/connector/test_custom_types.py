@@ -43,7 +43,7 @@ def core(path: str, *columns: str) -> list[dict[str, Any]]:
     return sorted(found.select(["id", *columns]).to_pylist(), key=lambda row: str(row["id"]))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("kind", cases(("cow", "mor"), "custom types, SQL", 1))
 def test_statements(spark: SparkSession, path: str, kind: str) -> None:
     create(spark, path, kind)

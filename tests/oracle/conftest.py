@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -15,13 +16,17 @@ from tests.oracle.environment import NEWEST, OLDEST, default_version, lance_clas
 from tests.support.spark import INTERPRETED, settings, spark_home, start_session
 
 FIXTURES: Final = {"oracle": default_version(), "oracle_015": OLDEST, "oracle_lance": NEWEST}
+RARE: Final = ("oracle_lance", "oracle_015", "spark")
+"""Fixtures with a JVM of their own, which few tests use."""
+HERE: Final = Path(__file__).parent
 
 # Why a release is not there, by release; filled once the tests to run are known.
 unavailable: dict[str, str] = {}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that use an oracle, so that `-m "not oracle"` leaves them out.
+    """Mark the tests that use an oracle, so that `-m "not oracle"` leaves them out, and put those first that need one
+    more JVM than most: of several processes, only the first will start it.
 
     They may take long where the machine has much else to do; of what hangs, a request's own time limit tells earlier.
     """
@@ -29,6 +34,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if not FIXTURES.keys().isdisjoint(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.oracle)
             item.add_marker(pytest.mark.timeout(3600))
+    places = [place for place, item in enumerate(items) if item.path.is_relative_to(HERE)]
+    ordered = sorted((items[place] for place in places), key=_rarest)  # keeps the order of the others
+    for place, item in zip(places, ordered, strict=True):
+        items[place] = item
+
+
+def _rarest(item: pytest.Item) -> int:
+    names = getattr(item, "fixturenames", ())
+    return next((rank for rank, name in enumerate(RARE) if name in names), len(RARE))
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -61,7 +61,7 @@ def compare(spark: SparkSession, oracle: Oracle, path: str, calls: Sequence[str]
         assert found == expected, call
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(("version", "kind"), [(9, "cow"), pytest.param(6, "mor", marks=pytest.mark.long)])
 def test_procedures_that_show_actions(
     spark: SparkSession, oracle: Oracle, tmp_path: Path, name: str, version: int, kind: str
@@ -140,7 +140,7 @@ def test_procedures_that_show_files(
         assert sorted(found, key=repr) == sorted(expected, key=lambda row: row["instant_time"])
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_overlaps_and_the_metadata_table(spark: SparkSession, oracle: Oracle, tmp_path: Path, name: str) -> None:
     """Apache Hudi finds overlaps in tables without partitions only."""
     path = str(tmp_path / "t")

@@ -12,7 +12,7 @@ from tests.oracle.random_tables import RESULTS, make_and_compare
 from tests.support.choice import cases, in_turn
 
 
-@in_turn("random histories", 0, 2)
+@in_turn("random histories", 0, 2, chosen="nightly")
 @pytest.mark.parametrize("seed", cases([1, 2, 12, 21], "random tables", 1))
 def test_both_sides_answer_every_query_alike(oracle: Oracle, tmp_path: Path, seed: int) -> None:
     outcome = make_and_compare(oracle, tmp_path, seed)

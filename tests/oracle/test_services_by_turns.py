@@ -165,7 +165,7 @@ class Turns:
         assert report.ok, f"after {told}: {report}"
 
 
-@in_turn("random histories", 1, 2)
+@in_turn("random histories", 1, 2, chosen="nightly")
 @pytest.mark.parametrize(("version", "kind"), cases(TABLES, "twenty rounds", 1))
 def test_rounds_of_both(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
     turns = Turns(oracle, tmp_path / "t", version, kind, seed=version * 10 + len(kind))
