@@ -1,10 +1,12 @@
-"""The text of statements: tokens, tables in queries, and expressions without an alias. Without Spark."""
+"""The text of statements: tokens, tables in queries, expressions without an alias; what options make of INSERT. Without
+Spark."""
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
 from decimal import Decimal
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ import pytest
 
 from hudi_py.errors import ConfigError
 from pyspark_hudi.dialect.change import _bare
+from pyspark_hudi.dialect.insert import insert_operation
 from pyspark_hudi.dialect.parameters import bound
 from pyspark_hudi.dialect.queries import hudi_references
 from pyspark_hudi.dialect.text import Cursor, first_word, tokens_of
@@ -134,3 +137,34 @@ def test_columns_that_are_named_as_keywords() -> None:
     ]
     assert cursor.rest().source == "WHERE case > 1 AND end = r'\\'"
     assert tokens_of("SELECT 'open") is None
+
+
+@pytest.mark.parametrize(
+    ("mode", "options", "expected"),
+    [
+        ("upsert", {}, "insert"),
+        ("upsert", {"hoodie.combine.before.insert": "true"}, "upsert"),
+        ("STRICT", {"hoodie.combine.before.insert": "TRUE"}, "upsert"),
+        ("non-strict", {"hoodie.combine.before.insert": "true"}, "insert"),
+        (
+            "upsert",
+            {"hoodie.combine.before.insert": "true", "hoodie.datasource.write.insert.drop.duplicates": "true"},
+            "insert",
+        ),
+        ("non-strict", {"hoodie.sql.bulk.insert.enable": "true"}, "bulk_insert"),
+        ("upsert", {"hoodie.spark.sql.insert.into.operation": "bulk_insert"}, "bulk_insert"),
+        ("upsert", {"hoodie.sql.bulk.insert.enable": "true"}, None),
+    ],
+)
+def test_what_the_older_mode_makes_of_an_insert(mode: str, options: dict[str, str], expected: str | None) -> None:
+    """As in Apache Hudi 1.2.0, see tests/oracle/statements/insert_modes.sql."""
+    config = SimpleNamespace(record_key_fields=("id",))
+    target: Any = SimpleNamespace(configured={"hoodie.sql.insert.mode": mode, **options}, config=config, shown="t")
+    if expected is None:
+        with pytest.raises(ConfigError, match="bulk inserts look up no keys"):
+            insert_operation(target)
+    else:
+        assert insert_operation(target) == expected
+    config.record_key_fields = ()
+    if expected == "upsert":
+        assert insert_operation(target) == "bulk_insert"

@@ -349,6 +349,20 @@ MUTATIONS: Final = (
         "tests/connector/test_dialect_insert.py::test_partition_columns_come_last",
     ),
     Mutation(
+        "SQL: the older mode inserts though rows of one key are combined before",
+        CONNECTOR + "dialect/insert.py",
+        'return "upsert" if combines and mode != _NON_STRICT else "insert"',
+        'return "insert"',
+        "tests/connector/test_dialect_text.py::test_what_the_older_mode_makes_of_an_insert",
+    ),
+    Mutation(
+        "bulk insert: a policy that drops known keys is ignored",
+        CORE + "write/operation.py",
+        'if older or options.get(write_config.INSERT_DUPLICATES) == "drop":',
+        "if older:",
+        "tests/unit/write/test_insert_duplicates.py::test_other_operations",
+    ),
+    Mutation(
         "SQL: a struct of other names is not cast in UPDATE and MERGE",
         CONNECTOR + "dialect/change.py",
         "pa.types.is_null(found) or same(",

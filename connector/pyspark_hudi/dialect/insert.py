@@ -76,9 +76,8 @@ def insert_operation(target: Target) -> str:
     `hoodie.sql.insert.mode` stands for."""
     given = target.configured
     operation = given.get(write_config.OPERATION.key, given.get(INSERT_OPERATION))
-    mode = given.get(_MODE)
-    if operation is None and mode is not None:
-        return _operation_of_mode(target, mode.lower(), is_bulk=given.get(_BULK, "").lower() == "true")
+    if operation is None and _MODE in given:
+        return _operation_of_mode(target)
     return _checked(operation or "insert")
 
 
@@ -95,8 +94,15 @@ def _checked(operation: str) -> str:
     return operation.lower()
 
 
-def _operation_of_mode(target: Target, mode: str, *, is_bulk: bool) -> str:
-    """As Apache Hudi 1.2.0 does it: `upsert` and `strict` insert, and keep rows of known keys."""
+def _operation_of_mode(target: Target) -> str:
+    """As Apache Hudi 1.2.0 does it: `upsert` and `strict` insert, and keep rows of known keys. Where rows of one key
+    are combined before an insert, they upsert (`ProvidesHoodieConfig.deduceOperation`)."""
+    given = target.configured
+
+    def is_set(key: str) -> bool:
+        return given.get(key, "").lower() == "true"
+
+    mode, is_bulk = given[_MODE].lower(), is_set(_BULK)
     if mode not in _MODES:
         raise ConfigError(f"Cannot insert with {_MODE} = '{mode}'; supported are {', '.join(_MODES)}")
     if is_bulk and mode != _NON_STRICT:
@@ -104,7 +110,10 @@ def _operation_of_mode(target: Target, mode: str, *, is_bulk: bool) -> str:
             f"Cannot insert into the table {target.shown} with {_BULK} = 'true' and {_MODE} = '{mode}': bulk inserts "
             f"look up no keys; set {_MODE} = '{_NON_STRICT}', or {INSERT_OPERATION} instead of both"
         )
-    return "bulk_insert" if is_bulk or not target.config.record_key_fields else "insert"
+    if is_bulk or not target.config.record_key_fields:
+        return "bulk_insert"
+    combines = is_set(write_config.COMBINE_BEFORE_INSERT.key) and not is_set(write_config.DROP_DUPLICATES.key)
+    return "upsert" if combines and mode != _NON_STRICT else "insert"
 
 
 def partition_spec(cursor: Cursor) -> dict[str, str | None]:

@@ -69,7 +69,8 @@ INSERT_DUPLICATES = choice(
     "hoodie.datasource.insert.dup.policy",
     "What an insert does with rows whose key the table has: keep them (none), leave them out (drop) or fail with a "
     "DuplicateKeyError (fail). With drop and fail the keys are looked up, and `upsert` becomes `insert`. Rows of the "
-    "data with equal keys are all kept unless `hoodie.combine.before.insert` is set.",
+    "data with equal keys are all kept unless `hoodie.combine.before.insert` is set. `bulk_insert` looks up no keys: "
+    "drop is refused, fail has no effect, as in Apache Hudi.",
     Scope.WRITE,
     "none",
     ("none", "drop", "fail"),

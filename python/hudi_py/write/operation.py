@@ -54,11 +54,14 @@ def effective_operation(operation: Operation, options: Options) -> Operation:
     Raises:
         ConfigError: a bulk insert, which looks up no keys, is to drop duplicates.
     """
-    if operation is Operation.BULK_INSERT and options.get(write_config.DROP_DUPLICATES):
-        raise ConfigError(
-            f"Option {options.name_of(write_config.DROP_DUPLICATES)} = 'true' is not supported with the operation "
-            "bulk_insert, which looks up no keys; use insert"
-        )
+    if operation is Operation.BULK_INSERT:
+        older = options.get(write_config.DROP_DUPLICATES)
+        if older or options.get(write_config.INSERT_DUPLICATES) == "drop":
+            option = write_config.DROP_DUPLICATES if older else write_config.INSERT_DUPLICATES
+            raise ConfigError(
+                f"Option {options.name_of(option)} = '{'true' if older else 'drop'}' is not supported with the "
+                "operation bulk_insert, which looks up no keys; use insert"
+            )
     if operation is Operation.UPSERT and insert_duplicates(options) != "none":
         return Operation.INSERT
     return operation

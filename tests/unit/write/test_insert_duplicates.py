@@ -84,8 +84,11 @@ def test_an_upsert_becomes_an_insert(tmp_path: Path) -> None:
 def test_other_operations(tmp_path: Path) -> None:
     path = make(tmp_path / "t")
     table = hudi_py.open_table(path)
-    with pytest.raises(ConfigError, match="not supported with the operation bulk_insert"):
-        table.bulk_insert(DATA, options={OLDER: "true"})
+    for option, value in ((OLDER, "true"), (POLICY, "drop")):
+        refused = f"Option {option} = '{value}' is not supported with the operation bulk_insert"
+        with pytest.raises(ConfigError, match=refused):
+            table.bulk_insert(DATA, options={option: value})
+    assert rows(path) == OLD
     table.bulk_insert(DATA, options={**QUICK, POLICY: "fail"})  # ignored, as by Apache Hudi
     assert rows(path) == [*BOTH, *OLD, ("b", 9, "new")]
     table.insert_overwrite(DATA, options={**QUICK, OLDER: "true"})  # only combines
