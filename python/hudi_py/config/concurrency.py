@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from hudi_py.config.lock import LOCK_PROVIDER
+from hudi_py.config import lock
 from hudi_py.config.option import Scope, choice, declared, flag, integer, optional_choice, optional_text
 
 _PACKAGE = "org.apache.hudi.client.transaction."
@@ -34,7 +34,7 @@ MODE = choice(
 )
 ONE_WRITER: Final = (
     f"a table has one writer at a time, unless all of them set {MODE.key}={OPTIMISTIC} and a lock that they share "
-    f"({LOCK_PROVIDER.key}): see docs/concurrency.md"
+    f"({lock.LOCK_PROVIDER.key}): see docs/concurrency.md"
 )
 """Ends the error of a writer that another one is in the way of."""
 
