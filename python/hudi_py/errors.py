@@ -135,6 +135,17 @@ def is_panic(error: BaseException) -> bool:
     return type(error).__name__ == "PanicException"
 
 
+def missing_library(error: ImportError, purpose: str, extra: str) -> ModuleNotFoundError:
+    """The error of an optional library that is not there, in one line.
+
+    Args:
+        purpose: what needs it; follows "Cannot" in the message.
+        extra: the extra of hudi-py that brings it.
+    """
+    text = f"Cannot {purpose}: {first_line(error)}; pip install 'hudi-py[{extra}]'"
+    return ModuleNotFoundError(text, name=error.name)
+
+
 def first_line(error: BaseException) -> str:
     """The first line of an error's message, or its class if the message is empty, as `visible` shows it."""
     return visible(next((line for line in str(error).splitlines() if line), type(error).__name__))

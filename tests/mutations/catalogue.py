@@ -1749,6 +1749,20 @@ MUTATIONS: Final = (
         "tests/unit/read/test_notes.py",
     ),
     Mutation(
+        "options: those of Delta Lake and Iceberg are merely unknown",
+        CORE + "config/options.py",
+        "    if lowered in _FOREIGN:\n",
+        "    if not lowered:\n",
+        "tests/unit/config/test_options.py",
+    ),
+    Mutation(
+        "scan: pandas is missed only once all is read",
+        CORE + "read/scan.py",
+        '            raise missing_library(error, "return rows as a pandas DataFrame", "pandas") from None\n',
+        "            pass\n",
+        "tests/unit/read/test_scan.py",
+    ),
+    Mutation(
         "scan: a limit is any number",
         CORE + "read/request.py",
         "isinstance(given, bool) or not isinstance(given, Integral)",

@@ -10,7 +10,7 @@ import pyarrow as pa
 import hudi_py
 from hudi_py.cli.declare import Target
 from hudi_py.cli.export import Form, show_table, write_rows
-from hudi_py.errors import ConfigError
+from hudi_py.errors import ConfigError, missing_library
 from hudi_py.interop.duckdb import query as run_query
 
 _ONLY = "t"
@@ -19,8 +19,10 @@ _ONLY = "t"
 
 def sql(target: Target, query: str, tables: Iterable[str], as_of: str | None, form: Form) -> None:
     """`hudi-py sql`."""
-    import duckdb
-
+    try:
+        import duckdb
+    except ImportError as error:
+        raise ConfigError(str(missing_library(error, "run a query", "duckdb"))) from None
     shape = form.resolved(target.as_json)
     scans = {
         name: hudi_py.open_table(path, target.options, storage_options=target.storage_options).scan(as_of=as_of)

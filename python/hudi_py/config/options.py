@@ -7,7 +7,7 @@ import logging
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from hudi_py.config import (
     archive,
@@ -248,8 +248,21 @@ def _in_family(lowered: str) -> bool:
     return any(lowered.startswith(family.prefix) for family in harmless.PREFIXES)
 
 
+_FOREIGN: Final = {
+    **dict.fromkeys(("timestampasof", "versionasof"), ("Delta Lake", read.AS_OF_INSTANT.key)),
+    **dict.fromkeys(("as-of-timestamp", "snapshot-id"), ("Iceberg", read.AS_OF_INSTANT.key)),
+    "readchangefeed": ("Delta Lake", f"{read.QUERY_TYPE.key}=incremental"),
+    **dict.fromkeys(("startingtimestamp", "startingversion"), ("Delta Lake", incremental.BEGIN.key)),
+    **dict.fromkeys(("endingtimestamp", "endingversion"), ("Delta Lake", incremental.END.key)),
+}
+"""Options of other formats, by their keys in lower case: whose they are, and what does the same here."""
+
+
 def _unknown(key: str) -> str:
     lowered = key.lower()
+    if lowered in _FOREIGN:
+        owner, own = _FOREIGN[lowered]
+        return f"Unknown option {key}, which is {owner}'s: use {own}"
     named = [option for option, argument in _ARGUMENTS.items() if argument.partition("=")[0] == lowered]
     near = difflib.get_close_matches(lowered, list(_BY_KEY), n=1, cutoff=0.6)
     if named or near:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from hudi_py.errors import ConfigError
+from hudi_py.errors import ConfigError, missing_library
 from hudi_py.interop.conditions import SWAPPED, Conditions, every
 from hudi_py.read import Scan
 
@@ -32,9 +32,12 @@ def query(
 
     Raises:
         ConfigError: the query is not valid.
+        ModuleNotFoundError: DuckDB is not installed.
     """
-    import duckdb
-
+    try:
+        import duckdb
+    except ImportError as error:
+        raise missing_library(error, "run a query", "duckdb") from None
     found = connection or duckdb.default_connection()
     for name, scan in narrowed(sql, tables, found).items():
         found.register(name, scan.to_table())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from hudi_py.errors import ConfigError
+from hudi_py.errors import ConfigError, missing_library
 from hudi_py.interop.conditions import SWAPPED, Conditions, either, every
 from hudi_py.read import Scan
 
@@ -27,9 +27,12 @@ def scan_hudi(scan: Scan) -> polars.LazyFrame:
 
     Raises:
         ConfigError: Polars is too old.
+        ModuleNotFoundError: Polars is not installed.
     """
-    import polars
-
+    try:
+        import polars
+    except ImportError as error:
+        raise missing_library(error, "make a lazy frame", "polars") from None
     try:
         from polars.io.plugins import register_io_source
     except ImportError as error:

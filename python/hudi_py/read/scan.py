@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.config import incremental
-from hudi_py.errors import ConfigError
+from hudi_py.errors import ConfigError, missing_library
 from hudi_py.model.properties import TableConfig
 from hudi_py.read.changes.plan import change_range, plan_changes
 from hudi_py.read.counting import count_split, is_counted_by_footer
@@ -173,27 +173,36 @@ class Scan:
 
         Raises:
             ConfigError: another `dtype_backend`.
+            ModuleNotFoundError: pandas is not installed.
         """
         if dtype_backend not in (None, "numpy_nullable", "pyarrow"):
             raise ConfigError(
                 f"dtype_backend={dtype_backend!r} is not known; supported are None, 'numpy_nullable' and 'pyarrow'"
             )
+        try:
+            import pandas  # noqa: F401 - before anything is read
+        except ImportError as error:
+            raise missing_library(error, "return rows as a pandas DataFrame", "pandas") from None
         rows = self.to_table()
         frame: pandas.DataFrame = rows.to_pandas(types_mapper=_pandas_types(dtype_backend))
         return frame
 
     def to_polars(self) -> polars.DataFrame:
         """All rows as a polars DataFrame; needs polars."""
-        import polars
-
+        try:
+            import polars
+        except ImportError as error:
+            raise missing_library(error, "return rows as a polars DataFrame", "polars") from None
         frame = polars.from_arrow(self.to_table())
         assert isinstance(frame, polars.DataFrame)
         return frame
 
     def to_duckdb(self, con: duckdb.DuckDBPyConnection | None = None) -> duckdb.DuckDBPyRelation:
         """All rows as a DuckDB relation, on the default connection or `con`; needs duckdb."""
-        import duckdb
-
+        try:
+            import duckdb
+        except ImportError as error:
+            raise missing_library(error, "return rows as a DuckDB relation", "duckdb") from None
         return (con or duckdb.default_connection()).from_arrow(self.to_table())
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> Any:

@@ -75,6 +75,8 @@ def test_unknown_key_names_the_nearest() -> None:
         resolve({"hoodie.metadata.index.column.stats.inMemory.projection.threshold": 5}, scope)
     with pytest.raises(ConfigError, match="did you mean columns"):
         resolve({"column": "id"}, Scope.READ)
+    with pytest.raises(ConfigError, match=r"Unknown option timestampAsOf, which is Delta Lake's: use as\.of\.instant$"):
+        Options.resolve({"timestampAsOf": "2026-01-31"}, Scope.READ)
     with pytest.raises(ConfigError, match="Unknown option mergeSchema"):
         resolve({"mergeSchema": "true"}, Scope.READ)
     with pytest.raises(ConfigError, match=r"given as storage\.<name>"):

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import gc
 import pickle
+import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,6 +20,8 @@ from hudi_py.errors import (
     UnsupportedTableError,
 )
 from hudi_py.formats.log import HeaderKey
+from hudi_py.interop.duckdb import query
+from hudi_py.interop.polars import scan_hudi
 from hudi_py.model.instant import Action
 from hudi_py.read.counting import count_split
 from hudi_py.read.parallel import ordered
@@ -480,3 +484,21 @@ def test_no_credentials_in_splits(tmp_path: Path) -> None:
     assert b"hush" not in pickle.dumps(scan.splits())
     assert "hush" not in scan.explain()
     assert FILE_ID in scan.explain()
+
+
+def test_missing_libraries_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = made(tmp_path)
+    table.base(1, [row("a", 1)])
+    table.commit(1)
+    scan = hudi_py.open_table(table.uri).scan()
+    acts: list[tuple[str, Callable[[], object]]] = [
+        ("pandas", scan.to_pandas),
+        ("polars", scan.to_polars),
+        ("polars", lambda: scan_hudi(scan)),
+        ("duckdb", scan.to_duckdb),
+        ("duckdb", lambda: query("SELECT 1", {})),
+    ]
+    for name, act in acts:
+        monkeypatch.setitem(sys.modules, name, None)
+        with pytest.raises(ModuleNotFoundError, match=rf"^Cannot .*: .*{name}.*; pip install 'hudi-py\[{name}\]'$"):
+            act()
