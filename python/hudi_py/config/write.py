@@ -198,7 +198,7 @@ BLOOM_FPP = number(
 BLOOM_NUM_ENTRIES = integer(
     "hoodie.index.bloom.num_entries",
     "Initial number of keys that the bloom filter of a base file is sized for. Left out, one of fewer keys is as "
-    "large as these need.",
+    "large as these need. Apache Hudi's clustering by binary copy needs the same number in all files.",
     Scope.WRITE,
     60000,
     minimum=1,

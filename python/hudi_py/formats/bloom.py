@@ -52,7 +52,8 @@ class BloomConfig:
     type: str = DYNAMIC
     sized: bool = False
     """Whether a filter of fewer than `num_entries` keys is made for these. For the same rate it takes 5.4 bytes a key.
-    `BloomFilter.or` of Apache Hudi, with which its binary copy clusters files, needs filters of one size."""
+    `BloomFilter.or` of Apache Hudi, with which its binary copy clusters files, needs filters of one size. A few sizes
+    in steps would not help it: files of two steps, and those of its own writers, would differ all the same."""
 
     def __post_init__(self) -> None:
         if self.type not in (SIMPLE, DYNAMIC):
