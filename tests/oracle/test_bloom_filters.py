@@ -12,7 +12,7 @@ import pytest
 
 import hudi_py
 from hudi_py.formats.parquet import BLOOM_FILTER
-from tests.oracle.client import Oracle
+from tests.oracle.client import Oracle, OracleError
 
 ROWS = pa.table(
     {"id": [f"k{n:02}" for n in range(40)], "p": [f"p{n % 4}" for n in range(40)], "v": range(40), "ts": [1] * 40}
@@ -63,18 +63,45 @@ def test_the_release_before_finds_them(oracle_015: Oracle, tmp_path: Path) -> No
     assert values(oracle_015.read(path)) == EXPECTED
 
 
+CLUSTERING = "run_clustering(table => '{{table}}', op => 'scheduleAndExecute'{})"
+BINARY_COPY = (
+    ", options => 'hoodie.clustering.execution.strategy.class="
+    "org.apache.hudi.client.clustering.run.strategy.SparkBinaryCopyClusteringExecutionStrategy'"
+)
+
+
+def loaded(path: Path, entries: str | None) -> None:
+    """Two files in each partition, of different numbers of keys."""
+    number = {} if entries is None else {"hoodie.index.bloom.num_entries": entries}
+    for some in (ROWS.slice(0, 7), ROWS.slice(7, 33)):
+        hudi_py.write(path, some, "bulk_insert", KEYED | number, table_version=9)
+
+
 def test_clustering_by_binary_copy(oracle: Oracle, tmp_path: Path) -> None:
     """It unites the filters of files, and needs filters of one size, as it does of Apache Hudi's own files."""
     path = tmp_path / "t"
-    copies = {"hoodie.index.bloom.num_entries": "1000"}
-    for some in (ROWS.slice(0, 7), ROWS.slice(7, 33)):
-        hudi_py.write(path, some, "bulk_insert", KEYED | copies, table_version=9)
-    oracle.call(
-        path,
-        "run_clustering(table => '{table}', op => 'scheduleAndExecute', options => "
-        "'hoodie.clustering.execution.strategy.class="
-        "org.apache.hudi.client.clustering.run.strategy.SparkBinaryCopyClusteringExecutionStrategy')",
-    )
+    loaded(path, "1000")
+    before = set(path.rglob("*.parquet"))
+    oracle.call(path, CLUSTERING.format(BINARY_COPY))
+    added = set(path.rglob("*.parquet")) - before
+    assert [pq.read_metadata(file).num_row_groups for file in added] == [2] * 4  # copied, not written anew
     assert values(oracle.read(path)) == dict(zip(ROWS["id"].to_pylist(), ROWS["v"].to_pylist(), strict=True))
     oracle.write(path, CHANGED, options=KEYED)
     assert values(oracle.read(path)) == EXPECTED
+
+
+@pytest.mark.nightly
+def test_clustering_with_filters_of_several_sizes(oracle: Oracle, tmp_path: Path) -> None:
+    """The default strategy makes new filters; binary copies fail and lose nothing."""
+    path = tmp_path / "t"
+    loaded(path, None)
+    oracle.call(path, CLUSTERING.format(""))
+    oracle.write(path, CHANGED, options=KEYED)
+    assert values(oracle.read(path)) == EXPECTED
+    assert oracle.check(path)["problems"] == []
+    path = tmp_path / "u"
+    loaded(path, None)
+    with pytest.raises(OracleError, match="filters cannot be or-ed"):
+        oracle.call(path, CLUSTERING.format(BINARY_COPY))
+    kept = dict(zip(ROWS["id"].to_pylist(), ROWS["v"].to_pylist(), strict=True))
+    assert values(oracle.read(path)) == values(hudi_py.open_table(path).scan().to_table()) == kept
