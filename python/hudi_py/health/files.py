@@ -86,7 +86,7 @@ def _strange(facts: Facts) -> Iterator[Finding]:
             older = timeline.start is not None and instant < timeline.start
             if older and (first is None or instant < first or instant in archived):
                 continue  # committed, or from before what the archive has
-            counts = older and (base is not None or config.version >= 8)
+            counts = older and (base is not None or config.logs_named_by_instant)
             (intruders if counts else strangers)[folder, instant].append(info.path)
     if strangers or intruders:
         # the storage was listed after the timeline: a write may have begun in between
@@ -183,7 +183,7 @@ def _problem(facts: Facts, path: str, size: int) -> str:
         blocks = list(read_blocks(storage, path, size))
         corrupt = [block for block in blocks if block.type is BlockType.CORRUPT]
         # version 6 appends: a torn block stays within the log, where later blocks follow it
-        if corrupt and facts.table.version >= 8:
+        if corrupt and facts.table.logs_named_by_instant:
             return f"{corrupt[0].content_length} bytes from {corrupt[0].content_offset} on form no block"
     except UnsupportedTableError:
         return ""

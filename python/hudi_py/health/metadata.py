@@ -91,7 +91,9 @@ def _counts(facts: Facts, path: str, pending: set[str]) -> bool:
     parsed = log or parse_base_file_name(name)
     if parsed is None or (log is not None and log.cdc) or parsed.instant in pending:
         return False
-    if log is not None and facts.table.version < 8:  # its name has the base instant, and rollbacks write logs too
+    if (
+        log is not None and not facts.table.logs_named_by_instant
+    ):  # its name has the base instant, and rollbacks write logs too
         return path in facts.written_by_any
     written = facts.written.get(parsed.instant)
     return facts.active.is_committed(parsed.instant) if written is None else path in written

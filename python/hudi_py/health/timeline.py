@@ -189,7 +189,7 @@ def check_clock(facts: Facts) -> Iterator[Finding]:
         clock.next_instant(timeline)
     except ConfigError as error:
         yield Finding("timeline.ahead", first_line(error), instant=newest or None)
-    if timeline.layout.version < 2:
+    if not timeline.layout.has_completion_times:
         return
     zone = table_zone(config)
     shifts: Counter[int] = Counter()

@@ -42,7 +42,7 @@ def damage_of(
     strange = [
         block for block in blocks if block not in corrupt and not timeline.is_committed(block.instant_time or "")
     ]
-    if config.version >= 8 and strange:
+    if config.logs_named_by_instant and strange:
         found = f"a block of instant {strange[0].instant_time}, which is not on the timeline"
         return _error(storage, file, f"it belongs to the commit {file.name.instant} but has {found}")
     # blocks of writes that are pending or failed are normal before version 8
@@ -65,7 +65,7 @@ def damage_of(
         if owner is not None:
             what = f"the completed {owner.action} {owner.commit} wrote {owner.size} bytes of it"
             return _error(storage, file, f"{what}, and those from {start} to {end} are missing or not a block")
-        if config.version >= 8 and not known and timeline.is_committed(file.name.instant):
+        if config.logs_named_by_instant and not known and timeline.is_committed(file.name.instant):
             # nothing is appended in these versions: without metadata, the whole file is assumed to be the commit's
             return _error(storage, file, f"its bytes from {start} to {end} are missing or not a block")
     return None

@@ -39,7 +39,7 @@ class CommittedInstants:
 
         None since table version 8, where log files are named by their instants and only committed ones are listed.
         """
-        if config.version >= 8:
+        if config.logs_named_by_instant:
             return None
         completed = {instant.time for instant in timeline.write_completed}
         return cls(timeline.start or "", frozenset(completed if own is None else {*completed, own}))

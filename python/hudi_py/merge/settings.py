@@ -195,7 +195,7 @@ def merge_settings(config: TableConfig, options: Mapping[str, str] | None = None
     partial, unavailable = _partial_update(config, mode)
     field = _merge_property(config, options, DELETE_FIELD)
     marker = _merge_property(config, options, DELETE_MARKER)
-    if payload in _PAYLOAD_MARKERS and config.version < 9:
+    if payload in _PAYLOAD_MARKERS and not config.merges_by_mode:
         field, marker = _PAYLOAD_MARKERS[payload]
     if bool(field) != bool(marker):
         given, missing = (DELETE_FIELD, DELETE_MARKER) if field else (DELETE_MARKER, DELETE_FIELD)
@@ -220,7 +220,7 @@ def merge_settings(config: TableConfig, options: Mapping[str, str] | None = None
 def _partial_update(config: TableConfig, mode: str) -> tuple[PartialUpdate | None, str | None]:
     stored = config.properties.get(PARTIAL_UPDATE_MODE, "").strip().upper()
     # KEEP_VALUES is how log blocks of partial updates merge anyway; complete rows lack no column
-    if not stored or stored == "KEEP_VALUES" or mode == CUSTOM or config.version < 9:
+    if not stored or stored == "KEEP_VALUES" or mode == CUSTOM or not config.merges_by_mode:
         return None, None
     if stored not in PartialUpdate.__members__:
         known = ", ".join(PartialUpdate.__members__)
@@ -238,7 +238,7 @@ def _merge_property(config: TableConfig, options: Mapping[str, str] | None, key:
 
 def _resolve_mode(config: TableConfig) -> str:
     """`HoodieTableConfig.inferMergingConfigsForPreV9Table`, 1.2.0; version 9 stores the mode itself."""
-    if config.version >= 9 and config.merge_mode:
+    if config.merges_by_mode and config.merge_mode:
         return config.merge_mode
     by_payload = _mode_of_payload(config.payload_class)
     by_strategy = _mode_of_strategy(config.merge_strategy_id)

@@ -64,7 +64,7 @@ def own_view_for_write(storage: Storage, config: TableConfig, timeline: Timeline
         storage: storage of the table.
         config, timeline: of the metadata table.
     """
-    before = _checked(storage) if config.version >= 8 else None
+    before = _checked(storage) if config.has_completion_times else None
     if before is not None and before.timeline.files == timeline.files:
         return before
     own = FolderStorage(storage, FOLDER)
@@ -254,7 +254,7 @@ class MetadataTable:
             raise CorruptFileError(f"The metadata table at {self.storage.uri} has no completed instant")
         # It was there by the time at which the first of these completed: its creation, unless that was archived. Layout
         # 1 keeps no such times.
-        timed = self.timeline.layout.version == timeline.layout.version == 2
+        timed = self.timeline.layout.has_completion_times and timeline.layout.has_completion_times
         made = min((i.completion_time or "" for i in self.timeline.completed), default="") if timed else ""
         is_whole = timed and any(map(_is_initial, own))
         for instant in timeline.completed:

@@ -178,7 +178,7 @@ class MetadataTableWriter:
                     return MetadataUpdate(foreign)
                 return MetadataUpdate(foreign, partial(self._maintain, remade, remade.timeline()))
             own_timeline = undone
-            if change.action is Action.ROLLBACK and own.config.version >= 8:
+            if change.action is Action.ROLLBACK and own.config.has_completion_times:
                 # only its own delta commit recorded the files of the rolled-back instant
                 return MetadataUpdate(dropped, partial(self._maintain, own, own_timeline))
         if delta_commit(own_timeline, change.instant) is not None:

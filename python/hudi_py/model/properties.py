@@ -237,6 +237,39 @@ class TableConfig:
         return int(text) if _is_number(text) else -1
 
     @property
+    def has_completion_times(self) -> bool:
+        """Whether instants have a time of completion besides that of their request, by which file slices are ordered
+        (since version 8)."""
+        return self.version >= 8
+
+    @property
+    def logs_named_by_instant(self) -> bool:
+        """Whether a log file is written by one instant, and named after it (since version 8). Before, writes append to
+        a file that is named after the base file of its slice."""
+        return self.version >= 8
+
+    @property
+    def has_extended_log_blocks(self) -> bool:
+        """Whether log blocks may hold positions of rows, and values of some columns only (since version 8)."""
+        return self.version >= 8
+
+    @property
+    def defines_indexes(self) -> bool:
+        """Whether the table keeps definitions of its indexes, which indexes with names need (since version 8)."""
+        return self.version >= 8
+
+    @property
+    def index_version(self) -> int:
+        """Version of the records of a new index (`HoodieIndexVersion`, 1.2.0): 2 since version 9, else 1."""
+        return 2 if self.version >= 9 else 1
+
+    @property
+    def merges_by_mode(self) -> bool:
+        """Whether the merge mode, and properties beside it, say how rows merge (since version 9). Before, the payload
+        class and the merger's strategy do."""
+        return self.version >= 9
+
+    @property
     def table_type(self) -> str:
         """`COPY_ON_WRITE` or `MERGE_ON_READ`."""
         return self.properties.get("hoodie.table.type", "COPY_ON_WRITE").strip()
@@ -249,7 +282,7 @@ class TableConfig:
     def layout(self) -> int:
         """Timeline layout version: 0, 1 or 2."""
         text = self.properties.get("hoodie.timeline.layout.version", "").strip()
-        return int(text) if _is_number(text) else (2 if self.version >= 8 else 1)
+        return int(text) if _is_number(text) else (2 if self.has_completion_times else 1)
 
     @property
     def timeline_folder(self) -> str:
@@ -282,6 +315,11 @@ class TableConfig:
         """In upper case: `PARQUET`, `ORC`, `HFILE`, `LANCE`."""
         default = self.properties.get("hoodie.table.ro.file.format", "PARQUET")
         return self.properties.get("hoodie.table.base.file.format", default).strip().upper()
+
+    @property
+    def is_metadata_table(self) -> bool:
+        """Whether this is a metadata table: only these have HFiles as base files."""
+        return self.base_file_format == "HFILE"
 
     @property
     def base_file_extension(self) -> str:

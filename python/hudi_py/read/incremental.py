@@ -147,7 +147,7 @@ def cleaned_range(snapshot: Snapshot, commits: Sequence[Commit], readable: Commi
     else:
         earliest = earliest_retained(snapshot.storage, snapshot.timeline)
         completed = next((i.completion_time for i in snapshot.timeline.completed if i.time == earliest), None)
-        by_requested = snapshot.timeline.layout.version < 2
+        by_requested = not snapshot.timeline.layout.has_completion_times
         shown = earliest if by_requested or completed is None else completed
         hint = f"the earliest instant that can be read is {shown}; end later"
     return HistoryCleanedError(
@@ -206,7 +206,7 @@ def _with_bases(snapshot: Snapshot, splits: Sequence[Split], request: ScanReques
 
     Apache Hudi merges the logs of a range alone, so its rows lack the columns that a partial update does not set.
     """
-    if snapshot.config.version < 8:
+    if not snapshot.config.has_extended_log_blocks:
         return list(splits)
     storage = snapshot.storage
 

@@ -82,8 +82,8 @@ def resolve_range(snapshot: Snapshot, request: ScanRequest) -> CommitRange:
     _check_version(config, options, storage.uri)
     zone = table_zone(config)
     policy = options.get(incremental.HOLLOW_COMMITS)
-    by_transition = timeline.layout.version < 2 and policy == "USE_TRANSITION_TIME"
-    by_completion = timeline.layout.version >= 2 or by_transition
+    by_transition = not timeline.layout.has_completion_times and policy == "USE_TRANSITION_TIME"
+    by_completion = timeline.layout.has_completion_times or by_transition
     first, last = (
         None if bound is None else _moment(time_of(bound, timeline, by_completion=by_completion), zone)
         for bound in (request.begin, request.end)
@@ -144,7 +144,7 @@ def _last_commit(
     storage: Storage, config: TableConfig, timeline: Timeline, last: str | None, *, transition_times: bool
 ) -> list[Commit]:
     """The last commit up to a time that is not a table service, if there is one."""
-    by_requested = timeline.layout.version < 2 and not transition_times
+    by_requested = not timeline.layout.has_completion_times and not transition_times
     times = sorted(i.time if by_requested else i.completion_time or i.time for i in timeline.write_completed)
     within = [time for time in times if last is None or time <= last]
     reach = 4
@@ -159,7 +159,7 @@ def _last_commit(
 
 def _check_version(config: TableConfig, options: Options, uri: str) -> None:
     meant = options.get(incremental.TABLE_VERSION)
-    if meant and (meant >= 8) != (config.version >= 8):
+    if meant and (meant >= 8) != config.has_completion_times:
         raise ConfigError(
             f"Option {options.name_of(incremental.TABLE_VERSION)} = '{meant}' does not match the table at {uri} of "
             f"version {config.version}: ranges use completion times since version 8, and requested times "

@@ -85,7 +85,7 @@ def file_slice_relation(
         pattern: partition path in which `*` and `?` match within one folder name; None: every partition.
     """
     view = load_view(storage, config, timeline)
-    by_name = config.version < 8
+    by_name = not config.logs_named_by_instant
     rows: list[dict[str, object]] = []
     for partition in view.partitions():
         if pattern is not None and not _matches(partition, pattern):

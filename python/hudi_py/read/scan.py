@@ -256,7 +256,7 @@ def _planned(storage: Storage, config: TableConfig, timeline: Timeline, request:
         span.commits,
         request,
         end=span.end,
-        fallback=(config.version >= 8 if fallback is None else fallback) and not span.reachable_only,
+        fallback=(config.has_completion_times if fallback is None else fallback) and not span.reachable_only,
         reachable_only=span.reachable_only,
     )
     if not span.commits:

@@ -210,7 +210,7 @@ class TableStream:
                 "table"
             )
         timeline = load_timeline(self._storage, config)
-        by_completion = timeline.layout.version == 2 or self._holes() == "USE_TRANSITION_TIME"
+        by_completion = timeline.layout.has_completion_times or self._holes() == "USE_TRANSITION_TIME"
         return Seen(config, timeline, Axis.COMPLETION if by_completion else Axis.REQUESTED)
 
     def _offer(self, seen: Seen, offset: StreamOffset) -> StreamOffset:

@@ -89,7 +89,7 @@ def read_commits(
     Raises:
         CorruptFileError: an instant's metadata or the archive cannot be read.
     """
-    by_requested = timeline.layout.version < 2 and not transition_times
+    by_requested = not timeline.layout.has_completion_times and not transition_times
 
     def place(instant: Instant | ArchivedInstant) -> CompletionTime:
         return CompletionTime(instant.time) if by_requested else instant.completion_time or CompletionTime(instant.time)
@@ -156,7 +156,7 @@ def first_hole(storage: Storage, timeline: Timeline) -> Instant | None:
 
 def pin_at(timeline: Timeline, end: str, *, transition_times: bool = False) -> Pin:
     """The part of a timeline that is visible at the end of a range; for arguments see `read_commits`."""
-    if timeline.layout.version == 2 or not transition_times:
+    if timeline.layout.has_completion_times or not transition_times:
         return Pin(end)
     kept = [instant for instant in timeline.completed if (instant.completion_time or instant.time) <= end]
     newest = max((instant.time for instant in kept), default="")

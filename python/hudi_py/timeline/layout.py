@@ -32,6 +32,11 @@ class Layout:
     folder: str
     """Timeline folder, relative to the table's base path."""
 
+    @property
+    def has_completion_times(self) -> bool:
+        """Whether names of completed instants end in the time of their completion (layout 2)."""
+        return self.version >= 2
+
     def requested_name(self, instant_time: str, action: Action) -> str:
         """Raises ConfigError for a savepoint, which has no requested state."""
         if action is Action.SAVEPOINT:
@@ -45,7 +50,7 @@ class Layout:
 
     def completed_name(self, instant_time: str, action: Action, completion_time: str | None = None) -> str:
         """Only names of layout 2 have the completion time; raises ConfigError if it is missing there."""
-        if self.version < 2:
+        if not self.has_completion_times:
             return f"{instant_time}.{action.comparable.value}"
         if not completion_time:
             raise ConfigError(f"Cannot name the completed {action.value} of {instant_time} without its completion time")

@@ -138,14 +138,16 @@ def encode_commit_metadata(metadata: CommitMetadata, layout: Layout, *, action: 
         by_partition[stat.partition_path].append(stat)
     record: dict[str, Any] = {
         "partitionToWriteStats": {
-            partition: [write_stat_json(stat) if layout.version < 2 else _avro_stat(stat) for stat in stats]
+            partition: [
+                write_stat_json(stat) if not layout.has_completion_times else _avro_stat(stat) for stat in stats
+            ]
             for partition, stats in by_partition.items()
         },
         "compacted": metadata.compacted,
         "extraMetadata": dict(metadata.extra),
     }
     replaced = {partition: list(file_ids) for partition, file_ids in metadata.replaced.items()}
-    if layout.version < 2:
+    if not layout.has_completion_times:
         record["operationType"] = metadata.operation
         if replaces:
             record["partitionToReplaceFileIds"] = replaced

@@ -78,7 +78,7 @@ def write_history(
     _remove_failed(storage, timeline, keep="" if newest is None else newest.instant)
     for state in ("requested", "inflight"):
         storage.put(f"{HISTORY_FOLDER}/{instant}.{_ACTION}.{state}", b"")
-    name = f"{instant}_{completion}" if timeline.layout.version >= 2 else instant
+    name = f"{instant}_{completion}" if timeline.layout.has_completion_times else instant
     storage.put(f"{HISTORY_FOLDER}/{name}.{_ACTION}", text.encode())
 
 

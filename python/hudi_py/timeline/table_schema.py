@@ -245,9 +245,9 @@ def _files_of(storage: Storage, config: TableConfig, instant: Instant) -> Iterat
         named = base or log
         if named is None or (log is not None and log.cdc) or info.path.startswith(".hoodie/"):
             continue
-        if named.instant == instant.time and (base is not None or config.version >= 8):
+        if named.instant == instant.time and (base is not None or config.logs_named_by_instant):
             yield info.path
-        elif log is not None and config.version < 8 and log.instant <= instant.time:
+        elif log is not None and not config.logs_named_by_instant and log.instant <= instant.time:
             blocks = read_blocks(storage, info.path, info.size)
             yield from (info.path for block in blocks if block.instant_time == instant.time)
 

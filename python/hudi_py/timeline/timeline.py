@@ -117,7 +117,7 @@ class Timeline:
     def latest_times(self) -> tuple[InstantTime | None, CompletionTime | None]:
         """The greatest requested time of any instant, and the greatest completion time in a file name (layout 2)."""
         requested = self.instants[-1].time if self.instants else None
-        if self.layout.version < 2:
+        if not self.layout.has_completion_times:
             return requested, None
         return requested, max(
             (i.completion_time for i in self.files if i.completed and i.completion_time), default=None
@@ -125,7 +125,7 @@ class Timeline:
 
     def pin(self) -> Pin:
         """The pin with which `at` reproduces this state from a later timeline."""
-        if self.layout.version == 2:
+        if self.layout.has_completion_times:
             return Pin(self.latest_times()[1] or "")
         if not self.completed:
             return Pin("")
@@ -134,7 +134,7 @@ class Timeline:
 
     def at(self, pin: Pin) -> Timeline:
         """The pinned state of this timeline: instants completed since are pending again, if they have other files."""
-        if self.layout.version == 2:
+        if self.layout.has_completion_times:
             kept = [i for i in self.files if not i.completed or (i.completion_time or i.time) <= pin.time]
         else:
             pending = set(pin.pending)
@@ -199,14 +199,14 @@ def load_timeline(
         again = _listed(storage, layout, zone)
         if again.completed == found.completed:
             return again
-        if layout.version == 2:
+        if layout.has_completion_times:
             return again.at(found.pin())
         found = again  # modification times may be whole seconds, too coarse to cut at
     return found
 
 
 def _listed(storage: Storage, layout: Layout, zone: tzinfo) -> Timeline:
-    if layout.version == 2:
+    if layout.has_completion_times:
         known = _named(layout, tuple(storage.names(layout.folder)))
         if known is not None:
             found = copy(known)

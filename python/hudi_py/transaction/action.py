@@ -57,10 +57,10 @@ def complete_action(
     if in_between is not None:
         in_between()
         timeline = session.timeline()
-    if session.layout.version < 2 and isinstance(session.storage, ConditionalStorage):
+    if not session.layout.has_completion_times and isinstance(session.storage, ConditionalStorage):
         session.clock.wait_second(instant)  # the file's modification time, in whole seconds, is its completion time
     completion = session.clock.next_completion(timeline, instant)
-    if session.settings.optimistic is not None and session.layout.version >= 2:
+    if session.settings.optimistic is not None and session.layout.has_completion_times:
         session.clock.wait_skew()  # puts the next writer's clock past it, as Apache Hudi's writers expect
     table.lock.check()
     done = complete(session.storage, session.layout, instant, action, completion, content)

@@ -93,7 +93,7 @@ class Publication:
         Table version 6 names it by the slice's `base_instant` and the next free `version`; from version 8 on its name
         holds this instant, and both are omitted.
         """
-        if self._config.version >= 8:
+        if self._config.logs_named_by_instant:
             base_instant = self._instant
         elif base_instant is None:
             raise ConfigError(
@@ -114,7 +114,7 @@ class Publication:
 
     @property
     def _log_marker(self) -> MarkerType:
-        return MarkerType.CREATE if self._config.version >= 8 else MarkerType.APPEND
+        return MarkerType.CREATE if self._config.logs_named_by_instant else MarkerType.APPEND
 
     def publish(self, permit: FilePermit) -> None:
         """Moves a completely written file to its final path if its permit still stands. If the storage cannot rename,

@@ -114,7 +114,7 @@ class TableSession:
 
     def completion_shown(self, completion: CompletionTime | None) -> CompletionTime | None:
         """A completion time as reported in results: None on timeline layout 1, which does not store any."""
-        return completion if self.layout.version >= 2 else None
+        return completion if self.layout.has_completion_times else None
 
     @contextmanager
     def locked(self, purpose: str) -> Iterator[LockedTable]:

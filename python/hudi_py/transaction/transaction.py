@@ -457,7 +457,7 @@ class WriteTransaction:
         if is_rolled_back(self.storage, timeline, self.instant):
             raise self._superseded("a rollback names it")
         self._heartbeat.keep()
-        scope = WriteScope.of(self.instant, handle.pin, metadata, self.config.version, handle.pending)
+        scope = WriteScope.of(self.instant, handle.pin, metadata, self.config, handle.pending)
         if handle.settings.seen is not None:
             check_seen(table, scope, handle.settings.seen, handle.operation)
         schema = self.session.conflicts.check_commit(table, scope)

@@ -131,7 +131,7 @@ class FileSystemView:
             found = self.lister.partitions()
             # not for metadata tables, whose partitions may be deleted
             compared = self._proof is not None or self.lister.is_storage
-            if compared and self.config.base_file_format != "HFILE":
+            if compared and not self.config.is_metadata_table:
                 written = {
                     partition
                     for partition, groups in self._read_recorded().items()
@@ -160,7 +160,7 @@ class FileSystemView:
                 compacted = slices[1]
                 base_instant, base = compacted.base_instant, compacted.base
                 logs = sorted([*compacted.logs, *newest.logs], key=lambda log: log.name.sort_key)
-            if as_of is not None and self.config.version >= 8:
+            if as_of is not None and self.config.logs_named_by_instant:
                 logs = [log for log in logs if log.name.instant <= as_of]
             if base is not None or logs:
                 result.append(_file_slice(group, base_instant, base, logs))
@@ -313,7 +313,7 @@ class FileSystemView:
                     source = self.sources.get((partition, base_name.file_id))
                 bases[base_name.file_id][base_name.instant] = BaseFile(partition, base_name, info.size, source)
         groups: list[_Group] = []
-        by_completion = self.config.version >= 8
+        by_completion = self.config.has_completion_times
         compared = self._proof is not None or self.lister.is_storage
         recorded = self._read_recorded().get(partition, {}) if compared else {}
         for file_id in sorted(bases.keys() | logs.keys() | recorded.keys()):

@@ -150,7 +150,7 @@ def lost_files(
         listed: its existing files that count, with their sizes.
         timeline: the timeline that `recorded` comes from.
     """
-    if config.base_file_format == "HFILE":
+    if config.is_metadata_table:
         if not listed:  # the partition was deleted, or rebuilt with fewer file groups
             return []
         # a rebuilt partition of a metadata table starts with its base file; earlier logs were deleted
@@ -166,7 +166,7 @@ def lost_files(
     def is_needed(name: BaseFileName | LogFileName) -> bool:
         if isinstance(name, BaseFileName):
             return name.instant == base
-        if config.version >= 8:
+        if config.has_completion_times:
             return (timeline.completion_time(name.instant) or name.instant) >= base
         return name.instant >= base
 
@@ -205,13 +205,12 @@ def lost_error(
 ) -> HudiError:
     """The error for one of `lost_files`; a writer may have changed the table since its timeline was read."""
     what = f"the file {storage.uri}/{describe_loss(file, size)}"
-    is_metadata_table = config.base_file_format == "HFILE"
-    if not is_metadata_table and _may_delete(load_timeline(storage, config)) != _may_delete(timeline):
+    if not config.is_metadata_table and _may_delete(load_timeline(storage, config)) != _may_delete(timeline):
         return HistoryCleanedError(
             f"Cannot read file group {file.name.file_id}: {what}; the table has changed since this read was planned: "
             "re-create the DataFrame, or scan again"
         )
-    if is_metadata_table:
+    if config.is_metadata_table:
         return CorruptFileError(f"Cannot read the metadata table: {what}; the next write rebuilds it")
     return CorruptFileError(
         f"Cannot read file group {file.name.file_id}: {what}; restore it from a copy, or undo the commit "

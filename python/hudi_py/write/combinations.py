@@ -162,7 +162,7 @@ def check_partial_update(
 def writes_partial_logs(config: TableConfig) -> bool:
     """Whether log blocks of the table can hold updates of some columns. Without meta columns, rows are found by key
     columns, which such blocks may lack."""
-    return config.is_mor and config.version >= 8 and config.populates_meta_fields
+    return config.is_mor and config.has_extended_log_blocks and config.populates_meta_fields
 
 
 def check_ordering(merge: MergeSettings, schema: WriteSchema, *, is_mor: bool) -> None:

@@ -317,7 +317,7 @@ def _index(
     """`storage`, `timeline`: of a table that exists already."""
     kind = options.get(write_config.INDEX_TYPE)
     non_blocking = options.get(concurrency_config.MODE) == concurrency_config.NON_BLOCKING
-    if non_blocking and (kind != BUCKET or config.version < 8 or not config.is_mor):
+    if non_blocking and (kind != BUCKET or not config.has_completion_times or not config.is_mor):
         raise ConfigError(
             f"Cannot write to the table '{config.name}' ({config.properties.get('hoodie.table.type')}, version "
             f"{config.version}) with {concurrency_config.MODE.key} = '{concurrency_config.NON_BLOCKING}' and "

@@ -77,7 +77,7 @@ class Index:
 
     def changed_groups(self, storage: Storage, config: TableConfig, timeline: Timeline) -> frozenset[Group] | None:
         """The file groups whose rows commits may have changed since; None if commits do not say."""
-        if config.version < 8 or self.table != digest(config) or not self._follows(timeline):
+        if not config.logs_named_by_instant or self.table != digest(config) or not self._follows(timeline):
             # before version 8, blocks of a log become valid without a change of the file
             return None
         new = [each for each in timeline.completed if _text(each) not in self.completed]

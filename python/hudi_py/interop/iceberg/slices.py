@@ -137,7 +137,7 @@ class Publishing:
     def _side(self, split: Split) -> str:
         """What the paths of a slice's side files begin with: the same as long as its rows are."""
         pending: list[str] = []
-        if self.config.version < 8:  # blocks of a log may become valid without a change of the file
+        if not self.config.logs_named_by_instant:  # blocks of a log may become valid without a change of the file
             pending = [instant.time for instant in self.timeline.pending]
         merging = sorted(item for item in self.config.properties.items() if item[0].startswith(_MERGING))
         base = None if split.base_file is None else split.base_file.path

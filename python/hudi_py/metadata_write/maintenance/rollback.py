@@ -59,7 +59,7 @@ def can_undo(timeline: Timeline, instant: InstantTime) -> bool:
     if made > (found.completion_time or found.time):
         return False
     merged = [each for each in timeline.completed if _merges(timeline, each)]
-    if timeline.layout.version < 2:
+    if not timeline.layout.has_completion_times:
         # a compaction's time is that of its newest delta commit plus a suffix
         return all(each.time[: len(instant)] < instant for each in merged)
     return all(each.time < (found.completion_time or found.time) for each in merged)
@@ -100,7 +100,7 @@ def finish_undone(own: TableSession, timeline: Timeline, data: Timeline) -> bool
         timeline: the current timeline of the metadata table.
         data: the timeline of its table.
     """
-    under_way = {instant.time for instant in data.pending} if own.config.version >= 8 else set()
+    under_way = {instant.time for instant in data.pending} if own.config.has_completion_times else set()
     changed = False
     plans = PendingPlans(own.storage, timeline)
     for rollback in plans.of(Action.ROLLBACK):
@@ -122,7 +122,7 @@ def finish_undone(own: TableSession, timeline: Timeline, data: Timeline) -> bool
 
 def _rollback_time(own: TableSession, timeline: Timeline, at: InstantTime | None) -> InstantTime:
     known = {instant.time for instant in timeline.instants}
-    suffix = ROLLBACK_SUFFIX if own.config.version < 8 else ""
+    suffix = ROLLBACK_SUFFIX if not own.config.has_completion_times else ""
     if at is not None and at + suffix not in known:
         return InstantTime(at + suffix)
     return InstantTime(own.clock.next_completion(timeline) + suffix)
@@ -139,9 +139,15 @@ def _requests(own: TableSession, instant: Instant) -> tuple[RollbackRequest, ...
             parsed = parse_base_file_name(info.name) or parse_log_file_name(info.name)
             if parsed is None:
                 continue
-            if parsed.instant == instant.time and (own.config.version >= 8 or isinstance(parsed, BaseFileName)):
+            if parsed.instant == instant.time and (
+                own.config.logs_named_by_instant or isinstance(parsed, BaseFileName)
+            ):
                 requests.append(RollbackRequest(folder.path, "", "", (f"{own.storage.uri}/{info.path}",)))
-            elif own.config.version < 8 and isinstance(parsed, LogFileName) and _holds(own, info, instant.time):
+            elif (
+                not own.config.logs_named_by_instant
+                and isinstance(parsed, LogFileName)
+                and _holds(own, info, instant.time)
+            ):
                 logs.setdefault((parsed.file_id, parsed.instant), {})[f"{own.storage.uri}/{info.path}"] = info.size
         requests += [
             RollbackRequest(folder.path, file_id, base_instant, (), blocks)

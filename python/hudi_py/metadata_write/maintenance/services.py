@@ -158,7 +158,7 @@ class _Services:
             if instant.action is Action.COMPACTION:
                 self._trim(instant.time, instant.action)
                 yield self._run(self._compaction(), instant.time)
-            elif instant.action is Action.LOG_COMPACTION and not self._layout_1:
+            elif instant.action is Action.LOG_COMPACTION and self._own.config.has_completion_times:
                 self._trim(instant.time, instant.action)
                 yield self._run(self._log_compaction(), instant.time)
 
@@ -167,10 +167,6 @@ class _Services:
         table have delta commits too, so there are often too many instants but nothing to archive."""
         first = next((i.time for i in self._data.instants if i.action.comparable in WRITE_ACTIONS), "")
         return timeline.write_completed[0].time < first
-
-    @property
-    def _layout_1(self) -> bool:
-        return self._own.config.version < 8
 
     def _compaction(self) -> Compaction:
         timeline = self._timeline()
@@ -201,7 +197,7 @@ class _Services:
         for pending in timeline.pending:
             if pending.action is Action.CLEAN:
                 self._run(cleaning, pending.time)
-        time = InstantTime(newest + CLEAN_SUFFIX) if self._layout_1 else None
+        time = InstantTime(newest + CLEAN_SUFFIX) if not self._own.config.has_completion_times else None
         if time is not None and _holds(self._timeline(), time):
             return ServiceReport(cleaning.name, None, reason=f"the clean {time} was already carried out")
         scheduled = cleaning.schedule(self._context, instant=time)
@@ -215,7 +211,7 @@ class _Services:
             return
         timeline = self._timeline()
         instant: InstantTime | None
-        if self._layout_1:
+        if not self._own.config.has_completion_times:
             held = [pending for pending in self._data.pending if pending.time <= newest]
             if held:
                 self._check_backlog(timeline, held[0].time)
@@ -233,7 +229,7 @@ class _Services:
             scheduled = compaction.schedule(self._context, instant=instant)
             if scheduled.instant is not None:
                 yield self._run(compaction, scheduled.instant)
-        if self._settings.log_compaction and not held and not self._layout_1:
+        if self._settings.log_compaction and not held and self._own.config.has_completion_times:
             logs = self._log_compaction()
             scheduled = logs.schedule(self._context)
             if scheduled.instant is not None:

@@ -162,8 +162,7 @@ class ColumnStats(MetadataPartition):
 
     def columns(self, config: TableConfig, schema_json: str, settings: MetadataWriteSettings) -> tuple[str, ...]:
         """Names of the indexed columns, for a write with an Avro schema."""
-        version = 2 if config.version >= 9 else 1
-        return tuple(column.name for column in _columns(config, schema_json, settings, version))
+        return tuple(column.name for column in _columns(config, schema_json, settings, config.index_version))
 
     def definition(self, source: TableSource) -> IndexDefinition:
         """The columns indexed now. Warns about configured names that are not among them."""

@@ -109,7 +109,7 @@ def version_of(definitions: Mapping[str, Mapping[str, Any]], name: str, config: 
     found = definitions.get(name)
     if found is not None:
         return str(found.get("version") or "V1")
-    return "V2" if config.version >= 9 else "V1"
+    return f"V{config.index_version}"
 
 
 def source_fields(definitions: Mapping[str, Mapping[str, Any]], name: str) -> Sequence[str] | None:

@@ -63,7 +63,7 @@ class Listing:
         timeline = self._source.timeline
         base = parse_base_file_name(name)
         log = None if base is not None else parse_log_file_name(name)
-        if base is not None or log is None or self._source.config.version >= 8:
+        if base is not None or log is None or self._source.config.logs_named_by_instant:
             parsed = base or log
             return parsed is not None and not timeline.is_committed(parsed.instant)
         # the name of a version 6 log file does not show who wrote it

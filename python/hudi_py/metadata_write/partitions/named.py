@@ -55,7 +55,7 @@ def secondary_definition(
             f"{what}: the column {column!r} has the type {kind}; supported are string, int, bigint, float, double, "
             "date and timestamp"
         )
-    version = "V2" if config.version >= 9 else "V1"
+    version = f"V{config.index_version}"
     return IndexDefinition(full_name(name), "identity", (column,), dict(options), version, KIND)
 
 
@@ -82,7 +82,7 @@ def expression_definition(
     what = f"Cannot create the expression index {name!r} of the table {config.name!r}"
     found = _column_type(what, config, schema, name, column)
     function = options.get(EXPR, IDENTITY)
-    version = "V2" if config.version >= 9 else "V1"
+    version = f"V{config.index_version}"
     expression = Expression.of_index(function, options)
     why = expression.check() or expression.check_column(found)
     if not why and kind == STATS_KIND:
@@ -106,7 +106,7 @@ def expression_definition(
 def _column_type(what: str, config: TableConfig, schema: pa.Schema | None, name: str, column: str) -> pa.DataType:
     if not _NAME.fullmatch(name):
         raise ConfigError(f"{what}: a name consists of letters, digits and underscores, at most 200")
-    if config.version < 8:
+    if not config.defines_indexes:
         raise ConfigError(f"{what}: it has version {config.version}, and indexes by name need version 8 or 9")
     if not config.populates_meta_fields:
         raise ConfigError(f"{what}: it has no column _hoodie_record_key (hoodie.populate.meta.fields=false)")

@@ -111,7 +111,7 @@ class PartitionStats(MetadataPartition):
     def unsupported_by(self, config: TableConfig) -> str:
         if config.base_file_format != "PARQUET":  # only their footers give ranges
             return "Parquet base files"
-        return "" if config.version >= 8 and config.partition_fields else "table version 8 or later, and partitions"
+        return "" if config.defines_indexes and config.partition_fields else "table version 8 or later, and partitions"
 
     def file_groups(self, source: TableSource) -> int:
         """As configured."""

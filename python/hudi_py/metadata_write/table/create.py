@@ -60,7 +60,7 @@ def create_metadata_table(session: TableSession) -> TableSession:
     own = FolderStorage(session.storage, FOLDER)
     properties = {**_PROPERTIES, "hoodie.table.name": f"{config.name}_metadata"}
     properties["hoodie.table.version"] = str(config.version)
-    if config.version >= 8:
+    if config.has_completion_times:
         folders = [".hoodie/timeline/history"]
         properties |= {
             "hoodie.archivelog.folder": "history",
@@ -140,7 +140,7 @@ def writes_in_the_way(session: TableSession, timeline: Timeline) -> tuple[Instan
     Args:
         timeline: the table's timeline, in which the caller's own write is not pending.
     """
-    if session.config.version >= 8:
+    if session.config.logs_named_by_instant:
         return ()
     return tuple(write.time for write in PendingPlans(session.storage, timeline).writes)
 
@@ -167,7 +167,7 @@ def initial_time(own: TableSession, timeline: Timeline, data: Timeline) -> Insta
         data: the timeline of its table.
     """
     taken = {instant.time for instant in (*timeline.instants, *data.instants)}
-    offset = 0 if own.config.version >= 8 else 10
+    offset = 0 if own.config.has_completion_times else 10
     deltas = [instant.time for instant in timeline.completed if instant.action is Action.DELTA_COMMIT]
     if not deltas or deltas[-1].startswith(INITIAL) or f"{offset:017}" in taken:
         while f"{offset:017}" in taken:

@@ -169,12 +169,12 @@ def _append(
     name, logs = _log_name(own, instant, slice_, number)
     path = join_path(partition, str(name))
     own.storage.put(path, data)
-    base = str(slice_.base_file.name) if slice_.base_file is not None and own.config.version < 8 else ""
+    base = str(slice_.base_file.name) if slice_.base_file is not None and not own.config.logs_named_by_instant else ""
     stat = WriteStat(
         file_id=slice_.file_id,
         path=path,
         partition_path=partition,
-        prev_commit=instant if own.config.version >= 8 else slice_.base_instant,
+        prev_commit=instant if own.config.logs_named_by_instant else slice_.base_instant,
         num_writes=kept.num_rows,
         num_updates=kept.num_rows,
         num_deletes=len(deleted),
@@ -190,7 +190,7 @@ def _append(
 
 def _log_name(own: TableSession, instant: InstantTime, slice_: FileSlice, number: int) -> tuple[LogFileName, list[str]]:
     """Name of a group's next log file, and the earlier ones that its statistics list (table version 6)."""
-    if own.config.version >= 8:
+    if own.config.logs_named_by_instant:
         # the first log file of a new file group already has version 1, with another token
         return LogFileName(slice_.file_id, instant, 1, f"{number}-0-1"), []
     version = max((log.name.version for log in slice_.log_files), default=0) + 1

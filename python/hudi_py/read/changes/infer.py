@@ -188,7 +188,7 @@ class Inference:
 
         A slice without a base file was opened by a compaction that had not completed, so the slice before it is added.
         """
-        if self._snapshot.config.version >= 8:
+        if self._snapshot.config.logs_named_by_instant:
             logs = [log for log in slices[0].log_files if log.name.instant < commit.time]
         else:
             # A log file of version 6 may hold blocks of several instants, which are chosen when it is read

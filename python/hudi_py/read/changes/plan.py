@@ -65,7 +65,7 @@ def change_range(snapshot: Snapshot, request: ScanRequest) -> ChangeRange:
             f"{_BEGIN} (or begin=) to a time, to 000 for the start of the table, or to 'earliest'"
         )
     zone, timeline = table_zone(snapshot.config), snapshot.timeline
-    by_completion = timeline.layout.version >= 2
+    by_completion = timeline.layout.has_completion_times
     bounds = (
         time_of(each, timeline, by_completion=by_completion) if each is not None else None for each in (begin, end)
     )

@@ -123,7 +123,7 @@ def too_few(timeline: Timeline, settings: ArchiveSettings) -> str:
     low, high = _numbers_to_keep(timeline, settings)
     if len(timeline.write_completed) > high:
         return ""
-    if timeline.layout.version < 2 and next(_surplus(timeline, low, high), None) is not None:
+    if not timeline.layout.has_completion_times and next(_surplus(timeline, low, high), None) is not None:
         return ""
     return _few(timeline, high)
 
@@ -140,7 +140,7 @@ def select_instants(timeline: Timeline, settings: ArchiveSettings, facts: Facts)
         late = f"the metadata table has not been compacted yet ({metadata.COMPACT_DELTA_COMMITS.key})"
         return Selection((), late if found else _few(timeline, high))
     commits, reason = _commits(timeline, settings, facts, low, high)
-    if timeline.layout.version >= 2:
+    if timeline.layout.has_completion_times:
         others = [
             instant
             for instant in timeline.completed
@@ -223,7 +223,7 @@ def _limits(timeline: Timeline, settings: ArchiveSettings, facts: Facts) -> Iter
             yield _Limit(needed.time, f"the next compaction counts from it ({compaction.MAX_DELTA_COMMITS.key})")
     if facts.replaced is not None:
         yield _Limit(facts.replaced, "files that it replaced have not been cleaned yet")
-    if timeline.layout.version >= 2:
+    if timeline.layout.has_completion_times:
         if facts.metadata_compaction is not None:
             after = facts.metadata_compaction
             since = [i for i in timeline.write_completed if (i.completion_time or i.time) > after]

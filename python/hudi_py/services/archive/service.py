@@ -114,7 +114,7 @@ def may_be_due(context: ServiceContext, state: TableState) -> bool:
     settings = ArchiveSettings.of(context.options)
     if not too_few(state.timeline, settings) or _half_deleted(state.timeline, _states(state.timeline)):
         return True
-    if state.timeline.layout.version >= 2:
+    if state.timeline.layout.has_completion_times:
         return False
     return settings.merge or v1.is_merging(context.storage, archive_folder(state.config))
 
@@ -152,7 +152,7 @@ class _Archiver:
     def run(self, data_timeline: Timeline | None) -> ArchiveReport:
         storage, folder, settings = self._storage, self._folder, self._settings
         report = ArchiveReport(NAME, None)
-        if self._layout_2:
+        if self._timeline.layout.has_completion_times:
             report = replace(report, num_files_deleted=self._finish_deletes())
         else:
             cleaned = v1.finish_merge(storage, folder)
@@ -160,18 +160,18 @@ class _Archiver:
         selection = self.select(data_timeline)
         if selection.instants:
             self._context.progress.phase("archiving instants")
-            if self._layout_2:
+            if self._timeline.layout.has_completion_times:
                 check_history(storage, self._config)
         self._remove_markers(selection.instants)
         for at in range(0, len(selection.instants), _INSTANTS_AT_ONCE):
             report = self.archive(selection.instants[at : at + _INSTANTS_AT_ONCE], report)
-        if report.num_instants and self._layout_2:
+        if report.num_instants and self._timeline.layout.has_completion_times:
             levels = lsm.compact_levels(
                 storage, folder, batch=settings.compaction_batch, target_bytes=settings.compaction_target_bytes
             )
             cleaned = lsm.clean_versions(storage, folder, retained=settings.manifests_retained + levels)
             report = replace(report, num_levels_compacted=levels, num_files_cleaned=cleaned)
-        elif settings.merge and not self._layout_2:
+        elif settings.merge and not self._timeline.layout.has_completion_times:
             merged = v1.merge_small_files(
                 storage, folder, limit_bytes=settings.merge_limit_bytes, batch=settings.merge_batch
             )
@@ -185,10 +185,6 @@ class _Archiver:
         facts = gather_facts(self._storage, self._config, self._timeline, data_timeline)
         return select_instants(self._timeline, self._settings, facts)
 
-    @property
-    def _layout_2(self) -> bool:
-        return self._timeline.layout.version >= 2
-
     def archive(self, instants: Sequence[Instant], report: ArchiveReport) -> ArchiveReport:
         storage, folder, timeline = self._storage, self._folder, self._timeline
         threads = self._context.threads
@@ -196,7 +192,7 @@ class _Archiver:
         new = [instant for instant in instants if _key(instant) not in known]
         names: tuple[str, ...] = ()
         size = 0
-        if new and self._layout_2:
+        if new and self._timeline.layout.has_completion_times:
             run, added = v2.add_to_history(storage, folder, timeline, self._states, new, threads=threads)
             held_back = {_key(instant) for instant in new[len(added) :]}
             instants = [instant for instant in instants if _key(instant) not in held_back]
@@ -227,7 +223,7 @@ class _Archiver:
         )
 
     def _archived(self, instants: Sequence[Instant]) -> set[Key]:
-        if not self._layout_2:
+        if not self._timeline.layout.has_completion_times:
             return v1.archived_keys(self._storage, self._folder, instants)
         return v2.archived_keys(self._storage, self._config, self._folder, instants)
 

@@ -44,7 +44,7 @@ class Slicer:
         timeline: Timeline,
         pending_compaction: Mapping[FileGroup, InstantTime],
     ) -> None:
-        self._by_completion = config.version >= 8
+        self._by_completion = config.has_completion_times
         self._extensions = base_extensions(config)
         self._timeline = timeline
         self._scheduled = pending_compaction

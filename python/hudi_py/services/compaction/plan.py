@@ -156,7 +156,7 @@ def busy_groups(
 
 def _completed_before(view: FileSystemView, slice_: FileSlice, instant: str) -> FileSlice:
     """The slice without logs that completed at or after a time. In version 6, log names do not show when."""
-    if view.config.version < 8:
+    if not view.config.logs_named_by_instant:
         return slice_
     kept = tuple(log for log in slice_.log_files if (view.timeline.completion_time(log.name.instant) or "~") < instant)
     return slice_ if len(kept) == len(slice_.log_files) else replace(slice_, log_files=kept)

@@ -55,7 +55,7 @@ def unschedule(context: ServiceContext, instant: str) -> UnscheduleReport:
         LockError: the table lock could not be acquired in time.
     """
     purpose = f"unschedule {instant}"
-    by_name = context.config().version < 8
+    by_name = not context.config().logs_named_by_instant
     # in version 6, a running write may be about to write to logs named after the plan
     with recovered(context.session, purpose) if by_name else context.locked(purpose) as table:
         timeline = table.timeline

@@ -116,7 +116,7 @@ def _check(context: ServiceContext, timeline: Timeline, savepoint: Instant, plan
             instant=later[-1],
         )
     config = context.config()
-    if config.is_mor and config.version >= 8:
+    if config.is_mor and config.logs_named_by_instant:
         for instant in timeline.write_completed:
             if instant.time in undone:
                 metadata = read_commit_metadata(context.storage, timeline.layout, instant)

@@ -291,7 +291,7 @@ def _cleans_since(context: ServiceContext, timeline: Timeline, commit: Instant) 
             found = _clean(context, timeline, clean)
             if found is not None:
                 yield found
-    if timeline.layout.version >= 2:
+    if timeline.layout.has_completion_times:
         return
     # Layout 1 archives cleans by their own count, regardless of the commits before them
     for entry in archived_instants(

@@ -81,11 +81,11 @@ class EarlyDetection:
 
     def _check_completed(self, timeline: Timeline, partition: PartitionPath, file_id: FileId, *, logs: bool) -> None:
         session, group = self._session, frozenset({(partition, file_id)})
-        only_logs = logs and session.config.version >= 8
+        only_logs = logs and session.config.logs_named_by_instant
         scope = replace(self._scope, touched=group, logged=group if only_logs else frozenset())
         for instant in completed_since(timeline, scope):
             metadata = read_commit_metadata(session.storage, timeline.layout, instant)
-            OptimisticWriters(self._settings).check_completed(session.config.version, scope, instant, metadata)
+            OptimisticWriters(self._settings).check_completed(session.config, scope, instant, metadata)
 
     def _conflict(self, found: Instant, partition: PartitionPath, file_id: FileId) -> ConflictError:
         return ConflictError(

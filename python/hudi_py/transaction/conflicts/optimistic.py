@@ -17,6 +17,7 @@ from hudi_py.errors import ConflictError
 from hudi_py.formats.buckets import BUCKET_DIGITS
 from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.instant import Action, Instant, InstantTime, State
+from hudi_py.model.properties import TableConfig
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.plans import FileGroup
 from hudi_py.timeline.table_schema import SCHEMA_OF_PLAN
@@ -40,7 +41,7 @@ class OptimisticWriters:
     def check_begin(self, table: LockedTable, scope: WriteScope) -> None:
         _check_restores(table, scope)
         newest = table.timeline.instants[-1] if table.timeline.instants else None
-        if table.timeline.layout.version < 2 and newest is not None and newest.time > scope.instant:
+        if not table.timeline.layout.has_completion_times and newest is not None and newest.time > scope.instant:
             # version 6 has no completion times: to other writes that began in between, a write that became pending only
             # now would look completed
             raise ConflictError(
@@ -60,40 +61,39 @@ class OptimisticWriters:
         _check_altered(scope, completed)
         schema = schema_to_commit(table, scope, completed) if self.settings.resolve_schemas else None
         for instant, metadata in completed:
-            self.check_completed(table.config.version, scope, instant, metadata)
+            self.check_completed(table.config, scope, instant, metadata)
         for instant, operation, groups in self._pending(table, scope):
             self._refuse_overlap(scope, instant, operation, groups)
         return schema
 
-    def check_completed(self, version: int, scope: WriteScope, instant: Instant, metadata: CommitMetadata) -> None:
-        """Raises ConflictError if an instant completed since the write began has changed its file groups.
-
-        `version`: the table version.
-        """
+    def check_completed(
+        self, config: TableConfig, scope: WriteScope, instant: Instant, metadata: CommitMetadata
+    ) -> None:
+        """Raises ConflictError if an instant completed since the write began has changed its file groups."""
         _check_replaced(self.settings.strategy, scope, instant, metadata)
-        if not self._may_follow(version, scope, instant, metadata):
-            shared = self._shared(version, scope, instant, metadata)
+        if not self._may_follow(config, scope, instant, metadata):
+            shared = self._shared(config, scope, instant, metadata)
             self._refuse_overlap(scope, instant, metadata.operation, _changed(metadata), shared)
 
-    def _may_follow(self, version: int, scope: WriteScope, instant: Instant, metadata: CommitMetadata) -> bool:
+    def _may_follow(self, config: TableConfig, scope: WriteScope, instant: Instant, metadata: CommitMetadata) -> bool:
         """Whether a completed instant is a compaction that a write to the same file groups may follow."""
         # log compactions are marked as compacted too; old compactions have no operation
         if metadata.operation != "COMPACT" and (metadata.operation == "LOG_COMPACT" or not metadata.compacted):
             return False
         if instant.time < scope.instant:
             return True  # pending when the write began, so the write added to the slice that it opens
-        if self.settings.strategy is ConflictStrategy.PREFER_WRITER or version < 8:
+        if self.settings.strategy is ConflictStrategy.PREFER_WRITER or not config.logs_named_by_instant:
             return False
         # logs belong to the slice that is newest when they complete
         return not (scope.touched - scope.logged) & _changed(metadata)
 
     def _shared(
-        self, version: int, scope: WriteScope, instant: Instant, metadata: CommitMetadata
+        self, config: TableConfig, scope: WriteScope, instant: Instant, metadata: CommitMetadata
     ) -> frozenset[FileGroup]:
         """File groups to which both writes only added logs, where that is no conflict."""
         if not self.settings.shares_logs or metadata.compacted:
             return frozenset()
-        return scope.logged & WriteScope.of(instant.time, scope.pin, metadata, version).logged
+        return scope.logged & WriteScope.of(instant.time, scope.pin, metadata, config).logged
 
     def _pending(self, table: LockedTable, scope: WriteScope) -> Iterator[tuple[Instant, str, frozenset[FileGroup]]]:
         """Pending instants to check, with their operations and the file groups they change."""
@@ -106,7 +106,7 @@ class OptimisticWriters:
                     yield instant, "CLUSTER", table.plans.file_groups(instant)
             elif instant.time < scope.instant:
                 continue
-            elif instant.action is Action.COMPACTION and table.config.version < 8:
+            elif instant.action is Action.COMPACTION and not table.config.logs_named_by_instant:
                 # Apache Hudi's PreferWriter strategy skips these, and loses what the write adds to logs that the plan
                 # does not name
                 yield instant, "COMPACT", table.plans.file_groups(instant)

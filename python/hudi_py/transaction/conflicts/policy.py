@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.instant import InstantTime
+from hudi_py.model.properties import TableConfig
 from hudi_py.timeline.plans import FileGroup
 from hudi_py.timeline.timeline import Pin
 
@@ -45,14 +46,14 @@ class WriteScope:
         instant: InstantTime,
         pin: Pin,
         metadata: CommitMetadata,
-        table_version: int,
+        config: TableConfig,
         pending: frozenset[InstantTime] = frozenset(),
     ) -> WriteScope:
         """The scope of a write that is about to be committed with this metadata."""
         replaced = {(partition, file_id) for partition, ids in metadata.replaced.items() for file_id in ids}
         logs = {(stat.partition_path, stat.file_id) for stat in metadata.stats if stat.log_version is not None}
         bases = {(stat.partition_path, stat.file_id) for stat in metadata.stats if stat.log_version is None}
-        logged = logs - bases - replaced if table_version >= 8 else set()
+        logged = logs - bases - replaced if config.logs_named_by_instant else set()
         touched = frozenset(logs | bases | replaced)
         alters = metadata.operation in (ALTER_SCHEMA, BUCKET_RESCALE)
         schema = metadata.extra.get("schema", "")

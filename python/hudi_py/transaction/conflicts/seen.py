@@ -62,7 +62,7 @@ def check_seen(table: LockedTable, scope: WriteScope, seen: Pin, operation: str)
 
 def _has(timeline: Timeline, seen: Pin) -> bool:
     """Whether the timeline still has the instant that gave the pin its time."""
-    if timeline.layout.version == 2:
+    if timeline.layout.has_completion_times:
         return any(each.completion_time == seen.time for each in timeline.completed)
     return any(each.time == seen.time for each in timeline.completed)
 

@@ -119,7 +119,7 @@ def _listed(
             if owner[1] == instant.time:
                 if logs or not is_log:
                     yield _deletion(storage, partition, info.path)
-            elif config.version < 8 and is_log and info.modified_ms >= begun_ms:
+            elif not config.logs_named_by_instant and is_log and info.modified_ms >= begun_ms:
                 appended.add((partition, *owner))
     if instant.action not in (Action.COMPACTION, Action.CLUSTERING):
         yield from _blocks(storage, instant, appended)
@@ -140,7 +140,7 @@ def _completed(
             continue
         if owner[1] == instant.time:
             paths[stat.path] = stat.partition_path
-        elif config.version < 8:
+        elif not config.logs_named_by_instant:
             appended[stat.partition_path, owner[0], owner[1]].add(stat.path)
         elif _is_whole(storage, stat.path, instant):  # a log from before the table was upgraded
             paths[stat.path] = stat.partition_path
@@ -162,7 +162,7 @@ def _completed(
 
 def check_logs(storage: Storage, config: TableConfig, instant: Instant, metadata: CommitMetadata) -> None:
     """Raises UnsupportedTableError if a completed instant cannot be undone, as planning would."""
-    for stat in metadata.stats if config.version >= 8 else ():
+    for stat in metadata.stats if config.logs_named_by_instant else ():
         owner = _owner(stat.path.rpartition("/")[2])
         if owner is not None and owner[1] != instant.time:
             _is_whole(storage, stat.path, instant)

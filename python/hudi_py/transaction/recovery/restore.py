@@ -107,7 +107,7 @@ def finish_restore(
     begin(storage, session.layout, restore, Action.RESTORE)
     started = time.monotonic()
     # Version 6 appends rollback blocks, so its listings change from one instant to the next
-    lister = RememberingLister(storage, session.config) if session.config.version >= 8 else None
+    lister = RememberingLister(storage, session.config) if session.config.logs_named_by_instant else None
     rollbacks: dict[str, tuple[RollbackMetadata, ...]] = {}
     for info in plan.instants:
         done = _undo(table, info, lister)
@@ -210,5 +210,5 @@ def _completed_at(timeline: Timeline, instant: Instant) -> str | None:
     """Completion time, or the requested time if completion times are not stored; None while pending."""
     if not instant.completed:
         return None
-    written = timeline.layout.version >= 2 and not instant.legacy
+    written = timeline.layout.has_completion_times and not instant.legacy
     return instant.completion_time if written else instant.time

@@ -157,7 +157,7 @@ def finish_rollback(table: LockedTable, rollback: InstantTime, plan: RollbackPla
 
     content = encode_rollback_metadata(done)
     complete_action(table.reread(), rollback, Action.ROLLBACK, content, _change(rollback, done), in_between=take_off)
-    if session.config.version < 8:
+    if not session.config.logs_named_by_instant:
         remove_markers(storage, rollback)  # Java records there which rollback blocks it appends
     remove_write_folder(storage, rollback)
     forget_write(storage, failed)
@@ -243,7 +243,7 @@ def _keeps_plan(table: LockedTable, rollback: InstantTime, instant: InstantTime,
     """
     if action in PLANNED:
         return action
-    if table.session.layout.version >= 2 or claimant(table.session.storage, rollback) is not None:
+    if table.session.layout.has_completion_times or claimant(table.session.storage, rollback) is not None:
         return None
     return next((each.action for each in table.plans.clusterings if _is(each, instant, action)), None)
 

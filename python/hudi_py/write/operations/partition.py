@@ -140,7 +140,7 @@ class PartitionWriter:
         settings, base = self._context.settings, slice_.base_file
         return (
             settings.record_positions
-            and self._context.transaction.config.version >= 8
+            and self._context.transaction.config.has_extended_log_blocks
             and settings.updated_columns is None
             and base is not None
             and base.source is None
@@ -149,7 +149,7 @@ class PartitionWriter:
 
     def _next_log_version(self, target: FileSlice) -> int:
         """The first version that no log file of the slice has, those of failed writes included (table version 6)."""
-        if self._context.transaction.config.version >= 8:
+        if self._context.transaction.config.logs_named_by_instant:
             return 1
         return self._log_versions.get((target.file_id, target.base_instant), 0) + 1
 
