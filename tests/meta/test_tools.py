@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import shutil
 import subprocess
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.meta.sources import ROOT
-from tools import java
+from tools import figures, java
 
 
 def fake_java(folder: Path, version: str) -> Path:
@@ -103,3 +104,35 @@ def test_spark_conf_works_without_the_checkout(tmp_path: Path, kind: str) -> Non
         if not line.startswith("#")
     )
     assert settings["spark.sql.execution.pyspark.udf.hideTraceback.enabled"] == "true"
+
+
+def test_figures_of_a_checkout(tmp_path: Path) -> None:
+    module = tmp_path / "python" / "hudi_py" / "module.py"
+    module.parent.mkdir(parents=True)
+    module.write_text(
+        "class Plan: ...\n"
+        "class _Own: ...\n"
+        "class Other:\n"
+        "    class Plan: ...\n"
+        "    class _Own: ...\n"
+        "    def read(self, storage, config, *, timeline, a, b, c): return config.version >= 8\n"
+        "MESSAGE = text('hoodie.py.message', internal=True)\n"
+        "PUBLIC = text('hoodie.py.public', internal=False)\n"
+    )
+    assert {title: count for title, count in figures.Sources(tmp_path).figures().items() if count} == {
+        "lines": 8,
+        "modules": 1,
+        "functions": 1,
+        "public names of several classes": 1,
+        "names of several classes": 2,
+        "functions that take storage, config and timeline": 1,
+        "comparisons with a version": 1,
+        "options that carry messages": 1,
+    }
+
+
+def test_figures_count_branches() -> None:
+    text = "def f(a, b):\n for x in [y for y in a if y and b or a]:\n  def g(): return 1 if x else 2\n return g"
+    function = ast.parse(text).body[0]
+    assert isinstance(function, ast.FunctionDef)
+    assert figures.complexity(function) == 7

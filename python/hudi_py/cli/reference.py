@@ -28,7 +28,7 @@ def options(words: tuple[str, ...], as_json: bool) -> None:
     from hudi_py.config.docs import reference
     from hudi_py.config.options import ALL
 
-    known = [(option, reference(option)) for option in ALL]
+    known = [(option, reference(option)) for option in ALL if not option.internal]
     lowered = [word.lower() for word in words]
     ranked = [(_rank(lowered, " ".join(option.keys), told["meaning"].lower()), told) for option, told in known]
     for rank, told in sorted(ranked, key=lambda pair: pair[0]):

@@ -32,7 +32,7 @@ def options_page() -> str:
     """The page in Markdown."""
     parts = [_HEAD]
     for title, options in SECTIONS.items():
-        parts += [f"## {title}\n", *map(_honoured, options)]
+        parts += [f"## {title}\n", *(_honoured(option) for option in options if not option.internal)]
     parts += [
         "## Refused\n",
         "These options ask for features that are not built. The values in the middle column do not and are accepted.\n",

@@ -103,6 +103,8 @@ class Option(Generic[T]):
     """A value for the documentation, where `shown` could not derive one."""
     secret: bool = False
     """Whether the value is kept with the options of the storage, and never shown."""
+    internal: bool = False
+    """Whether `pyspark_hudi` sets it to talk to its own data source: users have no use for it."""
 
     @property
     def shown(self) -> str:

@@ -40,6 +40,7 @@ PROCEDURE = optional_text(
     "The procedure whose rows the view `procedure` gives, as a JSON object: `name`, and the arguments by their names. "
     "Set by `CALL` in SQL.",
     Scope.READ,
+    internal=True,
 )
 PIN = optional_text(
     "hoodie.py.read.pin",
@@ -63,6 +64,7 @@ REPLACED = flag(
     "`pyspark_hudi`, with a pin.",
     Scope.READ,
     False,
+    internal=True,
 )
 
 SERVICE = optional_text(
@@ -70,6 +72,7 @@ SERVICE = optional_text(
     "A table service to run instead of writing rows. `run_service` of `pyspark_hudi` sets this option and the next "
     "four.",
     Scope.WRITE,
+    internal=True,
 )
 SERVICE_PHASE = choice(
     "hoodie.py.service.phase",
@@ -78,38 +81,46 @@ SERVICE_PHASE = choice(
     Scope.WRITE,
     "call",
     ("call", "schedule", "begin", "begin_pending", "execute"),
+    internal=True,
 )
-SERVICE_INSTANT = optional_text("hoodie.py.service.instant", "The instant that the service works on.", Scope.WRITE)
+SERVICE_INSTANT = optional_text(
+    "hoodie.py.service.instant", "The instant that the service works on.", Scope.WRITE, internal=True
+)
 SERVICE_ARGUMENTS = optional_text(
     "hoodie.py.service.arguments",
     "Further arguments of the service, as a JSON object: `user` and `comment` of a savepoint, `with_newer` of a "
     "rollback, those of `Table.rescale_buckets`.",
     Scope.WRITE,
+    internal=True,
 )
 SERVICE_TOKEN = optional_text(
     "hoodie.py.service.token",
     "Name under which the report of the service, of a statement, or of a write by `write_table`, is stored; the view "
     "`service` reads it.",
     Scope.BOTH,
+    internal=True,
 )
 WRITE_REQUEST = optional_text(
     "hoodie.py.write.request",
     "The write that the view `write` plans, as a JSON object. Set by `write_table` of `pyspark_hudi`, as is the next "
     "option.",
     Scope.READ,
+    internal=True,
 )
-WRITE_PLAN = optional_text("hoodie.py.write.plan", "The plan of a write: the view `write`.", Scope.WRITE)
+WRITE_PLAN = optional_text("hoodie.py.write.plan", "The plan of a write: the view `write`.", Scope.WRITE, internal=True)
 WRITE_STAGES = flag(
     "hoodie.py.write.stages",
     "With the plan of a write: whether its rows come in no order, for one process to merge. Set by `write_table`.",
     Scope.WRITE,
     False,
+    internal=True,
 )
 STATEMENT = optional_text(
     "hoodie.py.statement",
     "An update, delete or merge, or a change of an index, to run instead of writing rows, as JSON; the rows are the "
     "source of a merge. `update`, `delete_from`, `merge_into` and `sql` of `pyspark_hudi` set this option.",
     Scope.WRITE,
+    internal=True,
 )
 
 OPTIONS = declared(globals())
