@@ -998,8 +998,8 @@ MUTATIONS: Final = (
     Mutation(
         "stored rows: statements in logs leave out the columns of virtual keys",
         CORE + "write/combinations.py",
-        "config.version >= 8 and config.populates_meta_fields\n",
-        "config.version >= 8\n",
+        "config.has_extended_log_blocks and config.populates_meta_fields\n",
+        "config.has_extended_log_blocks\n",
         "tests/unit/write/test_stored_rows.py",
     ),
     # -- transactions ------------------------------------------------------------------------------------------------
