@@ -180,6 +180,13 @@ MUTATIONS: Final = (
         "tests/unit/write/test_record_positions.py::test_a_key_in_several_rows",
     ),
     Mutation(
+        "index: a key counts where a log has deleted it, too, though another file group has it",
+        CORE + "write/index/base_files.py",
+        "unsure = each.keys if every else each.keys[counts[each.keys] > 1]",
+        "unsure = each.keys if every else each.keys[:0]",
+        "tests/unit/write/test_index.py",
+    ),
+    Mutation(
         "partial updates: blocks do not say that columns are missing",
         CORE + "write/handles/append.py",
         '        header[HeaderKey.IS_PARTIAL] = "true"\n',

@@ -118,6 +118,18 @@ SEQUENCES: dict[str, tuple[Form, list[tuple[str, dict[str, Any]]]]] = {
             ("delete", {"keys": [("a", 7)], "inline": True}),
         ],
     ),
+    # the index found the key in the base file whose log had deleted it, too
+    "a key that was deleted and merged anew": (
+        Form("mor", 8, changes="op_key_only"),
+        [
+            ("upsert", {"keys": [("a", 7)], "inline": False, "small": True, "text": "x"}),
+            ("delete", {"keys": [("a", 7)], "inline": False}),
+            ("upsert", {"keys": [("a", 7), A], "inline": False, "small": True, "text": "y", "door": "merge"}),
+            ("delete", {"keys": [("a", 7)], "inline": False, "door": "tasks"}),
+            ("upsert", {"keys": [("a", 7)], "inline": False, "small": True, "text": "z", "door": "statement"}),
+            ("upsert", {"keys": [("a", 7), B], "inline": False, "small": True, "text": "v", "door": "command"}),
+        ],
+    ),
 }
 """Sequences that failed once."""
 

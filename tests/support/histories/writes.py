@@ -105,6 +105,16 @@ class Writes(Queries):
         if result is not None:
             self._record(result, rows)
 
+    @rule(keys=KEYS, operation=st.sampled_from(["insert", "bulk_insert"]), door=st.sampled_from(WRITES))
+    def add_again(self, keys: list[Key], operation: str, door: str = "write") -> None:
+        """Keys that were deleted, or never there."""
+        self.step += 1
+        data, rows = self._data([key for key in keys if key not in self.now.rows], "again")
+        if rows:
+            result = self._tried(f"{operation} again by {door}", lambda: self._write(operation, data, QUIET, door))
+            if result is not None:
+                self._record(result, rows)
+
     @rule(keys=KEYS, whole=st.booleans(), door=st.sampled_from(WRITES))
     def overwrite(self, keys: list[Key], whole: bool, door: str = "write") -> None:
         self.step += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import hudi_py
 from hudi_py.errors import ConfigError
 from hudi_py.formats import lookup
 from hudi_py.formats.bloom import BloomConfig
@@ -22,6 +24,7 @@ from hudi_py.write.index import IndexSettings, base_files
 from hudi_py.write.index.base_files import BaseFileIndex
 from hudi_py.write.index.other_indexes import check_index
 from hudi_py.write.rows import TaggedRows
+from tests.support.spread import merging
 
 P = PartitionPath("p")
 SCHEMA = pa.schema([("_hoodie_record_key", pa.string())])
@@ -130,3 +133,38 @@ def test_random_ids_of_digits_are_no_bucket_numbers() -> None:
     )
     with pytest.raises(ConfigError, match="bucket numbers, as 00000001-bfdf"):
         check_index([slice_named("00000001-bfdf-4a49-a600-4f7adce7b226-0")], "p")
+
+
+@pytest.mark.parametrize(
+    ("version", "index", "door"),
+    [(9, "SIMPLE", "merge"), (8, "BLOOM", "insert"), (6, "SIMPLE", "bulk_insert"), (9, "BLOOM", "merge in tasks")],
+)
+def test_a_key_that_was_deleted_in_logs_and_inserted_anew(version: int, index: str, door: str, tmp_path: Path) -> None:
+    """The old file group has the key in its base file still, and does not count."""
+    options = {"hoodie.index.type": index, "hoodie.parquet.small.file.limit": "0"}
+    keys = {"record_key": "id", "partition_by": "p", "ordering_by": "ts"}
+    path = tmp_path / "t"
+
+    def rows(ts: int, *ids: str) -> list[dict[str, Any]]:
+        return [{"id": key, "p": "x", "ts": ts, "v": ts} for key in ids]
+
+    def shown() -> list[tuple[str, int]]:
+        found = hudi_py.open_table(path).scan(["id", "v"]).to_table().to_pylist()
+        return sorted((row["id"], row["v"]) for row in found)
+
+    hudi_py.write(path, rows(1, "a", "b"), options=options, table_type="mor", table_version=version, **keys)
+    table = hudi_py.open_table(path, options)
+    table.delete(rows(2, "a"))
+    if door.startswith("merge"):
+        source, on = pa.Table.from_pylist(rows(3, "a")), "t.id = s.id AND t.p = s.p"
+        merge = table.merge(source, on) if door == "merge" else merging(source, on, path, options)
+        assert merge.when_not_matched_insert_all().execute().num_inserted == 1
+    else:
+        getattr(table, door)(rows(3, "a"))
+    table.upsert(rows(4, "a", "c"))
+    assert shown() == [("a", 4), ("b", 1), ("c", 4)]
+    table.delete(rows(5, "a"))
+    assert shown() == [("b", 1), ("c", 4)]
+    table.upsert(rows(6, "a", "b"))
+    assert shown() == [("a", 6), ("b", 6), ("c", 4)]
+    assert table.metadata.verify().ok

@@ -74,8 +74,7 @@ def open_index(
 
     Args:
         timeline, view: the table as the write sees it.
-        threads, check_key: see `BaseFileIndex`.
-        live: see `GlobalBaseFileIndex`, which needs it.
+        threads, check_key, live: see `BaseFileIndex`.
 
     Raises:
         ConfigError: the table has no record index, or one of the other kind.
@@ -86,11 +85,8 @@ def open_index(
     if settings.uses_record_index(config):
         metadata = open_metadata(storage, config, timeline)
     if metadata is None and kind != GLOBAL_RECORD_INDEX:
-        files = BaseFileIndex(storage, settings, threads, check_key)
-        if not settings.is_global:
-            return files
-        assert live is not None
-        return GlobalBaseFileIndex(files, view, live)
+        files = BaseFileIndex(storage, settings, threads, check_key, live)
+        return GlobalBaseFileIndex(files, view) if settings.is_global else files
     if metadata is None:
         raise ConfigError(
             f"Cannot look up keys with hoodie.index.type={kind}: the table '{config.name}' has no record index; set "

@@ -58,18 +58,21 @@ class BaseFileIndex:
     threads: int = 1
     check_key: Callable[[BaseFile, str], None] | None = None
     """Called with each base file and its first key, to raise an error if its keys have another form."""
+    live: Live | None = None
+    """Needed only where logs may have deleted rows of base files."""
 
     is_global: ClassVar[Literal[False]] = False
 
     def tag(self, rows: pa.Table, partition: PartitionPath, slices: Sequence[FileSlice]) -> TaggedRows:
-        """As `PartitionIndex.tag`."""
+        """As `PartitionIndex.tag`. Of several file groups with a key, those whose logs have deleted it do not count: it
+        was inserted anew elsewhere, as merges do, and would come back. Apache Hudi 1.2.0 updates it in all of them."""
         check_index(slices, partition)
         encoded = combined(rows[RECORD_KEY]).dictionary_encode()
         distinct = len(encoded.dictionary)
         codes = encoded.indices.to_numpy().astype(np.int64)
         known = np.zeros(distinct, np.bool_)
         found, positions = [], {}
-        for slice_, hit in self.find(encoded.dictionary, slices):
+        for slice_, hit in self.living(encoded.dictionary, self.find(encoded.dictionary, slices)):
             known[hit.keys] = True
             found.append((slice_, _rows_with(hit.keys, codes, distinct)))
             if hit.positions is not None and len(codes) == distinct:
@@ -93,6 +96,25 @@ class BaseFileIndex:
             for (slice_, _), hit in zip(with_base, chain.from_iterable(hits), strict=True)
             if len(hit.keys)
         ]
+
+    def living(
+        self, keys: pa.StringArray, found: Sequence[tuple[FileSlice, FoundKeys]], *, every: bool = False
+    ) -> Iterator[tuple[FileSlice, FoundKeys]]:
+        """What `find` has found, without keys that logs have deleted, of those that several slices hold; or of `every`
+        key."""
+        counts = np.zeros(len(keys), np.int64)
+        for _, each in found:
+            counts[each.keys] += 1
+        for slice_, each in found:
+            unsure = each.keys if every else each.keys[counts[each.keys] > 1]
+            if self.live is None or not slice_.log_files or not len(unsure):
+                yield slice_, each
+                continue
+            dead = unsure[~self.live(slice_, keys.take(pa.array(unsure)))]
+            kept = ~np.isin(each.keys, dead)
+            if kept.any():
+                positions = None if each.positions is None else each.positions[kept]
+                yield slice_, FoundKeys(each.keys[kept], positions)
 
     def _find(self, bases: Sequence[BaseFile], wanted: TextSet) -> list[FoundKeys]:
         """For each base file the distinct keys that it holds."""
@@ -139,7 +161,6 @@ class GlobalBaseFileIndex:
 
     files: BaseFileIndex
     view: FileSystemView
-    live: Live
 
     is_global: ClassVar[Literal[True]] = True
 
@@ -158,7 +179,8 @@ class GlobalBaseFileIndex:
             slices += own
         owner = np.full(len(keys), -1, np.int64)
         holders: list[FileSlice] = []
-        for slice_, hit in self._found(keys, slices):
+        found = self.files.living(keys, self.files.find(keys, slices), every=self.files.settings.moves_rows)
+        for slice_, hit in ((slice_, each.keys) for slice_, each in found):
             twice = hit[owner[hit] >= 0]
             if len(twice):
                 other = holders[owner[twice[0]]]
@@ -174,20 +196,6 @@ class GlobalBaseFileIndex:
         paths = pa.array([str(slice_.partition) for slice_ in holders], pa.string()).take(at)
         ids = pa.array([str(slice_.file_id) for slice_ in holders], pa.string()).take(at)
         return SearchedIndex(TextSet(keys), paths, ids)
-
-    def _found(self, keys: pa.StringArray, slices: Sequence[FileSlice]) -> Iterator[tuple[FileSlice, RowNumbers]]:
-        found = self.files.find(keys, slices)
-        counts = np.zeros(len(keys), np.int64)
-        for _, each in found:
-            counts[each.keys] += 1
-        for slice_, each in found:
-            hit = each.keys
-            unsure = hit if self.files.settings.moves_rows else hit[counts[hit] > 1]
-            if slice_.log_files and len(unsure):
-                alive = self.live(slice_, keys.take(pa.array(unsure)))
-                yield slice_, np.setdiff1d(hit, unsure[~alive])
-            else:
-                yield slice_, hit
 
     def locate(self, keys: pa.StringArray) -> tuple[pa.StringArray, pa.StringArray]:
         """As `GlobalIndex.locate`."""
