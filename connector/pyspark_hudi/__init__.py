@@ -81,8 +81,9 @@ def register_sql(
     catalog.register_sql(spark, name, None if path is None else os.fspath(path), options=options, temporary=temporary)
 
 
-def enable(spark: SparkSession) -> None:
-    """Let `spark.read.format("hudi-py")` of a session read in the way of `read_table`: see `pyspark_hudi.hooks.enable`.
+def enable(spark: SparkSession, name: str = "hudi-py") -> None:
+    """Let `spark.read.format("hudi-py")` of a session read in the way of `read_table`, optionally under a second name:
+    see `pyspark_hudi.hooks.enable`.
 
     Raises:
         ImportError: as `register`.
@@ -90,7 +91,7 @@ def enable(spark: SparkSession) -> None:
     _check()
     from pyspark_hudi import hooks
 
-    hooks.enable(spark)
+    hooks.enable(spark, name)
 
 
 def disable(spark: SparkSession) -> None:

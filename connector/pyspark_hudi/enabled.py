@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,7 +26,8 @@ class SqlTable:
 
 lock = threading.RLock()
 """Held while the sessions, the tables or PySpark's classes change."""
-_sessions: WeakSet[SparkSession] = WeakSet()
+_sessions: WeakKeyDictionary[SparkSession, set[str]] = WeakKeyDictionary()
+"""With the names of the format, in lower case."""
 _tables: WeakKeyDictionary[SparkSession, dict[str, SqlTable]] = WeakKeyDictionary()
 
 
@@ -35,11 +36,23 @@ def is_enabled(spark: SparkSession) -> bool:
         return spark in _sessions
 
 
-def set_enabled(spark: SparkSession, enabled: bool) -> int:
-    """Returns how many sessions are enabled now."""
+def set_enabled(spark: SparkSession, *names: str) -> None:
+    """`names`: of the format, besides those that the session has already."""
     with lock:
-        (_sessions.add if enabled else _sessions.discard)(spark)
+        _sessions.setdefault(spark, set()).update(name.lower() for name in names)
+
+
+def set_disabled(spark: SparkSession) -> int:
+    """Returns how many sessions are still enabled."""
+    with lock:
+        _sessions.pop(spark, None)
         return len(_sessions)
+
+
+def is_own_format(spark: SparkSession, name: str) -> bool:
+    """Whether an enabled session knows our format by this name."""
+    with lock:
+        return name.lower() in _sessions.get(spark, ())
 
 
 _plain: ContextVar[bool] = ContextVar("_plain", default=False)

@@ -21,7 +21,9 @@ _RAISED: Final = re.compile(rf"(?:^\s*|: ){re.escape(errors.__name__)}\.({'|'.jo
 
 @contextmanager
 def raised_here() -> Iterator[None]:
-    """Raise an error of hudi-py from within Spark as the same class with the same message; Spark's error is its cause.
+    """Raise an error of hudi-py from within Spark as the same class with the same message.
+
+    Spark's error, which is pages of tracebacks and Java's frames, is its `__context__`, which Python does not print.
 
     Raises:
         HudiError: the error raised within Spark.
@@ -34,4 +36,4 @@ def raised_here() -> Iterator[None]:
         if not found:
             raise
         name, message = found[-1]
-        raise _CLASSES[name](message) from error
+        raise _CLASSES[name](message) from None

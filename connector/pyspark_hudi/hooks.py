@@ -11,7 +11,8 @@ from __future__ import annotations
 import functools
 import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -27,13 +28,24 @@ from pyspark_hudi.catalog import SUFFIX, is_from, qualified
 from pyspark_hudi.dialect.queries import Reference, references
 from pyspark_hudi.dialect.run import run_if_hudi
 from pyspark_hudi.dialect.text import Cursor, tokens_of
-from pyspark_hudi.enabled import SqlTable, is_enabled, lock, noted_tables, runs_statements, set_enabled
+from pyspark_hudi.enabled import (
+    SqlTable,
+    is_enabled,
+    is_own_format,
+    lock,
+    noted_tables,
+    runs_statements,
+    set_disabled,
+    set_enabled,
+)
 from pyspark_hudi.entries import entry_of
 from pyspark_hudi.failure import raised_here
-from pyspark_hudi.preflight import check_pandas, check_session
+from pyspark_hudi.preflight import check_pandas, check_session, lacks_source
 from pyspark_hudi.services import of_storage
+from pyspark_hudi.session import register_as
 from pyspark_hudi.table import FORMAT, option_texts, read_or, read_plain, session_options
 from pyspark_hudi.table_writer import write_table
+from pyspark_hudi.tasks import is_classic
 from pyspark_hudi.types import quoted
 
 if TYPE_CHECKING:
@@ -44,6 +56,8 @@ else:
     _Base = object
 
 _log = logging.getLogger(__name__)
+_APACHE_HUDI = "hudi"
+"""The format of Apache Hudi's JAR."""
 _PLAIN_READS = frozenset({spark_config.VIEW.key, spark_config.PIN.key})
 _PLAIN_WRITES = frozenset(
     {spark_config.SERVICE.key, spark_config.STATEMENT.key, spark_config.WRITE_PLAN.key, sink.BATCH_ID.key.lower()}
@@ -58,7 +72,7 @@ _QUERY = re.compile(r"\s*(?:(?P<with>WITH(?:\s+RECURSIVE)?)|SELECT)\b", re.IGNOR
 _COMMAND = re.compile(r"\bINSERT\b", re.IGNORECASE)
 
 
-def enable(spark: SparkSession) -> None:
+def enable(spark: SparkSession, name: str = FORMAT) -> None:
     """Let `spark.read.format("hudi-py").load(path)` read in the way of `read_table`, and
     `df.write.format("hudi-py").mode("append").save(path)` write in that of `write_table`.
 
@@ -78,27 +92,35 @@ def enable(spark: SparkSession) -> None:
     batches of streams. Modes that only make tables are those of Apache Hudi, and so is `partitionBy`. DataFrames show
     the table as it was at `load()`, on Spark Connect too.
 
-    Nothing changes for other formats, sessions and processes. A second call has no effect. Any thread may call this.
+    Nothing changes for other formats, sessions and processes. A second call has no effect but for another name. Any
+    thread may call this.
+
+    Args:
+        name: a second name for the format, besides `hudi-py`. With `hudi`, code written for Apache Hudi's JAR runs
+            without the JAR.
 
     Raises:
-        ConfigError: PySpark's classes are not as expected, or settings of Apache Hudi's JAR are left without the JAR.
+        ConfigError: PySpark's classes are not as expected, settings of Apache Hudi's JAR are left without the JAR, or
+            Spark has another data source with this name.
         ImportError: Spark's Python cannot load hudi-py, or pandas is missing here.
     """
     check_session(spark)
     check_pandas()
+    if name.lower() != FORMAT:
+        register_as(spark, name)
     with lock:
         hooks = [_Hook.of(type(spark), name, wrap) for name, wrap in _OF_SESSIONS.items()]
         hooks += [_Hook.of(type(spark.range(0)), name, wrap) for name, wrap in _OF_FRAMES.items()]
         for hook in hooks:
             hook.put()
-        set_enabled(spark, True)
+        set_enabled(spark, FORMAT, name)
 
 
 def disable(spark: SparkSession) -> None:
     """Undo `enable(spark)`: readers of the session read in the plain way again. DataFrames and views that exist stay as
     they are. PySpark's classes are as they were once no session is enabled."""
     with lock:
-        if set_enabled(spark, False) == 0:
+        if set_disabled(spark) == 0:
             while _hooks:
                 _hooks.popitem()[1].remove()
 
@@ -195,13 +217,17 @@ class _NativeReader(_Noting):
             self.schema(schema)
         self.options(**options)
         asked = self._hudi_py
-        if asked.format.lower() == FORMAT and is_enabled(asked.owner):
+        if is_own_format(asked.owner, asked.format):
             self.options(
                 **{key: each for key, each in session_options(asked.owner).items() if key not in asked.options}
             )
         plain: Callable[[], DataFrame] = functools.partial(super().load, path)
         if not _is_native(asked, path):
-            return plain()
+            with _hinted(asked, asked.owner):
+                frame = plain()
+                if asked.format.lower() == _APACHE_HUDI and not is_classic(asked.owner):
+                    frame.schema  # noqa: B018 - Spark Connect looks for the source only now
+                return frame
         return read_or(asked.owner, str(asked.path(path)), asked.own_options(), plain)
 
     def table(self, tableName: str) -> DataFrame:  # noqa: N803
@@ -248,12 +274,13 @@ class _NativeWriter(_Noting):
         if format is not None:
             self.format(format)
         asked = self._hudi_py
-        if asked.partitions and asked.format.lower() == FORMAT and is_enabled(asked.owner.sparkSession):
+        if asked.partitions and is_own_format(asked.owner.sparkSession, asked.format):
             super().partitionBy([])  # which Spark keeps from a source that has the option
             if _PARTITIONS.isdisjoint(asked.options):
                 self.option(table_config.PARTITION_PATH.key, ",".join(asked.partitions))
         if not _native_save(asked, path):
-            super().save(path)
+            with _hinted(asked, asked.owner.sparkSession):
+                super().save(path)
 
 
 class _NativeWriterV2(_Noting):
@@ -263,6 +290,20 @@ class _NativeWriterV2(_Noting):
         asked = self._hudi_py
         if not _native_save(asked, None):
             super().append()
+
+
+@contextmanager
+def _hinted(asked: _Asked, spark: SparkSession) -> Iterator[None]:
+    """Says how to go on where Spark does not find the format of Apache Hudi's JAR."""
+    try:
+        yield
+    except PySparkException as error:
+        if asked.format.lower() != _APACHE_HUDI or not is_enabled(spark) or not lacks_source(error):
+            raise
+        raise ConfigError(
+            f"Cannot find the format '{asked.format}': Apache Hudi's JAR is not on the class path. hudi-py's own is "
+            f"'{FORMAT}'; pyspark_hudi.enable(spark, name='{_APACHE_HUDI}') lets '{_APACHE_HUDI}' mean the same"
+        ) from None
 
 
 @functools.cache
@@ -343,7 +384,7 @@ _OF_FRAMES: dict[str, Callable[[Any], Any]] = {"write": _writing, "writeTo": _wr
 def _is_native(asked: _Asked, path: Any) -> bool:
     """Whether `read_table` is to answer; otherwise the plain format."""
     options = asked.own_options()
-    if asked.format.lower() != FORMAT or asked.plain or asked.path(path) is None or not is_enabled(asked.owner):
+    if asked.plain or asked.path(path) is None or not is_own_format(asked.owner, asked.format):
         return False
     return options.get(spark_config.NATIVE.key) != "never" and _PLAIN_READS.isdisjoint(options)
 
@@ -383,7 +424,7 @@ def _noted(spark: SparkSession, name: str) -> SqlTable | None:
 def _native_save(asked: _Asked, path: Any) -> bool:
     """Write by `write_table`; False, without a write, where the plain format is to answer."""
     found, options = asked.path(path), asked.own_options()
-    if asked.format.lower() != FORMAT or asked.plain or found is None or not is_enabled(asked.owner.sparkSession):
+    if asked.plain or found is None or not is_own_format(asked.owner.sparkSession, asked.format):
         return False
     mode = asked.mode.lower()
     if mode not in _CREATING | {"append"} or not _PLAIN_WRITES.isdisjoint(options):
@@ -405,7 +446,7 @@ def _native_save(asked: _Asked, path: Any) -> bool:
         _log.warning("%s is written by the plain format, in which one process merges all rows: %s", found, error)
         return False
     except HudiError as error:
-        spark_error = error.__cause__
+        spark_error = error.__context__
         if not isinstance(spark_error, PySparkException):
             raise
         raise spark_error from spark_error.__cause__  # as `df.write` raises it

@@ -76,12 +76,17 @@ def _check_settings(spark: SparkSession) -> None:
     )
 
 
+def lacks_source(error: PySparkException) -> bool:
+    """Whether Spark has no data source of the name that a reader or writer was given."""
+    text = f"{error.getCondition()} {error}"
+    return any(sign in text for sign in ("DATA_SOURCE_NOT_FOUND", "ClassNotFoundException"))
+
+
 def _has_jar(spark: SparkSession) -> bool:
     try:
         spark.read.format("hudi").load("/")
     except PySparkException as error:
-        condition = error.getCondition() or ""
-        return not any(each in condition + str(error) for each in ("DATA_SOURCE_NOT_FOUND", "ClassNotFoundException"))
+        return not lacks_source(error)
     return True
 
 

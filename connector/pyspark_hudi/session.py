@@ -49,7 +49,7 @@ def register(spark: SparkSession, name: str = FORMAT) -> None:
         spark.addArtifacts(archive, pyfile=True)
     _register(spark, DefaultSource)
     if name.lower() != FORMAT:
-        _register_as(spark, name)
+        register_as(spark, name)
     try:
         found = _environment(spark, FORMAT).collect()
     except PySparkException as error:
@@ -83,7 +83,12 @@ def _register(spark: SparkSession, source: type[DefaultSource]) -> bool:
     return True
 
 
-def _register_as(spark: SparkSession, name: str) -> None:
+def register_as(spark: SparkSession, name: str) -> None:
+    """Register the format under another name.
+
+    Raises:
+        ConfigError: Spark has another data source with this name.
+    """
     # pickled by value, because it is in no module
     source = type(DefaultSource.__name__, (DefaultSource,), {"name": classmethod(lambda cls: name)})
     if not _register(spark, source) and not _is_ours(spark, name):

@@ -167,7 +167,10 @@ def read_or(
     try:
         return read_table(spark, path, options=options)
     except (HudiError, PySparkException, OSError, ImportError) as error:
-        found = plain()
+        try:
+            found = plain()
+        except PySparkException as failed:
+            raise failed from None  # which says the same, after the traceback of a process of Spark
         _log.warning("%s is read by the plain format, which takes longer: %s", path, first_line(error))
         return found
 

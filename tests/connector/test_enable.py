@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.errors import IllegalArgumentException, PySparkException
+from pyspark.errors import AnalysisException, IllegalArgumentException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import hudi_py
@@ -137,6 +137,30 @@ def test_reads_take_the_options_of_the_session(enabled: SparkSession, table: str
         finally:
             enabled.conf.unset(named)
     assert rows(read(enabled, table), "id", "v") == AFTER
+
+
+@pytest.mark.slow
+def test_a_second_name_of_the_format(spark: SparkSession, table: str) -> None:
+    enable(spark, "Hudi")
+    try:
+        frame = spark.read.format("hudi").load(table)
+        assert is_native(frame)
+        frame.where("id = 1").selectExpr("id", "p", "2L AS ts", "7L AS v").write.format("HUDI").mode("append").save(
+            table
+        )
+        assert spark.read.format("hudi").load(table).where("v = 7").count() == 1
+        with pytest.raises(AnalysisException, match="did you mean"):
+            spark.read.format("hudi").option("hoodie.datasource.query.typ", "snapshot").load(table).collect()
+    finally:
+        disable(spark)
+
+
+def test_a_time_before_the_first_commit_is_said_in_this_process(
+    enabled: SparkSession, table: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert read(enabled, table, **{"as.of.instant": "2020-01-01"}).count() == 0
+    (said,) = {text.partition(": as of")[2] for text in caplog.messages if ": as of" in text}
+    assert said.startswith(" 20200101000000000 there are no rows: the oldest active commit is ")
 
 
 def test_modes_that_make_tables_and_their_partitions(enabled: SparkSession, path: str) -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from pyspark_hudi import disable
+
 README = Path(__file__).parents[2] / "README.md"
 MOST_LINES = 10
 
@@ -18,6 +20,9 @@ def test_the_example_is_short_and_runs(spark: SparkSession, tmp_path: Path, caps
     code = found[1].replace('"/tmp/', f'"{tmp_path}/')
     counted = [line for line in code.splitlines() if line.strip() and not line.lstrip().startswith("#")]
     assert len(counted) <= MOST_LINES
-    exec(code, {"spark": spark})  # the shell's name for its session
+    try:
+        exec(code, {"spark": spark})  # the shell's name for its session
+    finally:
+        disable(spark)
     assert "13.0" in capsys.readouterr().out
     assert spark.read.format("hudi-py").load(f"{tmp_path}/trips").where("id = 'b'").first()["fare"] == 8.5  # type: ignore[index]

@@ -197,11 +197,12 @@ def test_what_cannot_be_run_is_told(spark: SparkSession, path: str) -> None:
 
 @pytest.mark.slow
 def test_errors_are_those_of_the_core(spark: SparkSession, path: str) -> None:
-    """Neither wrapped nor with Spark's traceback in their text; that is the cause."""
+    """Neither wrapped nor with Spark's traceback in their text; that is the context."""
     make(path, writes=1)
     with pytest.raises(ConfigError, match=r"^Cannot run the compaction 20200101000000000 of .* pending: none$") as told:
         run_service(spark, path, "compaction", phase="execute", instant="20200101000000000")
-    assert isinstance(told.value.__cause__, PySparkException)
+    assert isinstance(told.value.__context__, PySparkException)
+    assert told.value.__suppress_context__
     first = hudi_py.open_table(path).instants()["instant"].to_pylist()[0]
     run_service(spark, path, "savepoint")
     with pytest.raises(ConflictError, match=r"^Cannot roll back .* it has a savepoint; delete the savepoint first$"):

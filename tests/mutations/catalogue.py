@@ -1200,6 +1200,27 @@ MUTATIONS: Final = (
         "tests/connector/test_preflight.py",
     ),
     Mutation(
+        "spark: pages of Java are printed above an error of ours",
+        CONNECTOR + "failure.py",
+        "        raise _CLASSES[name](message) from None\n",
+        "        raise _CLASSES[name](message) from error\n",
+        "tests/connector/test_failure.py",
+    ),
+    Mutation(
+        "spark: a second name of the format stays with the plain format",
+        CONNECTOR + "hooks.py",
+        "        set_enabled(spark, FORMAT, name)\n",
+        "        set_enabled(spark, FORMAT)\n",
+        "tests/connector/test_second_name.py",
+    ),
+    Mutation(
+        "spark: the format of Apache Hudi's JAR is not hinted at",
+        CONNECTOR + "hooks.py",
+        "        if asked.format.lower() != _APACHE_HUDI or not is_enabled(spark) or not lacks_source(error):\n",
+        "        if asked.format.lower() == _APACHE_HUDI or not is_enabled(spark) or not lacks_source(error):\n",
+        "tests/connector/test_second_name.py",
+    ),
+    Mutation(
         "spark: rows of a table do not tell what they have seen of it",
         CONNECTOR + "seen.py",
         "    return PlanPin.of_label(min(labels)).encode() if labels else None\n",
