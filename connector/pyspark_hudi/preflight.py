@@ -56,7 +56,7 @@ def check_pandas() -> None:
     try:
         require_minimum_pandas_version()
     except ImportError as error:
-        raise without_pandas(error) from error
+        raise without_pandas(error) from None
 
 
 def _check_settings(spark: SparkSession) -> None:
@@ -112,9 +112,7 @@ def _check_python(given: str) -> None:
         )
         answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     except (OSError, subprocess.SubprocessError, ValueError, IndexError) as error:
-        raise ImportError(
-            f"Spark runs Python as {found}, which does not start ({first_line(error)}): {mend}"
-        ) from error
+        raise ImportError(f"Spark runs Python as {found}, which does not start ({first_line(error)}): {mend}") from None
     own = list(sys.version_info[:2])
     if answer["error"] is not None:
         raise ImportError(

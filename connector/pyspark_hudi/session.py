@@ -57,7 +57,7 @@ def register(spark: SparkSession, name: str = FORMAT) -> None:
         raise ImportError(
             f"Spark's Python cannot load hudi-py: {reason}; install hudi-py for the Python that PYSPARK_PYTHON names, "
             "on the driver and on every worker, or pass it with --py-files"
-        ) from error
+        ) from None
     lacking = missing(row.asDict() for row in found)
     if lacking:
         raise ImportError(

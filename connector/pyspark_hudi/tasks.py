@@ -61,7 +61,7 @@ def in_tasks(
     try:
         return frame.mapInArrow(function, schema)
     except ImportError as error:
-        raise without_pandas(error) from error
+        raise without_pandas(error) from None
 
 
 def without_pandas(error: ImportError) -> ImportError:

@@ -84,5 +84,6 @@ def test_pandas_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for act in (check_pandas, lambda: enable(session()), lambda: in_tasks(frame, iter, MagicMock())):  # type: ignore[arg-type]
         with pytest.raises(
             ImportError, match=r"must be installed; .*: pip install 'hudi-py\[spark\]', which brings it"
-        ):
+        ) as caught:
             act()
+        assert caught.value.__suppress_context__  # PySpark's traceback is not printed above it
