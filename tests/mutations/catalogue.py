@@ -547,7 +547,7 @@ MUTATIONS: Final = (
     Mutation(
         "erase: indexes are not built anew",
         CORE + "erasure/run.py",
-        "        if plan.indexes:\n",
+        "        if indexes:\n",
         "        if not plan:\n",
         "tests/unit/erasure/test_erase.py::test_nothing_is_left",
     ),

@@ -21,6 +21,7 @@ from hudi_py.metadata.table import FILES
 from hudi_py.metadata_write.partitions.registry import maintained_names
 from hudi_py.model.instant import Action, Instant
 from hudi_py.model.names import PartitionPath, parse_base_file_name, parse_log_file_name
+from hudi_py.model.properties import TableConfig
 from hudi_py.model.words import counted
 from hudi_py.read import Scan, make_scan
 from hudi_py.read.task import read_split_on
@@ -94,7 +95,7 @@ def prepare(context: ServiceContext, condition: Condition, keys: frozenset[str] 
     own = [trace for trace in found if repair_of(trace.path) is None]
     groups = frozenset(_group(trace) for trace in own)
     needed = bool(len(rows) or searched.traces)
-    indexes = tuple(name for name in config.metadata_partitions if name != FILES) if needed else ()
+    indexes = value_indexes(config) if needed else ()
     plan = ErasurePlan(
         storage.uri,
         asked,
@@ -115,6 +116,11 @@ def find_rows(context: ServiceContext, state: TableState, condition: Condition, 
     """The record keys of the rows of a state for which a filter is true, or which have the keys."""
     request = scan_request(context.options, columns=[RECORD_KEY], condition=condition, keys=keys)
     return make_scan(context.storage, state.config, state.timeline, request)
+
+
+def value_indexes(config: TableConfig) -> tuple[str, ...]:
+    """The partitions of a metadata table that hold keys or values of rows."""
+    return tuple(name for name in config.metadata_partitions if name != FILES)
 
 
 def published_target(context: ServiceContext) -> Target | None:

@@ -9,7 +9,7 @@ from importlib import metadata
 
 from hudi_py.config import concurrency as concurrency_config
 from hudi_py.config import iceberg as iceberg_config
-from hudi_py.erasure.plan import Prepared, failures, find_rows, prepare, published_target
+from hudi_py.erasure.plan import Prepared, failures, find_rows, prepare, published_target, value_indexes
 from hudi_py.erasure.report import ErasureReport, Step
 from hudi_py.errors import ConflictError
 from hudi_py.interop.iceberg.metadata import current_snapshot
@@ -112,8 +112,9 @@ class _Erasure:
             yield Step("savepoint", savepoint, f"Deleted the savepoint {savepoint}")
         if self.prepared.groups:
             yield from self._clean()
-        if plan.indexes:
-            yield self._indexes(plan.indexes)
+        indexes = value_indexes(self.context.config())  # the writes may have made some
+        if indexes:
+            yield self._indexes(indexes)
         if plan.published:
             yield from self._publish()
 

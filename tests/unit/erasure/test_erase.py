@@ -165,6 +165,7 @@ def test_rows_that_were_true_before_stay(tmp_path: Path) -> None:
 def test_keys_are_erased_in_all_partitions_and_only_there(tmp_path: Path) -> None:
     path = tmp_path / "t"
     table = make(path)
+    first = table.history()["instant"][0].as_py()
     other = {"id": "person-jane", "p": "c", "ts": 1, "email": "other@example.com"}
     table.upsert([other])
     assert table.erase(NOW).complete
@@ -172,6 +173,8 @@ def test_keys_are_erased_in_all_partitions_and_only_there(tmp_path: Path) -> Non
     assert table.erase(keys="person-jane").complete
     assert holding(path, JANE) == []
     assert [row["id"] for row in shown(table)] == ["person-ann", "person-bob", "person-joe"]
+    with pytest.raises(HistoryCleanedError):
+        table.scan(as_of=first).to_table()
     assert "nothing was to be erased" in str(table.erase(keys=["person-jane"]))
 
 
@@ -223,14 +226,20 @@ def test_what_else_is_in_the_way(tmp_path: Path) -> None:
     instant = base.name.rpartition("_")[2].partition(".")[0]
     stranger = base.with_name(base.name.replace(instant, "29990101000000000"))
     shutil.copy(base, stranger)
+    running = [path / f".hoodie/timeline/29991231000000000.deltacommit.{state}" for state in ("requested", "inflight")]
+    for file in running:
+        file.touch()
     found = table.preview_erase(keys=["person-jane"]).in_the_way
     assert [text.split(";")[0] for text in found] == [
+        "the deltacommit 29991231000000000 of another engine is under way",
         f"the pending compaction {planned} has file groups with the rows",
         "the repair 20260101000000000-abc keeps files with the rows",
         f"a/{stranger.name} belongs to no completed write",
     ]
-    with pytest.raises(ConflictError, match="pending compaction.*the repair.*belongs to no completed write"):
+    with pytest.raises(ConflictError, match="under way.*pending compaction.*the repair.*belongs to no completed write"):
         table.erase(keys=["person-jane"])
+    for file in running:
+        file.unlink()
     table.compact()
     table.forget_repair("20260101000000000-abc")
     stranger.unlink()
