@@ -213,8 +213,14 @@ def test_what_is_refused_names_what_to_do(spark: SparkSession, path: str) -> Non
         "ALTER TABLE trips DROP PARTITION (city = 'a', City = 'b')": "the partition column 'City' is named twice",
         "CREATE TABLE copy USING hudi PARTITIONED BY (city)": "leave the clause out, or give columns",
         "TRUNCATE TABLE trips PARTITION (id = 1)": "all partition columns need a value; they are city",
-        "CALL run_clustering(table => 'trips')": "'run_clustering'; supported are run_compaction",
-        "CALL show_commits('trips', 1, 2)": "argument number 3; supported are table, limit",
+        "CALL run_clustering(table => 'trips')": "hudi-py does not have this procedure of Apache Hudi's; CALL help()",
+        "CALL delete_marker(table => 'trips')": "does not have this procedure of Apache Hudi's; the next write does it",
+        "CALL show_commit(table => 'trips')": "there is none of this name, the nearest is show_commits; CALL help()",
+        "CALL help('show_comits')": "Cannot describe the procedure .* the nearest is show_commits",
+        "CALL show_commits('trips', 1, 2)": "argument number 3: it takes 2 by position; give others by name, CALL help",
+        "CALL delete_savepoint('trips', '12345')": "there is no savepoint of 12345; savepoints: none",
+        "CALL run_compaction(op => 'schedule', table => 'trips')": "it is copy-on-write, without logs to compact",
+        "RUN COMPACTION ON trips": "it is copy-on-write, without logs to compact",
         "CALL show_commits(table => 'nothing')": "no Hudi table is registered by this name",
         "UPDATE trips SET id = 2": "disallowed assignment clause in UPDATE statement for record key field 'id'",
         "SELECT * FROM trips VERSION AS OF 1": "give TIMESTAMP AS OF",
@@ -372,7 +378,9 @@ def test_procedures_that_show_commits(spark: SparkSession, path: str) -> None:
     sql(spark, "INSERT INTO trips VALUES (1, 1, 1, 'a'), (2, 1, 1, 'b')")
     sql(spark, "UPDATE trips SET fare = 2 WHERE id = 1")
     second, first = (row[0] for row in rows(spark, "CALL show_commits('trips')"))
+    assert len(rows(spark, f"CALL show_commits(PATH => '{path}', limit => 1)")) == 1
     shown = rows(spark, "CALL show_commits_metadata(table => 'trips')")
+    assert rows(spark, f"CALL show_commits_metadata(path => '{path}')") == shown
     assert [(row[0], row[3].rpartition("=")[2], row[5], row[6]) for row in shown] == [
         (second, "a", first, 1),
         (first, "a", "null", 1),

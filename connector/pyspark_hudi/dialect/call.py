@@ -41,10 +41,7 @@ def call(tables: Tables, cursor: Cursor) -> DataFrame | None:
     if procedure is None and tables.spark.catalog.currentCatalog() != "spark_catalog":
         return None
     if procedure is None:
-        raise ConfigError(
-            f"Cannot call the procedure '{name}'; supported are {', '.join(PROCEDURES)}. See run_service, and the "
-            "methods of hudi_py.Table"
-        )
+        raise _no_procedure("call", name)
     given = _arguments(name, procedure, cursor.group())
     cursor.finish()
     if name == _HELP:
@@ -85,13 +82,24 @@ def _help(command: str | None) -> str:
         return "\n\t".join(["call [command]([key1]=>[value1],[key2]=>[value2]); commands:", *sorted(PROCEDURES)])
     procedure = PROCEDURES.get(str(command).lower())
     if procedure is None:
-        raise ConfigError(f"Cannot describe the procedure '{command}'; supported are {', '.join(PROCEDURES)}")
-    given = (f"{name} (default: {value!r})" for name, value in procedure.parameters.items())
+        raise _no_procedure("describe", str(command).lower())
+    given = (f"{name} (default: {value!r})" for name, value in procedure.accepted.items())
     return "\n\t".join(["parameters:", *given]) + "\n" + "\n\t".join(["outputType:", *procedure.columns.split(", ")])
 
 
+def _no_procedure(what: str, name: str) -> ConfigError:
+    """Says why there is no such procedure, and names the one that is nearest."""
+    if name in ABSENT:
+        instead = ABSENT[name]
+        why = f"hudi-py does not have this procedure of Apache Hudi's{f'; {instead} does it' if instead else ''}"
+    else:
+        near = difflib.get_close_matches(name, [*PROCEDURES, *ABSENT], 1)
+        why = f"there is none of this name{f', the nearest is {near[0]}' if near else ''}"
+    return ConfigError(f"Cannot {what} the procedure '{name}': {why}; CALL help() lists those that there are")
+
+
 def _arguments(name: str, procedure: Procedure, cursor: Cursor) -> dict[str, Any]:
-    given = dict(procedure.parameters)
+    given = procedure.accepted
     named = {each.lower(): each for each in given}
     for number, part in enumerate(cursor.parts()):
         following = Cursor(part.text, part.tokens, part.at + 1, part.end)
@@ -104,19 +112,23 @@ def _arguments(name: str, procedure: Procedure, cursor: Cursor) -> dict[str, Any
             key = list(procedure.parameters)[number]
         else:
             raise ConfigError(
-                f"Cannot call {name} with the argument number {number + 1}; supported are "
-                f"{', '.join(procedure.parameters) or 'none'}"
+                f"Cannot call {name} with the argument number {number + 1}: it takes {len(procedure.parameters)} by "
+                f"position; give others by name, {_listing(name)}"
             )
         value = _value(part)
         if key in given:
             given[key] = value
         else:  # Apache Hudi says nothing
             near = difflib.get_close_matches(key.lower(), named, 1, 0.7)
-            told = f"did you mean {named[near[0]]}?" if near else f"supported are {', '.join(procedure.parameters)}"
+            told = f"did you mean {named[near[0]]}?" if near else _listing(name)
             warnings.warn(
                 f"The argument '{key}' of {name} has no effect: there is none of this name; {told}", stacklevel=2
             )
     return given
+
+
+def _listing(name: str) -> str:
+    return f"CALL help(cmd => '{name}') lists them"
 
 
 def _value(cursor: Cursor) -> Any:
@@ -186,6 +198,7 @@ def _run_compaction(target: Target, given: Given) -> Rows:
             f"Cannot call run_compaction with op => {given['op']!r}; supported are schedule, execute and "
             "scheduleAndExecute (run)"
         )
+    _check_merges(target, f"compact the table {target.shown}", executes=operation == "execute")
     options = _options(given)
     wanted = [each.strip() for each in str(given["instants"] or given["timestamp"] or "").split(",") if each.strip()]
     pending = _pending(target, "compaction") if wanted or operation != "schedule" else {}
@@ -207,6 +220,13 @@ def _run_compaction(target: Target, given: Given) -> Rows:
     for instant in reversed(wanted):
         size, state = pending[instant]
         yield instant, size, state if operation == "schedule" else "COMPLETED"
+
+
+def _check_merges(target: Target, what: str, *, executes: bool = False) -> None:
+    """Compactions are of merge-on-read tables; to execute those that are pending finds none in others (`HoodieTable`,
+    1.2.0)."""
+    if not executes and not target.config.is_mor:
+        raise ConfigError(f"Cannot {what}: it is copy-on-write, without logs to compact; CALL run_clean frees space")
 
 
 def _run_clean(target: Target, given: Given) -> Rows:
@@ -238,7 +258,9 @@ def _create_savepoint(target: Target, given: Given) -> Rows:
 
 
 def _delete_savepoint(target: Target, given: Given) -> Rows:
-    _service(target, "delete_savepoint", instant=given["instant_time"] or _newest_savepoint(target))
+    report = _service(target, "delete_savepoint", instant=given["instant_time"] or _newest_savepoint(target))
+    if report["instant"] is None:
+        raise ConfigError(f"Cannot delete a savepoint of {target.shown}: {report['reason']}")
     yield (True,)
 
 
@@ -334,6 +356,28 @@ _BUCKET_RULE = "regex"
 _HELP = "help"
 _COMPARE = "commits_compare"
 """Its `path` is that of another table."""
+ABSENT: Final[Mapping[str, str]] = {
+    "run_rollback_inflight_tableservice": "Table.unschedule, or `hudi-py unschedule`,",
+    "show_fs_path_detail": "Table.partitions, or `hudi-py show`,",
+    "delete_marker": "the next write",
+    "hive_sync": "`hudi-py sync`",
+    **dict.fromkeys(
+        (
+            *("repair_corrupted_clean_files", "repair_deduplicate", "repair_overwrite_hoodie_props"),
+            *("repair_add_partition_meta", "repair_migrate_partition_meta"),
+        ),
+        "Table.repair, or `hudi-py repair`,",
+    ),
+    **dict.fromkeys(
+        (
+            *("run_clustering", "show_clustering", "run_ttl", "upgrade_table", "downgrade_table", "run_bootstrap"),
+            *("show_bootstrap_mapping", "show_bootstrap_partitions", "hdfs_parquet_import", "sync_validate"),
+            *("set_audit_lock", "show_audit_lock_status", "validate_audit_lock", "cleanup_audit_lock"),
+        ),
+        "",
+    ),
+}
+"""The other procedures of Apache Hudi 1.2.0, with what does their work; empty: nothing of hudi-py's."""
 _COMPACTION = "timestamp STRING, operation_size INT, state STRING"
 _SAVEPOINT: Final[Mapping[str, Any]] = {"table": None, "instant_time": "", "path": None}
 PROCEDURES: Final[Mapping[str, Procedure]] = {

@@ -23,6 +23,11 @@ class Procedure:
     """Of the result, as DDL."""
     run: Callable[[Target, Given], Rows]
 
+    @property
+    def accepted(self) -> dict[str, Any]:
+        """The parameters, and `path`, by name alone, where there is `table`: Apache Hudi 1.2.0 has it for some only."""
+        return {**({"path": None} if "table" in self.parameters else {}), **self.parameters}
+
 
 def needed(given: Given, name: str) -> str:
     """A parameter without which a procedure cannot be called."""
