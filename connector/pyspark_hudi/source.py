@@ -20,7 +20,7 @@ from hudi_py.config import Options, Problems, Scope
 from hudi_py.config import read as read_config
 from hudi_py.config import spark as spark_config
 from hudi_py.config import streaming as streaming_config
-from hudi_py.errors import ConfigError, HistoryCleanedError, SchemaMismatchError, TableNotFoundError
+from hudi_py.errors import ConfigError, HistoryCleanedError, SchemaMismatchError
 from hudi_py.read import REPLACED_SCHEMA, Pinned, pin_table
 from hudi_py.wiring import IndexChange, checked_write
 from pyspark_hudi.environment import environment_report
@@ -34,8 +34,6 @@ from pyspark_hudi.stream import HudiStreamReader, stream_schema
 from pyspark_hudi.types import spark_schema
 from pyspark_hudi.views import ViewReader, packed, read_view
 from pyspark_hudi.writer import HudiWriter, write_plan
-
-_GLOB = frozenset("*?[{")
 
 
 class DefaultSource(DataSource):
@@ -132,15 +130,7 @@ class DefaultSource(DataSource):
         self._travelled = True
 
     def _pin(self, options: Options, names: Sequence[str] | None) -> Pinned:
-        path = self._path("read")
-        try:
-            return pin_table(path, options, names)
-        except TableNotFoundError as error:
-            if _GLOB.isdisjoint(path):
-                raise
-            raise TableNotFoundError(
-                f"{error}; wildcards in a path are not expanded: give the base path of one table"
-            ) from error
+        return pin_table(self._path("read"), options, names)
 
     def _pin_given(self, options: Options, schema: StructType) -> Pinned:
         try:

@@ -90,6 +90,10 @@ def update_table_config(storage: Storage, changes: Mapping[str, str | None]) -> 
     return load_table_config(storage)
 
 
+_OF_PARTITION = frozenset("*?[{=")
+"""Characters of wildcards, and of partitions like city=oslo."""
+
+
 def _read(storage: Storage) -> dict[str, str]:
     seen = False
     for attempt in range(_READS):
@@ -110,8 +114,18 @@ def _read(storage: Storage) -> dict[str, str]:
             f"Cannot read the properties of the table at {storage.uri}: neither {PROPERTIES} nor its backup is valid "
             f"(expected a table name and a matching {CHECKSUM}); restore one of them"
         )
-    raise TableNotFoundError(
-        f"No Hudi table at {storage.uri}: {PROPERTIES} is missing; check the path, or create the table first"
+    raise TableNotFoundError(f"No Hudi table at {storage.uri}: {PROPERTIES} is missing; {_advice(storage.uri)}")
+
+
+def _advice(uri: str) -> str:
+    """What to do where there is no table: older releases of Apache Hudi took paths of partitions, with wildcards."""
+    parts = uri.split("/")
+    first = next((at for at, part in enumerate(parts) if not _OF_PARTITION.isdisjoint(part)), 0)
+    if first == 0:
+        return "check the path, or create the table first"
+    return (
+        f"give the base path of the table, as {'/'.join(parts[:first])} seems to be, and choose partitions by a "
+        "filter: wildcards and partitions in paths are not taken"
     )
 
 

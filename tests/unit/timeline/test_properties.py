@@ -3,10 +3,12 @@ from __future__ import annotations
 import itertools
 import time
 import zlib
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import hudi_py
 from hudi_py.errors import ConflictError, CorruptFileError, TableNotFoundError, UnsupportedTableError
 from hudi_py.model.properties import CHECKSUM, TableConfig, format_properties, parse_properties
 from hudi_py.storage import MemoryStorage
@@ -94,6 +96,15 @@ def test_missing_table(storage: MemoryStorage) -> None:
     storage.put(".hoodie/other", b"")
     with pytest.raises(TableNotFoundError):
         load_table_config(storage)
+
+
+@pytest.mark.parametrize("below", ["*", "*/*", "city=oslo", "2026-0[12]/*"])
+def test_a_path_below_a_table_names_it(tmp_path: Path, below: str) -> None:
+    """Older releases of Apache Hudi took wildcards; 1.2.0 refuses them, too."""
+    with pytest.raises(
+        TableNotFoundError, match=f"the table, as file://{tmp_path}/trips seems to be, and choose partitions"
+    ):
+        hudi_py.open_table(f"{tmp_path}/trips/{below}")
 
 
 def test_backup_serves_while_the_file_is_gone_or_torn(storage: MemoryStorage) -> None:
