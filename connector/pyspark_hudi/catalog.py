@@ -118,9 +118,20 @@ def path_of_view(spark: SparkSession, name: str) -> str | None:
     """The path of a table that any session has registered; None if the name is of something else, or of nothing."""
     if not all(_NAME.fullmatch(part) for part in name.split(".")):
         return None
+    behind = rf"FROM (?:`\w+`\.)?`{name.rpartition('.')[2]}{SUFFIX}` WITH \("
     text = _text_of(spark, name)
-    found = None if text is None or f"FROM {_quoted(name + SUFFIX)} WITH (" not in text else _PATH.search(text)
+    found = None if text is None or not re.search(behind, text, re.IGNORECASE) else _PATH.search(text)
     return None if found is None else re.sub(r"\\(.)", r"\1", found.group(1))
+
+
+def tables_behind(spark: SparkSession, listed: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
+    """Those of the tables, given as schema and name, that only serve a view that `register_sql` made."""
+    found = set()
+    for schema, table in listed:
+        name = table[: -len(SUFFIX)]
+        if table.lower().endswith(SUFFIX) and path_of_view(spark, f"{schema}.{name}" if schema else name) is not None:
+            found.add((schema, table))
+    return found
 
 
 def is_managed(spark: SparkSession, name: str) -> bool:

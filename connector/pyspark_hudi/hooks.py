@@ -11,20 +11,16 @@ from __future__ import annotations
 import functools
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyspark
 from pyspark.errors import PySparkException
 
-from hudi_py.config import Options, Scope, sink
 from hudi_py.config import spark as spark_config
-from hudi_py.config import table as table_config
-from hudi_py.config import write as write_config
-from hudi_py.errors import ConfigError, HudiError, TableExistsError, TableNotFoundError, first_line
-from pyspark_hudi.catalog import SUFFIX, is_from, qualified
+from hudi_py.errors import ConfigError, HudiError, first_line
+from pyspark_hudi.catalog import is_from, qualified, tables_behind
 from pyspark_hudi.dialect.queries import Reference, references
 from pyspark_hudi.dialect.run import run_if_hudi
 from pyspark_hudi.dialect.text import Cursor, tokens_of
@@ -39,35 +35,20 @@ from pyspark_hudi.enabled import (
     set_enabled,
 )
 from pyspark_hudi.entries import entry_of
-from pyspark_hudi.failure import raised_here
-from pyspark_hudi.preflight import check_pandas, check_session, lacks_source
-from pyspark_hudi.services import of_storage
+from pyspark_hudi.noting import APACHE_HUDI, Asked, Noting, hinted
+from pyspark_hudi.preflight import check_pandas, check_session
 from pyspark_hudi.session import register_as
-from pyspark_hudi.table import FORMAT, option_texts, read_or, read_plain, session_options
-from pyspark_hudi.table_writer import write_table
+from pyspark_hudi.table import FORMAT, read_or, read_plain, session_options
 from pyspark_hudi.tasks import is_classic
 from pyspark_hudi.types import quoted
+from pyspark_hudi.writers import NativeStreamWriter, NativeWriter, NativeWriterV2
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    _Base: Any = object
-else:
-    _Base = object
-
 _log = logging.getLogger(__name__)
-_APACHE_HUDI = "hudi"
-"""The format of Apache Hudi's JAR."""
 _PLAIN_READS = frozenset({spark_config.VIEW.key, spark_config.PIN.key})
-_PLAIN_WRITES = frozenset(
-    {spark_config.SERVICE.key, spark_config.STATEMENT.key, spark_config.WRITE_PLAN.key, sink.BATCH_ID.key.lower()}
-)
-"""Options by which the plain format is meant, among them those that `read_table` and `write_table` set themselves."""
-_CREATING = frozenset({"", "default", "error", "errorifexists", "ignore"})
-"""Modes that only make tables."""
-_PARTITIONS = frozenset(
-    name.lower() for name in (table_config.PARTITION_PATH.key, *table_config.PARTITION_PATH.aliases)
-)
+"""Options by which the plain format is meant, among them those that `read_table` sets itself."""
 _QUERY = re.compile(r"\s*(?:(?P<with>WITH(?:\s+RECURSIVE)?)|SELECT)\b", re.IGNORECASE)
 _COMMAND = re.compile(r"\bINSERT\b", re.IGNORECASE)
 
@@ -81,8 +62,10 @@ def enable(spark: SparkSession, name: str = FORMAT) -> None:
     or WITH. And it holds for tables that the session's catalog has with the provider `hudi` or `hudi-py`, as those that
     were registered with a Hive metastore: Spark alone does not give the format their path.
 
-    `df.writeTo(name).append()` writes to such a table. `spark.sql` runs what `pyspark_hudi.sql` runs: statements that
-    change Hudi tables, and queries that name them by path or with a time.
+    `df.write.insertInto(name)` and `df.writeTo(name).append()` write to such a table; `saveAsTable`, and `toTable` of
+    streams, also make one, if they name the format. `spark.sql` runs what `pyspark_hudi.sql` runs: statements that
+    change Hudi tables, and queries that name them by path or with a time. It and `spark.catalog.listTables()` list a
+    table once.
 
     Reads take the options that the session was given, `hoodie...` and `spark.hoodie...`, as in Apache Hudi; `df.write`
     takes none of them, as there.
@@ -138,7 +121,7 @@ class _Hook:
     def of(cls, kind: type, name: str, wrap: Callable[[Any], Any]) -> _Hook:
         owner = next((each for each in kind.__mro__ if name in vars(each)), None)
         original = None if owner is None else vars(owner)[name]
-        if owner is None or not (callable(original) or isinstance(original, property)):
+        if owner is None or not (callable(original) or isinstance(original, (property, functools.cached_property))):
             raise ConfigError(
                 f"Cannot enable hudi-py in PySpark {pyspark.__version__}: {kind.__module__}.{kind.__name__} has no "
                 f"{name} as expected; use read_table of pyspark_hudi instead"
@@ -158,52 +141,7 @@ class _Hook:
 _hooks: dict[tuple[type, str], _Hook] = {}
 
 
-@dataclass
-class _Asked:
-    """What a reader or writer was asked for."""
-
-    owner: Any
-    """The session that reads, or the DataFrame that is written."""
-    format: str = ""
-    mode: str = ""
-    plain: bool = False
-    """Whether something was asked for that the plain format is to answer."""
-    options: dict[str, str] = field(default_factory=dict)
-    """By keys in lower case, as Spark compares them."""
-    partitions: list[str] = field(default_factory=list)
-    """The columns of `partitionBy`."""
-
-    def note(self, options: Mapping[str, Any]) -> None:
-        self.options.update(option_texts(options))
-
-    def path(self, given: Any) -> str | None:
-        """The path if it is one, and given once."""
-        paths = [path for path in (given, self.options.get("path")) if path is not None]
-        return paths[0] if len(paths) == 1 and isinstance(paths[0], str) else None
-
-    def own_options(self) -> dict[str, str]:
-        return {key: value for key, value in self.options.items() if key != "path"}
-
-
-class _Noting(_Base):  # type: ignore[misc]
-    """A reader or writer of PySpark, classic or Connect, that notes what it is asked for."""
-
-    _hudi_py: _Asked
-
-    def format(self, source: str) -> Any:
-        self._hudi_py.format = source
-        return super().format(source)
-
-    def option(self, key: str, value: Any) -> Any:
-        self._hudi_py.note({key: value})
-        return super().option(key, value)
-
-    def options(self, **options: Any) -> Any:
-        self._hudi_py.note(options)
-        return super().options(**options)
-
-
-class _NativeReader(_Noting):
+class _NativeReader(Noting):
     """Of `spark.read`."""
 
     def schema(self, schema: Any) -> Any:
@@ -223,9 +161,9 @@ class _NativeReader(_Noting):
             )
         plain: Callable[[], DataFrame] = functools.partial(super().load, path)
         if not _is_native(asked, path):
-            with _hinted(asked, asked.owner):
+            with hinted(asked, asked.owner):
                 frame = plain()
-                if asked.format.lower() == _APACHE_HUDI and not is_classic(asked.owner):
+                if asked.format.lower() == APACHE_HUDI and not is_classic(asked.owner):
                     frame.schema  # noqa: B018 - Spark Connect looks for the source only now
                 return frame
         return read_or(asked.owner, str(asked.path(path)), asked.own_options(), plain)
@@ -236,74 +174,16 @@ class _NativeReader(_Noting):
         return super().table(tableName) if frame is None else frame
 
 
-class _NativeWriter(_Noting):
-    """Of `df.write`."""
+class _OneEach(Noting):
+    """Of `spark.catalog`: the tables of `register_sql` once, and not the parts they are made of."""
 
-    def mode(self, saveMode: str | None) -> Any:  # noqa: N803
-        self._hudi_py.mode = saveMode or self._hudi_py.mode
-        return super().mode(saveMode)
-
-    def partitionBy(self, *columns: Any) -> Any:  # noqa: N802
-        given = columns[0] if len(columns) == 1 and isinstance(columns[0], (list, tuple)) else columns
-        self._hudi_py.partitions = list(given)
-        return super().partitionBy(*columns)
-
-    def bucketBy(self, *arguments: Any, **named: Any) -> Any:  # noqa: N802
-        self._hudi_py.plain = True
-        return super().bucketBy(*arguments, **named)
-
-    def sortBy(self, *arguments: Any, **named: Any) -> Any:  # noqa: N802
-        self._hudi_py.plain = True
-        return super().sortBy(*arguments, **named)
-
-    def clusterBy(self, *columns: Any) -> Any:  # noqa: N802
-        self._hudi_py.plain = True
-        return super().clusterBy(*columns)
-
-    def save(
-        self,
-        path: str | None = None,
-        format: str | None = None,
-        mode: str | None = None,
-        partitionBy: Any = None,  # noqa: N803
-        **options: Any,
-    ) -> None:
-        self.mode(mode).options(**options)
-        if partitionBy is not None:
-            self.partitionBy(partitionBy)
-        if format is not None:
-            self.format(format)
-        asked = self._hudi_py
-        if asked.partitions and is_own_format(asked.owner.sparkSession, asked.format):
-            super().partitionBy([])  # which Spark keeps from a source that has the option
-            if _PARTITIONS.isdisjoint(asked.options):
-                self.option(table_config.PARTITION_PATH.key, ",".join(asked.partitions))
-        if not _native_save(asked, path):
-            with _hinted(asked, asked.owner.sparkSession):
-                super().save(path)
-
-
-class _NativeWriterV2(_Noting):
-    """Of `df.writeTo`."""
-
-    def append(self) -> None:
-        asked = self._hudi_py
-        if not _native_save(asked, None):
-            super().append()
-
-
-@contextmanager
-def _hinted(asked: _Asked, spark: SparkSession) -> Iterator[None]:
-    """Says how to go on where Spark does not find the format of Apache Hudi's JAR."""
-    try:
-        yield
-    except PySparkException as error:
-        if asked.format.lower() != _APACHE_HUDI or not is_enabled(spark) or not lacks_source(error):
-            raise
-        raise ConfigError(
-            f"Cannot find the format '{asked.format}': Apache Hudi's JAR is not on the class path. hudi-py's own is "
-            f"'{FORMAT}'; pyspark_hudi.enable(spark, name='{_APACHE_HUDI}') lets '{_APACHE_HUDI}' mean the same"
-        ) from None
+    def listTables(self, dbName: str | None = None, pattern: str | None = None) -> Any:  # noqa: N802, N803
+        found = super().listTables(dbName, pattern)
+        spark = self._hudi_py.owner
+        if not is_enabled(spark):
+            return found
+        behind = tables_behind(spark, [(".".join(each.namespace or ()), each.name) for each in found])
+        return [each for each in found if each.isTemporary or (".".join(each.namespace or ()), each.name) not in behind]
 
 
 @functools.cache
@@ -311,10 +191,10 @@ def _subclass(noting: Any, kind: Any) -> type:
     return type(kind.__name__, (noting, kind), {"__doc__": kind.__doc__, "__module__": kind.__module__})
 
 
-def _noting(found: Any, noting: type[_Noting], asked: _Asked) -> Any:
+def _noting(found: Any, noting: type[Noting], asked: Asked) -> Any:
     """The reader or writer that PySpark has made, as one that notes."""
-    spark = asked.owner if noting is _NativeReader else asked.owner.sparkSession
-    if is_enabled(spark) and not isinstance(found, _Noting):
+    spark = asked.owner if noting in (_NativeReader, _OneEach) else asked.owner.sparkSession
+    if is_enabled(spark) and not isinstance(found, Noting):
         kinds: Any = noting, type(found)
         found.__class__ = _subclass(*kinds)
         found._hudi_py = asked
@@ -322,22 +202,25 @@ def _noting(found: Any, noting: type[_Noting], asked: _Asked) -> Any:
 
 
 def _reading(original: property) -> property:
-    return property(lambda self: _noting(original.__get__(self), _NativeReader, _Asked(self)), doc=original.__doc__)
+    return property(lambda self: _noting(original.__get__(self), _NativeReader, Asked(self)), doc=original.__doc__)
 
 
 def _writing(original: property) -> property:
-    return property(lambda self: _noting(original.__get__(self), _NativeWriter, _Asked(self)), doc=original.__doc__)
+    return property(lambda self: _noting(original.__get__(self), NativeWriter, Asked(self)), doc=original.__doc__)
+
+
+def _streaming(original: property) -> property:
+    return property(lambda self: _noting(original.__get__(self), NativeStreamWriter, Asked(self)), doc=original.__doc__)
+
+
+def _listing(original: property) -> property:
+    return property(lambda self: _noting(original.__get__(self), _OneEach, Asked(self)), doc=original.__doc__)
 
 
 def _writing_to(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def write_to(self: DataFrame, table: str) -> Any:
-        asked = _Asked(self, FORMAT, "append")
-        found = _noted(self.sparkSession, table.lower().removesuffix(SUFFIX)) if isinstance(table, str) else None
-        asked.plain = found is None
-        if found is not None:
-            asked.note({"path": found.path})
-        return _noting(original(self, table), _NativeWriterV2, asked)
+        return _noting(original(self, table), NativeWriterV2, Asked(self, table=table))
 
     return write_to
 
@@ -376,12 +259,21 @@ def _queries(original: Callable[..., DataFrame]) -> Callable[..., DataFrame]:
     return sql
 
 
-_OF_SESSIONS: dict[str, Callable[[Any], Any]] = {"read": _reading, "table": _tables, "sql": _queries}
-_OF_FRAMES: dict[str, Callable[[Any], Any]] = {"write": _writing, "writeTo": _writing_to}
+_OF_SESSIONS: dict[str, Callable[[Any], Any]] = {
+    "read": _reading,
+    "table": _tables,
+    "sql": _queries,
+    "catalog": _listing,
+}
+_OF_FRAMES: dict[str, Callable[[Any], Any]] = {
+    "write": _writing,
+    "writeTo": _writing_to,
+    "writeStream": _streaming,
+}
 """For each attribute of PySpark's classes what wraps it."""
 
 
-def _is_native(asked: _Asked, path: Any) -> bool:
+def _is_native(asked: Asked, path: Any) -> bool:
     """Whether `read_table` is to answer; otherwise the plain format."""
     options = asked.own_options()
     if asked.plain or asked.path(path) is None or not is_own_format(asked.owner, asked.format):
@@ -419,49 +311,6 @@ def _noted(spark: SparkSession, name: str) -> SqlTable | None:
     known = noted_tables(spark) if is_enabled(spark) else {}
     found = known.get(qualified(spark, name)) if known else None
     return found if found is not None and is_from(spark, name, found) else None
-
-
-def _native_save(asked: _Asked, path: Any) -> bool:
-    """Write by `write_table`; False, without a write, where the plain format is to answer."""
-    found, options = asked.path(path), asked.own_options()
-    if asked.plain or found is None or not is_own_format(asked.owner.sparkSession, asked.format):
-        return False
-    mode = asked.mode.lower()
-    if mode not in _CREATING | {"append"} or not _PLAIN_WRITES.isdisjoint(options):
-        return False
-    if mode in _CREATING and _exists(asked.owner.sparkSession, found, options):
-        if mode == "ignore":
-            return True
-        raise TableExistsError(
-            f"Cannot create a table at {found}: there is one already; write to it with mode('append'), or replace its "
-            "rows with mode('overwrite')"
-        )
-    try:
-        operation = Options.resolve(options, Scope.WRITE).get(write_config.OPERATION)
-    except ConfigError:
-        return False
-    try:
-        write_table(asked.owner, found, operation=operation, options=options)
-    except ImportError as error:  # of pandas, before anything was written
-        _log.warning("%s is written by the plain format, in which one process merges all rows: %s", found, error)
-        return False
-    except HudiError as error:
-        spark_error = error.__context__
-        if not isinstance(spark_error, PySparkException):
-            raise
-        raise spark_error from spark_error.__cause__  # as `df.write` raises it
-    return True
-
-
-def _exists(spark: SparkSession, path: str, options: Mapping[str, str]) -> bool:
-    """Whether there is a table."""
-    reader = spark.read.format(FORMAT).options(**of_storage(options)).option(spark_config.VIEW.key, "properties")
-    try:
-        with raised_here():
-            reader.load(path).schema  # noqa: B018 - Spark Connect looks only now
-    except TableNotFoundError:
-        return False
-    return True
 
 
 def _frames_in(spark: SparkSession, query: object) -> dict[str, DataFrame]:

@@ -20,7 +20,7 @@ REST = (
     ("test_enable.py", "test_read.py", "test_write.py"),
     ("test_functions.py", "test_read_table.py", "test_sql.py", "test_write_table.py"),
     ("test_golden.py", "test_services.py", "test_sink_spark.py", "test_stream.py"),
-    ("test_dialect.py", "test_statements.py"),
+    ("test_dialect.py", "test_named.py", "test_statements.py"),
 )
 # What depends on the kind of session: planning, tasks, commit, errors and snapshots; not each combination.
 CHOSEN = (

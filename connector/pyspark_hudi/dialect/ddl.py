@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -65,20 +66,23 @@ _DEFAULTS = {table_config.HIVE_STYLE.key: "true", table_config.URL_ENCODE.key: "
 
 
 @dataclass(slots=True)
-class _Definition:
+class Definition:
     """A CREATE TABLE."""
 
     names: tuple[str, ...]
-    if_not_exists: bool
+    if_not_exists: bool = False
     like: tuple[str, ...] = ()
     """The table whose definition this one copies."""
     columns: str | None = None
+    schema: StructType | None = None
+    """The columns, where no text has them."""
     partitions: list[str] = field(default_factory=list)
     partition_columns: list[str] = field(default_factory=list)
     """Definitions of partition columns that are not among the columns."""
     properties: dict[str, str] = field(default_factory=dict)
     location: str | None = None
-    query: Cursor | None = None
+    rows: Callable[[], DataFrame] | None = None
+    """The first rows, as those of a query."""
 
 
 def create(tables: Tables, cursor: Cursor) -> DataFrame | None:
@@ -87,7 +91,7 @@ def create(tables: Tables, cursor: Cursor) -> DataFrame | None:
     replace = cursor.take("OR", "REPLACE")
     if not cursor.take("TABLE"):
         return None
-    definition = _Definition((), cursor.take("IF", "NOT", "EXISTS"))
+    definition = Definition((), cursor.take("IF", "NOT", "EXISTS"))
     definition.names = cursor.names()
     if cursor.take("LIKE"):
         definition.like = cursor.names()
@@ -99,12 +103,12 @@ def create(tables: Tables, cursor: Cursor) -> DataFrame | None:
         raise cursor.refused("OR REPLACE is not supported: DROP TABLE first, or INSERT OVERWRITE")
     if definition.names[0].lower() in PREFIXES and len(definition.names) == 2:
         raise cursor.refused("give the table a name, and the path as LOCATION")
-    _clauses(definition, cursor)
-    _create(tables, definition)
+    _clauses(tables, definition, cursor)
+    create_table(tables, definition)
     return tables.nothing()
 
 
-def _is_ours(definition: _Definition, cursor: Cursor) -> bool:
+def _is_ours(definition: Definition, cursor: Cursor) -> bool:
     """Whether the provider is hudi-py or hudi. It stands first, but for LIKE, where clauses come in any order."""
     start = cursor.at
     if definition.like:
@@ -116,7 +120,7 @@ def _is_ours(definition: _Definition, cursor: Cursor) -> bool:
     return True
 
 
-def _clauses(definition: _Definition, cursor: Cursor) -> None:
+def _clauses(tables: Tables, definition: Definition, cursor: Cursor) -> None:
     while (token := cursor.token) is not None:
         if cursor.take("OPTIONS") or cursor.take("TBLPROPERTIES"):
             definition.properties.update(properties(cursor.group()))
@@ -133,7 +137,7 @@ def _clauses(definition: _Definition, cursor: Cursor) -> None:
         elif cursor.take("COMMENT"):
             cursor.constant()  # Spark's catalog would show it
         elif not definition.like and (cursor.take("AS") or token.is_word("SELECT", "WITH", "(")):
-            definition.query = cursor.rest()
+            definition.rows = functools.partial(run_query, tables, cursor.rest())
         else:
             raise cursor.refused(
                 "supported are OPTIONS, TBLPROPERTIES, PARTITIONED BY (columns), LOCATION, COMMENT and AS; something "
@@ -141,7 +145,13 @@ def _clauses(definition: _Definition, cursor: Cursor) -> None:
             )
 
 
-def _create(tables: Tables, definition: _Definition) -> None:
+def create_table(tables: Tables, definition: Definition) -> None:
+    """Creates a table, with its first rows if there are some, and gives it its name in the catalog.
+
+    Raises:
+        TableExistsError: there is a table of this name, or at the place where rows are to be written.
+        HudiError: as the write that makes the table.
+    """
     spark, name = tables.spark, ".".join(definition.names)
     if tables.find(definition.names) is not None or spark.catalog.tableExists(name):
         if definition.if_not_exists:
@@ -154,10 +164,10 @@ def _create(tables: Tables, definition: _Definition) -> None:
     schema = _like(tables, definition) if definition.like else _columns_of(spark, definition)
     read = _read_options(target, definition)
     options = _options(tables, definition)
-    if definition.query is not None:
+    if definition.rows is not None:
         if target.exists():
             raise TableExistsError(f"Cannot create the table {name} AS a query: there is a table at {path} already")
-        rows = run_query(tables, definition.query)
+        rows = definition.rows()
         last = definition.partitions
         others = {*META_FIELDS, *(each.lower() for each in last)}
         first = [each for each in rows.columns if each.lower() not in others]
@@ -192,7 +202,7 @@ def _create(tables: Tables, definition: _Definition) -> None:
         catalog.set_managed(spark, name)
 
 
-def _drop_unheeded(definition: _Definition) -> None:
+def _drop_unheeded(definition: Definition) -> None:
     """Without what CREATE TABLE of Apache Hudi ignores (`HoodieCatalogTable.needFilterProps`, 1.2.0)."""
     for key in _UNHEEDED & definition.properties.keys():
         warnings.warn(
@@ -202,12 +212,12 @@ def _drop_unheeded(definition: _Definition) -> None:
         )
 
 
-def _read_options(target: Target, definition: _Definition) -> dict[str, str]:
+def _read_options(target: Target, definition: Definition) -> dict[str, str]:
     """How the entry is read, if it is one of two for a merge-on-read table (`CreateHoodieTableCommand`, 1.2.0)."""
     given = definition.properties.pop(_READ_OPTIMIZED, None)
     if given is None:
         return {}
-    if definition.query is not None or not target.exists() or not target.config.is_mor:
+    if definition.rows is not None or not target.exists() or not target.config.is_mor:
         raise ConfigError(
             f"Cannot create the table {target.shown} with {_READ_OPTIMIZED}: it is for a second name of a "
             f"merge-on-read table, which there must be at {target.path}, and goes without AS"
@@ -215,13 +225,13 @@ def _read_options(target: Target, definition: _Definition) -> dict[str, str]:
     return {read_config.QUERY_TYPE.key: "read_optimized" if given.lower() == "true" else "snapshot"}
 
 
-def _columns_of(spark: SparkSession, definition: _Definition) -> StructType | None:
+def _columns_of(spark: SparkSession, definition: Definition) -> StructType | None:
     if definition.columns is None:
-        return None
+        return definition.schema
     return columns_of(spark, ", ".join([definition.columns, *definition.partition_columns]))
 
 
-def _like(tables: Tables, definition: _Definition) -> StructType:
+def _like(tables: Tables, definition: Definition) -> StructType:
     """The columns of the table that the new one is like. What a Hudi table got at its creation, and the options of
     writes that the catalog keeps with it, become properties of the definition, where it has no others
     (`CreateHoodieTableLikeCommand`, 1.2.0)."""
@@ -251,7 +261,7 @@ def _like(tables: Tables, definition: _Definition) -> StructType:
     return source.schema
 
 
-def _options(tables: Tables, definition: _Definition) -> dict[str, str]:
+def _options(tables: Tables, definition: Definition) -> dict[str, str]:
     """The options of the write that makes the table."""
     given = {**_DEFAULTS, **tables.options()}
     for key, value in definition.properties.items():
@@ -275,7 +285,7 @@ def _options(tables: Tables, definition: _Definition) -> dict[str, str]:
     return given
 
 
-def _check_plain(definition: _Definition, key: str) -> None:
+def _check_plain(definition: Definition, key: str) -> None:
     """A property that is no option is kept by the catalog, and changes nothing."""
     name = ".".join(definition.names)
     if key.lower() in _RESERVED:
@@ -291,10 +301,14 @@ def _check_plain(definition: _Definition, key: str) -> None:
         )
 
 
-def _kept(definition: _Definition) -> dict[str, str]:
+def _kept(definition: Definition) -> dict[str, str]:
     """The options of later writes among the properties: those that a table does not have from its creation."""
-    given = definition.properties.items()
-    return {key: value for key, value in given if key not in OF_CREATION and key.lower() not in _KEYS}
+    return {key: value for key, value in definition.properties.items() if not is_of_creation(key)}
+
+
+def is_of_creation(key: str) -> bool:
+    """Whether a property or option says what a table is, and not how it is written."""
+    return key in OF_CREATION or key.lower() in _KEYS
 
 
 def _check_same(target: Target, schema: StructType | None, options: Mapping[str, str]) -> None:
@@ -418,6 +432,18 @@ def show_partitions(tables: Tables, cursor: Cursor) -> DataFrame | None:
         found = [each for each in found if _has(target, each, prefix_of)]
     schema = StructType([StructField("partition", StringType(), nullable=False)])
     return tables.spark.createDataFrame([(each,) for each in found], schema)
+
+
+def show_tables(tables: Tables, cursor: Cursor) -> DataFrame:
+    """Runs SHOW TABLES [IN schema] [LIKE pattern] as Spark does, with the tables of `register_sql` once."""
+    with raised_here():
+        listed = tables.spark.sql(cursor.text)
+    behind = catalog.tables_behind(tables.spark, [(row[0], row[1]) for row in listed.collect() if not row[2]])
+    for schema, table in behind:
+        schema_column, table_column, temporary = map(quoted, listed.columns)
+        is_it = f"{schema_column} = {literal(schema)} AND {table_column} = {literal(table)} AND NOT {temporary}"
+        listed = listed.where(f"NOT ({is_it})")
+    return listed
 
 
 def show_create_table(tables: Tables, cursor: Cursor) -> DataFrame | None:

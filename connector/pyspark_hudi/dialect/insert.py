@@ -63,7 +63,7 @@ def insert(tables: Tables, cursor: Cursor) -> DataFrame | None:
     def write(frame: DataFrame, options: Mapping[str, str]) -> None:
         saying = replace(target, seen=options[SEEN]) if SEEN in options else target
         if overwrite:
-            _overwrite(saying, frame, spec)
+            insert_overwrite(saying, frame, spec)
         else:
             saying.write(frame, insert_operation(target))
 
@@ -266,7 +266,7 @@ def delete_partition_at(target: Target, path: str) -> None:
     target.write(nothing, "delete_partition", **{write_config.DELETED_PARTITIONS.key: path})
 
 
-def _overwrite(target: Target, rows: DataFrame, spec: Mapping[str, str | None]) -> None:
+def insert_overwrite(target: Target, rows: DataFrame, spec: Mapping[str, str | None]) -> None:
     """Replaces the table, or partitions of it (`deduceOverwriteConfig`, 1.2.0): in static mode all that have the values
     given, so the whole table where none is given."""
     configured = target.configured

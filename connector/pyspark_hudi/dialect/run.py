@@ -117,6 +117,8 @@ def _run(tables: Tables, cursor: Cursor, word: str) -> DataFrame | None:
     if word == "SHOW":
         if cursor.sees("SHOW", "CREATE", "TABLE"):
             return ddl.show_create_table(tables, cursor)
+        if cursor.sees("SHOW", "TABLES"):
+            return ddl.show_tables(tables, cursor)
         if cursor.sees("SHOW", "COMPACTION"):
             return call.compaction(tables, cursor)
         return ddl.show_partitions(tables, cursor) if cursor.sees("SHOW", "PARTITIONS") else None

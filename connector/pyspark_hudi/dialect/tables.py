@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -91,6 +91,8 @@ class Target:
     """Whether others registered it: its entry is theirs."""
     seen: str | None = None
     """What the rows of a write have read of it, see `pyspark_hudi.seen`."""
+    given: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """The options of a write itself."""
 
     @property
     def spark(self) -> SparkSession:
@@ -167,7 +169,7 @@ class Target:
 
     def write(self, frame: DataFrame, operation: str, **options: str) -> None:
         """Writes rows to the table, as `df.write` does."""
-        given = {**self.options, **options, "hoodie.datasource.write.operation": operation}
+        given = {**self.options, **self.given, **options, "hoodie.datasource.write.operation": operation}
         if self.seen is not None:
             given[SEEN] = self.seen
         with raised_here():

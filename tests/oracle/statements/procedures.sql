@@ -1,5 +1,6 @@
 # TestCallProcedure TestCallCommandParser TestCommitsProcedure TestSavepointsProcedure TestCleanProcedure TestShowCleansProcedures TestArchiveCommitsProcedure TestCopyToTableProcedure TestCopyToTempViewProcedure TestFsViewProcedure TestShowFileStatusProcedure TestShowTimelineProcedure TestStatsProcedure TestTruncateTableProcedure TestDropPartitionProcedure TestMetadataProcedure TestShowTablePropertiesProcedure TestHoodieLogFileProcedure TestShowInvalidParquetProcedure TestExportInstantsProcedure TestHelpProcedure TestProcedureParameterImpl TestHoodieProcedureFilterUtils TestRestoreProcedure TestShowInflightCommitsProcedure TestPartitionBucketIndexManager
 == arguments
+differs: deliberate.md: | Names of arguments of procedures | in lower case alone; an argument in upper case is ignored | in any case |
 CREATE TABLE {t} (id INT, name STRING, ts LONG) USING hudi TBLPROPERTIES (primaryKey = 'id', orderingFields = 'ts');
 INSERT INTO {t} SELECT 1, 'a1', 1000;
 INSERT INTO {t} SELECT 2, 'a2', 1500;

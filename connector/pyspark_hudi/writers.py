@@ -1,0 +1,271 @@
+"""After `enable`: what `df.write`, `df.writeTo` and `df.writeStream` do with Hudi tables."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import PySparkException
+
+from hudi_py.config import Options, Scope, sink
+from hudi_py.config import spark as spark_config
+from hudi_py.config import table as table_config
+from hudi_py.config import write as write_config
+from hudi_py.errors import ConfigError, HudiError, TableExistsError, TableNotFoundError, first_line
+from pyspark_hudi.dialect.tables import Target
+from pyspark_hudi.enabled import is_enabled, is_own_format
+from pyspark_hudi.failure import raised_here
+from pyspark_hudi.named import (
+    CREATING,
+    PARTITIONS,
+    check_format,
+    insert_into,
+    save_as_table,
+    stream_target,
+    target_of,
+)
+from pyspark_hudi.noting import Asked, Noting, hinted
+from pyspark_hudi.services import of_storage
+from pyspark_hudi.table import FORMAT
+from pyspark_hudi.table_writer import write_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_log = logging.getLogger(__name__)
+
+_PLAIN_WRITES = frozenset(
+    {spark_config.SERVICE.key, spark_config.STATEMENT.key, spark_config.WRITE_PLAN.key, sink.BATCH_ID.key.lower()}
+)
+"""Options by which the plain format is meant, among them those that `write_table` sets itself."""
+
+
+class NativeWriter(Noting):
+    """Of `df.write`."""
+
+    def mode(self, saveMode: str | None) -> Any:  # noqa: N803
+        self._hudi_py.mode = saveMode or self._hudi_py.mode
+        return super().mode(saveMode)
+
+    def partitionBy(self, *columns: Any) -> Any:  # noqa: N802
+        given = columns[0] if len(columns) == 1 and isinstance(columns[0], (list, tuple)) else columns
+        self._hudi_py.partitions = list(given)
+        return super().partitionBy(*columns)
+
+    def bucketBy(self, *arguments: Any, **named: Any) -> Any:  # noqa: N802
+        self._hudi_py.plain = True
+        return super().bucketBy(*arguments, **named)
+
+    def sortBy(self, *arguments: Any, **named: Any) -> Any:  # noqa: N802
+        self._hudi_py.plain = True
+        return super().sortBy(*arguments, **named)
+
+    def clusterBy(self, *columns: Any) -> Any:  # noqa: N802
+        self._hudi_py.plain = True
+        return super().clusterBy(*columns)
+
+    def save(
+        self,
+        path: str | None = None,
+        format: str | None = None,
+        mode: str | None = None,
+        partitionBy: Any = None,  # noqa: N803
+        **options: Any,
+    ) -> None:
+        self.mode(mode).options(**options)
+        if partitionBy is not None:
+            self.partitionBy(partitionBy)
+        if format is not None:
+            self.format(format)
+        asked = self._hudi_py
+        if asked.partitions and is_own_format(asked.owner.sparkSession, asked.format):
+            super().partitionBy([])  # which Spark keeps from a source that has the option
+            if set(PARTITIONS).isdisjoint(asked.options):
+                self.option(table_config.PARTITION_PATH.key, ",".join(asked.partitions))
+        if not _native_save(asked, path):
+            with hinted(asked, asked.owner.sparkSession):
+                super().save(path)
+
+    def saveAsTable(  # noqa: N802
+        self,
+        name: str,
+        format: str | None = None,
+        mode: str | None = None,
+        partitionBy: Any = None,  # noqa: N803
+        **options: Any,
+    ) -> None:
+        self.mode(mode).options(**options)
+        if partitionBy is not None:
+            self.partitionBy(partitionBy)
+        if format is not None:
+            self.format(format)
+        asked = self._hudi_py
+        if not is_own_format(asked.owner.sparkSession, asked.format):
+            with hinted(asked, asked.owner.sparkSession):
+                if is_enabled(asked.owner.sparkSession):
+                    check_format(asked.owner.sparkSession, name)
+                super().saveAsTable(name)
+            return
+        if asked.plain:
+            raise ConfigError(
+                f"Cannot save as the table {name} with bucketBy, sortBy or clusterBy: Hudi tables have options "
+                "instead, such as hoodie.index.type = BUCKET; leave them out"
+            )
+        save_as_table(asked.owner, name, asked.mode.lower(), asked.options, asked.partitions)
+
+    def insertInto(self, tableName: str, overwrite: bool | None = None) -> None:  # noqa: N802, N803
+        asked = self._hudi_py
+        if asked.partitions or asked.plain or not is_enabled(asked.owner.sparkSession):
+            super().insertInto(tableName, overwrite)  # which Spark refuses, with columns of its own
+            return
+        overwrites = asked.mode.lower() == "overwrite" if overwrite is None else overwrite
+        if not insert_into(asked.owner, tableName, asked.options, overwrites=overwrites):
+            super().insertInto(tableName, overwrite)
+
+
+class NativeStreamWriter(Noting):
+    """Of `df.writeStream`."""
+
+    def partitionBy(self, *columns: Any) -> Any:  # noqa: N802
+        given = columns[0] if len(columns) == 1 and isinstance(columns[0], (list, tuple)) else columns
+        self._hudi_py.partitions = list(given)
+        return super().partitionBy(*columns)
+
+    def toTable(  # noqa: N802
+        self,
+        tableName: str,  # noqa: N803
+        format: str | None = None,
+        outputMode: str | None = None,  # noqa: N803
+        partitionBy: Any = None,  # noqa: N803
+        queryName: str | None = None,  # noqa: N803
+        **options: Any,
+    ) -> Any:
+        self.options(**options)
+        if format is not None:
+            self.format(format)
+        if partitionBy is not None:
+            self.partitionBy(partitionBy)
+        asked = self._hudi_py
+        found = None
+        is_ours = is_own_format(asked.owner.sparkSession, asked.format)
+        if is_ours or (is_enabled(asked.owner.sparkSession) and asked.format == ""):
+            found = stream_target(asked.owner, tableName, asked.options, asked.partitions, is_ours=is_ours)
+        if found is None:
+            return super().toTable(tableName, outputMode=outputMode, queryName=queryName)
+        path, more = found
+        if asked.partitions:
+            super().partitionBy([])  # the table has them
+        self.options(**more)
+        given = asked.path(None) is not None  # Spark takes a path once
+        return super().start(None if given else path, format=FORMAT, outputMode=outputMode, queryName=queryName)
+
+
+class NativeWriterV2(Noting):
+    """Of `df.writeTo`."""
+
+    def using(self, provider: str) -> Any:
+        self._hudi_py.format = provider
+        return super().using(provider)
+
+    def tableProperty(self, property: str, value: str) -> Any:  # noqa: N802
+        self._hudi_py.note({property: value})
+        return super().tableProperty(property, value)
+
+    def partitionedBy(self, *columns: Any) -> Any:  # noqa: N802
+        self._hudi_py.partitions = list(columns)
+        return super().partitionedBy(*columns)
+
+    def clusterBy(self, *columns: Any) -> Any:  # noqa: N802
+        self._hudi_py.plain = True
+        return super().clusterBy(*columns)
+
+    def create(self) -> None:
+        asked = self._hudi_py
+        if asked.plain or not is_own_format(asked.owner.sparkSession, asked.format):
+            super().create()
+            return
+        try:
+            columns = asked.owner.select(*asked.partitions).columns
+        except PySparkException as error:
+            raise ConfigError(
+                f"Cannot create the table {asked.table} partitioned by an expression ({first_line(error)}); supported "
+                "are columns: add one with the value, or use the key generators of hoodie.table.keygenerator.class"
+            ) from error
+        save_as_table(asked.owner, asked.table, "error", asked.options, columns)
+
+    def append(self) -> None:
+        asked = self._hudi_py
+        target = self._target()
+        if target is None or not _native_save(replace(asked, format=FORMAT, mode="append"), target.path):
+            super().append()
+
+    def overwrite(self, condition: Any) -> None:
+        self._refuse("overwrite rows of", "use spark.sql: DELETE FROM, then append()")
+        super().overwrite(condition)
+
+    def overwritePartitions(self) -> None:  # noqa: N802
+        self._refuse("overwrite partitions of", "use df.write.insertInto(name, overwrite=True)")
+        super().overwritePartitions()
+
+    def replace(self) -> None:
+        self._refuse("replace", "use df.write.format('hudi-py').mode('overwrite').saveAsTable(name)")
+        super().replace()
+
+    def createOrReplace(self) -> None:  # noqa: N802
+        self._refuse("replace", "use df.write.format('hudi-py').mode('overwrite').saveAsTable(name)")
+        super().createOrReplace()
+
+    def _target(self) -> Target | None:
+        asked = self._hudi_py
+        return target_of(asked.owner.sparkSession, asked.table) if is_enabled(asked.owner.sparkSession) else None
+
+    def _refuse(self, what: str, instead: str) -> None:
+        """What Apache Hudi 1.2.0 cannot do either."""
+        asked = self._hudi_py
+        if is_own_format(asked.owner.sparkSession, asked.format) or self._target() is not None:
+            raise ConfigError(f"Cannot {what} the table {self._hudi_py.table} by writeTo; {instead}")
+
+
+def _native_save(asked: Asked, path: Any) -> bool:
+    """Write by `write_table`; False, without a write, where the plain format is to answer."""
+    found, options = asked.path(path), asked.own_options()
+    if asked.plain or found is None or not is_own_format(asked.owner.sparkSession, asked.format):
+        return False
+    mode = asked.mode.lower()
+    if mode not in CREATING | {"append"} or not _PLAIN_WRITES.isdisjoint(options):
+        return False
+    if mode in CREATING and _exists(asked.owner.sparkSession, found, options):
+        if mode == "ignore":
+            return True
+        raise TableExistsError(
+            f"Cannot create a table at {found}: there is one already; write to it with mode('append'), or replace its "
+            "rows with mode('overwrite')"
+        )
+    try:
+        operation = Options.resolve(options, Scope.WRITE).get(write_config.OPERATION)
+    except ConfigError:
+        return False
+    try:
+        write_table(asked.owner, found, operation=operation, options=options)
+    except ImportError as error:  # of pandas, before anything was written
+        _log.warning("%s is written by the plain format, in which one process merges all rows: %s", found, error)
+        return False
+    except HudiError as error:
+        spark_error = error.__context__
+        if not isinstance(spark_error, PySparkException):
+            raise
+        raise spark_error from spark_error.__cause__  # as `df.write` raises it
+    return True
+
+
+def _exists(spark: SparkSession, path: str, options: Mapping[str, str]) -> bool:
+    """Whether there is a table."""
+    reader = spark.read.format(FORMAT).options(**of_storage(options)).option(spark_config.VIEW.key, "properties")
+    try:
+        with raised_here():
+            reader.load(path).schema  # noqa: B018 - Spark Connect looks only now
+    except TableNotFoundError:
+        return False
+    return True
