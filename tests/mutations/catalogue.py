@@ -1264,9 +1264,9 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "spark: the format of Apache Hudi's JAR is not hinted at",
-        CONNECTOR + "hooks.py",
-        "        if asked.format.lower() != _APACHE_HUDI or not is_enabled(spark) or not lacks_source(error):\n",
-        "        if asked.format.lower() == _APACHE_HUDI or not is_enabled(spark) or not lacks_source(error):\n",
+        CONNECTOR + "noting.py",
+        "        if asked.format.lower() != APACHE_HUDI or not is_enabled(spark) or not lacks_source(error):\n",
+        "        if asked.format.lower() == APACHE_HUDI or not is_enabled(spark) or not lacks_source(error):\n",
         "tests/connector/test_second_name.py",
     ),
     Mutation(
