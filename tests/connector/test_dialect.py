@@ -49,6 +49,18 @@ def test_a_few_statements(spark: SparkSession, path: str) -> None:
     assert rows(spark, "SELECT id, fare, city FROM trips ORDER BY id") == [(1, 10.0, "oslo"), (2, 40.0, "lima")]
 
 
+def test_tables_are_told_as_tables(spark: SparkSession, path: str) -> None:
+    """Other tools go by what SHOW TABLE EXTENDED says of them, as dbt does."""
+    create(spark, path)
+    for pattern in ("LIKE 'trips*'", "IN default LIKE 'trips'"):
+        ((schema, name, temporary, told),) = rows(spark, f"SHOW TABLE EXTENDED {pattern}")
+        assert (schema, name, temporary) == ("default", "trips", False)
+        assert "Table: trips\n" in told
+        assert "Provider: hudi-py" in told
+        assert "Type: VIEW" not in told
+    assert rows(spark, "SHOW TABLE EXTENDED LIKE 'trips_table'") == []
+
+
 @pytest.mark.slow
 def test_the_statements_of_the_page(spark: SparkSession, path: str) -> None:
     """Those of docs/sql.md, with the rows that it shows."""

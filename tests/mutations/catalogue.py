@@ -335,6 +335,13 @@ MUTATIONS: Final = (
         "tests/unit/write/test_moving_merges.py",
     ),
     Mutation(
+        "SHOW TABLE EXTENDED: tables are told as the views by which they are read",
+        CONNECTOR + "dialect/ddl.py",
+        'if not temporary and "Type: VIEW" in information and',
+        'if temporary and "Type: VIEW" in information and',
+        "tests/connector/test_dialect.py::test_tables_are_told_as_tables",
+    ),
+    Mutation(
         "SQL: CALL run_compaction with run plans what is not due",
         CONNECTOR + "dialect/call.py",
         'when_due=operation == "run")',

@@ -181,7 +181,9 @@ def parsed(block: Block, text: str, where: str) -> Any:
     elif block.language == "json":
         json.loads(text)
     else:
-        assert block.language in ("text", "properties"), f"{where}: no language, or an unknown one: {block.language!r}"
+        assert block.language in ("text", "properties", "jinja"), (
+            f"{where}: no language, or an unknown one: {block.language!r}"
+        )
     return None
 
 

@@ -121,6 +121,8 @@ def _run(tables: Tables, cursor: Cursor, word: str) -> DataFrame | None:
             return ddl.show_tables(tables, cursor)
         if cursor.sees("SHOW", "COMPACTION"):
             return call.compaction(tables, cursor)
+        if cursor.sees("SHOW", "TABLE", "EXTENDED"):
+            return ddl.show_table_extended(tables, cursor)
         return ddl.show_partitions(tables, cursor) if cursor.sees("SHOW", "PARTITIONS") else None
     if word == "WITH":
         start = cursor.at
