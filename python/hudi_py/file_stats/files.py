@@ -129,7 +129,7 @@ def _block_ranges(storage: Storage, block: LogBlock, columns: Sequence[IndexedCo
             read_hfile(content, context=block.path).scan().values, schema, heads, context=block.path
         )
     elif block.type is BlockType.PARQUET:
-        batches = block_batches(content, sorted(heads), f"Cannot read a Parquet block of {block.path}")
+        batches = block_batches(content, sorted(heads), block.path, block.content_offset)
     for batch in batches:
         if batch.num_rows:
             yield column_ranges(batch, stored)

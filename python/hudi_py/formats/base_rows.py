@@ -9,13 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from hudi_py.errors import ConfigError, CorruptFileError, SchemaMismatchError
+from hudi_py.errors import ConfigError, SchemaMismatchError
 from hudi_py.formats.bloom import SIMPLE, BloomConfig, BloomFilter
 from hudi_py.formats.hashing import Texts
 from hudi_py.formats.parquet import BLOOM_FILTER, BLOOM_FILTER_TYPE_CODE, MAX_RECORD_KEY, MIN_RECORD_KEY
 
 _KEY = "_hoodie_record_key"
-FILE_NAME = "_hoodie_file_name"
 _FIRST_RATIO = 0.35
 """File bytes per Arrow byte, until rows have been written."""
 
@@ -145,24 +144,3 @@ def least_and_greatest(keys: pa.StringArray) -> tuple[str | None, str | None]:
 
 def _java_order(text: str) -> bytes:
     return text.encode("utf-16-be")
-
-
-def check_file_id(name: object, path: str) -> None:
-    """Checks that a base file is not another one of the same size and columns: the `_hoodie_file_name` of its rows has
-    the file group's id. For formats whose footers do not show it.
-
-    All releases since 0.9 write the id, after compactions and clusterings too. Of the rest of the name, releases before
-    0.11 keep what an older version of the file had. Rows without meta fields have none.
-
-    Raises:
-        CorruptFileError: it is of another file group.
-    """
-    own = path.rpartition("/")[2]
-    if isinstance(name, str) and name.partition("_")[0] != own.partition("_")[0]:
-        raise CorruptFileError(
-            f"Cannot read base file {path}: its rows are those of {name}, so another file has taken its place; restore "
-            "the file from a copy",
-            path=path,
-            expected=own,
-            found=name,
-        )

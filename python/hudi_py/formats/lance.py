@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from hudi_py.errors import CorruptFileError, UnsupportedTableError, first_line, is_panic
-from hudi_py.formats.base_rows import FILE_NAME, check_file_id
+from hudi_py.formats.origin import FILE_NAME, check_origin
 from hudi_py.formats.parquet import BaseFileFooter, canonical_type, empty_columns, footer_with
 from hudi_py.storage.base import missing
 from hudi_py.storage.local import LocalStorage
@@ -72,7 +72,8 @@ def iter_lance_batches(
             yield from empty_columns(int(file.num_rows()), batch_rows)
             return
         if FILE_NAME in held and file.num_rows():
-            check_file_id(_reader(name, [FILE_NAME]).read_range(0, 1).to_table()[FILE_NAME][0].as_py(), path)
+            first = _reader(name, [FILE_NAME]).read_range(0, 1).to_table()[FILE_NAME][0].as_py()
+            check_origin(first, None, path, exact=True)
         for batch in _reader(name, names).read_all(batch_size=batch_rows).to_batches():
             batch = batch.select(names)
             fields = [pa.field(each.name, canonical_type(each.type)) for each in batch.schema]

@@ -11,15 +11,16 @@ import functools
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
 from hudi_py.errors import CorruptFileError, SchemaMismatchError, UnsupportedTableError
 from hudi_py.formats.avro.schema import Node, resolve_record
-from hudi_py.formats.base_rows import FILE_NAME, check_file_id
 from hudi_py.formats.orc_values import from_orc, read_type
+from hudi_py.formats.origin import FILE_NAME, check_origin
 from hudi_py.formats.parquet import BATCH_ROWS, BaseFileFooter, empty_columns, footer_with
+from hudi_py.model.limits import EXTREME, UNPACKED, limit
 
 try:
     from pyarrow import orc
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from hudi_py.storage import Storage
 
 AVRO_SCHEMA = "orc.avro.schema"
+_VALUE_BYTES: Final = 8
+"""Of a number in memory."""
 
 
 @contextmanager
@@ -47,6 +50,7 @@ def open_orc(storage: Storage, path: str) -> Iterator[Any]:
         )
     with storage.open_input(path) as source, _damage_named(path):
         file = orc.ORCFile(source)
+        _check_rows(file, path)
         _check_names(file, path)
         yield file
 
@@ -140,7 +144,7 @@ def orc_batches(
         if isinstance(batch, pa.Table):
             batch = batch.combine_chunks().to_batches()[0]
         if owned and batch.num_rows:
-            check_file_id(batch.column(FILE_NAME)[0].as_py(), path)
+            check_origin(batch.column(FILE_NAME)[0].as_py(), None, path)
             owned = False
         if not names:
             yield from empty_columns(batch.num_rows, batch_rows)
@@ -175,6 +179,17 @@ def _fields_of(avro: bytes) -> Mapping[str, Node]:
         return dict(resolve_record(json.loads(avro)).fields) if avro else {}
     except (ValueError, RecursionError, SchemaMismatchError, UnsupportedTableError):
         return {}
+
+
+def _check_rows(file: Any, path: str) -> None:
+    """Raises CorruptFileError for rows far beyond what the file has bytes for: a stripe is unpacked as a whole."""
+    unpacked = int(file.nrows) * _VALUE_BYTES
+    if unpacked > limit(UNPACKED) and unpacked > int(file.file_length) * EXTREME:
+        raise CorruptFileError(
+            f"Cannot read base file {path}: it claims {file.nrows} rows in {file.file_length} bytes; if the file is "
+            f"sound, set {UNPACKED} in the environment to more than {unpacked}",
+            path=path,
+        )
 
 
 def _check_names(file: Any, path: str) -> None:

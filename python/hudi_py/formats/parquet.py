@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 from hudi_py.errors import CorruptFileError
 from hudi_py.formats.bloom import BloomFilter
 from hudi_py.formats.hashing import Texts
-from hudi_py.model.limits import UNPACKED, limit
+from hudi_py.formats.origin import FILE_NAME, PARTITION_PATH, check_footer, check_origin, footer_text
+from hudi_py.model.limits import EXTREME, UNPACKED, limit
 
 if TYPE_CHECKING:
     from hudi_py.storage import Storage
@@ -110,8 +111,6 @@ def footer_with(path: str, rows: int, groups: int, schema: pa.Schema, texts: dic
     return BaseFileFooter(path, rows, groups, schema, texts, low, high, bloom, code)
 
 
-_EXTREME: Final = 500
-"""Bytes that one byte of a chunk unpacks to, from which on it is suspicious: repeated values are stored once each."""
 _MOST_LOOKED_AT: Final = 1 << 20
 
 
@@ -120,16 +119,18 @@ def open_parquet(storage: Storage, path: str) -> Iterator[pq.ParquetFile]:
     """Opens a base file. Arrow's errors in the context become `CorruptFileError`.
 
     Raises:
-        CorruptFileError: the file is not a Parquet file, or is damaged.
+        CorruptFileError: the file is not a Parquet file, is damaged, or its footer names another file.
         FileNotFoundError: the file does not exist.
     """
     with storage.open_input(path) as source, _damage_named(path):
         metadata = pq.read_metadata(source)
         _check_packing(metadata, path)
+        names = metadata.schema.names
+        check_footer(metadata, path, names)
         file = pq.ParquetFile(
             source,
             metadata=metadata,
-            read_dictionary=[name for name in _REPETITIVE if name in metadata.schema.names],
+            read_dictionary=[name for name in _REPETITIVE if name in names],
             coerce_int96_timestamp_unit="us",
             page_checksum_verification=True,
             # on object stores: fetch the column chunks of a row group in few large requests
@@ -141,27 +142,41 @@ def open_parquet(storage: Storage, path: str) -> Iterator[pq.ParquetFile]:
             file.close()
 
 
-def block_batches(content: bytes, columns: Iterable[str], where: str) -> Iterator[pa.RecordBatch]:
+def block_batches(content: bytes, columns: Iterable[str], path: str, offset: int) -> Iterator[pa.RecordBatch]:
     """The named columns of a Parquet log block, as far as it has them.
 
     Args:
-        where: the block, for errors.
+        path: the log file, relative to the table.
+        offset: where the block begins in it, for errors.
 
     Raises:
-        CorruptFileError: the content is not a Parquet file, or is damaged.
+        CorruptFileError: the content is not a Parquet file, is damaged, or has the rows of another file group.
     """
     try:
         file = pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True)
+        check_origin(_first_text(file, FILE_NAME), _first_text(file, PARTITION_PATH), path)
         known = set(file.schema_arrow.names)
         yield from file.iter_batches(columns=[name for name in columns if name in known], use_threads=False)
     except (pa.ArrowInvalid, OSError) as error:
-        raise CorruptFileError(f"{where}: {error}") from error
+        raise CorruptFileError(f"Cannot read the Parquet block at byte {offset} of {path}: {error}") from error
+
+
+def _first_text(file: pq.ParquetFile, column: str) -> object:
+    """The first value of a column, from the footer if that has statistics; None: there is none."""
+    names = file.metadata.schema.names
+    text = footer_text(file.metadata, column, names)
+    if text is not None or column not in names:
+        return text
+    batch = next(file.iter_batches(1, columns=[column], use_threads=False), None)
+    return batch.column(0)[0].as_py() if batch is not None and batch.num_rows else None
 
 
 def read_metadata(storage: Storage, path: str) -> pq.FileMetaData:
     """Arrow's form of a base file's footer. Raises what `open_parquet` raises."""
     with storage.open_input(path) as source, _damage_named(path):
-        return pq.read_metadata(source)
+        metadata = pq.read_metadata(source)
+        check_footer(metadata, path)
+        return metadata
 
 
 def iter_base_batches(
@@ -309,7 +324,7 @@ def _check_packing(metadata: pq.FileMetaData, path: str) -> None:
         for at in range(group.num_columns):
             column = group.column(at)
             packed, unpacked = column.total_compressed_size, column.total_uncompressed_size
-            if unpacked > most and unpacked > packed * _EXTREME:
+            if unpacked > most and unpacked > packed * EXTREME:
                 raise CorruptFileError(
                     f"Cannot read base file {path}: column '{column.path_in_schema}' claims to unpack {packed} bytes "
                     f"to {unpacked}; if the file is sound, set {UNPACKED} in the environment to more than that",

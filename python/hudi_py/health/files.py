@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from hudi_py.config import compaction as compaction_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import CorruptFileError, HudiError, StorageError, UnsupportedTableError, first_line
 from hudi_py.formats.base_files import WRITTEN, iter_base_batches, read_footer
-from hudi_py.formats.log.blocks import BlockType
+from hudi_py.formats.log.blocks import BlockType, LogBlock
 from hudi_py.formats.log.reader import read_blocks
 from hudi_py.health.facts import Facts, is_data, is_metafile
 from hudi_py.health.findings import Finding
-from hudi_py.model.files import FileSlice
+from hudi_py.merge.damage import check_first_rows, damage_of
+from hudi_py.model.files import FileSlice, LogFile
 from hudi_py.model.names import (
     BaseFileName,
     PartitionPath,
@@ -24,6 +25,7 @@ from hudi_py.model.names import (
 )
 from hudi_py.model.words import counted, show_bytes
 from hudi_py.schema import FILE_NAME
+from hudi_py.storage import Storage
 from hudi_py.storage.threads import in_threads
 from hudi_py.timeline.timeline import load_timeline
 from hudi_py.view.bootstrap import METADATA_INSTANT
@@ -32,6 +34,7 @@ from hudi_py.view.recorded import describe_loss
 _FEW_FILES: Final = 20
 """Partitions with fewer small files are not worth a word."""
 _MOST_LOGS: Final = 50
+_WITHOUT_ROWS: Final = (BlockType.CORRUPT, BlockType.COMMAND)
 _MOST_LOG_BYTES: Final = 1 << 30
 _NAMED: Final = 20
 """Paths named in one finding of strange files."""
@@ -181,6 +184,9 @@ def _problem(facts: Facts, path: str, size: int) -> str:
                 next(iter_base_batches(storage, path, [FILE_NAME], batch_rows=1), None)
             return ""
         blocks = list(read_blocks(storage, path, size))
+        if facts.table.version >= 8 and (damage := _foreign(storage, path, size, blocks)):
+            return first_line(damage)
+        check_first_rows(storage, blocks)
         corrupt = [block for block in blocks if block.type is BlockType.CORRUPT]
         # version 6 appends: a torn block stays within the log, where later blocks follow it
         if corrupt and facts.table.logs_named_by_instant:
@@ -194,6 +200,16 @@ def _problem(facts: Facts, path: str, size: int) -> str:
     finally:
         facts.progress.wrote(size)
     return ""
+
+
+def _foreign(storage: Storage, path: str, size: int, blocks: Sequence[LogBlock]) -> CorruptFileError | None:
+    """The error for a log file with blocks that its commit did not write; None: there are none."""
+    name = parse_log_file_name(path.rpartition("/")[2])
+    if name is None:
+        return None
+    others = [each for each in blocks if each.type not in _WITHOUT_ROWS and each.instant_time != name.instant]
+    file = LogFile(PartitionPath(path.rpartition("/")[0]), name, size)
+    return damage_of(storage, file, others, None) if others else None
 
 
 def check_sizes(facts: Facts) -> Iterator[Finding]:

@@ -8,10 +8,13 @@ from __future__ import annotations
 import json
 from collections.abc import Container, Iterable, Iterator, Sequence
 from functools import lru_cache
+from typing import Final
 
 from hudi_py.config.read import DAMAGED
 from hudi_py.errors import CorruptFileError
-from hudi_py.formats.log import BlockType, LogBlock
+from hudi_py.formats.log import BlockType, Deletes, LogBlock, decode_deletes, read_content
+from hudi_py.formats.origin import check_partition
+from hudi_py.formats.parquet import block_batches
 from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.files import LogFile
 from hudi_py.model.instant import WRITE_ACTIONS, Action, State
@@ -22,7 +25,10 @@ from hudi_py.timeline.archived import ArchivedInstant, archived_instants
 from hudi_py.timeline.metadata import UNKNOWN, decode_commit_metadata, read_commit_metadata
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import Timeline, load_timeline
-from hudi_py.view.recorded import files_of
+from hudi_py.view.recorded import files_of, recorded_files
+
+_WITH_ORIGIN: Final = (BlockType.AVRO, BlockType.PARQUET, BlockType.DELETE)
+_MOST_LOOKED_AT: Final = 1 << 26
 
 
 def damage_of(
@@ -45,6 +51,8 @@ def damage_of(
     if config.logs_named_by_instant and strange:
         found = f"a block of instant {strange[0].instant_time}, which is not on the timeline"
         return _error(storage, file, f"it belongs to the commit {file.name.instant} but has {found}")
+    if config.version >= 8 and (instant := _another_file(storage, config, timeline, file, blocks)) is not None:
+        return _error(storage, file, f"it has blocks of {instant}, which wrote other files: one has taken its place")
     # blocks of writes that are pending or failed are normal before version 8
     strange = [block for block in strange if timeline.find(block.instant_time or "") is None]
     if not corrupt and not strange:
@@ -69,6 +77,55 @@ def damage_of(
             # nothing is appended in these versions: without metadata, the whole file is assumed to be the commit's
             return _error(storage, file, f"its bytes from {start} to {end} are missing or not a block")
     return None
+
+
+def _another_file(
+    storage: Storage, config: TableConfig, timeline: Timeline, file: LogFile, blocks: Sequence[LogBlock]
+) -> str | None:
+    """The instant of blocks in a log file that its commit did not write; None: there are none.
+
+    Since version 8 the instant in a file's name is that of its blocks, except in files from before an upgrade and those
+    that writers add to the new file groups of a pending resizing: of these, the commit metadata tells. Archived commits
+    are not asked.
+    """
+    if config.base_file_format == "HFILE":  # upgraded with its table, and rebuilt when in doubt
+        return None
+    instants = {block.instant_time for block in blocks if block.instant_time not in (None, file.name.instant)}
+    for time in sorted(filter(None, instants)):
+        instant = timeline.find(time)
+        if instant is None or not instant.completed:
+            continue
+        written = recorded_files(storage, timeline, instant)
+        if written and all(each.name != file.name for each in written):
+            return time
+    return None
+
+
+def check_first_rows(storage: Storage, blocks: Iterable[LogBlock]) -> None:
+    """Checks by the rows of its first block that a log file is not another one: what reads the rows does it anyway.
+
+    Blocks of more than 64 MiB are passed over.
+
+    Raises:
+        CorruptFileError: the rows or deletes are those of another file group, or the block cannot be read.
+    """
+    for block in blocks:
+        if block.type not in _WITH_ORIGIN or block.content_length > _MOST_LOOKED_AT:
+            continue
+        content = read_content(storage, block)
+        if block.type is BlockType.PARQUET:
+            next(block_batches(content, (), block.path, block.content_offset), None)
+        elif block.type is BlockType.DELETE:
+            checked_deletes(content, block.path)
+        return
+
+
+def checked_deletes(content: bytes, path: str) -> Deletes:
+    """The entries of a delete block. Raises CorruptFileError, also if they are those of another partition."""
+    deletes = decode_deletes(content, context=path)
+    if len(deletes.partitions):
+        check_partition(deletes.partitions[0].as_py(), path)
+    return deletes
 
 
 def check_column_names(storage: Storage, block: LogBlock, schema: str, wanted: Iterable[str]) -> None:

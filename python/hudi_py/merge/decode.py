@@ -13,9 +13,9 @@ import pyarrow as pa
 from hudi_py.errors import CorruptFileError, UnsupportedTableError
 from hudi_py.formats.avro import decode_log_content, decode_values
 from hudi_py.formats.hfile import read_hfile
-from hudi_py.formats.log import BlockType, HeaderKey, LogBlock, decode_deletes, read_content
+from hudi_py.formats.log import BlockType, HeaderKey, LogBlock, read_content
 from hudi_py.formats.parquet import block_batches
-from hudi_py.merge.damage import check_column_names
+from hudi_py.merge.damage import check_column_names, checked_deletes
 from hudi_py.merge.entries import entry_schema, entry_table
 from hudi_py.merge.keys import with_keys
 from hudi_py.merge.reduce import Mask, Rows
@@ -130,7 +130,7 @@ class _Portion:
 
     def _add(self, content: bytes, block: LogBlock, start: int) -> int:
         if block.type is BlockType.DELETE:
-            deletes = decode_deletes(content, context=block.path)
+            deletes = checked_deletes(content, block.path)
             self._entries.append(entry_table(deletes, start, self._schema, self._settings, _instant(block), block.path))
             return len(deletes.keys)
         if block.type is BlockType.AVRO:
@@ -143,7 +143,7 @@ class _Portion:
             batches = self._hfile_batches(content, block)
         else:
             wanted = self._history.columns(_instant(block), self._schema.names)
-            batches = block_batches(content, wanted, f"Parquet block at byte {block.content_offset} of {block.path}")
+            batches = block_batches(content, wanted, block.path, block.content_offset)
         count = 0
         for batch in batches:
             self._keep(batch, block, np.arange(start + count, start + count + batch.num_rows, dtype=np.int64))

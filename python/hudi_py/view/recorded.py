@@ -116,16 +116,7 @@ def read_recorded(storage: Storage, config: TableConfig, timeline: Timeline) -> 
         return {}
 
     def read(instant: Instant) -> list[RecordedFile]:
-        key = (storage.uri, instant.file_name, instant.completion_time)
-        if (cached := _CACHE.get(key)) is not None:
-            return cached
-        try:
-            metadata = read_commit_metadata(storage, timeline.layout, instant, may_be_empty=True)
-        except (FileNotFoundError, CorruptFileError):
-            return []
-        files = list(files_of(instant.time, instant.action.comparable.value, metadata))
-        _CACHE.put(key, files)
-        return files
+        return recorded_files(storage, timeline, instant)
 
     active = [instant for instant in timeline.write_completed if instant.time >= (timeline.start or "")]
     found: dict[PartitionPath, dict[FileId, list[RecordedFile]]] = {}
@@ -133,6 +124,20 @@ def read_recorded(storage: Storage, config: TableConfig, timeline: Timeline) -> 
         for file in files:
             found.setdefault(file.partition, {}).setdefault(file.name.file_id, []).append(file)
     return found
+
+
+def recorded_files(storage: Storage, timeline: Timeline, instant: Instant) -> list[RecordedFile]:
+    """The files of a completed commit; none if its metadata cannot be read."""
+    key = (storage.uri, instant.file_name, instant.completion_time)
+    if (cached := _CACHE.get(key)) is not None:
+        return cached
+    try:
+        metadata = read_commit_metadata(storage, timeline.layout, instant, may_be_empty=True)
+    except (FileNotFoundError, CorruptFileError):
+        return []
+    files = list(files_of(instant.time, instant.action.comparable.value, metadata))
+    _CACHE.put(key, files)
+    return files
 
 
 def lost_files(

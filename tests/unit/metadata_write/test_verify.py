@@ -34,6 +34,7 @@ from hudi_py.timeline.timeline import load_timeline
 from hudi_py.transaction.instants import inflight_path
 from tests.golden import tables
 from tests.support.kept_up import clock_of, maintain, options, own, own_instants, rows, write
+from tests.support.renamed import renamed
 from tests.unit.metadata_write import memory_tables
 
 EVERYTHING = {
@@ -148,7 +149,8 @@ def test_a_zero_of_a_row_is_no_default(tmp_path: Path) -> None:
     rows = pa.table({"id": ["1", "2"], "part": ["a", "b"], "n": [5, 0]})
     hudi_py.write(path, rows, options=given, record_key="id", partition_by="part")
     (file,) = (path / "b").glob("*.parquet")
-    shutil.copy(file, path / "a" / f"{uuid.uuid4()}-0_{file.name.partition('_')[2]}")
+    name = f"{uuid.uuid4()}-0_{file.name.partition('_')[2]}"
+    (path / "a" / name).write_bytes(renamed(file.read_bytes(), name))
     (check,) = hudi_py.open_table(path).metadata.verify("partition_stats").partitions
     assert "wrong: n of a: the range 5 to 5 does not cover 0 to 5" in check.examples
 
@@ -179,7 +181,7 @@ def test_differences_are_found_and_mended(storage: MemoryStorage) -> None:
     changed = names[1]
     storage.put(changed, storage.read(changed) + b"x")
     copied = f"a/{uuid.uuid4()}-0_{names[0].rpartition('/')[2].partition('_')[2]}"
-    storage.put(copied, data)
+    storage.put(copied, renamed(data, copied.rpartition("/")[2]))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "No (statistics|bloom filter is stored) for the file")
         report = verify(context(storage))

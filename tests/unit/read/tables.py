@@ -73,7 +73,12 @@ class MadeTable:
             self.storage.put(join_path(path, ".hoodie_partition_metadata"), b"commitTime=0\npartitionDepth=0\n")
 
     def rows(
-        self, rows: Sequence[Mapping[str, Any]], at: int, partition: str = "", schema: pa.Schema | None = None
+        self,
+        rows: Sequence[Mapping[str, Any]],
+        at: int,
+        partition: str = "",
+        schema: pa.Schema | None = None,
+        file_id: str = FILE_ID,
     ) -> pa.Table:
         """Rows with meta columns, as the number-th write makes them."""
         own = pa.Table.from_pylist([dict(row) for row in rows], schema or self.schema)
@@ -82,7 +87,7 @@ class MadeTable:
             [f"{instant(at)}_0_{number}" for number in range(len(rows))],
             own["id"].to_pylist(),
             [partition] * len(rows),
-            [FILE_ID] * len(rows),
+            [file_id] * len(rows),
         ]
         columns = [pa.array(values, pa.string()) for values in meta] + own.columns
         return pa.table(columns, schema=with_meta(own.schema))
@@ -101,7 +106,7 @@ class MadeTable:
         row_group_rows: int | None = None,
     ) -> str:
         """A base file of the number-th write; its path."""
-        table = self.rows(rows, at, partition, schema)
+        table = self.rows(rows, at, partition, schema, file_id)
         path = join_path(partition, str(BaseFileName(FileId(file_id), "0-1-2", instant(at))))
         if row_group_rows is None:
             with BaseFileWriter(self.storage, path, table.schema, json.dumps(self.avro(schema)), bloom=None) as writer:
@@ -136,7 +141,7 @@ class MadeTable:
                 partitions = pa.array([partition] * len(keys), pa.string())
                 blocks.append(encode_block(BlockType.DELETE, head, encode_deletes(keys, partitions, ordering)))
             else:
-                table = self.rows(content, at, partition, schema)
+                table = self.rows(content, at, partition, schema, file_id)
                 blocks.append(encode_block(BlockType.AVRO, head, encode_log_content(table, avro)))
         return self.put_log(b"".join(blocks) + raw, at, partition, file_id, base_at, number)
 

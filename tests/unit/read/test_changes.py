@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import pickle
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -32,6 +31,7 @@ from hudi_py.timeline.metadata import encode_commit_metadata
 from hudi_py.timeline.timeline import load_timeline
 from tests.support import archives
 from tests.support.choice import cases
+from tests.support.renamed import renamed
 from tests.unit.read.tables import FILE_ID, MadeTable, completion, deletes, instant
 
 DATA = Path(__file__).with_name("changes_data")
@@ -201,12 +201,49 @@ def test_a_damaged_change_log(sample: Unpack) -> None:
         changes(path).to_table()
 
 
+@pytest.mark.parametrize("mode", ["op_key_only", "data_before", "data_before_after"])
+def test_a_turned_bit_of_what_a_change_log_says_twice(mode: str, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    options = {"hoodie.table.cdc.enabled": "true", "hoodie.table.cdc.supplemental.logging.mode": mode}
+    hudi_py.write(path, [{"id": f"key{n}", "v": 1} for n in range(3)], record_key="id", options=options)
+    table = hudi_py.open_table(path)
+    table.upsert([{"id": "key1", "v": 2}, {"id": "key7", "v": 2}])
+    table.delete([{"id": "key2"}])
+    expected = changes(path).to_table()
+    assert sorted(expected["op"].to_pylist()) == ["d", *"iiii", "u"]
+    tried = 0
+    for log in path.glob(".*.cdc"):
+        data = log.read_bytes()
+        names = data.rindex(b"#HUDI#")
+        start = data.index(b"\x00\x00\x00\x03\x00\x00\x00", names + 40)  # the content: version and number of records
+        places = [at + 1 for op in (b"\x02i", b"\x02u", b"\x02d") for at in findall(data, op, start)]
+        keys = [at + 3 for at in findall(data, b"key", start)]
+        for at in [*places, *(keys if mode != "op_key_only" else [])]:
+            for bit in (1, 2, 16):
+                wrong = bytearray(data)
+                wrong[at] ^= bit
+                log.write_bytes(wrong)
+                once = (b"key7",) if mode == "data_before" else (b"key7", b"key2")
+                if at in keys and data[at - 3 : at + 1] in once:
+                    continue  # its change has one image
+                with pytest.raises(hudi_py.CorruptFileError):
+                    changes(path).to_table()
+                tried += 1
+        log.write_bytes(data)
+    assert tried >= 9
+    assert changes(path).to_table() == expected
+
+
+def findall(data: bytes, part: bytes, start: int) -> list[int]:
+    return [at for at in range(start, len(data)) if data.startswith(part, at)]
+
+
 def test_a_key_of_a_change_log_which_the_base_file_lacks(sample: Unpack) -> None:
     path = sample("cow_data_before")
     _, second, third, _ = commit_times(path)
     (newer,) = path.glob(f"*_{third}.parquet")
     (older,) = path.glob(f"*_{second}.parquet")
-    shutil.copy(newer, older)  # without the keys which the third commit deleted
+    older.write_bytes(renamed(newer.read_bytes(), older.name))  # without the keys which the third commit deleted
     with pytest.raises(hudi_py.CorruptFileError, match=r"record key 'k[13]' .* is not in the base file"):
         changes(path).to_table()
 

@@ -217,7 +217,7 @@ def test_replaced_groups_are_gone_and_rewritten_rows_come_once(tmp_path: Path, v
     first = table.base(1, [row("a", 1, "a1")])
     table.commit(1, stats=(stat(first),))
     # what a clustering does: rows keep their commit times
-    moved = rewrite(table, 2, [table.rows([row("a", 1, "a1")], 1)], OTHER_ID)
+    moved = rewrite(table, 2, [table.rows([row("a", 1, "a1")], 1, file_id=OTHER_ID)], OTHER_ID)
     table.commit(2, action=Action.REPLACE_COMMIT, stats=(stat(moved),), replaced={"": (FILE_ID,)})
     assert read(table, "000") == [("a", "a1")]
     assert read(table, "000", time(table, 1)) == [("a", "a1")]

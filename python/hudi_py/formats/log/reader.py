@@ -19,6 +19,7 @@ from hudi_py.formats.log.blocks import (
     HeaderKey,
     LogBlock,
 )
+from hudi_py.formats.origin import check_first_record
 
 if TYPE_CHECKING:
     from hudi_py.storage import Storage
@@ -72,7 +73,7 @@ def read_content(storage: Storage, block: LogBlock) -> bytes:
     """The content bytes of a block.
 
     Raises:
-        CorruptFileError: the file is shorter than the block.
+        CorruptFileError: the file is shorter than the block, or an Avro block has the rows of another file group.
         FileNotFoundError: the file does not exist.
     """
     if not block.content_length:
@@ -83,6 +84,8 @@ def read_content(storage: Storage, block: LogBlock) -> bytes:
             f"Cannot read the {block.type.name} block at byte {block.content_offset} of {block.path}: "
             f"expected {block.content_length} bytes of content, the file ends after {len(content)}"
         )
+    if block.type is BlockType.AVRO:
+        check_first_record(content, block.header.get(HeaderKey.SCHEMA), block.path)
     return content
 
 

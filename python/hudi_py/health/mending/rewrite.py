@@ -23,6 +23,7 @@ from hudi_py.formats.orc import open_orc
 from hudi_py.formats.orc_writer import readable_stripes
 from hudi_py.formats.parquet import open_parquet
 from hudi_py.merge import merge_settings
+from hudi_py.merge.damage import check_first_rows
 from hudi_py.model.files import LogFile
 from hudi_py.model.instant import Action
 from hudi_py.model.names import PartitionPath
@@ -180,9 +181,9 @@ def _salvage(
 
 
 def _begins_well(storage: Storage, log: LogFile) -> bool:
-    """Whether a log exists and all of its blocks can be read."""
+    """Whether a log exists, all of its blocks can be read, and its rows are not those of another file group."""
     try:
-        list(read_blocks(storage, log.path, log.size))
+        check_first_rows(storage, list(read_blocks(storage, log.path, log.size)))
     except (CorruptFileError, FileNotFoundError):
         return False
     return True

@@ -178,4 +178,5 @@ def _source(
         memory=request.memory,
         read_damaged=request.read_damaged,
     )
-    return ChangeSource(rows, mode_of(snapshot), json.dumps({**record, "fields": own}))
+    record_json = json.dumps({**record, "fields": own})
+    return ChangeSource(rows, mode_of(snapshot), record_json, config.record_key_fields)

@@ -19,6 +19,7 @@ from hudi_py.model.changes import AFTER, BEFORE, DELETE, INSERT, KEY, OP, TS_MS,
 from hudi_py.model.files import BaseFile, LogFile
 from hudi_py.model.limits import parse_json
 from hudi_py.read.base_file import read_base
+from hudi_py.read.changes.checks import check_logged
 from hudi_py.read.changes.images import ROWS, Images, images_of, small_batches
 from hudi_py.read.changes.record_text import record_text, stored_types
 from hudi_py.read.changes.row_text import row_text
@@ -179,7 +180,9 @@ def _logged(storage: Storage, source: ChangeSource, change: Change) -> Iterator[
                 columns = [
                     conform_array(batch.column(name), types[name], path=name, context=block.path) for name in names
                 ]
-                yield from small_batches(pa.RecordBatch.from_arrays(columns, names=names))
+                logged = pa.RecordBatch.from_arrays(columns, names=names)
+                check_logged(logged, source.key_fields, block.path)
+                yield from small_batches(logged)
 
 
 def _check_foreign(storage: Storage, log: LogFile, block: LogBlock, change: Change, *, read_damaged: bool) -> None:

@@ -65,6 +65,8 @@ class ChangeSource:
     mode: LoggingMode
     record: str
     """Avro schema of the table's rows without meta columns, JSON."""
+    key_fields: tuple[str, ...] = ()
+    """Columns of the record key."""
 
 
 @dataclass(frozen=True, slots=True)

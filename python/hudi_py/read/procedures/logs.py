@@ -105,7 +105,7 @@ def _batches(table: Opened, block: LogBlock) -> Iterator[pa.RecordBatch]:
         ) from None
     if block.type is BlockType.PARQUET:
         names = [field["name"] for field in schema["fields"]]
-        yield from block_batches(content, names, f"Parquet block at byte {block.content_offset} of {context}")
+        yield from block_batches(content, names, context, block.content_offset)
     elif block.type is BlockType.HFILE:
         yield from decode_values(read_hfile(content, context=context).scan().values, schema, context=context)
     else:

@@ -1,0 +1,181 @@
+"""Whose rows a file holds: rows name their file group, and those of base files the file itself.
+
+A file that another one of the same size has replaced shows neither in listings nor in checksums. Its rows tell: all
+releases since 0.9 write `_hoodie_file_name`, after compaction, clustering (binary copies too) and bootstrap as well.
+Rows without meta fields name nothing: the columns are null, or
+empty after a bulk insert by Spark's rows (1.2.0).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import lru_cache
+from typing import Any, Final
+
+import pyarrow.parquet as pq
+
+from hudi_py.errors import CorruptFileError
+from hudi_py.formats.buckets import FIXED_FILE_ID
+from hudi_py.model.names import parse_base_file_name
+
+FILE_NAME: Final = "_hoodie_file_name"
+PARTITION_PATH: Final = "_hoodie_partition_path"
+_WRITER = re.compile(r"parquet-(mr|cpp-arrow) version (\d+)\.(\d+)")
+_FIRST_EXACT: Final = (1, 13)
+"""The first release of parquet-mr that is younger than Apache Hudi 0.11."""
+_RECORDS_AT: Final = 8
+"""Bytes of an Avro block's content before the length of its first record."""
+_LENGTH: Final = 4
+_TEXTS: Final = ("string", {"type": "string", "avro.java.string": "String"})
+
+
+def check_origin(name: object, partition: object, path: str, *, exact: bool = False) -> None:
+    """Checks that a file is not another one of the same size and columns.
+
+    Args:
+        name: `_hoodie_file_name` of a row; empty or not a text: unknown. Rows of logs have only the file id.
+        partition: `_hoodie_partition_path` of a row; empty or not a text: unknown. It is compared where file ids recur
+            in every partition (buckets of non-blocking writers).
+        path: the base or log file, relative to the table.
+        exact: whether rows of the file have its whole name. Releases before 0.11 keep what an older version of the file
+            had, where they copy a row.
+
+    Raises:
+        CorruptFileError: it is another file.
+    """
+    own = path.rpartition("/")[2]
+    file_id = own.lstrip(".").partition("_")[0]
+    if isinstance(name, str) and name:
+        other = name.partition("_")[0] != file_id
+        if not other and exact and name != own:
+            other = parse_base_file_name(name) is not None
+        if other:
+            raise _replaced(path, own, name)
+    if file_id.endswith(FIXED_FILE_ID):
+        check_partition(partition, path)
+
+
+def check_partition(partition: object, path: str) -> None:
+    """Checks that a file lies in the partition that its rows or deletes name; empty or not a text: unknown.
+
+    Raises:
+        CorruptFileError: it is a file of another partition.
+    """
+    folder = path.rpartition("/")[0]
+    if isinstance(partition, str) and partition and partition != folder:
+        raise _replaced(path, folder, f"the partition {partition!r}")
+
+
+def _replaced(path: str, own: str, found: str) -> CorruptFileError:
+    return CorruptFileError(
+        f"Cannot read {path}: its rows are those of {found}, so another file has taken its place; restore the file "
+        "from a copy",
+        path=path,
+        expected=own,
+        found=found,
+    )
+
+
+def check_footer(metadata: pq.FileMetaData, path: str, names: list[str] | None = None) -> None:
+    """As `check_origin`, for a Parquet base file by the statistics in its footer. Files of other names pass.
+
+    Args:
+        names: the file's leaf columns, if they are known already.
+    """
+    own = path.rpartition("/")[2]
+    if not metadata.num_row_groups or parse_base_file_name(own) is None:
+        return
+    names = metadata.schema.names if names is None else names
+    name = footer_text(metadata, FILE_NAME, names)
+    fixed = own.partition("_")[0].endswith(FIXED_FILE_ID)
+    partition = footer_text(metadata, PARTITION_PATH, names) if fixed else None
+    if name is not None or partition is not None:
+        check_origin(name, partition, path, exact=_is_exact(metadata.created_by))
+
+
+def footer_text(metadata: pq.FileMetaData, column: str, names: list[str]) -> str | None:
+    """The only text in a column of the first row group; None: there are others, or the footer does not tell."""
+    if column not in names or not metadata.num_row_groups:
+        return None
+    known = metadata.row_group(0).column(names.index(column)).statistics
+    if known is None or not known.has_min_max:
+        return None
+    # texts that their writer cut short, and the names that old releases keep, differ
+    low, high = known.min, known.max
+    return low if isinstance(low, str) and low == high else None
+
+
+@lru_cache(maxsize=64)
+def _is_exact(writer: str) -> bool:
+    found = _WRITER.match(writer or "")
+    return found is not None and (found[1] == "cpp-arrow" or (int(found[2]), int(found[3])) >= _FIRST_EXACT)
+
+
+def check_first_record(content: bytes, schema: str | None, path: str) -> None:
+    """As `check_origin`, for an Avro block of a log by its first record.
+
+    Args:
+        content: the block's content, or its beginning. Bytes that are no record pass: who decodes them reports that.
+        schema: the block's Avro schema, as JSON.
+    """
+    fields = _leading_texts(schema or "")
+    if fields is None or int.from_bytes(content[4:_RECORDS_AT], "big", signed=True) < 1:
+        return
+    found: dict[str, str] = {}
+    at = _RECORDS_AT + _LENGTH
+    try:
+        for name, null in fields:
+            if null is not None:
+                branch, at = content[at], at + 1
+                if branch == null << 1:
+                    continue
+            length, at = _varint(content, at)
+            end = at + length
+            if end > len(content):
+                return
+            found[name], at = content[at:end].decode(), end
+    except (IndexError, UnicodeDecodeError):
+        return
+    check_origin(found.get(FILE_NAME), found.get(PARTITION_PATH), path)
+
+
+@lru_cache(maxsize=256)
+def _leading_texts(schema: str) -> tuple[tuple[str, int | None], ...] | None:
+    """The fields of a record up to the name of the file, which are texts, each with the number of the union's branch
+    that is null; None if the record has other fields, or no name."""
+    try:
+        fields = json.loads(schema)["fields"]
+        leading: list[tuple[str, int | None]] = []
+        for field in fields:
+            null = _null_branch(field["type"])
+            leading.append((field["name"], null))
+            if field["name"] == FILE_NAME:
+                return tuple(leading)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        pass
+    return None
+
+
+def _null_branch(kind: Any) -> int | None:
+    """Raises ValueError for what is no text, nullable or not."""
+    if kind in _TEXTS:
+        return None
+    if isinstance(kind, list) and len(kind) == 2 and "null" in kind and any(branch in _TEXTS for branch in kind):
+        return kind.index("null")
+    raise ValueError(kind)
+
+
+def _varint(content: bytes, at: int) -> tuple[int, int]:
+    """A zigzag number that is not negative, and where it ends. Raises IndexError."""
+    value = shift = 0
+    while True:
+        byte = content[at]
+        at += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            break
+        shift += 7
+    if value & 1:
+        raise IndexError(at)
+    return value >> 1, at
