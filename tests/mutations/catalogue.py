@@ -1188,7 +1188,7 @@ MUTATIONS: Final = (
     Mutation(
         "changes: an operation that is none is taken",
         CORE + "read/changes/checks.py",
-        '    _refuse(pc.invert(pc.is_in(op, _OPERATIONS)), records, "is none of i, u and d", path)\n',
+        '    _refuse(pc.invert(pc.is_in(op, known)), records, "is none of i, u and d", path)\n',
         "",
         "tests/unit/read/test_changes.py",
     ),

@@ -13,6 +13,8 @@ from typing import Any, Final
 
 from hudi_py.errors import ConfigError
 
+EXTREME: Final = 500
+"""Bytes that a byte of a base file unpacks to, from which on it is suspicious: repeated values are stored once each."""
 UNPACKED: Final = "HUDI_PY_MAX_UNPACKED_BYTES"
 """Bytes to which a compressed file of the timeline may grow, and columns of a row group that are packed extremely."""
 SCHEMA: Final = "HUDI_PY_MAX_SCHEMA_FIELDS"

@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import orc
 
 import hudi_py
 from hudi_py.errors import ConfigError, CorruptFileError, HudiError, UnsupportedTableError
@@ -184,6 +185,16 @@ def test_parquet_pages_that_grow_too_far(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv(UNPACKED, "1000000")
     with pytest.raises(CorruptFileError, match=r"column 'a' claims to unpack \d+ bytes to 2\d+; if the file is sound"):
         read_footer(storage, "f.parquet")
+
+
+def test_orc_rows_that_the_file_has_no_bytes_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    orc.write_table(pa.table({"a": pa.repeat(0, 1_000_000)}), tmp_path / "f.orc", compression="zstd")
+    storage = LocalStorage(str(tmp_path))
+    assert sum(batch.num_rows for batch in iter_base_batches(storage, "f.orc", None)) == 1_000_000
+    monkeypatch.setenv(UNPACKED, "7999999")
+    for columns in (None, []):
+        with pytest.raises(CorruptFileError, match=r"claims 1000000 rows in \d+ bytes; .* to more than 8000000"):
+            list(iter_base_batches(storage, "f.orc", columns))
 
 
 @pytest.mark.parametrize("content", [b"", b"LANC", b"x" * 100, b"\0" * 96 + b"LANC", b"\xff" * 96 + b"LANC"])

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import reduce
-from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.errors import CorruptFileError
 from hudi_py.model.changes import AFTER, BEFORE, DELETE, INSERT, KEY, OP, UPDATE
-
-_OPERATIONS: Final = pa.array([INSERT, UPDATE, DELETE])
 
 
 def check_logged(records: pa.RecordBatch, key_fields: Sequence[str], path: str) -> None:
@@ -29,7 +26,8 @@ def check_logged(records: pa.RecordBatch, key_fields: Sequence[str], path: str) 
         CorruptFileError: a record contradicts itself.
     """
     names, op = records.schema.names, records.column(OP)
-    _refuse(pc.invert(pc.is_in(op, _OPERATIONS)), records, "is none of i, u and d", path)
+    known = pa.array((INSERT, UPDATE, DELETE))  # not in the module: it would import pandas
+    _refuse(pc.invert(pc.is_in(op, known)), records, "is none of i, u and d", path)
     for image, without in ((BEFORE, INSERT), (AFTER, DELETE)):
         if image in names:
             wrong = pc.equal(pc.equal(op, without), records.column(image).is_valid())
