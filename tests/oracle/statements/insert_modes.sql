@@ -51,12 +51,20 @@ INSERT INTO {t} VALUES (1, 'a1', '2021-07-18');
 ! [] INSERT INTO {t} VALUES (1, 'a1_1', '2021-07-18'), (2, 'a2', '2021-07-18');
 ? SELECT id, name, dt FROM {t};
 
-== policy of duplicates of bulk inserts [policy: none, drop]
-% hoodie.datasource.insert.dup.policy = {policy}
+== policy of duplicates of bulk inserts
+% hoodie.datasource.insert.dup.policy = none
 % hoodie.spark.sql.insert.into.operation = bulk_insert
 CREATE TABLE {t} (id INT, name STRING, dt STRING) USING hudi TBLPROPERTIES (primaryKey = 'id') PARTITIONED BY (dt);
 INSERT INTO {t} VALUES (1, 'a1', '2021-07-18');
 INSERT INTO {t} VALUES (1, 'a1_1', '2021-07-18'), (2, 'a2', '2021-07-18'), (2, 'a2_2', '2021-07-18');
+? SELECT id, name, dt FROM {t};
+
+== bulk inserts that should drop duplicates
+% hoodie.datasource.insert.dup.policy = drop
+% hoodie.spark.sql.insert.into.operation = bulk_insert
+CREATE TABLE {t} (id INT, name STRING, dt STRING) USING hudi TBLPROPERTIES (primaryKey = 'id') PARTITIONED BY (dt);
+! [bulk_insert] INSERT INTO {t} VALUES (1, 'a1', '2021-07-18');
+! [bulk_insert] INSERT INTO {t} VALUES (1, 'a1_1', '2021-07-18'), (2, 'a2', '2021-07-18'), (2, 'a2_2', '2021-07-18');
 ? SELECT id, name, dt FROM {t};
 
 == bulk inserts by the older options [kind: cow, mor]

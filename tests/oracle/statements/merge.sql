@@ -61,7 +61,6 @@ MERGE INTO {t} AS t0 USING (SELECT 2 AS id, 'a2' AS name, 10 AS price, 1000 AS t
 ? SELECT id, name, price, dt FROM {t};
 MERGE INTO {t} t0 USING (SELECT 2 AS s_id, 'a2' AS s_name, 15 AS s_price, 1001 AS s_ts, '2021-03-21' AS dt) s0 ON t0.id = s0.s_id WHEN MATCHED AND s_ts = 1001 THEN UPDATE SET id = s_id, name = s_name, price = s_price, ts = s_ts, t0.dt = s0.dt;
 ? SELECT id, name, price, dt FROM {t};
-! [] MERGE INTO {t} t0 USING (SELECT 1 AS s_id, 1001 AS s_ts, '2021-03-21' AS dt) s0 ON t0.id = s0.s_id + 1 WHEN MATCHED AND s_ts = 1001 THEN DELETE;
 MERGE INTO {t} t0 USING (SELECT 2 AS s_id, 'a2' AS s_name, 15 AS s_price, 1001 AS ts, '2021-03-21' AS dt) s0 ON t0.id = s0.s_id WHEN MATCHED AND s0.ts = 1001 THEN DELETE;
 ? SELECT id, name, price, dt FROM {t};
 
@@ -87,19 +86,34 @@ CREATE TABLE {t} (id INT, name STRING, price DOUBLE, v INT, dt STRING) USING hud
 INSERT INTO {t} VALUES (1, 'a1', 10, 1000, '2021-03-21');
 MERGE INTO {t} AS t0 USING (SELECT 1 AS id, 'a1' AS name, 11 AS price, 999 AS v, '2021-03-21' AS dt) AS s0 ON t0.id = s0.id WHEN MATCHED THEN UPDATE SET id = s0.id, name = s0.name, price = s0.price * 2, v = s0.v + 2, dt = s0.dt;
 ? SELECT id, name, price, dt, v FROM {t};
-! [] MERGE INTO {t} AS t0 USING (SELECT 1 AS s_id, 'a1' AS s_name, 12 AS s_price, 1000 AS s_v, '2021-03-21' AS dt) AS s0 ON t0.id = s0.s_id WHEN MATCHED THEN UPDATE SET id = s0.s_id, name = s0.s_name, price = s0.s_price * 2, v = s0.s_v + 2, dt = s0.dt;
 MERGE INTO {t} AS t0 USING (SELECT 1 AS s_id, 'a1' AS s_name, 12 AS s_price, 1000 AS v, '2021-03-21' AS dt) AS s0 ON t0.id = s0.s_id WHEN MATCHED THEN UPDATE SET id = s0.s_id, name = s0.s_name, price = s0.s_price * 2, v = s0.v + 2, dt = s0.dt;
 ? SELECT id, name, price, dt, v FROM {t};
 
 == expressions of the key
 CREATE TABLE {t} (id INT, name STRING, price DOUBLE, v INT, dt STRING) USING hudi TBLPROPERTIES (primaryKey = 'id', preCombineField = 'v') PARTITIONED BY (dt);
 INSERT INTO {t} VALUES (3, 'a3', 30, 3000, '2021-03-21'), (2, 'a2', 20, 2000, '2021-03-21'), (1, 'a1', 10, 1000, '2021-03-21');
-! [] MERGE INTO {t} t0 USING (SELECT 1 AS id, 1001 AS v, '2021-03-21' AS dt) s0 ON t0.id = s0.id + 1 WHEN MATCHED THEN DELETE;
 MERGE INTO {t} t0 USING (SELECT 2 AS id, 'a2' AS name, 20 AS price, 2000 AS v, '2021-03-21' AS dt) s0 ON t0.id = s0.id WHEN MATCHED THEN DELETE;
 ? SELECT id, name, price, v, dt FROM {t};
-! [] MERGE INTO {t} t0 USING (SELECT 3 AS s_id, 3000 AS s_v, '2021-03-21' AS dt) s0 ON t0.id = s0.s_id WHEN MATCHED THEN DELETE;
 MERGE INTO {t} t0 USING (SELECT 3 AS s_id, 'a3' AS s_name, 30 AS s_price, 3000 AS v, '2021-03-21' AS dt) s0 ON t0.id = s0.s_id WHEN MATCHED THEN DELETE;
 ? SELECT id, name, price, v, dt FROM {t};
+
+== ON an expression of the source [kind: cow, mor]
+CREATE TABLE {t} (id INT, name STRING, price DOUBLE, v INT, dt STRING) USING hudi TBLPROPERTIES (type = '{kind}', primaryKey = 'id', orderingFields = 'v') PARTITIONED BY (dt);
+INSERT INTO {t} VALUES (3, 'a3', 30, 3000, '2021-03-21'), (2, 'a2', 20, 2000, '2021-03-21'), (1, 'a1', 10, 1000, '2021-03-21');
+differs: deliberate.md: ON that compares a record key column with an expression of the source
+! [] MERGE INTO {t} t0 USING (SELECT 1 AS id, 1001 AS v, '2021-03-21' AS dt) s0 ON t0.id = s0.id + 1 WHEN MATCHED THEN DELETE;
+
+== deletes without ordering values
+CREATE TABLE {t} (id INT, name STRING, price DOUBLE, v INT, dt STRING) USING hudi TBLPROPERTIES (type = 'cow', primaryKey = 'id', orderingFields = 'v') PARTITIONED BY (dt);
+INSERT INTO {t} VALUES (3, 'a3', 30, 3000, '2021-03-21'), (2, 'a2', 20, 2000, '2021-03-21'), (1, 'a1', 10, 1000, '2021-03-21');
+differs: deliberate.md: A source without the ordering field
+! [] MERGE INTO {t} t0 USING (SELECT 3 AS s_id, 3000 AS s_v, '2021-03-21' AS dt) s0 ON t0.id = s0.s_id WHEN MATCHED THEN DELETE;
+
+== an expression for ordering values that the source lacks
+CREATE TABLE {t} (id INT, name STRING, price DOUBLE, v INT, dt STRING) USING hudi TBLPROPERTIES (type = 'cow', primaryKey = 'id', orderingFields = 'v') PARTITIONED BY (dt);
+INSERT INTO {t} VALUES (3, 'a3', 30, 3000, '2021-03-21'), (2, 'a2', 20, 2000, '2021-03-21'), (1, 'a1', 10, 1000, '2021-03-21');
+differs: deliberate.md: A source without the ordering field
+! [] MERGE INTO {t} AS t0 USING (SELECT 1 AS s_id, 'a1' AS s_name, 12 AS s_price, 1000 AS s_v, '2021-03-21' AS dt) AS s0 ON t0.id = s0.s_id WHEN MATCHED THEN UPDATE SET id = s0.s_id, name = s0.s_name, price = s0.s_price * 2, v = s0.s_v + 2, dt = s0.dt;
 
 == deletes, updates and inserts at once
 CREATE TABLE {t} (id INT, name STRING, price DOUBLE, ts LONG, dt STRING) USING hudi TBLPROPERTIES (primaryKey = 'id', preCombineField = 'ts') PARTITIONED BY (dt);
@@ -158,6 +172,7 @@ MERGE INTO {t} AS t0 USING (SELECT 1 AS id, 'a6' AS name, 106 AS price, 1006 AS 
 ? SELECT id, name, price, ts, dt FROM {t};
 
 == names of columns after the source
+differs: deliberate.md: Names of columns after the source of MERGE
 CREATE TABLE {t} (id INT, name STRING, price DOUBLE, ts INT) USING hudi TBLPROPERTIES (primaryKey = 'id', preCombineField = 'ts');
 ! [] MERGE INTO {t} USING (SELECT 1, 'a1', 10, 1000, '1') s0(id, name, price, ts, flag) ON s0.id = {t}.id WHEN NOT MATCHED AND flag = '1' THEN INSERT *;
 
@@ -228,9 +243,16 @@ MERGE INTO {t} USING (SELECT 2 AS id, 'a1' AS name, 50 AS price, 999 AS ts) s0 O
 MERGE INTO {t} USING (SELECT 1 AS id, 'a1' AS name, 50 AS price, 999 AS ts) s0 ON {t}.id < s0.id WHEN MATCHED THEN UPDATE SET ts = s0.ts WHEN NOT MATCHED THEN INSERT *;
 ? SELECT id, name, price, ts FROM {t};
 
-== without keys, several rows of the source for one row [more: TBLPROPERTIES (preCombineField = 'ts'), ]
-CREATE TABLE {t} (id INT, name STRING, price DOUBLE, ts INT) USING hudi {more};
+== without keys, several rows of the source for one row
+CREATE TABLE {t} (id INT, name STRING, price DOUBLE, ts INT) USING hudi TBLPROPERTIES (preCombineField = 'ts');
 INSERT INTO {t} VALUES (1, 'a1', 10, 100);
+MERGE INTO {t} USING (SELECT 1 AS id, 'a1' AS name, 20 AS price, 200 AS ts UNION ALL SELECT 2, 'a1', 30, 100) s0 ON {t}.name = s0.name WHEN MATCHED THEN UPDATE SET price = s0.price, ts = s0.ts WHEN NOT MATCHED THEN INSERT *;
+? SELECT id, name, price, ts FROM {t};
+
+== without keys and ordering field, several rows of the source for one row
+CREATE TABLE {t} (id INT, name STRING, price DOUBLE, ts INT) USING hudi;
+INSERT INTO {t} VALUES (1, 'a1', 10, 100);
+differs: deliberate.md: Several rows of the source for one key
 MERGE INTO {t} USING (SELECT 1 AS id, 'a1' AS name, 20 AS price, 200 AS ts UNION ALL SELECT 2, 'a1', 30, 100) s0 ON {t}.name = s0.name WHEN MATCHED THEN UPDATE SET price = s0.price, ts = s0.ts WHEN NOT MATCHED THEN INSERT *;
 ? SELECT id, name, price, ts FROM {t};
 
@@ -243,6 +265,7 @@ MERGE INTO {t} USING (SELECT 1 AS id, 'a1' AS name, 12 AS price, 1003 AS ts) s0 
 ? SELECT id, name, price, ts FROM {t};
 
 == logs alone
+differs: not-built.md: Index types
 % hoodie.index.type = INMEMORY
 CREATE TABLE {t} (id INT, name STRING, price DOUBLE, ts LONG) USING hudi TBLPROPERTIES (type = 'mor', primaryKey = 'id', preCombineField = 'ts', hoodie.index.type = 'INMEMORY', hoodie.compact.inline = 'true');
 INSERT INTO {t} VALUES (1, 'a1', 10, 1000), (2, 'a2', 10, 1000);

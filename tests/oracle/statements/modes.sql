@@ -39,8 +39,16 @@ UPDATE {t} SET price = 50.0, ts = 98 WHERE id = 1;
 ? SELECT id, name, price, ts FROM {t};
 MERGE INTO {t} t USING (SELECT 2 AS id, 'B2' AS name, 25.0 AS price, 90L AS ts UNION ALL SELECT 3, 'C', 30.0, 100L) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *;
 ? SELECT id, name, price, ts FROM {t};
-MERGE INTO {t} t USING (SELECT 2 AS id, 'B2' AS name, 25.0 AS price, 1L AS ts) s ON t.id = s.id WHEN MATCHED THEN DELETE;
 DELETE FROM {t} WHERE id = 1;
+? SELECT id, name, price, ts FROM {t};
+
+== commit time, deletes of a merge [kind: cow, mor] [version: 6, 9]
+% hoodie.spark.sql.insert.into.operation = upsert
+% hoodie.merge.small.file.group.candidates.limit = 0
+CREATE TABLE {t} (id INT, name STRING, price DOUBLE, ts LONG) USING hudi TBLPROPERTIES (hoodie.write.table.version = {version}, type = '{kind}', primaryKey = 'id', recordMergeMode = 'COMMIT_TIME_ORDERING');
+INSERT INTO {t} SELECT 1 AS id, 'A' AS name, 10.0 AS price, 100 AS ts UNION ALL SELECT 2, 'B', 20.0, 100;
+differs: faults-avoided.md: Deletes of a merge on tables without ordering field
+MERGE INTO {t} t USING (SELECT 2 AS id, 'B2' AS name, 25.0 AS price, 1L AS ts) s ON t.id = s.id WHEN MATCHED THEN DELETE;
 ? SELECT id, name, price, ts FROM {t};
 
 == some columns [kind: cow, mor] [format: avro, parquet]
@@ -86,5 +94,6 @@ MERGE INTO {t} t0 USING (SELECT 1 AS id, 12.0 AS price, 1001 AS ts, 'x' AS new_c
 % hoodie.spark.sql.insert.into.operation = upsert
 CREATE TABLE {t} (id INT, name STRING, ts LONG) USING hudi TBLPROPERTIES (type = '{kind}', primaryKey = 'id', preCombineField = 'ts');
 INSERT INTO {t} VALUES (1, 'a1', 10), (2, 'a2', null);
+differs: faults-avoided.md: Rows without ordering value (null)
 INSERT INTO {t} VALUES (1, 'b1', null), (2, 'b2', 5);
 ? SELECT id, name, ts FROM {t};
