@@ -14,6 +14,7 @@ import pytest
 
 from hudi_py.errors import ConfigError
 from pyspark_hudi.dialect.change import _bare
+from pyspark_hudi.dialect.indexes import run_index
 from pyspark_hudi.dialect.insert import insert_operation
 from pyspark_hudi.dialect.parameters import bound
 from pyspark_hudi.dialect.queries import hudi_references
@@ -168,3 +169,18 @@ def test_what_the_older_mode_makes_of_an_insert(mode: str, options: dict[str, st
     config.record_key_fields = ()
     if expected == "upsert":
         assert insert_operation(target) == "bulk_insert"
+
+
+def test_show_indexes_names_the_columns_of_indexes_by_name() -> None:
+    """As Apache Hudi 1.2.0, see tests/oracle/statements/indexes.sql."""
+    rows = [
+        {"name": "column_stats", "kind": "column_stats", "columns": ["id", "name"]},
+        {"name": "expr_index_day", "kind": "column_stats", "columns": ["ts"]},
+        {"name": "secondary_index_n", "kind": "secondary_index", "columns": ["name"]},
+    ]
+    target = SimpleNamespace(view=lambda name: SimpleNamespace(collect=lambda: rows))
+    spark = SimpleNamespace(createDataFrame=lambda found, schema: found)
+    tables: Any = SimpleNamespace(find=lambda names: target, spark=spark)
+    text = "SHOW INDEXES FROM t"
+    shown: Any = run_index(tables, Cursor(text, tokens_of(text) or []))
+    assert [row[2] for row in shown] == ["", "ts", "name"]

@@ -363,6 +363,13 @@ MUTATIONS: Final = (
         "tests/connector/test_dialect_insert.py::test_partition_columns_come_last",
     ),
     Mutation(
+        "SQL: SHOW INDEXES names the columns of column statistics",
+        CONNECTOR + "dialect/indexes.py",
+        'has_name = row["name"] != row["kind"]',
+        "has_name = True",
+        "tests/connector/test_dialect_text.py::test_show_indexes_names_the_columns_of_indexes_by_name",
+    ),
+    Mutation(
         "SQL: the older mode inserts though rows of one key are combined before",
         CONNECTOR + "dialect/insert.py",
         'return "upsert" if combines and mode != _NON_STRICT else "insert"',

@@ -80,7 +80,10 @@ def _show(tables: Tables, cursor: Cursor) -> DataFrame | None:
     if target is None:
         return None
     cursor.finish()
-    rows = [(row["name"], row["kind"], ",".join(row["columns"])) for row in target.view("indexes").collect()]
+    rows = []
+    for row in target.view("indexes").collect():
+        has_name = row["name"] != row["kind"]  # Apache Hudi shows the columns of secondary and expression indexes alone
+        rows.append((row["name"], row["kind"], ",".join(row["columns"]) if has_name else ""))
     return tables.spark.createDataFrame(rows, "index_name STRING, index_type STRING, col_name STRING")
 
 
