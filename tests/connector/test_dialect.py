@@ -328,6 +328,8 @@ def test_tables_without_keys(spark: SparkSession, path: str, enabled: bool) -> N
         run("CREATE TABLE kept USING hudi-py AS SELECT id, fare FROM trips")
         run("INSERT INTO kept SELECT * FROM kept")
         assert run("SELECT count(*) FROM kept").collect()[0][0] == 2
+        with pytest.raises(ConfigError, match="of the table kept: it is not partitioned"):
+            run("ALTER TABLE kept DROP PARTITION (id = 1)")
     finally:
         disable(spark)
 
@@ -627,6 +629,8 @@ def test_queries_by_function_and_slashes(spark: SparkSession, path: str) -> None
     assert rows(spark, "SELECT max(hudi_query.ts) FROM hudi_query('trips', 'snapshot') WHERE id < 3") == [(9,)]
     with pytest.raises(ConfigError, match="does not support the query type 'incremental'"):
         sql(spark, "SELECT * FROM hudi_query('trips', 'incremental')")
+    with pytest.raises(ConfigError, match="for the table 'other': no Hudi table is registered by this name"):
+        sql(spark, "SELECT * FROM hudi_query('other', 'snapshot')")
     sql(spark, "UPDATE trips SET ts = 10 WHERE id = 1")
     sql(spark, "CALL run_compaction(op => 'schedule', table => 'trips')")
     assert [row[1:] for row in rows(spark, "CALL show_compaction('trips')")] == [(1, "REQUESTED")]

@@ -412,6 +412,13 @@ MUTATIONS: Final = (
         "tests/connector/test_dialect.py::test_a_second_name_that_reads_base_files",
     ),
     Mutation(
+        "SQL: a table function takes the name of no table for a path",
+        CONNECTOR + "dialect/queries.py",
+        "            if target is None:\n                raise ConfigError(\n",
+        "            if False:\n                raise ConfigError(\n",
+        "tests/connector/test_dialect.py::test_queries_by_function_and_slashes",
+    ),
+    Mutation(
         "SQL: of a partition column that is named twice, the last value counts",
         CONNECTOR + "dialect/insert.py",
         "        if name.lower() in map(str.lower, found):\n",

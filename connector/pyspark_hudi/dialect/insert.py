@@ -228,10 +228,10 @@ def path_of_partition(target: Target, spec: Mapping[str, str | None]) -> str:
     fields = target.config.partition_fields
     given = {target.field(name).name: value for name, value in spec.items()}
     if set(given) != set(fields) or None in given.values():
-        raise ConfigError(
-            f"Cannot find the partition ({', '.join(spec)}) of the table {target.shown}: all partition columns need a "
-            f"value; they are {', '.join(fields) or 'none'}"
+        reason = (
+            f"all partition columns need a value; they are {', '.join(fields)}" if fields else "it is not partitioned"
         )
+        raise ConfigError(f"Cannot find the partition ({', '.join(spec)}) of the table {target.shown}: {reason}")
     return _path(target, given)
 
 

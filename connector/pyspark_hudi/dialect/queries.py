@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hudi_py.config import read as read_config
+from hudi_py.errors import ConfigError
 from hudi_py.read import literal
 from pyspark_hudi import catalog
 from pyspark_hudi.dialect.text import Cursor, Token, tokens_of
@@ -87,7 +88,11 @@ def run_query(tables: Tables, query: Cursor) -> DataFrame:
 
 def function_calls(tables: Tables, query: Cursor) -> dict[int, str]:
     """The paths of the tables that Apache Hudi's table functions get, by the number of the token that names them: a
-    path, or the name of a Hudi table."""
+    path, or the name of a Hudi table.
+
+    Raises:
+        ConfigError: it is neither.
+    """
     tokens, found = query.tokens, {}
     for at in range(query.at, query.end - 2):
         name, opening, given = tokens[at : at + 3]
@@ -96,6 +101,11 @@ def function_calls(tables: Tables, query: Cursor) -> dict[int, str]:
         target = None
         if not any(each in given.text for each in "/:~"):
             target = tables.find(Cursor(given.text, tokens_of(given.text) or []).names())
+            if target is None:
+                raise ConfigError(
+                    f"Cannot call {name.text} for the table '{given.text}': no Hudi table is registered by this name; "
+                    "give its path, or register it by register_sql"
+                )
         found[at + 2] = given.text if target is None else target.path
     return found
 
