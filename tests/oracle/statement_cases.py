@@ -10,7 +10,8 @@
     % hoodie.x = y                    a setting of the session while the case runs
     CREATE TABLE {t} (id INT) ...;    statements end with a semicolon at the end of a line; {t}, {t2} are tables,
     ? SELECT id FROM {t};             {path} a folder of the case. The rows of statements after ? are compared,
-    ! [ts, LONG] INSERT INTO ...;     those after ! fail, and the errors of both name the words in brackets, if any,
+    ! [ts, key|id] INSERT INTO ...;   those after ! fail, and the errors of both name the words in brackets, if any, of
+                                      words between | one,
     @ first = SELECT ...;             and the first value of a row gets the name {first}
 
 This module runs within the oracle as well, and imports nothing but the standard library.

@@ -21,12 +21,12 @@ NAMES = frozenset(case.name for case in CASES)
 ANSWERS = read_answers()
 OPEN: frozenset[str] = frozenset()
 """Cases whose difference is neither settled nor documented yet."""
-_SETTLED = [case for case in CASES if case.name not in OPEN]
+_SETTLED = [case for case in CASES if case.name not in OPEN and not case.differs]
 GATE = frozenset(
     _SETTLED[place].name
     for place in covering([(case.name.partition(":")[0], case.name) for case in _SETTLED], "statements", 8)
 )
-"""Cases that run with each commit, of eight files."""
+"""Cases that run with each commit: of eight files, as HUDI_PY_SEED says."""
 DIFFERENCES = Path(__file__).parents[2] / "docs" / "differences"
 
 
@@ -63,7 +63,8 @@ def test_our_answers(spark: SparkSession, tmp_path: Path, case: Case) -> None:
 
 def _lacking(statement: str, outcome: list[Any]) -> list[str]:
     """Words that the error of a refused statement should name."""
-    return [word for word in words(statement) if word not in outcome[1].lower()]
+    text = outcome[1].lower() if outcome[0] == "failed" else ""
+    return [word for word in words(statement) if text and not any(each in text for each in word.split("|"))]
 
 
 def test_refusals_name_their_cause() -> None:
@@ -73,7 +74,7 @@ def test_refusals_name_their_cause() -> None:
         for statement, outcome in zip(case.statements, ANSWERS[case.name], strict=True):
             if statement.startswith("!"):
                 assert statement[1:].lstrip().startswith("["), f"{case.name}: no words, not even []: {statement}"
-                assert outcome[0] != "failed" or not _lacking(statement, outcome), f"{case.name}: {outcome[1]}"
+                assert not _lacking(statement, outcome), f"{case.name}: {statement}: {outcome[1]}"
             elif outcome[0] == "error":
                 settled = not case.differs and case.name.rpartition(" ")[0] not in waiting
                 assert not settled, f"{case.name}: refused by Apache Hudi: {statement}"

@@ -4,7 +4,7 @@ CREATE TABLE {t} (id INT, name STRING, price DOUBLE, ts LONG) USING hudi TBLPROP
 ALTER TABLE {t} CHANGE COLUMN id id INT COMMENT 'primary id';
 ALTER TABLE {t} CHANGE COLUMN name name STRING COMMENT 'name column';
 ALTER TABLE {t} RENAME TO {t2};
-! [] SELECT * FROM {t};
+! [not_found] SELECT * FROM {t};
 INSERT INTO {t2} VALUES (1, 'a1', 10, 1000);
 ALTER TABLE {t2} ADD COLUMNS (ext0 STRING);
 ? SELECT id, name, price, ts, ext0 FROM {t2};
@@ -17,7 +17,7 @@ DELETE FROM {t2} WHERE id = 1;
 
 == a record key of another type
 CREATE TABLE {t} (id INT, name STRING, ts LONG) USING hudi TBLPROPERTIES (primaryKey = 'id', preCombineField = 'ts');
-! [] ALTER TABLE {t} CHANGE COLUMN id id BIGINT;
+! [id, chang] ALTER TABLE {t} CHANGE COLUMN id id BIGINT;
 
 == columns of a partitioned table [kind: cow, mor]
 CREATE TABLE {t} (id INT, name STRING, price DOUBLE, ts LONG, dt STRING) USING hudi TBLPROPERTIES (type = '{kind}', primaryKey = 'id', preCombineField = 'ts') PARTITIONED BY (dt);
@@ -91,20 +91,20 @@ RESET hoodie.schema.on.read.enable;
 % hoodie.datasource.write.schema.allow.auto.evolution.column.drop = true
 CREATE TABLE {t} (id INT, comb INT, col0 INT, col9 BINARY, par DATE) USING hudi OPTIONS (primaryKey = 'id', preCombineField = 'comb') PARTITIONED BY (par);
 INSERT INTO {t} VALUES (1, 1, 11, X'0a01', DATE '2021-12-25');
-! [] ALTER TABLE {t} ADD COLUMNS (col_new1 INT AFTER _hoodie_commit_time);
-! [] ALTER TABLE {t} DROP COLUMN id;
-! [] ALTER TABLE {t} DROP COLUMN comb;
-! [] ALTER TABLE {t} DROP COLUMN par;
-! [] ALTER TABLE {t} RENAME COLUMN id TO idid;
-! [] ALTER TABLE {t} RENAME COLUMN comb TO combcomb;
-! [] ALTER TABLE {t} RENAME COLUMN par TO parpar;
-! [] ALTER TABLE {t} RENAME COLUMN col0 TO col9;
-! [] ALTER TABLE {t} RENAME COLUMN col0 TO COL9;
-! [] ALTER TABLE {t} ADD COLUMNS (col9 INT);
-! [] ALTER TABLE {t} ADD COLUMNS (COL9 INT);
-! [] ALTER TABLE {t} ADD COLUMNS (id INT);
-! [] ALTER TABLE {t} DROP COLUMN nothing;
-! [] ALTER TABLE {t} ALTER COLUMN col0 TYPE BOOLEAN;
+! [meta columns|_hoodie_commit_time] ALTER TABLE {t} ADD COLUMNS (col_new1 INT AFTER _hoodie_commit_time);
+! [primarykey|record key] ALTER TABLE {t} DROP COLUMN id;
+! [ordering] ALTER TABLE {t} DROP COLUMN comb;
+! [partition] ALTER TABLE {t} DROP COLUMN par;
+! [primarykey|record key] ALTER TABLE {t} RENAME COLUMN id TO idid;
+! [ordering] ALTER TABLE {t} RENAME COLUMN comb TO combcomb;
+! [partition] ALTER TABLE {t} RENAME COLUMN par TO parpar;
+! [col0, col9, already] ALTER TABLE {t} RENAME COLUMN col0 TO col9;
+! [col0, col9, already] ALTER TABLE {t} RENAME COLUMN col0 TO COL9;
+! [col9, already] ALTER TABLE {t} ADD COLUMNS (col9 INT);
+! [col9, already] ALTER TABLE {t} ADD COLUMNS (COL9 INT);
+! [id, already] ALTER TABLE {t} ADD COLUMNS (id INT);
+! [nothing, missing|it has no] ALTER TABLE {t} DROP COLUMN nothing;
+! [col0, boolean] ALTER TABLE {t} ALTER COLUMN col0 TYPE BOOLEAN;
 
 == a column first in the table
 % hoodie.schema.on.read.enable = true
@@ -234,3 +234,27 @@ SET hoodie.schema.on.read.enable = true;
 ALTER TABLE {t} ALTER COLUMN price TYPE DECIMAL(4, 2);
 ? SELECT id, price FROM {t};
 RESET hoodie.schema.on.read.enable;
+
+== texts and floats to decimals [kind: cow, mor]
+% hoodie.schema.on.read.enable = true
+CREATE TABLE {t} (id INT, s STRING, f FLOAT, ts LONG) USING hudi TBLPROPERTIES (primaryKey = 'id', type = '{kind}', preCombineField = 'ts');
+INSERT INTO {t} VALUES (1, '10.024', cast(10.024 AS FLOAT), 1000), (2, '-10.026', cast(-10.026 AS FLOAT), 1000);
+ALTER TABLE {t} ALTER COLUMN s TYPE DECIMAL(6, 3);
+ALTER TABLE {t} ALTER COLUMN f TYPE DECIMAL(4, 2);
+? SELECT id, s, f FROM {t};
+INSERT INTO {t} VALUES (3, 1.5, 2.5, 1000);
+? SELECT id, s, f FROM {t};
+
+== members of arrays [kind: cow, mor]
+% hoodie.schema.on.read.enable = true
+% spark.sql.parquet.enableVectorizedReader = false
+% hoodie.datasource.write.schema.allow.auto.evolution.column.drop = true
+CREATE TABLE {t} (id INT, a ARRAY<STRUCT<x: INT, y: STRING>>, ts LONG) USING hudi TBLPROPERTIES (primaryKey = 'id', type = '{kind}', preCombineField = 'ts');
+INSERT INTO {t} VALUES (1, array(struct(1, 'p')), 1000);
+ALTER TABLE {t} ADD COLUMNS (a.element.z DOUBLE);
+INSERT INTO {t} VALUES (2, array(struct(2, 'q', 2.5)), 1000);
+ALTER TABLE {t} RENAME COLUMN a.element.y TO w;
+ALTER TABLE {t} ALTER COLUMN a.element.x TYPE LONG;
+? SELECT id, a[0].x, a[0].w, a[0].z FROM {t};
+ALTER TABLE {t} DROP COLUMN a.element.x;
+? SELECT id, a FROM {t};

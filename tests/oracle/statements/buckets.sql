@@ -1,4 +1,4 @@
-# TestInsertTable3 TestInsertTable4
+# TestInsertTable3 TestInsertTable4 TestInsertTableWithPartitionBucketIndex
 == a simple bucket index [kind: cow, mor] [op: upsert, bulk_insert]
 % hoodie.datasource.write.operation = {op}
 CREATE TABLE {t} (id INT, dt STRING, name STRING, price DOUBLE, ts LONG) USING hudi TBLPROPERTIES (primaryKey = 'id,name', type = '{kind}', preCombineField = 'ts', hoodie.index.type = 'BUCKET', hoodie.bucket.index.hash.field = 'id,name') PARTITIONED BY (dt);
@@ -56,7 +56,7 @@ INSERT OVERWRITE TABLE {t} PARTITION (dt = '2021-01-05') SELECT * FROM (SELECT 1
 ? SELECT id, name, price, ts, dt FROM {t};
 
 == an index type that there is not
-! [] CREATE TABLE {t} (id STRING, dt BIGINT, day STRING) USING hudi OPTIONS ('hoodie.datasource.write.hive_style_partitioning' 'false') TBLPROPERTIES ('primaryKey' = 'id', 'type' = 'mor', 'preCombineField' = 'dt', 'hoodie.index.type' = 'BUCKET_aa', 'hoodie.bucket.index.hash.field' = 'id') PARTITIONED BY (day);
+! [hoodie.index.type, bucket_aa] CREATE TABLE {t} (id STRING, dt BIGINT, day STRING) USING hudi OPTIONS ('hoodie.datasource.write.hive_style_partitioning' 'false') TBLPROPERTIES ('primaryKey' = 'id', 'type' = 'mor', 'preCombineField' = 'dt', 'hoodie.index.type' = 'BUCKET_aa', 'hoodie.bucket.index.hash.field' = 'id') PARTITIONED BY (day);
 
 == pruning by buckets and partitions
 CREATE TABLE {t} (id STRING, name STRING, dt BIGINT, day STRING, hour INT) USING hudi TBLPROPERTIES ('primaryKey' = 'id', 'type' = 'mor', 'preCombineField' = 'dt', 'hoodie.index.type' = 'BUCKET', 'hoodie.bucket.index.hash.field' = 'id', 'hoodie.bucket.index.num.buckets' = 16, 'hoodie.metadata.enable' = 'false') PARTITIONED BY (day, hour);
@@ -69,3 +69,14 @@ INSERT INTO {t} SELECT '1' AS id, 'aa' AS name, 123 AS dt, '2023-10-12' AS day, 
 CREATE TABLE {t} (id INT, name STRING, price DOUBLE, dt STRING) USING hudi TBLPROPERTIES (primaryKey = 'id', preCombineField = 'name', hoodie.bulkinsert.shuffle.parallelism = 3, hoodie.bulkinsert.sort.mode = '{mode}') PARTITIONED BY (dt);
 INSERT INTO {t} VALUES (5, 'a', 35, '2021-05-21'), (1, 'a', 31, '2021-01-21'), (3, 'a', 33, '2021-03-21');
 ? SELECT id, name, price, dt FROM {t};
+
+== rules for numbers of buckets [kind: cow, mor]
+% hoodie.datasource.write.operation = upsert
+CREATE TABLE {t} (id INT, dt STRING, name STRING, price DOUBLE, ts LONG) USING hudi TBLPROPERTIES (primaryKey = 'id,name', type = '{kind}', preCombineField = 'ts', hoodie.index.type = 'BUCKET', hoodie.bucket.index.hash.field = 'id,name', hoodie.bucket.index.num.buckets = 1) PARTITIONED BY (dt);
+INSERT INTO {t} VALUES (1, 'a1,1', 10, 1000, "2021-01-05"), (11, 'a1,1', 10, 1000, "2021-01-05"), (2, 'a2', 20, 2000, "2021-01-06"), (22, 'a2', 20, 2000, "2021-01-06");
+CALL partition_bucket_index_manager(table => '{t}', overwrite => 'dt=(2021\\-01\\-05|2021\\-01\\-07),2', rule => 'regex', bucket_number => 1);
+CALL partition_bucket_index_manager(table => '{t}', overwrite => 'dt=(2021\\-01\\-05|2021\\-01\\-07),2', rule => 'regex', bucket_number => 1, dry_run => false);
+? SELECT id, name, price, ts, dt FROM {t};
+INSERT INTO {t} VALUES (1, 'a1,1', 100, 1000, "2021-01-05"), (3, 'a3,3', 30, 3000, "2021-01-07"), (33, 'a3,3', 30, 3000, "2021-01-07");
+? SELECT id, name, price, ts, dt FROM {t};
+? SELECT dt, count(DISTINCT substring(_hoodie_file_name, 1, 8)) FROM {t} GROUP BY dt;

@@ -16,7 +16,7 @@ SCHEDULE COMPACTION ON '{path}/t';
 RUN COMPACTION ON '{path}/t';
 ? SELECT id, name, price, ts FROM hudi_query('{t}', 'read_optimized');
 SHOW COMPACTION ON '{path}/t';
-! [] RUN COMPACTION ON '{path}/t' AT 12345;
+! [12345, exist|pending] RUN COMPACTION ON '{path}/t' AT 12345;
 
 == by procedures
 % hoodie.compact.inline = false
@@ -25,13 +25,13 @@ CREATE TABLE {t} (id INT, name STRING, price DOUBLE, ts LONG) USING hudi TBLPROP
 INSERT INTO {t} VALUES (1, 'a1', 10, 1000), (2, 'a2', 10, 1000);
 UPDATE {t} SET price = 11 WHERE id = 1;
 @ one = CALL run_compaction(op => 'schedule', table => '{t}');
-! [] CALL run_compaction(op => 'nothing', table => '{t}');
+! [nothing, invalid|supported] CALL run_compaction(op => 'nothing', table => '{t}');
 CALL run_compaction(op => 'execute', path => '{path}/t', instants => '{one}');
 ? SELECT id, name, price, ts FROM hudi_query('{t}', 'read_optimized');
 UPDATE {t} SET price = 12 WHERE id = 2;
 CALL run_compaction(op => 'scheduleAndExecute', table => '{t}');
 ? SELECT id, name, price, ts FROM hudi_query('{t}', 'read_optimized');
-! [] CALL run_compaction(op => 'execute', table => '{t}', instants => '12345');
+! [12345, exist|pending] CALL run_compaction(op => 'execute', table => '{t}', instants => '12345');
 CALL run_compaction(op => 'run', table => '{t}');
 
 == before and after deletes
@@ -53,5 +53,5 @@ CALL run_compaction(op => 'execute', table => '{t}');
 == of a copy-on-write table
 CREATE TABLE {t} (id INT, name STRING) USING hudi TBLPROPERTIES (primaryKey = 'id');
 INSERT INTO {t} VALUES (1, 'a1');
-! [] CALL show_compaction(table => '{t}');
+! [merge on read|copy_on_write] CALL show_compaction(table => '{t}');
 ! [] CALL run_compaction(op => 'schedule', table => '{t}');

@@ -1,4 +1,4 @@
-# TestCreateTable TestDropTable TestTruncateTable TestDescribeTable TestRepairTable TestHoodieCatalogDDL TestSpark3Catalog
+# TestCreateTable TestDropTable TestTruncateTable TestDescribeTable TestRepairTable TestHoodieCatalogDDL TestSpark3Catalog TestHoodieCatalogStagedTable
 == a managed table
 CREATE TABLE {t} (id INT, name STRING, price DOUBLE, ts LONG) USING hudi TBLPROPERTIES (hoodie.database.name = "databaseName", hoodie.table.name = "tableName", primaryKey = 'id', preCombineField = 'ts', hoodie.datasource.write.operation = 'upsert');
 INSERT INTO {t} VALUES (1, 'a', 2, 3);
@@ -22,26 +22,26 @@ CREATE TABLE {t} (id INT, name STRING, ts LONG, dt STRING) USING hudi PARTITIONE
 INSERT INTO {t} VALUES (1, 'a', 2, 'x');
 CREATE TABLE {t2} USING hudi LOCATION '{path}/h0';
 ? SELECT id, name, ts, dt FROM {t2};
-! [] CREATE TABLE {t3} USING hudi PARTITIONED BY (dt) LOCATION '{path}/h0';
+! [partition, without columns|schema is not defined] CREATE TABLE {t3} USING hudi PARTITIONED BY (dt) LOCATION '{path}/h0';
 CREATE TABLE {t4} (id INT, name STRING, ts LONG, dt STRING) USING hudi PARTITIONED BY (dt) TBLPROPERTIES (primaryKey = 'id', type = 'mor') LOCATION '{path}/h0';
 INSERT INTO {t4} VALUES (2, 'b', 2, 'x');
 ? SELECT id, name, ts, dt FROM {t};
 
 == a key that there is not
-! [] CREATE TABLE {t} (id INT, name STRING, ts LONG) USING hudi TBLPROPERTIES (primaryKey = 'id1', type = 'cow');
+! [id1] CREATE TABLE {t} (id INT, name STRING, ts LONG) USING hudi TBLPROPERTIES (primaryKey = 'id1', type = 'cow');
 
 == an ordering field that there is not
-! [] CREATE TABLE {t} (id INT, name STRING, ts LONG) USING hudi TBLPROPERTIES (primaryKey = 'id', preCombineField = 'ts1', type = 'cow');
+! [ts1] CREATE TABLE {t} (id INT, name STRING, ts LONG) USING hudi TBLPROPERTIES (primaryKey = 'id', preCombineField = 'ts1', type = 'cow');
 
 == a type that there is not
-! [] CREATE TABLE {t} (id INT, name STRING, ts LONG) USING hudi TBLPROPERTIES (primaryKey = 'id', preCombineField = 'ts', type = 'cow1');
+! [type] CREATE TABLE {t} (id INT, name STRING, ts LONG) USING hudi TBLPROPERTIES (primaryKey = 'id', preCombineField = 'ts', type = 'cow1');
 
 == as a query [kind: cow, mor]
 CREATE TABLE {t} USING hudi TBLPROPERTIES (primaryKey = 'id', type = '{kind}') LOCATION '{path}/a' AS SELECT 1 AS id, 'a1' AS name, 10 AS price, 1000 AS ts;
 ? SELECT id, name, price, ts FROM {t};
 CREATE TABLE {t2} USING hudi PARTITIONED BY (dt) TBLPROPERTIES (primaryKey = 'id', type = '{kind}') AS SELECT 1 AS id, 'a1' AS name, 10 AS price, '2021-04-01' AS dt;
 ? SELECT id, name, price, dt FROM {t2};
-! [] CREATE TABLE {t3} USING hudi PARTITIONED BY (dt) TBLPROPERTIES (primaryKey = 'id', type = '{kind}') AS SELECT null AS id, 'a1' AS name, 10 AS price, '2021-05-07' AS dt;
+! [id, type null] CREATE TABLE {t3} USING hudi PARTITIONED BY (dt) TBLPROPERTIES (primaryKey = 'id', type = '{kind}') AS SELECT null AS id, 'a1' AS name, 10 AS price, '2021-05-07' AS dt;
 
 == as a query with partitions of times [type: TIMESTAMP, DATE]
 CREATE TABLE {t} USING hudi PARTITIONED BY (dt) TBLPROPERTIES (primaryKey = 'id') AS SELECT cast('2021-05-06' AS {type}) AS dt, 1 AS id, 'a1' AS name, 10 AS price;
@@ -67,12 +67,12 @@ differs: deliberate.md: `hoodie.compact.inline=true` with a copy-on-write table
 CREATE TABLE {t} (id INT, name STRING) USING hudi TBLPROPERTIES (primaryKey = 'id');
 ALTER TABLE {t} ADD COLUMNS (ts BIGINT);
 CREATE TABLE IF NOT EXISTS {t} (id INT, name STRING) USING hudi TBLPROPERTIES (primaryKey = 'id');
-! [] CREATE TABLE {t} (id INT, name STRING) USING hudi TBLPROPERTIES (primaryKey = 'id');
+! [already exists] CREATE TABLE {t} (id INT, name STRING) USING hudi TBLPROPERTIES (primaryKey = 'id');
 
 == like a Hudi table [kind: cow, mor]
 CREATE TABLE {t} (id INT, name STRING, price DOUBLE, ts LONG) USING hudi TBLPROPERTIES (primaryKey = 'id,name', type = '{kind}') LOCATION '{path}/s';
 CREATE TABLE {t2} LIKE {t} USING hudi;
-! [] CREATE TABLE {t2} LIKE {t} USING hudi;
+! [already exists] CREATE TABLE {t2} LIKE {t} USING hudi;
 CREATE TABLE IF NOT EXISTS {t2} LIKE {t} USING hudi;
 INSERT INTO {t2} VALUES (1, 'a', 2, 3);
 ? SELECT _hoodie_record_key, id, name, price, ts FROM {t2};
@@ -118,9 +118,9 @@ CREATE TABLE {t3} USING hudi TBLPROPERTIES ('hoodie.query.as.ro.table' = 'false'
 
 == read-optimized entries that cannot be
 CREATE TABLE {t} (id INT, name STRING, ts LONG) USING hudi TBLPROPERTIES (primaryKey = 'id', preCombineField = 'ts', type = 'cow') LOCATION '{path}/b';
-! [] CREATE TABLE {t2} USING hudi TBLPROPERTIES ('hoodie.query.as.ro.table' = 'true') LOCATION '{path}/b';
-! [] CREATE TABLE {t2} USING hudi TBLPROPERTIES ('hoodie.query.as.ro.table' = 'true') LOCATION '{path}/nothing';
-! [] CREATE TABLE {t3} USING hudi TBLPROPERTIES (primaryKey = 'id', type = 'mor', 'hoodie.query.as.ro.table' = 'true') LOCATION '{path}/c' AS SELECT 1 AS id, 'a1' AS name;
+! [ro/rt|ro.table, mor table|merge-on-read] CREATE TABLE {t2} USING hudi TBLPROPERTIES ('hoodie.query.as.ro.table' = 'true') LOCATION '{path}/b';
+! [ro/rt|ro.table, need the existence|there must be] CREATE TABLE {t2} USING hudi TBLPROPERTIES ('hoodie.query.as.ro.table' = 'true') LOCATION '{path}/nothing';
+! [ro/rt|ro.table, ctas|without as] CREATE TABLE {t3} USING hudi TBLPROPERTIES (primaryKey = 'id', type = 'mor', 'hoodie.query.as.ro.table' = 'true') LOCATION '{path}/c' AS SELECT 1 AS id, 'a1' AS name;
 
 == base files of another format [format: PARQUET, ORC]
 CREATE TABLE {t} (id INT, name STRING, ts LONG) USING hudi TBLPROPERTIES (primaryKey = 'id', type = 'cow', preCombineField = 'ts', hoodie.table.base.file.format = '{format}');
@@ -129,7 +129,7 @@ INSERT INTO {t} VALUES (1, 'a', 2);
 
 == procedures of tables that are not Hudi's
 CREATE TABLE {t} (id INT) USING parquet;
-! [] CALL show_commits(table => '{t}', limit => 10);
+! [hudi table] CALL show_commits(table => '{t}', limit => 10);
 
 == dropping
 CREATE TABLE {t} (id INT, name STRING) USING hudi TBLPROPERTIES (primaryKey = 'id') LOCATION '{path}/d';
@@ -139,9 +139,9 @@ DROP TABLE {t};
 CREATE TABLE {t} USING hudi LOCATION '{path}/d';
 ? SELECT id, name FROM {t};
 DROP TABLE {t} PURGE;
-! [] CREATE TABLE {t} USING hudi LOCATION '{path}/d';
+! [missing schema|without columns] CREATE TABLE {t} USING hudi LOCATION '{path}/d';
 DROP TABLE IF EXISTS {t2};
-! [] DROP TABLE {t2};
+! [not_found] DROP TABLE {t2};
 
 == truncating [kind: cow, mor]
 CREATE TABLE {t} (id INT, name STRING, ts LONG) USING hudi OPTIONS (type = '{kind}', primaryKey = 'id', orderingFields = 'ts');
@@ -162,7 +162,7 @@ TRUNCATE TABLE {t};
 == truncating partitions of several columns [hive: true, false]
 CREATE TABLE {t} (id INT, name STRING, ts STRING, year STRING, month STRING, day STRING) USING hudi PARTITIONED BY (year, month, day) TBLPROPERTIES (type = 'mor', primaryKey = 'id', orderingFields = 'ts', hoodie.datasource.write.hive_style_partitioning = '{hive}');
 INSERT INTO {t} VALUES (1, 'z3', 'v1', '2021', '10', '01'), (2, 'l4', 'v1', '2021', '10', '02');
-! [] TRUNCATE TABLE {t} PARTITION (year = '2021', month = '10');
+! [all partition columns] TRUNCATE TABLE {t} PARTITION (year = '2021', month = '10');
 TRUNCATE TABLE {t} PARTITION (year = '2021', month = '10', day = '01');
 ? SELECT id, name, ts, year, month, day FROM {t};
 
@@ -202,3 +202,9 @@ CREATE TABLE {t} (id INT, name STRING, dt STRING) USING hudi PARTITIONED BY (dt)
 INSERT INTO {t} VALUES (1, 'a', 'x');
 MSCK REPAIR TABLE {t};
 ? SHOW PARTITIONS {t};
+
+== replacing
+CREATE TABLE {t} (id INT, name STRING) USING hudi TBLPROPERTIES (primaryKey = 'id');
+INSERT INTO {t} VALUES (1, 'a1');
+! [replace] CREATE OR REPLACE TABLE {t} USING hudi TBLPROPERTIES (primaryKey = 'id') AS SELECT 2 AS id, 'b' AS other;
+? SELECT id, name FROM {t};

@@ -7,8 +7,8 @@ INSERT INTO {t} VALUES (1, 'a1', 10, 1000), (2, 'a2', 20, 1000);
 INSERT INTO {t} VALUES (1, 'a1_1', 10, 1100), (2, 'a2_2', 20, 1100);
 ? SELECT id, name, price, ts FROM hudi_query('{t}', 'read_optimized');
 ? SELECT id, name, price, ts FROM hudi_query('{t}', 'snapshot');
-! [] SELECT id FROM hudi_query('{t}', 'incremental');
-! [] SELECT id FROM hudi_query('{t}x', 'snapshot');
+! [hudi_query, incremental] SELECT id FROM hudi_query('{t}', 'incremental');
+! [not_found|no hudi table] SELECT id FROM hudi_query('{t}x', 'snapshot');
 
 == changes, the latest state [kind: cow, mor] [named: {t}, {path}/t]
 % hoodie.spark.sql.insert.into.operation = upsert

@@ -1,4 +1,4 @@
-# TestInsertTable TestInsertTable2 TestInsertTable5
+# TestInsertTable TestInsertTable2 TestInsertTable5 TestBulkInsertRowWriterCommitCoverage
 == a list of some columns [kind: cow, mor] [by: PARTITIONED BY (dt), ]
 CREATE TABLE {t} (id INT, dt STRING, name STRING, price DOUBLE, ts LONG) USING hudi TBLPROPERTIES (type = '{kind}', primaryKey = 'id') {by};
 INSERT INTO {t} (id, name, price, ts, dt) VALUES (1, 'a1', 10, 1000, '2025-01-01'), (2, 'a2', 20, 2000, '2025-01-02');
@@ -84,16 +84,16 @@ INSERT INTO {t} VALUES (1, TRUE, CAST(1.0 AS FLOAT), 1, 1, 1234.56789, DATE '202
 
 == numbers of columns that do not fit
 CREATE TABLE {t} (id INT, name STRING, price DOUBLE, dt STRING) USING hudi TBLPROPERTIES (primaryKey = 'id') PARTITIONED BY (dt);
-! [] INSERT INTO {t} PARTITION (dt = '2021-06-20') SELECT 1, 'a1', 10, '2021-06-20';
-! [] INSERT INTO {t} SELECT 1, 'a1', 10;
-! [] INSERT INTO {t} PARTITION (dt = '2021-06-20') SELECT 1 AS id, 'a1' AS name, 10 AS price, 'x' AS more;
+! [too many data columns] INSERT INTO {t} PARTITION (dt = '2021-06-20') SELECT 1, 'a1', 10, '2021-06-20';
+! [not enough data columns] INSERT INTO {t} SELECT 1, 'a1', 10;
+! [too many data columns] INSERT INTO {t} PARTITION (dt = '2021-06-20') SELECT 1 AS id, 'a1' AS name, 10 AS price, 'x' AS more;
 ? SELECT count(*) FROM {t};
 
 == strict mode and bulk inserts
 % hoodie.sql.bulk.insert.enable = true
 % hoodie.sql.insert.mode = strict
 CREATE TABLE {t} (id INT, name STRING, ts LONG) USING hudi TBLPROPERTIES (primaryKey = 'id', preCombineField = 'ts');
-! [] INSERT INTO {t} VALUES (1, 'a1', 1000);
+! [strict, bulk] INSERT INTO {t} VALUES (1, 'a1', 1000);
 
 == a key generator that the partitions contradict
 % hoodie.sql.bulk.insert.enable = true
@@ -147,3 +147,53 @@ INSERT INTO {t} VALUES (1, 'a1', 10, 1000, "2021-01-05");
 CREATE TABLE {t} (id INT, name STRING) USING hudi TBLPROPERTIES (primaryKey = 'id');
 INSERT INTO {t} VALUES (1, 'a1');
 ? SELECT id, name FROM {t};
+
+== overwriting by the partitions of the rows [op: bulk_insert, insert]
+% hoodie.spark.sql.insert.into.operation = {op}
+% hoodie.datasource.overwrite.mode = dynamic
+CREATE TABLE {t} (id INT, name STRING, dt STRING) USING hudi TBLPROPERTIES (primaryKey = 'id') PARTITIONED BY (dt);
+INSERT INTO {t} VALUES (1, 'a1', '2024-01-01'), (2, 'a2', '2024-01-02');
+INSERT OVERWRITE TABLE {t} PARTITION (dt) SELECT 1 AS id, 'a1_new' AS name, '2024-01-01' AS dt UNION ALL SELECT 3, 'a3', '2024-01-01';
+? SELECT id, name, dt FROM {t};
+INSERT OVERWRITE TABLE {t} VALUES (7, 'a7', '2024-01-02');
+? SELECT id, name, dt FROM {t};
+
+== overwriting a table without partitions [kind: cow, mor]
+CREATE TABLE {t} (id INT, name STRING, price DOUBLE, ts LONG) USING hudi TBLPROPERTIES (type = '{kind}', primaryKey = 'id', preCombineField = 'ts');
+INSERT INTO {t} VALUES (1, 'a1', 10, 1000), (2, 'a2', 20, 1000);
+INSERT OVERWRITE TABLE {t} SELECT 3, 'a3', 30, 1000;
+? SELECT id, name, price, ts FROM {t};
+INSERT OVERWRITE {t} SELECT id + 1, name, price, ts FROM {t};
+? SELECT id, name, price, ts FROM {t};
+
+== timestamps and dates in a session of Java's newer classes [java8: true, false]
+% spark.sql.datetime.java8API.enabled = {java8}
+CREATE TABLE {t} (id INT, name STRING, dt TIMESTAMP, d DATE) USING hudi TBLPROPERTIES (primaryKey = 'id') PARTITIONED BY (d);
+INSERT INTO {t} VALUES (1, 'a1', TIMESTAMP '2021-05-20 15:00:00', DATE '2021-05-20');
+? SELECT id, name, cast(dt AS STRING), cast(d AS STRING), _hoodie_partition_path FROM {t};
+
+== codecs [codec: UNCOMPRESSED, SNAPPY, GZIP, ZSTD]
+% hoodie.parquet.compression.codec = {codec}
+CREATE TABLE {t} (id INT, name STRING, price DOUBLE) USING hudi TBLPROPERTIES (primaryKey = 'id');
+INSERT INTO {t} VALUES (1, 'a1', 10);
+? SELECT id, name, price FROM {t};
+
+== values that do not fit
+CREATE TABLE {t} (id INT, name STRING, price DOUBLE, dt STRING) USING hudi TBLPROPERTIES (primaryKey = 'id') PARTITIONED BY (dt);
+! [price] INSERT INTO {t} SELECT 1, 'a1', array(1), '2021';
+! [id] INSERT INTO {t} SELECT 'x1' || uuid(), 'a1', 10, map('a', 1) FROM range(1) WHERE id = 0;
+INSERT INTO {t} SELECT 1, 2, 3, 4;
+? SELECT id, name, price, dt FROM {t};
+
+== null keys and partitions [kind: cow, mor]
+CREATE TABLE {t} (id INT, name STRING, dt STRING) USING hudi TBLPROPERTIES (type = '{kind}', primaryKey = 'id') PARTITIONED BY (dt);
+INSERT INTO {t} VALUES (1, null, null), (2, 'a2', ''), (3, '', 'x');
+? SELECT id, name, dt, _hoodie_partition_path FROM {t};
+! [id] INSERT INTO {t} VALUES (cast(null AS INT), 'a3', 'x');
+? SELECT count(*) FROM {t};
+
+== nested values [kind: cow, mor]
+CREATE TABLE {t} (id INT, a ARRAY<STRUCT<x: INT, y: ARRAY<STRING>>>, m MAP<STRING, STRUCT<k: INT>>, s STRUCT<b: STRUCT<c: DECIMAL(10, 2)>>, ts LONG) USING hudi TBLPROPERTIES (type = '{kind}', primaryKey = 'id', preCombineField = 'ts');
+INSERT INTO {t} SELECT 1, array(struct(1, array('p', null))), map('q', struct(2)), struct(struct(1.5)), 1000;
+UPDATE {t} SET ts = 1001, s = struct(struct(2.5)) WHERE s.b.c = 1.5;
+? SELECT id, a[0].y[0], m['q'].k, s.b.c, ts FROM {t} WHERE a[0].x = 1;

@@ -48,7 +48,7 @@ INSERT INTO {t} VALUES (1, 'a1_1', 10, '2021-07-18'), (2, 'a2', 20, '2021-07-18'
 % hoodie.datasource.insert.dup.policy = fail
 CREATE TABLE {t} (id INT, name STRING, dt STRING) USING hudi TBLPROPERTIES (type = '{kind}', primaryKey = 'id') PARTITIONED BY (dt);
 INSERT INTO {t} VALUES (1, 'a1', '2021-07-18');
-! [] INSERT INTO {t} VALUES (1, 'a1_1', '2021-07-18'), (2, 'a2', '2021-07-18');
+! [duplicate] INSERT INTO {t} VALUES (1, 'a1_1', '2021-07-18'), (2, 'a2', '2021-07-18');
 ? SELECT id, name, dt FROM {t};
 
 == policy of duplicates of bulk inserts

@@ -213,7 +213,7 @@ MERGE INTO {t} h0 USING (SELECT * FROM VALUES (1, 'a1', 11, '2022-09-26'), (2, '
 % hoodie.spark.sql.merge.into.partial.updates = false
 CREATE TABLE {t} (id INT, name STRING, price DOUBLE, ts INT, dt STRING) USING hudi TBLPROPERTIES (type = '{kind}', primaryKey = 'id', orderingFields = 'ts', recordMergeMode = '{mode}') PARTITIONED BY (dt);
 INSERT INTO {t} VALUES (1, 'a1', 10, 1000, '2021-03-21');
-! [] MERGE INTO {t} AS t0 USING (SELECT 2 AS id, 'a2' AS name, 12 AS price, 1002 AS ts, '2021-03-21' AS dt) AS s0 ON t0.id = s0.id WHEN NOT MATCHED THEN INSERT (name, price, ts, dt) VALUES (s0.name, s0.price, s0.ts, s0.dt);
+! [id, assignment] MERGE INTO {t} AS t0 USING (SELECT 2 AS id, 'a2' AS name, 12 AS price, 1002 AS ts, '2021-03-21' AS dt) AS s0 ON t0.id = s0.id WHEN NOT MATCHED THEN INSERT (name, price, ts, dt) VALUES (s0.name, s0.price, s0.ts, s0.dt);
 ? SELECT id, name, price, ts, dt FROM {t};
 
 == updates of one column, by mode [kind: cow, mor] [mode: COMMIT_TIME_ORDERING, EVENT_TIME_ORDERING]

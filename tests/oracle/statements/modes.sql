@@ -13,7 +13,7 @@ UPDATE {t} SET price = 50.0, ts = 98 WHERE id = 1;
 INSERT INTO {t} SELECT 1 AS id, 'A' AS name, 30.0 AS price, 101 AS ts UNION ALL SELECT 2, 'B', 40.0, 101;
 UPDATE {t} SET price = 50.0, ts = 102 WHERE id = 1;
 ? SELECT id, name, price, ts FROM {t};
-! [] INSERT INTO {t} SELECT 1 AS id, 'A_missing_ts' AS name, 31.0 AS price;
+! [not enough data columns] INSERT INTO {t} SELECT 1 AS id, 'A_missing_ts' AS name, 31.0 AS price;
 UPDATE {t} SET price = 53.0 WHERE id = 1;
 ? SELECT id, name, price, ts FROM {t};
 DELETE FROM {t} WHERE id = 1;
@@ -88,7 +88,7 @@ CREATE TABLE {t} (id INT, name STRING, price DOUBLE, _ts INT) USING hudi TBLPROP
 INSERT INTO {t} VALUES (1, 'a1', 10, 1000);
 MERGE INTO {t} t0 USING (SELECT 1 AS id, 12.0 AS price, 1001 AS ts, 'x' AS new_col) s0 ON t0.id = s0.id WHEN MATCHED THEN UPDATE SET price = s0.price, _ts = s0.ts;
 ? SELECT id, name, price, _ts FROM {t};
-! [] MERGE INTO {t} USING (SELECT 1 AS id, 12.0 AS price, 1001 AS ts, 'x' AS new_col) s0 ON {t}.id = s0.id WHEN MATCHED THEN UPDATE SET price = s0.price, _ts = s0.ts, new_col = s0.new_col;
+! [new_col] MERGE INTO {t} USING (SELECT 1 AS id, 12.0 AS price, 1001 AS ts, 'x' AS new_col) s0 ON {t}.id = s0.id WHEN MATCHED THEN UPDATE SET price = s0.price, _ts = s0.ts, new_col = s0.new_col;
 
 == null ordering values [kind: cow, mor]
 % hoodie.spark.sql.insert.into.operation = upsert

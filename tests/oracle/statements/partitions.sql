@@ -1,17 +1,17 @@
 # TestAlterTableAddPartition TestAlterTableDropPartition TestShowPartitions TestLazyPartitionPathFetching
 == added to a table without any
 CREATE TABLE {t} (id BIGINT, name STRING, ts STRING, dt STRING) USING hudi TBLPROPERTIES (primaryKey = 'id', preCombineField = 'ts');
-! [] ALTER TABLE {t} ADD PARTITION (dt = '2023-08-01');
+! [non-partitioned|not partitioned] ALTER TABLE {t} ADD PARTITION (dt = '2023-08-01');
 ? SHOW PARTITIONS {t};
 
 == added, with a location, twice
 CREATE TABLE {t} (id BIGINT, name STRING, dt STRING) USING hudi TBLPROPERTIES (primaryKey = 'id') PARTITIONED BY (dt);
-! [] ALTER TABLE {t} ADD PARTITION (dt = '2023-08-01') LOCATION '/tmp/path';
+! [location] ALTER TABLE {t} ADD PARTITION (dt = '2023-08-01') LOCATION '/tmp/path';
 ? SHOW PARTITIONS {t};
 ALTER TABLE {t} ADD PARTITION (dt = '2023-08-01');
 ? SHOW PARTITIONS {t};
 ALTER TABLE {t} ADD IF NOT EXISTS PARTITION (dt = '2023-08-01');
-! [] ALTER TABLE {t} ADD PARTITION (dt = '2023-08-01');
+! [already exists|exists already] ALTER TABLE {t} ADD PARTITION (dt = '2023-08-01');
 
 == added, by style [hive: true, false]
 CREATE TABLE {t} (id BIGINT, name STRING, year STRING, month STRING) USING hudi TBLPROPERTIES (primaryKey = 'id', hoodie.datasource.write.hive_style_partitioning = '{hive}') PARTITIONED BY (year, month);
@@ -36,7 +36,7 @@ INSERT INTO {t} VALUES (1, 'a1', '2023', '06');
 == dropped from a table without any
 CREATE TABLE {t} (id BIGINT, name STRING, ts STRING, dt STRING) USING hudi TBLPROPERTIES (primaryKey = 'id', preCombineField = 'ts');
 INSERT INTO {t} VALUES (1, "z3", "v1", "2021-10-01"), (2, "l4", "v1", "2021-10-02");
-! [] ALTER TABLE {t} DROP PARTITION (dt = '2021-10-01');
+! [non-partitioned|not partitioned] ALTER TABLE {t} DROP PARTITION (dt = '2021-10-01');
 ? SHOW PARTITIONS {t};
 
 == dropped, by encoding [encoded: true, false]
@@ -54,7 +54,7 @@ RESET hoodie.clean.policy;
 == dropped, of a table by statements
 CREATE TABLE {t} (id BIGINT, name STRING, ts STRING, dt STRING) USING hudi TBLPROPERTIES (primaryKey = 'id', preCombineField = 'ts') PARTITIONED BY (dt);
 INSERT INTO {t} VALUES (1, "z3", "v1", "2021-10-01"), (2, "l4", "v1", "2021-10-02");
-! [] ALTER TABLE {t} DROP PARTITION (dt = '2021-10-01', dt = '2021-10-02');
+! [dt] ALTER TABLE {t} DROP PARTITION (dt = '2021-10-01', dt = '2021-10-02');
 INSERT INTO {t} VALUES (3, "z5", "v1", "2021-10-01"), (4, "l5", "v1", "2021-10-02");
 ALTER TABLE {t} DROP PARTITION (dt = '2021-10-01');
 ? SELECT id, name, ts, dt FROM {t};
@@ -63,7 +63,7 @@ ALTER TABLE {t} DROP PARTITION (dt = '2021-10-01');
 == dropped, of several columns [hive: true, false]
 CREATE TABLE {t} (id INT, name STRING, ts STRING, year STRING, month STRING, day STRING) USING hudi PARTITIONED BY (year, month, day) TBLPROPERTIES (primaryKey = 'id', preCombineField = 'ts', hoodie.datasource.write.hive_style_partitioning = '{hive}');
 INSERT INTO {t} VALUES (1, 'z3', 'v1', '2021', '10', '01'), (2, 'l4', 'v1', '2021', '10', '02');
-! [] ALTER TABLE {t} DROP PARTITION (year = '2021', month = '10');
+! [all partition columns] ALTER TABLE {t} DROP PARTITION (year = '2021', month = '10');
 ALTER TABLE {t} DROP PARTITION (year = '2021', month = '10', day = '01');
 ? SELECT id, name, ts, year, month, day FROM {t};
 ? SHOW PARTITIONS {t};

@@ -4,15 +4,15 @@ differs: deliberate.md: | Names of arguments of procedures | in lower case alone
 CREATE TABLE {t} (id INT, name STRING, ts LONG) USING hudi TBLPROPERTIES (primaryKey = 'id', orderingFields = 'ts');
 INSERT INTO {t} SELECT 1, 'a1', 1000;
 INSERT INTO {t} SELECT 2, 'a2', 1500;
-! [] CALL show_commits(limit => 10);
+! [table] CALL show_commits(limit => 10);
 CALL show_commits(table => '{t}', limit => 10);
 CALL show_commits('{t}', 10);
 CALL show_commits(TABLE => '{t}');
 CALL show_commits(table => '{t}', nothing => 3);
-! [] CALL no_such_procedure(table => '{t}');
-! [] CALL show_commits_metadata(limit => 10);
-! [] CALL rollback_to_instant(table => '{t}');
-! [] CALL show_commits(table => '{t}x');
+! [call] CALL no_such_procedure(table => '{t}');
+! [table] CALL show_commits_metadata(limit => 10);
+! [instant_time] CALL rollback_to_instant(table => '{t}');
+! [not_found|no hudi table] CALL show_commits(table => '{t}x');
 
 == rollbacks
 CREATE TABLE {t} (id INT, name STRING, ts LONG) USING hudi TBLPROPERTIES (primaryKey = 'id', orderingFields = 'ts');
@@ -24,7 +24,7 @@ INSERT INTO {t} SELECT 3, 'a3', 2000;
 @ middle = SELECT max(_hoodie_commit_time) FROM {t};
 ? CALL rollback_to_instant('{t}', '{middle}');
 ? SELECT id, name, ts FROM {t};
-! [] CALL show_rollback_detail(table => '{t}');
+! [instant_time] CALL show_rollback_detail(table => '{t}');
 CALL show_rollbacks(table => '{t}', limit => 10);
 
 == savepoints
@@ -40,7 +40,7 @@ INSERT INTO {t} SELECT 3, 'a3', 1500;
 ? CALL rollback_to_savepoint(table => '{t}', instant_time => '{first}');
 ? SELECT id, name, ts FROM {t};
 ! [] CALL delete_savepoint(table => '{t}', instant_time => '12345');
-! [] CALL create_savepoint(commit_time => '{first}');
+! [table] CALL create_savepoint(commit_time => '{first}');
 
 == cleans
 CREATE TABLE {t} (id INT, name STRING, ts LONG) USING hudi TBLPROPERTIES (primaryKey = 'id', orderingFields = 'ts', type = 'cow', hoodie.clean.automatic = 'false', hoodie.parquet.max.file.size = 10000);
@@ -54,7 +54,7 @@ CALL show_cleans(table => '{t}');
 CALL show_cleans_metadata(table => '{t}');
 CALL show_clean_plans(table => '{t}');
 CALL run_clean(table => '{t}', clean_policy => 'KEEP_LATEST_FILE_VERSIONS', file_versions_retained => 1);
-! [] CALL run_clean(retain_commits => 1);
+! [table] CALL run_clean(retain_commits => 1);
 
 == archives
 CREATE TABLE {t} (id INT, name STRING) USING hudi TBLPROPERTIES (primaryKey = 'id', hoodie.archive.automatic = 'false');
@@ -68,12 +68,12 @@ UPDATE {t} SET name = 'd' WHERE id = 1;
 == copies
 CREATE TABLE {t} (id INT, name STRING, ts LONG) USING hudi TBLPROPERTIES (primaryKey = 'id', orderingFields = 'ts');
 INSERT INTO {t} VALUES (1, 'a1', 1000), (2, 'a2', 1500);
-! [] CALL copy_to_table(table => '{t}');
+! [new_table] CALL copy_to_table(table => '{t}');
 ? CALL copy_to_table(table => '{t}', new_table => '{t2}');
 ? SELECT id, name, ts FROM {t2};
 ? CALL copy_to_table(table => '{t}', new_table => '{t2}', save_mode => 'append');
 ? SELECT count(*) FROM {t2};
-! [] CALL copy_to_temp_view(table => '{t}');
+! [view_name] CALL copy_to_temp_view(table => '{t}');
 ? CALL copy_to_temp_view(table => '{t}', view_name => '{t3}');
 ? SELECT id, name, ts FROM {t3};
 DROP VIEW {t3};
@@ -88,18 +88,18 @@ CALL show_commit_partitions(table => '{t}', instant_time => '{first}');
 CALL show_commit_write_stats(table => '{t}', instant_time => '{first}');
 CALL show_commit_extra_metadata(table => '{t}', instant_time => '{first}', metadata_key => 'schema');
 CALL show_archived_commits(table => '{t}');
-! [] CALL show_commit_files(table => '{t}', instant_time => '12345');
-! [] CALL show_commit_files(table => '{t}');
+! [12345] CALL show_commit_files(table => '{t}', instant_time => '12345');
+! [instant_time] CALL show_commit_files(table => '{t}');
 CALL stats_wa(table => '{t}');
 CALL stats_file_sizes(table => '{t}', partition_path => '/*');
 CALL show_fsview_all(table => '{t}', path_regex => '*', limit => 10);
 CALL show_fsview_latest(table => '{t}', partition_path => '');
 CALL show_timeline(table => '{t}', limit => 10);
 CALL show_table_properties(table => '{t}');
-! [] CALL show_invalid_parquet(path => '{path}');
+! [not found|no hudi table|no table] CALL show_invalid_parquet(path => '{path}');
 CALL help();
 CALL help(cmd => 'show_commits');
-! [] CALL help(cmd => 'nothing');
+! [nothing] CALL help(cmd => 'nothing');
 
 == the metadata table
 CREATE TABLE {t} (id INT, name STRING, ts LONG) USING hudi TBLPROPERTIES (primaryKey = 'id', orderingFields = 'ts', hoodie.metadata.enable = 'true');
@@ -110,7 +110,7 @@ CALL show_metadata_table_files(table => '{t}');
 CALL delete_metadata_table(table => '{t}');
 CALL create_metadata_table(table => '{t}');
 CALL init_metadata_table(table => '{t}', read_only => true);
-! [] CALL show_metadata_table_partitions(limit => 1);
+! [table] CALL show_metadata_table_partitions(limit => 1);
 
 == truncation by procedure
 CREATE TABLE {t} (id INT, name STRING, dt STRING) USING hudi PARTITIONED BY (dt) TBLPROPERTIES (primaryKey = 'id');
@@ -124,7 +124,7 @@ CALL truncate_table(table => '{t}');
 CREATE TABLE {t} (id INT, name STRING, ts LONG) USING hudi PARTITIONED BY (ts) TBLPROPERTIES (primaryKey = 'id', type = 'mor') LOCATION '{path}/t';
 INSERT INTO {t} VALUES (1, 'a1', 1000);
 UPDATE {t} SET name = 'b' WHERE id = 1;
-! [] CALL show_logfile_metadata(limit => 10);
+! [table] CALL show_logfile_metadata(limit => 10);
 CALL show_logfile_metadata(table => '{t}', log_file_path_pattern => '{path}/t/ts=1000/*.log.*');
 CALL show_logfile_records(table => '{t}', log_file_path_pattern => '{path}/t/ts=1000/*.log.*');
 
@@ -151,4 +151,5 @@ CALL repair_corrupted_clean_files(table => '{t}');
 == markers
 CREATE TABLE {t} (id INT, name STRING) USING hudi TBLPROPERTIES (primaryKey = 'id');
 INSERT INTO {t} VALUES (1, 'a1');
-! [] CALL delete_marker(table => '{t}');
+differs: not-built.md: nor `delete_marker`, `hdfs_parquet_import`
+CALL delete_marker(table => '{t}', instant_time => '12345');

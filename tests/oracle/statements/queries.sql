@@ -17,10 +17,10 @@ differs: faults-avoided.md: A query of a column `member0` or the like alone
 CREATE TABLE {t} (id INT, name STRING, price DOUBLE, ts INT) USING hudi TBLPROPERTIES (primaryKey = 'id', preCombineField = 'ts');
 INSERT INTO {t} VALUES (1, 'a1', 10.0, 1000);
 ! [] MERGE INTO {t} AS target USING (SELECT 1 AS id, 'u' AS name, 20.0 AS price, 2000 AS ts, nonexistent_column AS extra) AS source ON target.id = source.id WHEN MATCHED THEN UPDATE SET *;
-! [] MERGE INTO {t} AS target USING (SELECT 1 AS id, 'u' AS name, 20.0 AS price, 2000 AS ts) AS source ON target.nonexistent_id = source.id WHEN MATCHED THEN UPDATE SET *;
-! [] MERGE INTO {t} AS target USING (SELECT 1 AS id, 'u' AS name, 20.0 AS pricee, 2000 AS ts) AS source ON target.id = source.id WHEN MATCHED THEN UPDATE SET price = source.price;
+! [nonexistent_id] MERGE INTO {t} AS target USING (SELECT 1 AS id, 'u' AS name, 20.0 AS price, 2000 AS ts) AS source ON target.nonexistent_id = source.id WHEN MATCHED THEN UPDATE SET *;
+! [price] MERGE INTO {t} AS target USING (SELECT 1 AS id, 'u' AS name, 20.0 AS pricee, 2000 AS ts) AS source ON target.id = source.id WHEN MATCHED THEN UPDATE SET price = source.price;
 ! [] INSERT INTO {t} SELECT * FROM nonexistent_source_table;
-! [] SELECT nonexistent_column FROM {t};
+! [nonexistent_column] SELECT nonexistent_column FROM {t};
 ? SELECT id, name, price, ts FROM {t};
 
 == rows of several schemas [kind: cow, mor]

@@ -38,16 +38,16 @@ UPDATE {t} SET price = 22 WHERE id = 1;
 == an update of key and partition [kind: cow, mor]
 CREATE TABLE {t} (id INT, name STRING, price DOUBLE, ts LONG, pt STRING) USING hudi TBLPROPERTIES (type = '{kind}', primaryKey = 'id', preCombineField = 'ts') PARTITIONED BY (pt);
 INSERT INTO {t} VALUES (1, 'a1', 10.0, 1000, '2021');
-! [] UPDATE {t} SET id = 2 WHERE id = 1;
-! [] UPDATE {t} SET pt = '2022' WHERE id = 1;
+! [record key, id] UPDATE {t} SET id = 2 WHERE id = 1;
+! [partition, pt] UPDATE {t} SET pt = '2022' WHERE id = 1;
 ? SELECT id, name, price, ts, pt FROM {t};
-! [] UPDATE {t} SET nothing = 1 WHERE id = 1;
-! [] UPDATE {t} SET price = 1 WHERE nothing = 1;
+! [nothing] UPDATE {t} SET nothing = 1 WHERE id = 1;
+! [nothing] UPDATE {t} SET price = 1 WHERE nothing = 1;
 
 == an update of several keys [kind: cow, mor]
 CREATE TABLE {t} (id INT, name STRING, price DOUBLE, ts LONG) USING hudi TBLPROPERTIES (type = '{kind}', primaryKey = 'id,name', preCombineField = 'ts');
 INSERT INTO {t} VALUES (1, 'a1', 10.0, 1000), (1, 'a2', 20.0, 1000);
-! [] UPDATE {t} SET name = 'a3' WHERE id = 1;
+! [record key, name] UPDATE {t} SET name = 'a3' WHERE id = 1;
 UPDATE {t} SET price = 5 WHERE id = 1 AND name = 'a2';
 ? SELECT id, name, price, ts FROM {t};
 

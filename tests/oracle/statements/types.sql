@@ -45,3 +45,18 @@ UPDATE {t} SET v = parse_json('{"updated": true, "new_field": 123}') WHERE id = 
 DELETE FROM {t} WHERE id = 2;
 MERGE INTO {t} t USING (SELECT 1 AS id, 'row1' AS name, parse_json('{"key":"v1-merged"}') AS v, 2000L AS ts UNION ALL SELECT 3, 'row3', parse_json('{"key":"v3"}'), 2000L) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET t.v = s.v, t.ts = s.ts WHEN NOT MATCHED THEN INSERT (id, name, v, ts) VALUES (s.id, s.name, s.v, s.ts);
 ? SELECT id, name, cast(v AS STRING), ts FROM {t};
+
+== blobs, absent and within queries [kind: cow, mor]
+CREATE TABLE {t} (id INT, data BLOB, ts LONG) USING hudi TBLPROPERTIES (primaryKey = 'id', type = '{kind}', preCombineField = 'ts');
+INSERT INTO {t} VALUES (1, named_struct('type', 'INLINE', 'data', cast(X'0102' AS BINARY), 'reference', cast(null AS STRUCT<external_path: STRING, offset: BIGINT, length: BIGINT, managed: BOOLEAN>)), 1000);
+INSERT INTO {t} (id, ts) VALUES (2, 1000);
+? SELECT id, data.type, data.data FROM {t};
+DELETE FROM {t} WHERE data.type = 'INLINE';
+? SELECT id, data FROM {t};
+
+== vectors, changed [kind: cow, mor]
+CREATE TABLE {t} (id INT, v VECTOR(2), w VECTOR(2, DOUBLE), ts LONG) USING hudi TBLPROPERTIES (primaryKey = 'id', type = '{kind}', preCombineField = 'ts');
+INSERT INTO {t} VALUES (1, array(cast(1.0 AS FLOAT), cast(2.0 AS FLOAT)), array(1.5D, 2.5D), 1000);
+UPDATE {t} SET ts = 1001 WHERE id = 1;
+? SELECT id, v, w, ts FROM {t};
+! [vector] INSERT INTO {t} VALUES (2, array(cast(1.0 AS FLOAT)), array(1.5D, 2.5D), 1000);
