@@ -220,12 +220,12 @@ class Oracle:
         from statement_cases import read_cases, run_case  # type: ignore[import-not-found]
 
         found = {}
-        with self._session_options(None):
-            for number, case in enumerate(read_cases()):
-                if names is None or case.name in names:
-                    folder = tempfile.mkdtemp(dir=self.scratch)
+        for number, case in enumerate(read_cases()):
+            if names is None or case.name in names:
+                folder = tempfile.mkdtemp(dir=self.scratch)
+                with self._session_options(case.java_settings):
                     found[case.name] = run_case(self.spark.sql, case, folder, number)
-                    shutil.rmtree(folder, ignore_errors=True)
+                shutil.rmtree(folder, ignore_errors=True)
         return {"answers": found}
 
     def op_call(self, path, procedure, options=None, ordered=False):

@@ -8,6 +8,7 @@
     differs: deliberate.md: a text    hudi-py answers the next statement otherwise, maybe those after it too, as a page
                                       of docs/differences says with this text
     % hoodie.x = y                    a setting of the session while the case runs
+    %% hoodie.x = y                   one of Apache Hudi's session alone
     CREATE TABLE {t} (id INT) ...;    statements end with a semicolon at the end of a line; {t}, {t2} are tables,
     ? SELECT id FROM {t};             {path} a folder of the case. The rows of statements after ? are compared,
     ! [ts, key|id] INSERT INTO ...;   those after ! fail, and the errors of both name the words in brackets, if any, of
@@ -44,6 +45,8 @@ class Case:
     alike: int
     """So many statements come before the first that is answered otherwise."""
     settings: dict[str, str]
+    java_settings: dict[str, str]
+    """Of Apache Hudi's session alone."""
     statements: tuple[str, ...]
     """With their signs."""
 
@@ -80,9 +83,13 @@ def _case(name: str, classes: tuple[str, ...], body: str, values: dict[str, str]
         body = body.replace("{" + key + "}", value)
     lines = [line for line in body.splitlines() if line.strip() and not line.startswith("#")]
     before, differs, after = _parted(lines)
-    pairs = (line[1:].partition("=") for line in lines if line.startswith("%"))
-    settings = {key.strip(): value.strip() for key, _, value in pairs}
-    return Case(name, classes, differs, len(before), settings, before + after)
+    return Case(name, classes, differs, len(before), _settings(lines, "%"), _settings(lines, "%%"), before + after)
+
+
+def _settings(lines: list[str], sign: str) -> dict[str, str]:
+    """Those of lines with this sign."""
+    matched = (re.fullmatch(r"(%+)\s*(\S+)\s*=\s*(.*)", line.strip()) for line in lines)
+    return {each[2]: each[3] for each in matched if each and each[1] == sign}
 
 
 def _parted(lines: list[str]) -> tuple[tuple[str, ...], str, tuple[str, ...]]:

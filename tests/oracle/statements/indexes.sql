@@ -1,6 +1,6 @@
 # TestSecondaryIndex TestExpressionIndex TestIndexSyntax TestGlobalIndex TestFullTextIndex TestDataSkippingQuery TestBucketIndexQuery
 == secondary indexes [kind: cow, mor]
-% hoodie.write.lock.provider = org.apache.hudi.client.transaction.lock.InProcessLockProvider
+%% hoodie.write.lock.provider = org.apache.hudi.client.transaction.lock.InProcessLockProvider
 CREATE TABLE {t} (id INT, name STRING, price INT, ts LONG) USING hudi OPTIONS (primaryKey = 'id', type = '{kind}', preCombineField = 'ts', hoodie.metadata.enable = 'true', hoodie.metadata.record.index.enable = 'true', hoodie.metadata.index.secondary.enable = 'true', hoodie.datasource.write.payload.class = 'org.apache.hudi.common.model.OverwriteWithLatestAvroPayload') PARTITIONED BY (ts) LOCATION '{path}/t';
 INSERT INTO {t} VALUES (1, 'a1', 10, 1000);
 DROP TABLE IF EXISTS {t};
@@ -24,7 +24,7 @@ differs: deliberate.md: Dropping the record index of a table with secondary inde
 ! [field_not_exist] CREATE INDEX idx_price_1 ON {t} (field_not_exist);
 
 == a record index by statement [kind: cow, mor]
-% hoodie.write.lock.provider = org.apache.hudi.client.transaction.lock.InProcessLockProvider
+%% hoodie.write.lock.provider = org.apache.hudi.client.transaction.lock.InProcessLockProvider
 CREATE TABLE {t} (id INT, name STRING, price INT) USING hudi OPTIONS (primaryKey = 'id', type = '{kind}', hoodie.metadata.enable = 'true');
 INSERT INTO {t} VALUES (1, 'a1', 10), (2, 'a2', 20);
 ! [record key] CREATE INDEX record_index ON {t} (price);
@@ -34,7 +34,7 @@ UPDATE {t} SET name = 'b' WHERE id = 2;
 ? SELECT id, name FROM {t} WHERE id = 2;
 
 == expression indexes [kind: cow, mor]
-% hoodie.write.lock.provider = org.apache.hudi.client.transaction.lock.InProcessLockProvider
+%% hoodie.write.lock.provider = org.apache.hudi.client.transaction.lock.InProcessLockProvider
 % hoodie.metadata.index.column.stats.enable = false
 CREATE TABLE {t} (id INT, name STRING, price DOUBLE, ts LONG) USING hudi OPTIONS (primaryKey = 'id', type = '{kind}', preCombineField = 'ts', hoodie.metadata.record.index.enable = 'true') PARTITIONED BY (ts);
 INSERT INTO {t} VALUES (1, 'a1', 10, 1000);
@@ -51,7 +51,7 @@ DROP INDEX name_lower ON {t};
 ! [name_lower] DROP INDEX name_lower ON {t};
 
 == functions of expression indexes [expr: lower, upper, trim]
-% hoodie.write.lock.provider = org.apache.hudi.client.transaction.lock.InProcessLockProvider
+%% hoodie.write.lock.provider = org.apache.hudi.client.transaction.lock.InProcessLockProvider
 % hoodie.metadata.index.column.stats.enable = false
 CREATE TABLE {t} (id INT, name STRING, ts LONG) USING hudi OPTIONS (primaryKey = 'id', preCombineField = 'ts');
 INSERT INTO {t} VALUES (1, 'Ab', 1000), (2, ' cd ', 1001);
@@ -59,14 +59,14 @@ CREATE INDEX ix ON {t} USING bloom_filters (name) OPTIONS (expr = '{expr}');
 ? SELECT id FROM {t} WHERE {expr}(name) = {expr}('Ab');
 
 == functions without expression indexes [expr: reverse, abs] [kind: bloom_filters, column_stats] [column: name, price]
-% hoodie.write.lock.provider = org.apache.hudi.client.transaction.lock.InProcessLockProvider
+%% hoodie.write.lock.provider = org.apache.hudi.client.transaction.lock.InProcessLockProvider
 % hoodie.metadata.index.column.stats.enable = false
 CREATE TABLE {t} (id INT, name STRING, price DOUBLE) USING hudi TBLPROPERTIES (primaryKey = 'id');
 INSERT INTO {t} VALUES (1, 'Ab', 10.4), (2, ' cd ', -20.6);
 ! [{expr}] CREATE INDEX ix ON {t} USING {kind} ({column}) OPTIONS (expr = '{expr}');
 
 == expression indexes of numbers and dates
-% hoodie.write.lock.provider = org.apache.hudi.client.transaction.lock.InProcessLockProvider
+%% hoodie.write.lock.provider = org.apache.hudi.client.transaction.lock.InProcessLockProvider
 % hoodie.metadata.index.column.stats.enable = false
 CREATE TABLE {t} (id INT, price DOUBLE, d DATE, s STRING) USING hudi OPTIONS (primaryKey = 'id');
 INSERT INTO {t} VALUES (1, 10.4, DATE '2024-02-03', '2024-02-03'), (2, -20.6, DATE '2023-05-06', '2023-05-06');
