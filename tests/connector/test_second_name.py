@@ -49,6 +49,8 @@ class Frame:
     def write(self) -> Writer:
         return Writer(self.sparkSession.formats)
 
+    writeStream = write  # noqa: N815
+
     def writeTo(self, table: str) -> None: ...
 
 
@@ -67,6 +69,8 @@ class Session:
     @property
     def read(self) -> Reader:
         return Reader(self.formats)
+
+    catalog = read
 
     def table(self, name: str) -> None: ...
 
