@@ -39,7 +39,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config)
     given = settings(folder)
     # before 4.3 Spark binds columns by position, and tells only with this
     given["spark.sql.execution.arrow.pyspark.validateSchema.enabled"] = "true"
-    if pytestconfig.option.markexpr in ("not slow", "slow and not nightly"):
+    if pytestconfig.option.markexpr == "not slow":
         given |= INTERPRETED
     if CONNECT:
         from pyspark.sql.connect.client.core import DefaultChannelBuilder

@@ -11,8 +11,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 WARM = Path(__file__).parent / "warm"
-# CI's tests ask for a few rows each: to compile code for them takes longer than all else. The demo and the tests of the
-# night run as Spark does by default.
+# The quick tests ask for a few rows each: to compile code for them takes longer than all else. The slower ones run as
+# Spark does by default: there it makes no difference.
 INTERPRETED = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
