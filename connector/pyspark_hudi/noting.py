@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pyspark.errors import PySparkException
-
 from hudi_py.errors import ConfigError
 from pyspark_hudi.enabled import is_enabled
 from pyspark_hudi.preflight import lacks_source
@@ -77,7 +75,7 @@ def hinted(asked: Asked, spark: SparkSession) -> Iterator[None]:
     """Says how to go on where Spark does not find the format of Apache Hudi's JAR."""
     try:
         yield
-    except PySparkException as error:
+    except Exception as error:  # of py4j, too
         if asked.format.lower() != APACHE_HUDI or not is_enabled(spark) or not lacks_source(error):
             raise
         raise ConfigError(

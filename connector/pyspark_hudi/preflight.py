@@ -76,16 +76,18 @@ def _check_settings(spark: SparkSession) -> None:
     )
 
 
-def lacks_source(error: PySparkException) -> bool:
-    """Whether Spark has no data source of the name that a reader or writer was given."""
-    text = f"{error.getCondition()} {error}"
+def lacks_source(error: Exception) -> bool:
+    """Whether Spark has no data source of the name that a reader or writer was given. Classic Spark says so by an error
+    of py4j, which the client of Spark Connect does not have."""
+    condition = error.getCondition() if isinstance(error, PySparkException) else ""
+    text = f"{condition} {error}"
     return any(sign in text for sign in ("DATA_SOURCE_NOT_FOUND", "ClassNotFoundException"))
 
 
 def _has_jar(spark: SparkSession) -> bool:
     try:
         spark.read.format("hudi").load("/")
-    except PySparkException as error:
+    except Exception as error:  # of py4j, too
         return not lacks_source(error)
     return True
 

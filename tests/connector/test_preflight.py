@@ -22,11 +22,12 @@ LEFT = {
 }
 
 
-def session(settings: dict[str, str] | None = None, jar: bool = False) -> Any:
+def session(settings: dict[str, str] | None = None, jar: bool = False, classic: bool = False) -> Any:
     spark = MagicMock()
     spark.conf.get.side_effect = lambda key, default=None: (settings or {}).get(key, default)
     if not jar:
-        missing = PySparkException("[DATA_SOURCE_NOT_FOUND] Failed to find the data source: hudi")
+        text = "[DATA_SOURCE_NOT_FOUND] Failed to find the data source: hudi"
+        missing = OSError(f"An error of py4j: {text}") if classic else PySparkException(text)
         spark.read.format.return_value.load.side_effect = missing
     return spark
 
@@ -41,7 +42,7 @@ def python(folder: Path, program: str) -> str:
 def test_settings_of_apache_hudi_are_named(caplog: pytest.LogCaptureFixture) -> None:
     for act in (check_session, enable, register):
         with pytest.raises(ConfigError, match=r"settings of Apache Hudi's JAR, .*spark.kryo.registrator=.*remove them"):
-            act(session(LEFT))
+            act(session(LEFT, classic=act is enable))
     check_session(session(LEFT, jar=True))
     with caplog.at_level("WARNING"):
         check_session(session(dict([next(iter(LEFT.items()))])))

@@ -12,8 +12,12 @@ from pyspark.errors import AnalysisException
 from hudi_py.errors import ConfigError
 from pyspark_hudi import disable, hooks
 
+_MISSING = "org.apache.spark.SparkClassNotFoundException: [DATA_SOURCE_NOT_FOUND] Failed to find the data source: hudi."
+
 
 class Reader:
+    missing: Exception = AnalysisException("Failed to find the source: hudi", errorClass="DATA_SOURCE_NOT_FOUND")
+
     def __init__(self, formats: set[str]) -> None:
         self.formats, self.source = formats, ""
 
@@ -29,7 +33,7 @@ class Reader:
 
     def load(self, path: str | None = None) -> str:
         if self.source not in self.formats:
-            raise AnalysisException("Failed to find the data source: hudi", errorClass="DATA_SOURCE_NOT_FOUND")
+            raise self.missing
         return f"plain {self.source} {path}"
 
 
@@ -106,14 +110,18 @@ def test_a_second_name_goes_the_same_way(session: Any) -> None:
     assert session.read.format("Hudi").load("/t") == "plain Hudi /t"
 
 
-def test_the_format_of_the_jar_is_hinted_at(session: Any) -> None:
+@pytest.mark.parametrize(
+    "missing", [Reader.missing, OSError(f"An error of py4j: {_MISSING}\n\tat org.apache.spark.a.b")]
+)
+def test_the_format_of_the_jar_is_hinted_at(session: Any, monkeypatch: pytest.MonkeyPatch, missing: Exception) -> None:
+    monkeypatch.setattr(Reader, "missing", missing)
     hooks.enable(session)
     said = r"Cannot find the format 'hudi': .* hudi-py's own is 'hudi-py'; pyspark_hudi\.enable\(spark, name='hudi'\)"
     for act in (session.read.format("hudi").load, session.range(0).write.format("hudi").save):
         with pytest.raises(ConfigError, match=said) as caught:
             act("/t")
         assert caught.value.__suppress_context__
-    with pytest.raises(AnalysisException):
+    with pytest.raises(type(missing)):
         session.read.format("delta").load("/t")
     session.formats.add("hudi")  # the JAR
     assert session.read.format("hudi").load("/t") == "plain hudi /t"
