@@ -16,9 +16,9 @@ from pyspark.sql import SparkSession
 import hudi_py
 from hudi_py.config import Options, Scope
 from hudi_py.errors import ConfigError, ConflictError, HistoryCleanedError, TableNotFoundError
+from hudi_py.model.layout import REPORTS
 from hudi_py.services.distributed import read_report, store_report
 from hudi_py.storage import open_storage
-from hudi_py.transaction.paths import REPORTS
 from pyspark_hudi import read_table, run_service
 from pyspark_hudi.failure import raised_here
 from pyspark_hudi.service_writer import ServiceWriter

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 import hudi_py
 from hudi_py.errors import ConfigError, DuplicateKeyError, SchemaMismatchError, TableNotFoundError
-from hudi_py.transaction.paths import SOURCES
+from hudi_py.model.layout import SOURCES
 from hudi_py.write.dml.distributed import SpreadSteps
 from pyspark_hudi import delete_from, merge_into, update
 from pyspark_hudi.types import spark_schema

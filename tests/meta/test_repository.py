@@ -99,6 +99,23 @@ def test_functions_take_few_parameters() -> None:
     assert not found, f"more than {MOST_PARAMETERS} parameters: pass what belongs together as one object\n{found}"
 
 
+def test_paths_of_a_tables_own_files_stand_once() -> None:
+    found = []
+    for module in MODULES:
+        if module.name == "hudi_py.model.layout":
+            continue
+        texts = [
+            node for node in ast.walk(module.tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        ]
+        docs = {id(node.value) for node in ast.walk(module.tree) if isinstance(node, ast.Expr)}
+        found += [
+            f"{module.shown}:{node.lineno}: {node.value!r}"
+            for node in texts
+            if node.value.startswith(".hoodie") and id(node) not in docs
+        ]
+    assert not found, "name them in hudi_py.model.layout\n" + "\n".join(found)
+
+
 def test_nothing_is_left_unfinished() -> None:
     found = [
         f"{module.shown}:{number}: {line.strip()}"

@@ -1968,7 +1968,7 @@ MUTATIONS: Final = (
     Mutation(
         "plan: a partition lies in the folder of the timeline",
         CORE + "timeline/plan_checks.py",
-        "parts[0] == _META_FOLDER or ",
+        "parts[0] == META_FOLDER or ",
         "",
         "tests/unit/services/test_hostile_plans.py",
     ),

@@ -18,9 +18,9 @@ import hudi_py
 from hudi_py.config import Options, Scope
 from hudi_py.formats.avro import decode_values
 from hudi_py.formats.hfile import read_hfile
-from hudi_py.metadata.table import FOLDER
 from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.table.source import TableSource
+from hudi_py.model.layout import METADATA_TABLE
 from hudi_py.storage import FolderStorage, Storage, open_storage
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import load_timeline
@@ -161,7 +161,7 @@ def test_records_are_those_of_apache_hudi(oracle: Oracle, tmp_path: Path, kind: 
 
 def initial_records(storage: Storage) -> Records:
     """What Apache Hudi filled the partitions of the metadata table with."""
-    own = FolderStorage(storage, FOLDER)
+    own = FolderStorage(storage, METADATA_TABLE)
     found: Records = {}
     for partition in FIELDS:
         for info in own.list(partition):

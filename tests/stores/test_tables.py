@@ -10,10 +10,10 @@ import pytest
 
 import hudi_py
 from hudi_py.errors import LockError
+from hudi_py.model.layout import STORAGE_LOCK
 from hudi_py.storage import open_storage
 from hudi_py.transaction.locks import table_lock
 from hudi_py.transaction.locks.settings import LeaseSettings, LockSettings
-from hudi_py.transaction.locks.storage import LOCK_FILE
 from tests.stores.proxy import Proxy
 from tests.stores.servers import Server, options_for
 from tests.support.choice import cases
@@ -93,7 +93,7 @@ def live(path: str, kind: str, version: int, storage_options: Mapping[str, str])
 def test_the_life_of_a_table(s3: Server, bucket: str, kind: str, version: int) -> None:
     path = f"{bucket}/folder with blanks/t"
     live(path, kind, version, s3.options)
-    assert open_storage(path, s3.options).stat(LOCK_FILE) is not None
+    assert open_storage(path, s3.options).stat(STORAGE_LOCK) is not None
     assert open_storage(path, s3.options).stat(".hoodie/lock") is None
     assert not open_storage(path, s3.options).list(".hoodie/.temp")
 

@@ -8,12 +8,13 @@ import pyarrow as pa
 
 from hudi_py.config import Options
 from hudi_py.metadata.files import read_files
-from hudi_py.metadata.table import FILES, FOLDER, MetadataTable
+from hudi_py.metadata.table import FILES, MetadataTable
 from hudi_py.metadata_write.maintenance.services import run_due
 from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.table.session import open_metadata_session
 from hudi_py.metadata_write.writer import MetadataTableWriter
 from hudi_py.model.instant import Instant
+from hudi_py.model.layout import METADATA_TABLE
 from hudi_py.model.names import parse_base_file_name, parse_log_file_name
 from hudi_py.services.planned.report import ServiceReport
 from hudi_py.storage import FolderStorage, Storage
@@ -98,7 +99,7 @@ def clock_of(storage: Storage) -> InstantClock:
 
 def own(storage: Storage) -> FolderStorage:
     """The metadata table's folder."""
-    return FolderStorage(storage, FOLDER)
+    return FolderStorage(storage, METADATA_TABLE)
 
 
 def own_instants(storage: Storage) -> list[Instant]:

@@ -13,7 +13,7 @@ from hudi_py.formats.avro import decode_values
 from hudi_py.formats.hfile import read_hfile
 from hudi_py.formats.log import BlockType, HeaderKey, read_blocks, read_content
 from hudi_py.metadata.files import metadata_lister
-from hudi_py.metadata.table import BLOOM_FILTERS, COLUMN_STATS, FOLDER, PARTITION_STATS
+from hudi_py.metadata.table import BLOOM_FILTERS, COLUMN_STATS, PARTITION_STATS
 from hudi_py.metadata_write.encoding.records import SCHEMA_JSON, MetadataRecords
 from hudi_py.metadata_write.partitions.base import MetadataPartition
 from hudi_py.metadata_write.partitions.bloom_filters import BloomFilters
@@ -23,6 +23,7 @@ from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.table.session import open_metadata_session
 from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant
+from hudi_py.model.layout import METADATA_TABLE
 from hudi_py.storage import FolderStorage, Storage
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.properties import load_table_config
@@ -61,7 +62,7 @@ def _shown(value: Any) -> Any:
 
 def stored(storage: Storage, instant: str) -> Records:
     """What a delta commit of the metadata table holds."""
-    own = FolderStorage(storage, FOLDER)
+    own = FolderStorage(storage, METADATA_TABLE)
     found: Records = {}
     for partition in FIELDS:
         for info in own.list(partition):

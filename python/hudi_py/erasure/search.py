@@ -19,7 +19,6 @@ from hudi_py.erasure.wanted import Wanted, satisfied
 from hudi_py.errors import HudiError, first_line
 from hudi_py.formats.lookup import TextSet
 from hudi_py.health.mending.keeping import KEPT
-from hudi_py.health.mending.ledger import REPAIRS
 from hudi_py.interop.iceberg.files import SIDE_FOLDER
 from hudi_py.interop.iceberg.manifests import read_manifest
 from hudi_py.interop.iceberg.target import FOLDER as ICEBERG
@@ -27,13 +26,13 @@ from hudi_py.metadata.keys import file_id, partition_id
 from hudi_py.metadata.locations import SECONDARY_PREFIX
 from hudi_py.metadata.table import FILES as LISTING
 from hudi_py.metadata.table import PARTITION_STATS, RECORD_INDEX
+from hudi_py.model.layout import META_FOLDER, METADATA_TABLE, REPAIRS, STAGING
 from hudi_py.model.names import join_path, parse_base_file_name, parse_log_file_name
 from hudi_py.progress import Progress
 from hudi_py.schema import RECORD_KEY
 from hudi_py.services.clean.slices import CHANGE_LOG, is_data_file
 from hudi_py.storage import FileInfo, Storage
 from hudi_py.storage.threads import in_threads
-from hudi_py.transaction.paths import META_FOLDER, METADATA_TABLE, STAGING
 
 _T = TypeVar("_T")
 BASE, LOG, CHANGES, INDEX, ICEBERG_FILE, OTHER = "base file", "log", "change log", "index", "Iceberg", "other"

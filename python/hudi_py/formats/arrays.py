@@ -23,8 +23,15 @@ def true_where(mask: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.bool_]:
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Whether a type is string or large_string."""
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+    """Whether a type is string, large_string or string_view."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def is_bytes(kind: pa.DataType) -> bool:
+    """Whether a type is binary, of whichever kind, a fixed size included."""
+    types = pa.types
+    variable = types.is_binary(kind) or types.is_large_binary(kind) or types.is_binary_view(kind)
+    return bool(variable or types.is_fixed_size_binary(kind))
 
 
 def in_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:

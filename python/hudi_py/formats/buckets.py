@@ -16,13 +16,14 @@ import pyarrow.compute as pc
 
 from hudi_py.errors import SchemaMismatchError
 from hudi_py.formats.hashing import java_string_hash
+from hudi_py.model.names import EMPTY_KEY_PART, NULL_KEY_PART
 
 BUCKET_DIGITS = 8
 """The file id of a bucket begins with its number, in eight digits."""
 FIXED_FILE_ID = "-0000-0000-0000-000000000000-0"
 """The rest of the file ids of non-blocking writers, which recur in every partition."""
 _NUMBER = re.compile(r"[0-9]{8}-")
-_PLACEHOLDERS = {"__null__": None, "__empty__": ""}
+KEY_PLACEHOLDERS = {NULL_KEY_PART: None, EMPTY_KEY_PART: ""}
 """Parts of keys that stand for null and the empty string, whose hashes are 0."""
 
 
@@ -66,8 +67,8 @@ def hashed_texts(keys: pa.StringArray, hashed: Sequence[str], key_fields: Sequen
     fits, columns = _parts(some, hashed, key_fields)
     texts = np.empty(len(rows), object)
     if columns:
-        known = [pc.if_else(pc.equal(each, "__null__"), "null", each) for each in columns]
-        known = [pc.if_else(pc.equal(each, "__empty__"), "", each) for each in known]
+        known = [pc.if_else(pc.equal(each, NULL_KEY_PART), "null", each) for each in columns]
+        known = [pc.if_else(pc.equal(each, EMPTY_KEY_PART), "", each) for each in known]
         texts[fits] = pc.binary_join_element_wise(*known, "").to_numpy(zero_copy_only=False)
     others = np.ones(len(rows), np.bool_)
     others[fits] = False
@@ -83,7 +84,7 @@ def _hashes_of_parts(keys: pa.StringArray, hashed: Sequence[str], key_fields: Se
     hashes = np.ones(len(fits), np.uint32)
     for values in columns:
         own = java_string_hash(values).view(np.uint32).copy()
-        own[pc.is_in(values, value_set=pa.array(list(_PLACEHOLDERS))).to_numpy(zero_copy_only=False)] = 0
+        own[pc.is_in(values, value_set=pa.array(list(KEY_PLACEHOLDERS))).to_numpy(zero_copy_only=False)] = 0
         hashes = hashes * np.uint32(31) + own
     found = np.zeros(len(keys), np.uint32)
     found[fits] = hashes
@@ -146,7 +147,7 @@ def hash_values(key: str, hashed: Sequence[str]) -> list[str | None]:
         if key[start:colon] in hashed:
             ended = following >= 0 and comma > 0
             value = key[colon + 1 : comma if ended else len(key)]
-            values.append(_PLACEHOLDERS.get(value, value))
+            values.append(KEY_PLACEHOLDERS.get(value, value))
             start = comma + 1 if ended else len(key)
         elif following >= 0:
             start = comma + 1

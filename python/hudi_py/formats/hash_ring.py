@@ -21,7 +21,6 @@ from hudi_py.formats.hashing import xx_hash32
 from hudi_py.model.limits import parse_json
 from hudi_py.model.names import FileId
 
-HASHING_METADATA = ".hoodie/.bucket_index/consistent_hashing_metadata"
 """The folder with the buckets of each partition, in a folder of its path: `<instant>.hashing_meta`, and an empty file
 `<instant>.commit` once that commit is known to have completed."""
 RING_SUFFIX, COMMITTED_SUFFIX = ".hashing_meta", ".commit"

@@ -6,12 +6,13 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, BinaryIO, Final, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
 from hudi_py.config import Options
 from hudi_py.errors import CorruptFileError, HudiError, first_line
 from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.instant import Instant
+from hudi_py.model.layout import META_FOLDER, PARTITION_METAFILE
 from hudi_py.model.names import parse_base_file_name, parse_log_file_name
 from hudi_py.model.properties import TableConfig
 from hudi_py.progress import Progress
@@ -21,10 +22,8 @@ from hudi_py.timeline.archived import archived_instants
 from hudi_py.timeline.metadata import decode_commit_metadata
 from hudi_py.timeline.pending_plans import PendingPlans
 from hudi_py.timeline.timeline import Timeline
-from hudi_py.view import PARTITION_METAFILE, FileSystemView, StorageLister, load_view
+from hudi_py.view import FileSystemView, StorageLister, load_view
 from hudi_py.view.lister import Lister
-
-META: Final = ".hoodie"
 
 
 class ListedStorage(FolderStorage):
@@ -185,7 +184,7 @@ class Facts:
                 files = [child for child in children if not child.is_dir]
                 found[folder] = files
                 if self.table.partition_fields or not any(is_metafile(info) for info in files):
-                    below += [child.path for child in children if child.is_dir and child.name != META]
+                    below += [child.path for child in children if child.is_dir and child.name != META_FOLDER]
             folders = below
         return found
 

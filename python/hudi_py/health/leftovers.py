@@ -7,14 +7,14 @@ from datetime import datetime, timedelta, timezone
 from typing import Final
 
 from hudi_py.errors import HudiError, first_line
-from hudi_py.health.facts import META, Facts
+from hudi_py.health.facts import Facts
 from hudi_py.health.findings import Finding
 from hudi_py.health.mending.ledger import repairs
+from hudi_py.model.layout import HEARTBEATS, LOCK_FILE, MARKERS, META_FOLDER, REPORTS, STAGING
 from hudi_py.model.words import counted, show_bytes
 from hudi_py.storage import FileInfo
 from hudi_py.transaction.locks import LockHolder, lock_holders
 from hudi_py.transaction.owner.identity import parse_writer
-from hudi_py.transaction.paths import HEARTBEATS, LOCK_FILE, MARKERS, REPORTS, STAGING
 
 _PATIENCE: Final = timedelta(hours=1)
 _BROKEN: Final = "lock.broken."
@@ -37,7 +37,7 @@ def _lock(facts: Facts, holder: LockHolder) -> Finding:
     dead = holder.expires is not None and holder.expires < now
     if holder.process and holder.provider == "FileSystemBasedLockProvider":
         try:
-            writer = parse_writer(facts.raw.read(f"{META}/{LOCK_FILE}"))
+            writer = parse_writer(facts.raw.read(f"{META_FOLDER}/{LOCK_FILE}"))
         except FileNotFoundError:
             writer = None
         dead = dead or (writer is not None and writer.id == holder.owner and writer.provably_dead)
@@ -72,11 +72,11 @@ def check_leftovers(facts: Facts) -> Iterator[Finding]:
                     f"{counted(len(found), what)} of finished or vanished instants in {folder}: {names}",
                     paths=tuple(info.path for info in found),
                 )
-    broken = [info for info in facts.storage.list(META) if info.name.startswith(_BROKEN)]
+    broken = [info for info in facts.storage.list(META_FOLDER) if info.name.startswith(_BROKEN)]
     if broken:
         yield Finding(
             "leftovers.locks",
-            f"{counted(len(broken), 'broken lock')} in {META}",
+            f"{counted(len(broken), 'broken lock')} in {META_FOLDER}",
             paths=tuple(info.path for info in broken),
         )
     for repair in repairs(facts.raw):

@@ -9,10 +9,11 @@ from hudi_py.health.facts import Facts, is_data
 from hudi_py.health.findings import Finding
 from hudi_py.metadata.files import read_files
 from hudi_py.metadata.keys import ALL_PARTITIONS, partition_key, partition_of_key
-from hudi_py.metadata.table import FILES, FOLDER, MetadataTable, open_metadata
+from hudi_py.metadata.table import FILES, MetadataTable, open_metadata
 from hudi_py.metadata_write.maintenance.verify import compare
 from hudi_py.metadata_write.partitions.registry import maintained_names
 from hudi_py.metadata_write.settings import MetadataWriteSettings
+from hudi_py.model.layout import META_FOLDER, METADATA_TABLE
 from hudi_py.model.names import join_path, parse_base_file_name, parse_log_file_name
 from hudi_py.model.words import counted
 
@@ -39,7 +40,8 @@ def check_metadata(facts: Facts) -> Iterator[Finding]:
     except StorageError:  # not damage
         raise
     except (HudiError, FileNotFoundError) as error:
-        yield Finding("metadata.unusable", f"the metadata table cannot be used: {first_line(error)}", paths=(FOLDER,))
+        reason = f"the metadata table cannot be used: {first_line(error)}"
+        yield Finding("metadata.unusable", reason, paths=(METADATA_TABLE,))
         return
     facts.checked.append("metadata table: files")
     different = list(_listings(facts, listed))
@@ -51,13 +53,13 @@ def check_metadata(facts: Facts) -> Iterator[Finding]:
 def _leftover(facts: Facts) -> Iterator[Finding]:
     config = facts.table
     named = {*config.metadata_partitions, *config.metadata_partitions_inflight, *config.metadata_partitions_to_make}
-    folders = [info.name for info in facts.storage.list(FOLDER) if info.is_dir and info.name != ".hoodie"]
-    with_files = [name for name in folders if name not in named and facts.storage.list(f"{FOLDER}/{name}")]
+    folders = [info.name for info in facts.storage.list(METADATA_TABLE) if info.is_dir and info.name != META_FOLDER]
+    with_files = [name for name in folders if name not in named and facts.storage.list(f"{METADATA_TABLE}/{name}")]
     if with_files:
         yield Finding(
             "metadata.leftover",
-            f"the properties do not name {', '.join(with_files)}, which {FOLDER} has",
-            paths=tuple(f"{FOLDER}/{name}" for name in with_files) if named else (FOLDER,),
+            f"the properties do not name {', '.join(with_files)}, which {METADATA_TABLE} has",
+            paths=tuple(f"{METADATA_TABLE}/{name}" for name in with_files) if named else (METADATA_TABLE,),
         )
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 from hudi_py.errors import CorruptFileError, HudiError, StorageError, TableNotFoundError, first_line
-from hudi_py.health.facts import META, Facts
+from hudi_py.health.facts import Facts
 from hudi_py.health.findings import Finding
 from hudi_py.model.instant import Action
+from hudi_py.model.layout import BACKUP, META_FOLDER, PROPERTIES, TIMELINE, UPDATED
 from hudi_py.model.names import parse_log_file_name
 from hudi_py.model.properties import (
     CHECKSUM,
@@ -21,10 +21,7 @@ from hudi_py.model.properties import (
 )
 from hudi_py.storage import Storage
 from hudi_py.timeline.layout import Layout
-from hudi_py.timeline.properties import BACKUP, LAYOUTS_OF_VERSION, PROPERTIES, load_table_config
-
-UPDATED: Final = ".hoodie/hoodie.properties.updated"
-"""Left by an upgrade of releases before 0.11 that was killed (`UpgradeDowngrade.HOODIE_UPDATED_PROPERTY_FILE`)."""
+from hudi_py.timeline.properties import LAYOUTS_OF_VERSION, load_table_config
 
 
 def read_properties(storage: Storage, path: str) -> tuple[dict[str, str] | None, str]:
@@ -86,9 +83,7 @@ def check_properties(facts: Facts) -> Iterator[Finding]:
 
 def _broken(facts: Facts, problem: str, backup_problem: str) -> Finding:
     if problem == backup_problem == "is missing":
-        if not any(
-            _is_state(info.name) for folder in (META, f"{META}/timeline") for info in facts.storage.list(folder)
-        ):
+        if not any(_is_state(info.name) for folder in (META_FOLDER, TIMELINE) for info in facts.storage.list(folder)):
             raise TableNotFoundError(
                 f"No Hudi table at {facts.storage.uri}: {PROPERTIES} is missing, and there is no timeline; check the "
                 "path"
@@ -144,7 +139,7 @@ def check_contradictions(facts: Facts) -> Iterator[Finding]:
             paths=(PROPERTIES,),
             details={"key": "hoodie.table.type"},
         )
-    other = ".hoodie/timeline" if config.layout < 2 else META
+    other = TIMELINE if config.layout < 2 else META_FOLDER
     layout = Layout(2 if config.layout < 2 else 1, other)
     names = [info.name for info in facts.storage.list(other) if not info.is_dir and layout.parse(info.name)]
     if names and other != timeline.layout.folder:

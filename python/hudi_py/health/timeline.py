@@ -11,6 +11,7 @@ from hudi_py.errors import ConfigError, CorruptFileError, HudiError, StorageErro
 from hudi_py.health.facts import Facts, decoded_commit
 from hudi_py.health.findings import Finding
 from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant, State
+from hudi_py.model.layout import marker_folder
 from hudi_py.services.archive.select import ArchiveSettings
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.records import decode_record
@@ -20,7 +21,6 @@ from hudi_py.timeline.times import epoch_ms, table_zone
 from hudi_py.transaction.owner.claim import holder
 from hudi_py.transaction.owner.heartbeat import last_beat_ms
 from hudi_py.transaction.owner.identity import WriterIdentity
-from hudi_py.transaction.paths import marker_folder
 from hudi_py.transaction.recovery.failed_writes import PendingWrite
 from hudi_py.transaction.settings import TransactionSettings
 

@@ -11,11 +11,9 @@ import pyarrow.compute as pc
 from hudi_py.errors import SchemaMismatchError, UnsupportedTableError
 from hudi_py.formats.arrays import combined, is_text
 from hudi_py.merge.settings import with_structs
+from hudi_py.model.names import EMPTY_KEY_PART, NULL_KEY_PART
 from hudi_py.schema import RECORD_KEY, java_float_texts
 from hudi_py.schema.paths import type_at, values_at
-
-_NULL_KEY = "__null__"
-_EMPTY_KEY = "__empty__"
 
 
 def key_columns(key_fields: Sequence[str]) -> tuple[str, ...]:
@@ -96,8 +94,8 @@ def record_keys(batch: pa.RecordBatch, fields: Sequence[str]) -> pa.Array:
         return texts[0]
     parts = []
     for name, text in zip(fields, texts, strict=True):
-        shown = pc.if_else(pc.equal(text, ""), _EMPTY_KEY, text)
-        parts.append(pc.binary_join_element_wise(name, shown.fill_null(_NULL_KEY), ":"))
+        shown = pc.if_else(pc.equal(text, ""), EMPTY_KEY_PART, text)
+        parts.append(pc.binary_join_element_wise(name, shown.fill_null(NULL_KEY_PART), ":"))
     return pc.binary_join_element_wise(*parts, ",")
 
 

@@ -22,11 +22,11 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import pyarrow as pa
 
+from hudi_py.config import read as read_config
 from hudi_py.errors import ConfigError, SchemaMismatchError
 from hudi_py.schema import conform
 
-RECORD_MERGER = "hoodie.py.record.merger"
-"""The option that names a merger."""
+RECORD_MERGER = read_config.RECORD_MERGER.key
 
 
 @dataclass(frozen=True, slots=True)

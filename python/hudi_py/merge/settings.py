@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from hudi_py.config import read as read_config
 from hudi_py.errors import ConfigError, UnsupportedTableError
 from hudi_py.merge.merger import RECORD_MERGER, load_merger
 from hudi_py.model.properties import TableConfig
@@ -24,8 +25,8 @@ _PAYLOADS = "org.apache.hudi.common.model."
 _EVENT_TIME_PAYLOADS = frozenset({_PAYLOADS + "DefaultHoodieRecordPayload", _PAYLOADS + "EventTimeAvroPayload"})
 _COMMIT_TIME_PAYLOADS = frozenset({_PAYLOADS + "OverwriteWithLatestAvroPayload"})
 
-DELETE_FIELD = "hoodie.payload.delete.field"
-DELETE_MARKER = "hoodie.payload.delete.marker"
+DELETE_FIELD = read_config.DELETE_FIELD.key
+DELETE_MARKER = read_config.DELETE_MARKER.key
 PROPERTY_PREFIX = "hoodie.record.merge.property."
 PARTIAL_UPDATE_MODE = "hoodie.table.partial.update.mode"
 UNAVAILABLE_VALUE = "hoodie.write.partial.update.unavailable.value"

@@ -10,15 +10,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Final
 
 from hudi_py.errors import CorruptFileError
 from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant, InstantTime
+from hudi_py.model.layout import RECORD_KEYS
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
 from hudi_py.timeline.timeline import Timeline
-
-_NOTE: Final = ".hoodie/.index_defs/record_keys.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +40,13 @@ def read_scope(storage: Storage) -> KeyScope | None:
         CorruptFileError: the note is damaged.
     """
     try:
-        data = json.loads(storage.read(_NOTE))
+        data = json.loads(storage.read(RECORD_KEYS))
         repeated = data.get("repeated")
         return KeyScope(frozenset(map(str, data.get("unique") or ())), None if repeated is None else str(repeated))
     except FileNotFoundError:
         return None
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise CorruptFileError(f"Cannot read {storage.uri}/{_NOTE}: {error!r}") from error
+        raise CorruptFileError(f"Cannot read {storage.uri}/{RECORD_KEYS}: {error!r}") from error
 
 
 def note_built(storage: Storage, timeline: Timeline, repeated: str | None) -> None:
@@ -72,7 +70,7 @@ def note_write(
 
 def _put(storage: Storage, scope: KeyScope) -> None:
     known = {"unique": sorted(scope.seen)} if scope.repeated is None else {"repeated": scope.repeated}
-    storage.put(_NOTE, json.dumps(known).encode())
+    storage.put(RECORD_KEYS, json.dumps(known).encode())
 
 
 def _writes(timeline: Timeline) -> list[Instant]:

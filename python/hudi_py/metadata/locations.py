@@ -25,6 +25,7 @@ from hudi_py.metadata.keys import (
 )
 from hudi_py.metadata.records import payload_field, struct_member
 from hudi_py.metadata.table import BLOOM_FILTERS, RECORD_INDEX, MetadataTable
+from hudi_py.model.layout import INDEX_DEFINITIONS
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
 
@@ -51,7 +52,6 @@ _NO_INDEX: Final = -1
 _ESCAPED: Final = re.compile(r"[\x01-\x1f\x7f\"#%'*/:=?\\{\[\]^_-]")
 """Characters of a partition path that are escaped in file names."""
 _GLOBAL_GROUPS: Final = "record-index"
-_DEFINITIONS: Final = ".hoodie/.index_defs/index.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +219,7 @@ def index_definitions(storage: Storage, config: TableConfig) -> Sequence[IndexDe
     Raises:
         CorruptFileError: the file with the definitions is not valid.
     """
-    path = config.properties.get("hoodie.table.index.defs.path", "").strip() or _DEFINITIONS
+    path = config.properties.get("hoodie.table.index.defs.path", "").strip() or INDEX_DEFINITIONS
     try:
         data = json.loads(storage.read(path))
         definitions = data["indexDefinitions"]

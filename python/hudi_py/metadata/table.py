@@ -18,6 +18,7 @@ from hudi_py.metadata.keys import file_groups
 from hudi_py.metadata.records import ALL, Normalise, Stamps, Versions, Wanted, assemble, check_parts, read_parts
 from hudi_py.model.files import BaseFile, FileSlice, LogFile
 from hudi_py.model.instant import WRITE_ACTIONS, Action
+from hudi_py.model.layout import METADATA_TABLE
 from hudi_py.model.names import PartitionPath
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import FileInfo, FolderStorage, Storage
@@ -26,7 +27,6 @@ from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import Timeline, load_timeline
 from hudi_py.view import FileSystemView, StorageLister, load_view
 
-FOLDER: Final = ".hoodie/metadata"
 FILES: Final = "files"
 COLUMN_STATS: Final = "column_stats"
 PARTITION_STATS: Final = "partition_stats"
@@ -67,7 +67,7 @@ def own_view_for_write(storage: Storage, config: TableConfig, timeline: Timeline
     before = _checked(storage) if config.has_completion_times else None
     if before is not None and before.timeline.files == timeline.files:
         return before
-    own = FolderStorage(storage, FOLDER)
+    own = FolderStorage(storage, METADATA_TABLE)
     return load_view(own, config, timeline, CachedLister(own, config))
 
 
@@ -102,7 +102,7 @@ class MetadataTable:
     ) -> None:
         self.partitions = config.metadata_partitions
         """The partitions that readers may use."""
-        self.storage = FolderStorage(storage, FOLDER)
+        self.storage = FolderStorage(storage, METADATA_TABLE)
         self._root = storage
         own = load_table_config(self.storage) if own_view is None else own_view.config
         if own.base_file_format != "HFILE" or not own.is_mor:

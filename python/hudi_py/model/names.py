@@ -7,12 +7,21 @@ import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
 from sys import intern
-from typing import NewType
+from typing import Final, NewType
 
 FileId = NewType("FileId", str)
 """Identity of a file group within its partition; contains neither `_` nor `.`."""
 PartitionPath = NewType("PartitionPath", str)
 """Directory of a partition relative to the table's base path; empty for an unpartitioned table."""
+
+NULL_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
+"""The path of null and empty values (`PartitionPathEncodeUtils`, 1.2.0)."""
+OLD_NULL_PARTITION: Final = "default"
+"""The path of null and empty values until table version 4."""
+NULL_KEY_PART: Final = "__null__"
+"""Stands for a null field in a record key of several (`KeyGenUtils`, 1.2.0)."""
+EMPTY_KEY_PART: Final = "__empty__"
+"""Stands for an empty text in such a record key."""
 
 _BASE = re.compile(
     r"^(?P<file_id>[^._][^_]*)_(?P<token>[^_]+)_(?P<instant>\d+)\.(?P<extension>parquet|orc|hfile|lance)$"

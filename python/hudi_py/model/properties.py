@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hudi_py.errors import CorruptFileError
+from hudi_py.model.layout import META_FOLDER
 
 CHECKSUM = "hoodie.table.checksum"
 NAME = "hoodie.table.name"
@@ -288,8 +289,8 @@ class TableConfig:
     def timeline_folder(self) -> str:
         """Path relative to the base path."""
         if self.layout < 2:
-            return ".hoodie"
-        return ".hoodie/" + (self.properties.get("hoodie.timeline.path") or "timeline").strip("/")
+            return META_FOLDER
+        return f"{META_FOLDER}/" + (self.properties.get("hoodie.timeline.path") or "timeline").strip("/")
 
     @property
     def record_key_fields(self) -> tuple[str, ...]:

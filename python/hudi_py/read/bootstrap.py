@@ -11,7 +11,8 @@ from hudi_py.errors import CorruptFileError, UnsupportedTableError
 from hudi_py.formats.orc import iter_orc_batches
 from hudi_py.formats.parquet import iter_base_batches
 from hudi_py.model.files import BaseFile
-from hudi_py.read.partition import NULL_PARTITION, parse_value
+from hudi_py.model.names import NULL_PARTITION
+from hudi_py.read.partition import parse_value
 from hudi_py.schema import META_FIELDS
 from hudi_py.storage import Storage, open_beside
 

@@ -16,6 +16,7 @@ from math import prod
 import pyarrow as pa
 
 from hudi_py.formats.bucket_rules import BucketRules
+from hudi_py.formats.buckets import KEY_PLACEHOLDERS
 from hudi_py.formats.hashing import java_string_hash
 from hudi_py.model.files import FileSlice
 from hudi_py.model.properties import TableConfig
@@ -26,7 +27,6 @@ from hudi_py.timeline.timeline import Timeline
 
 _NUMBER = re.compile(r"[0-9]{8}")
 _MOST = 10_000
-_SPECIAL = {"__null__": None, "__empty__": ""}
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +133,8 @@ def _readings(key: str, fields: Sequence[str]) -> list[dict[str, str | None]] | 
         # the value alone, or `column:value`, depending on the key generator
         name, separator, value = key.partition(":")
         paired = bool(separator) and name == fields[0]
-        return [{fields[0]: key}, *([{fields[0]: _SPECIAL.get(value, value)}] if paired else [])]
+        return [{fields[0]: key}, *([{fields[0]: KEY_PLACEHOLDERS.get(value, value)}] if paired else [])]
     pairs = [part.partition(":") for part in key.split(",")]
     if [name for name, _, _ in pairs] != list(fields) or any(":" in value for _, _, value in pairs):
         return None
-    return [{name: _SPECIAL.get(value, value) for name, _, value in pairs}]
+    return [{name: KEY_PLACEHOLDERS.get(value, value) for name, _, value in pairs}]

@@ -14,8 +14,9 @@ from typing import Any
 import pyarrow as pa
 
 from hudi_py.errors import ConfigError, SchemaMismatchError, first_line
+from hudi_py.formats.arrays import is_text
 from hudi_py.metadata.expressions import is_zoned_instant
-from hudi_py.read.coercion import common_type, is_number, is_text, number
+from hudi_py.read.coercion import common_type, is_number, number
 from hudi_py.read.functions import Call, Case, Cast, castable, values_of
 from hudi_py.read.grammar import SUPPORTED, Binder, syntax_tree
 from hudi_py.read.predicate import Column, Literal, Node, kind_of

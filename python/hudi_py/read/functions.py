@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudi_py.formats.arrays import combined, true_where
-from hudi_py.read.coercion import cast, is_text
+from hudi_py.formats.arrays import combined, is_text, true_where
+from hudi_py.read.coercion import cast
 from hudi_py.read.predicate import IsNull, Node, Not, Value, Values, as_kind, kind_of
 from hudi_py.schema.conform import conform_array
 

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from hudi_py.errors import ConfigError, SchemaMismatchError, first_line
+from hudi_py.formats.arrays import is_text
 from hudi_py.metadata.expressions import is_zoned_instant
 from hudi_py.read.applied import OF_TIMES, Applied, call_of, dialect, expression_of
 from hudi_py.read.coercion import (
@@ -19,7 +20,6 @@ from hudi_py.read.coercion import (
     converts,
     decimal_type,
     is_number,
-    is_text,
     names_zone,
     number,
 )

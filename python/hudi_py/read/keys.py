@@ -11,6 +11,7 @@ import pyarrow as pa
 from hudi_py.errors import UnsupportedTableError
 from hudi_py.merge.keys import has_own_text
 from hudi_py.metadata.keys import secondary_texts
+from hudi_py.model.names import EMPTY_KEY_PART
 from hudi_py.model.properties import TableConfig
 from hudi_py.read.filter import Filter
 from hudi_py.read.predicate import Column, Comparison, Literal, Membership, Node
@@ -18,7 +19,6 @@ from hudi_py.schema import RECORD_KEY
 from hudi_py.schema.paths import type_at
 
 _MOST = 10_000
-_EMPTY = "__empty__"
 
 
 def equalities(condition: Filter | None) -> dict[str, frozenset[object]]:
@@ -110,7 +110,7 @@ def _makes_key(name: str, schema: pa.Schema) -> bool:
 def _record_keys(values: Mapping[str, frozenset[object]]) -> Iterator[str]:
     for row in product(*values.values()):
         texts = [str(value) for value in row]
-        yield ",".join(f"{name}:{text or _EMPTY}" for name, text in zip(values, texts, strict=True))
+        yield ",".join(f"{name}:{text or EMPTY_KEY_PART}" for name, text in zip(values, texts, strict=True))
         if len(texts) == 1:
             yield texts[0]
 

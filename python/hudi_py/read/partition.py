@@ -12,13 +12,9 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from hudi_py.errors import UnsupportedTableError
+from hudi_py.model.names import NULL_PARTITION, OLD_NULL_PARTITION
 from hudi_py.model.properties import TableConfig
 from hudi_py.schema import PARTITION_PATH
-
-NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
-"""The path of null and empty values (`PartitionPathEncodeUtils`, 1.2.0)."""
-DEFAULT_PARTITION = "default"
-"""The path of null and empty values until table version 4."""
 
 _HIVE_STYLE = "hoodie.datasource.write.hive_style_partitioning"
 _URL_ENCODED = "hoodie.datasource.write.partitionpath.urlencode"
@@ -159,7 +155,7 @@ def path_values(
     values: list[tuple[str, pa.Scalar]] = []
     for name, text in (path_parts(config, path, escaped=escaped) or {}).items():
         # Tables of early releases do not name their key generator; what `default` stands for is known even so
-        is_old_default = text == DEFAULT_PARTITION and config.version < 6
+        is_old_default = text == OLD_NULL_PARTITION and config.version < 6
         if name not in fields or not (by_value or slashed or is_old_default):
             continue
         kind = schema.field(name).type

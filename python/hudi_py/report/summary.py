@@ -15,7 +15,7 @@ from hudi_py.config import Options, Scope
 from hudi_py.config import write as write_config
 from hudi_py.errors import HudiError, first_line
 from hudi_py.health import CODES, Diagnosis, Severity
-from hudi_py.metadata.table import FOLDER
+from hudi_py.model.layout import METADATA_TABLE
 from hudi_py.model.properties import TableConfig
 from hudi_py.model.words import counted
 from hudi_py.read.reports import file_report
@@ -212,7 +212,7 @@ def _next(diagnosis: Diagnosis | None, found: Overview, path: str) -> Iterator[T
 def _metadata_files(storage: Storage, config: TableConfig) -> pa.Table | None:
     if not config.metadata_partitions and not config.metadata_partitions_inflight:
         return None
-    own = FolderStorage(storage, FOLDER)
+    own = FolderStorage(storage, METADATA_TABLE)
     own_config = load_table_config(own)
     return file_report(own, own_config, load_timeline(own, own_config))
 

@@ -13,6 +13,7 @@ from hudi_py.config import Options
 from hudi_py.config import spark as spark_config
 from hudi_py.errors import ConfigError
 from hudi_py.model.instant import InstantTime
+from hudi_py.model.layout import REPORTS
 from hudi_py.model.limits import parse_json
 from hudi_py.read.pin import load_pinned
 from hudi_py.services.context import ServiceContext
@@ -23,7 +24,6 @@ from hudi_py.services.registry import PLANNED, SINGLE_STEP, WHEN_DUE, check_call
 from hudi_py.storage import Storage, open_storage
 from hudi_py.transaction.locks.in_process import check_many_processes
 from hudi_py.transaction.owner.heartbeat import now_ms
-from hudi_py.transaction.paths import REPORTS
 from hudi_py.transaction.protocols import MetadataWriter
 
 __all__ = [

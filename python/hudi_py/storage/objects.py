@@ -25,6 +25,7 @@ from hudi_py.errors import (
     first_line,
     is_panic,
 )
+from hudi_py.model.layout import LOCKS
 from hudi_py.storage.base import FileInfo, clean_path, is_hidden_by_storage, missing
 from hudi_py.storage.conditional import ConditionalWrites, Version, VersionedObject
 from hudi_py.storage.credentials import (
@@ -256,7 +257,7 @@ class ObjectStorage:
         bucket = f"{parts.scheme}://{parts.netloc}"
         settings = getattr(self._store, "config", None) or {}
         name = f"{bucket} {hash(repr(sorted(settings.items(), key=str)))}"
-        self._conditional.probe(name, bucket, f".hoodie/.locks/probe_{uuid.uuid4().hex}")
+        self._conditional.probe(name, bucket, f"{LOCKS}/probe_{uuid.uuid4().hex}")
 
     def names(self, path: str = "") -> list[str]:
         return [info.name for info in self.list(path) if not info.is_dir]

@@ -19,6 +19,7 @@ from hudi_py.errors import CorruptFileError, SchemaMismatchError
 from hudi_py.formats.avro import decode_log_content, write_container
 from hudi_py.formats.log import BlockType, HeaderKey, read_blocks, read_content
 from hudi_py.model.instant import WRITE_ACTIONS, Action, CompletionTime, InstantTime, State
+from hudi_py.model.layout import META_FOLDER
 from hudi_py.model.names import join_path
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import FileInfo, Storage
@@ -77,7 +78,7 @@ def archive_folder(config: TableConfig) -> str:
         name = config.properties.get("hoodie.timeline.history.path", "").strip().strip("/") or "history"
         return join_path(config.timeline_folder, name)
     name = config.properties.get("hoodie.archivelog.folder", "archived").strip().strip("/")
-    return join_path(".hoodie", name)
+    return join_path(META_FOLDER, name)
 
 
 def archived_instants(
@@ -106,7 +107,7 @@ def archived_instants(
     folder = archive_folder(config)
     query = ArchiveQuery(since, until, completed_after, chosen, metadata, plans)
     if config.layout < 2:
-        if not any(archive_files(storage, place) for place in (folder, ".hoodie")):
+        if not any(archive_files(storage, place) for place in (folder, META_FOLDER)):
             _check_nothing_archived(storage, config, folder)
         return _read_archive(storage, folder, query)
     if not check_history(storage, config):
@@ -236,7 +237,7 @@ def _read_archive(storage: Storage, folder: str, query: ArchiveQuery) -> list[Ar
     found: dict[tuple[str, Action], ArchivedInstant] = {}
     plan_of: dict[tuple[str, Action], bytes] = {}
     # Releases before 0.10 wrote to `.hoodie` itself and ignored the property
-    files = [file for place in dict.fromkeys((".hoodie", folder)) for file in archive_files(storage, place)]
+    files = [file for place in dict.fromkeys((META_FOLDER, folder)) for file in archive_files(storage, place)]
     ordered = [info for _, info in sorted(files, key=lambda numbered: (numbered[0], numbered[1].name))]
     for records in _grouped(_all_blocks(storage, ordered), f"{storage.uri}/{folder}", query.since, query.until):
         for row, instant in records.instants():

@@ -10,12 +10,12 @@ from functools import lru_cache
 
 from hudi_py.errors import ConfigError, ConflictError
 from hudi_py.formats.bucket_rules import BucketRules
+from hudi_py.model.layout import BUCKET_RULES
 from hudi_py.schema.patterns import check_regex, matching
 from hudi_py.storage import Storage
 from hudi_py.timeline.timeline import Timeline
 
-RULES_FOLDER = ".hoodie/.bucket_index/partition_bucket_index_meta"
-_CONFIGS, _ARCHIVE = f"{RULES_FOLDER}/configs", f"{RULES_FOLDER}/archive"
+_CONFIGS, _ARCHIVE = f"{BUCKET_RULES}/configs", f"{BUCKET_RULES}/archive"
 _SUFFIX = ".hashing_config"
 EXPRESSIONS = "hoodie.bucket.index.partition.expressions"
 FIRST_INSTANT = "00000000000000"

@@ -13,13 +13,13 @@ from functools import lru_cache
 
 from hudi_py.errors import ConfigError
 from hudi_py.model.instant import Action, CompletionTime, Instant, InstantTime, State
+from hudi_py.model.layout import AUXILIARY
 from hudi_py.model.names import join_path
 from hudi_py.model.properties import TableConfig
 
 _NAME = re.compile(r"(\d+)(?:_(\d+))?\.(\w+)(?:\.(requested|inflight))?", re.ASCII)
 _ACTIONS = {action.value: action for action in Action}
 _STATES = {"requested": State.REQUESTED, "inflight": State.INFLIGHT}
-AUXILIARY_FOLDER = ".hoodie/.aux"
 _NEVER_COMPLETED = frozenset({Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING})
 
 
@@ -63,7 +63,7 @@ class Layout:
         """
         name = self.requested_name(instant_time, action)
         if self.version < 2 and action is Action.COMPACTION:
-            return self.path(name), join_path(AUXILIARY_FOLDER, name)
+            return self.path(name), join_path(AUXILIARY, name)
         return (self.path(name),)
 
     def path(self, name: str) -> str:

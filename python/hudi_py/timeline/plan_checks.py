@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from hudi_py.errors import CorruptFileError
 from hudi_py.model.instant import Action
+from hudi_py.model.layout import META_FOLDER
 from hudi_py.model.names import parse_base_file_name, parse_log_file_name
 from hudi_py.storage import Storage
 from hudi_py.storage.inside import check_folders
@@ -20,7 +21,6 @@ from hudi_py.timeline.recovery_records import RestorePlan
 
 _INSTANT = re.compile(r"\d+", re.ASCII)
 _ACTIONS = frozenset(action.value for action in Action)
-_META_FOLDER = ".hoodie"
 
 
 def is_data_file(name: str) -> bool:
@@ -31,10 +31,10 @@ def is_data_file(name: str) -> bool:
 def check_partition(partition: str, context: str) -> None:
     """Raises CorruptFileError, with the message `Cannot <context>: ...`, if a path cannot be that of a partition."""
     parts = partition.split("/")
-    if partition and (parts[0] == _META_FOLDER or "\0" in partition or {"", ".", ".."} & set(parts)):
+    if partition and (parts[0] == META_FOLDER or "\0" in partition or {"", ".", ".."} & set(parts)):
         raise CorruptFileError(
             f"Cannot {context}: it names the partition {partition!r}; expected a folder of the table, outside of "
-            f"{_META_FOLDER}"
+            f"{META_FOLDER}"
         )
 
 

@@ -8,6 +8,7 @@ from datetime import datetime, timezone
 from functools import lru_cache
 
 from hudi_py.errors import ConflictError, CorruptFileError, TableNotFoundError, UnsupportedTableError
+from hudi_py.model.layout import BACKUP, META_FOLDER, PROPERTIES
 from hudi_py.model.properties import (
     CHECKSUM,
     NAME,
@@ -20,8 +21,6 @@ from hudi_py.model.properties import (
 )
 from hudi_py.storage import Storage
 
-PROPERTIES = ".hoodie/hoodie.properties"
-BACKUP = ".hoodie/hoodie.properties.backup"
 LAYOUTS_OF_VERSION = {2: (0, 1), 3: (0, 1), 4: (0, 1), 5: (0, 1), 6: (0, 1), 8: (2,), 9: (2,)}
 """Readable table versions, and the timeline layouts that each may have."""
 WRITABLE_VERSIONS = (6, 8, 9)
@@ -104,7 +103,7 @@ def _read(storage: Storage) -> dict[str, str]:
                 continue
             except CorruptFileError:
                 seen = True
-        if not seen and not storage.list(".hoodie"):
+        if not seen and not storage.list(META_FOLDER):
             break
         if attempt < _READS - 1:
             # An update may have switched from one file to the other between the two reads

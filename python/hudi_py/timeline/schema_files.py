@@ -10,12 +10,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from hudi_py.model.layout import SCHEMAS
 from hudi_py.schema.ids import inherited
 from hudi_py.schema.internal import InternalSchema, parse_history
 from hudi_py.storage import Storage
 from hudi_py.timeline.timeline import Timeline
 
-HISTORY_FOLDER = ".hoodie/.schema"
 _ACTION = "schemacommit"
 # `<time>.schemacommit` in timeline layout 1, `<time>_<completion time>.schemacommit` in layout 2
 _NAME = re.compile(r"(?P<time>\d+)(?:_\d+)?\.schemacommit(?P<pending>\.requested|\.inflight)?", re.ASCII)
@@ -38,7 +38,7 @@ def newest_history(storage: Storage, timeline: Timeline) -> StoredHistory | None
         CorruptFileError: it cannot be read.
     """
     found = []
-    for info in storage.list(HISTORY_FOLDER):
+    for info in storage.list(SCHEMAS):
         name = _NAME.fullmatch(info.name)
         if name is not None and name["pending"] is None:
             found.append((name["time"], info.path))
@@ -77,15 +77,15 @@ def write_history(
             known.add(each.version_id)
     _remove_failed(storage, timeline, keep="" if newest is None else newest.instant)
     for state in ("requested", "inflight"):
-        storage.put(f"{HISTORY_FOLDER}/{instant}.{_ACTION}.{state}", b"")
+        storage.put(f"{SCHEMAS}/{instant}.{_ACTION}.{state}", b"")
     name = f"{instant}_{completion}" if timeline.layout.has_completion_times else instant
-    storage.put(f"{HISTORY_FOLDER}/{name}.{_ACTION}", text.encode())
+    storage.put(f"{SCHEMAS}/{name}.{_ACTION}", text.encode())
 
 
 def _remove_failed(storage: Storage, timeline: Timeline, *, keep: str) -> None:
     """Removes files of writes that did not complete, and those of archived ones, as Apache Hudi does."""
     completed = {instant.time for instant in timeline.write_completed}
-    for info in storage.list(HISTORY_FOLDER):
+    for info in storage.list(SCHEMAS):
         name = _NAME.fullmatch(info.name)
         if name is not None and name["time"] != keep and name["time"] not in completed:
             storage.delete(info.path)

@@ -18,6 +18,7 @@ from hudi_py.formats.orc import orc_metadata, orc_schema
 from hudi_py.formats.parquet import AVRO_SCHEMA as FOOTER_SCHEMA
 from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.instant import Instant
+from hudi_py.model.layout import META_FOLDER
 from hudi_py.model.names import parse_base_file_name, parse_log_file_name
 from hudi_py.model.properties import TableConfig
 from hudi_py.schema import META_FIELDS, OPERATION, SchemaHistory, StoredRows, with_meta, without_meta
@@ -243,7 +244,7 @@ def _files_of(storage: Storage, config: TableConfig, instant: Instant) -> Iterat
         name = info.path.rpartition("/")[2]
         base, log = parse_base_file_name(name), parse_log_file_name(name)
         named = base or log
-        if named is None or (log is not None and log.cdc) or info.path.startswith(".hoodie/"):
+        if named is None or (log is not None and log.cdc) or info.path.startswith(f"{META_FOLDER}/"):
             continue
         if named.instant == instant.time and (base is not None or config.logs_named_by_instant):
             yield info.path

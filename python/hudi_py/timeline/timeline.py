@@ -12,6 +12,7 @@ from operator import attrgetter
 
 from hudi_py.errors import CorruptFileError
 from hudi_py.model.instant import WRITE_ACTIONS, Action, CompletionTime, Instant, InstantTime, State
+from hudi_py.model.layout import META_FOLDER, TIMELINE
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
 from hudi_py.timeline.layout import Layout, layout_for
@@ -236,7 +237,7 @@ def _named(layout: Layout, names: tuple[str, ...]) -> Timeline | None:
 
 def _check_elsewhere(storage: Storage, layout: Layout) -> None:
     """Raises CorruptFileError if an empty timeline's table has instants in the folder of another layout."""
-    for folder, version in ((".hoodie", 1), (".hoodie/timeline", 2)):
+    for folder, version in ((META_FOLDER, 1), (TIMELINE, 2)):
         if folder == layout.folder:
             continue
         other = Layout(version, folder)

@@ -12,6 +12,7 @@ from types import TracebackType
 from hudi_py.errors import ConfigError, ConflictError, RolledBackError
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.instant import Action, Instant, InstantTime, State
+from hudi_py.model.layout import owner_path
 from hudi_py.model.names import parse_base_file_name, parse_log_file_name
 from hudi_py.storage import Storage
 from hudi_py.timeline.layout import Layout
@@ -33,7 +34,6 @@ from hudi_py.transaction.owner.claim import (
 )
 from hudi_py.transaction.owner.heartbeat import Heartbeat, now_ms
 from hudi_py.transaction.owner.identity import WriterIdentity, begin_work, end_work, new_writer_id, process_identity
-from hudi_py.transaction.paths import owner_path
 from hudi_py.transaction.publication import Publication, check_files, remove_unreported
 from hudi_py.transaction.recovery.failed_writes import consistent, examine
 from hudi_py.transaction.session import LockedTable, TableSession

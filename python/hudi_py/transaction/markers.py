@@ -12,9 +12,9 @@ from enum import Enum
 
 from hudi_py.errors import CorruptFileError
 from hudi_py.model.instant import InstantTime
+from hudi_py.model.layout import marker_folder
 from hudi_py.model.names import FileId, PartitionPath, join_path
 from hudi_py.storage import Storage
-from hudi_py.transaction.paths import marker_folder
 
 _MARKER = re.compile(r"(?P<path>.+)\.marker\.(?P<type>CREATE|MERGE|APPEND)", re.DOTALL)
 _SERVER_TYPE = "MARKERS.type"

@@ -16,11 +16,11 @@ from hudi_py.config import concurrency
 from hudi_py.errors import ConfigError, ConflictError, CorruptFileError
 from hudi_py.file_stats.sidecar import SidecarSettings
 from hudi_py.model.instant import Action, InstantTime
+from hudi_py.model.layout import INDEX_DEFINITIONS, METADATA_TABLE
 from hudi_py.model.properties import METADATA_TO_MAKE, TableConfig
 from hudi_py.storage import Storage
 from hudi_py.timeline.properties import load_table_config, update_table_config
 from hudi_py.timeline.timeline import Timeline
-from hudi_py.transaction.paths import METADATA_TABLE
 from hudi_py.transaction.protocols import MetadataUpdate, TableChange
 from hudi_py.transaction.session import TableSession
 
@@ -32,7 +32,6 @@ _WHOLE = "files"
 _PARTITIONS = "hoodie.table.metadata.partitions"
 _INFLIGHT = "hoodie.table.metadata.partitions.inflight"
 _DEFINITIONS = "hoodie.table.index.defs.path"
-_DEFAULT_DEFINITIONS = ".hoodie/.index_defs/index.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +126,7 @@ def _holds(storage: Storage, instants: tuple[InstantTime, ...]) -> bool:
 
 
 def _clear_definitions(storage: Storage, config: TableConfig, kept: Collection[str]) -> None:
-    path = config.properties.get(_DEFINITIONS, _DEFAULT_DEFINITIONS).strip("/")
+    path = config.properties.get(_DEFINITIONS, INDEX_DEFINITIONS).strip("/")
     try:
         content = json.loads(storage.read(path))
     except FileNotFoundError:

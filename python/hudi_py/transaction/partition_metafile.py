@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hudi_py.errors import ConfigError
+from hudi_py.model.layout import PARTITION_METAFILE
 from hudi_py.model.names import PartitionPath, folders_above, join_path
-from hudi_py.transaction.paths import PARTITION_METAFILE
 
 if TYPE_CHECKING:
     from hudi_py.model.properties import TableConfig

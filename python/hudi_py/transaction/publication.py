@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from hudi_py.errors import ConfigError, CorruptFileError, RolledBackError
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.instant import InstantTime
+from hudi_py.model.layout import temporary_folder
 from hudi_py.model.names import BaseFileName, FileId, LogFileName, PartitionPath, join_path
 from hudi_py.storage import Storage
 from hudi_py.storage.inside import check_folders
@@ -21,7 +22,6 @@ from hudi_py.timeline.plan_checks import check_partition, is_data_file
 from hudi_py.transaction.markers import MarkerType, marker_path, read_markers
 from hudi_py.transaction.owner.claim import Attempt, check_claim, check_open, superseded
 from hudi_py.transaction.partition_metafile import check_not_nested, partition_metafile
-from hudi_py.transaction.paths import temporary_folder
 
 if TYPE_CHECKING:
     from hudi_py.transaction.conflicts.early import EarlyDetection

@@ -27,6 +27,7 @@ from hudi_py.file_stats.sidecar import release_sidecars
 from hudi_py.metadata.table import checked_view
 from hudi_py.model.commit import CommitMetadata, WriteStat
 from hudi_py.model.instant import Action, Instant, InstantTime
+from hudi_py.model.layout import ARCHIVE, sidecar_folder, stage_folder
 from hudi_py.model.names import PartitionPath, nested_partitions
 from hudi_py.model.properties import TableConfig
 from hudi_py.model.words import counted, show_bytes
@@ -68,7 +69,6 @@ from hudi_py.transaction.owner.identity import (
     process_identity,
 )
 from hudi_py.transaction.partition_metafile import nested_error
-from hudi_py.transaction.paths import ARCHIVE, sidecar_folder, stage_folder
 from hudi_py.transaction.protocols import TableChange
 from hudi_py.transaction.publication import Publication
 from hudi_py.transaction.recovery.rollback import is_rolled_back, rollback_instant

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from hudi_py.view.filesystem_view import FileSystemView, load_view
-from hudi_py.view.lister import PARTITION_METAFILE, Lister, StorageLister
+from hudi_py.view.lister import Lister, StorageLister
 
-__all__ = ["PARTITION_METAFILE", "FileSystemView", "Lister", "StorageLister", "load_view"]
+__all__ = ["FileSystemView", "Lister", "StorageLister", "load_view"]

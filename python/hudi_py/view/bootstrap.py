@@ -12,6 +12,7 @@ from typing import Any
 
 from hudi_py.errors import CorruptFileError, UnsupportedTableError
 from hudi_py.formats.hfile import open_hfile
+from hudi_py.model.layout import BOOTSTRAP_INDEX
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
 from hudi_py.timeline.records import decode_record
@@ -19,7 +20,6 @@ from hudi_py.timeline.records import decode_record
 BASE_PATH = "hoodie.bootstrap.base.path"
 METADATA_INSTANT = "00000000000001"
 """Base files of this instant are skeletons (`HoodieTimeline.METADATA_BOOTSTRAP_INSTANT_TS`)."""
-_INDEX_FOLDER = ".hoodie/.aux/.bootstrap/.partitions"
 _INDEX_CLASSES = frozenset(("", "HFileBootstrapIndex"))
 _INDEX_TYPES = frozenset(("", "HFILE"))
 _URI = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):(?://(?P<host>[^/]*))?(?P<path>.*)", re.DOTALL)
@@ -48,7 +48,7 @@ def load_bootstrap_sources(storage: Storage, config: TableConfig) -> Mapping[tup
             "hoodie.bootstrap.index.type); supported is HFileBootstrapIndex"
         )
     sources: dict[tuple[str, str], str] = {}
-    for info in storage.list(_INDEX_FOLDER):
+    for info in storage.list(BOOTSTRAP_INDEX):
         if info.is_dir or not info.name.endswith(".hfile"):
             continue
         context = f"the bootstrap index {storage.uri}/{info.path}"

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
+from hudi_py.model.layout import META_FOLDER, PARTITION_METAFILE
 from hudi_py.model.names import PartitionPath
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import FileInfo, Storage
 from hudi_py.storage.threads import in_threads, when_remote
 
-PARTITION_METAFILE = ".hoodie_partition_metadata"
-"""Marks a partition's folder; `.parquet` or `.orc` may follow (`hoodie.partition.metafile.use.base.format`)."""
 _METAFILES = frozenset(PARTITION_METAFILE + extension for extension in ("", ".parquet", ".orc"))
-_META_FOLDER = ".hoodie"
 
 
 class Lister(Protocol):
@@ -74,7 +72,7 @@ class StorageLister(Lister):
                 if is_partition:
                     found.append(PartitionPath(folder))
                 if not is_partition or self._config.partition_fields:
-                    below += [child.path for child in children if child.is_dir and child.name != _META_FOLDER]
+                    below += [child.path for child in children if child.is_dir and child.name != META_FOLDER]
             folders = below
         if not found and not self._config.partition_fields:
             return [PartitionPath("")]

@@ -17,6 +17,7 @@ from hudi_py.config import Option, Options, Problems, Scope
 from hudi_py.config import table as table_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, TableExistsError, TableNotFoundError
+from hudi_py.model.layout import PROPERTIES
 from hudi_py.model.properties import FIRST_WRITE, TableConfig
 from hudi_py.progress import Progress
 from hudi_py.storage import Storage, with_durability
@@ -48,7 +49,6 @@ from hudi_py.write.table.create import (
 from hudi_py.write.table.first import FirstWrite, check_rows
 from hudi_py.write.table.support import check_writable
 
-_PROPERTIES = ".hoodie/hoodie.properties"
 _TABLE_TYPES = {"cow": "COPY_ON_WRITE", "mor": "MERGE_ON_READ"}
 
 
@@ -119,7 +119,7 @@ def create_empty_table(storage: Storage, schema: pa.Schema, options: Options) ->
         ConfigError, SchemaMismatchError, UnsupportedTableError: no record key, or columns and options do not go
         together.
     """
-    if storage.stat(_PROPERTIES) is not None:
+    if storage.stat(PROPERTIES) is not None:
         raise TableExistsError(
             f"Cannot create a table at {storage.uri}: there is one already; open it, or choose another path"
         )

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 
 from hudi_py.errors import UnsupportedTableError
+from hudi_py.model.names import NULL_PARTITION
 from hudi_py.model.properties import TableConfig
 from hudi_py.read.partition import (
-    NULL_PARTITION,
     columns_from_paths,
     omitted_values,
     partition_values,

@@ -10,11 +10,10 @@ import pytest
 
 import hudi_py
 from hudi_py.errors import ConflictError, CorruptFileError, TableNotFoundError, UnsupportedTableError
+from hudi_py.model.layout import BACKUP, PROPERTIES
 from hudi_py.model.properties import CHECKSUM, TableConfig, format_properties, parse_properties
 from hudi_py.storage import MemoryStorage
 from hudi_py.timeline.properties import (
-    BACKUP,
-    PROPERTIES,
     check_writable,
     create_table_config,
     load_table_config,

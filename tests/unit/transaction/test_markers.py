@@ -8,9 +8,9 @@ import pytest
 
 from hudi_py.errors import CorruptFileError
 from hudi_py.model.instant import InstantTime
+from hudi_py.model.layout import marker_folder
 from hudi_py.transaction.markers import Marker, MarkerType, marker_path, read_markers, remove_markers
 from hudi_py.transaction.owner.identity import end_work
-from hudi_py.transaction.paths import marker_folder
 from tests.support.hand_writes import SETTINGS, begin, commit, data_files, leftovers, new_table, write_base
 
 T = InstantTime("20260101000000000")

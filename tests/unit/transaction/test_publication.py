@@ -7,11 +7,11 @@ import re
 import pytest
 
 from hudi_py.errors import CorruptFileError, RolledBackError
+from hudi_py.model.layout import STAGING
 from hudi_py.model.names import FileId, PartitionPath
 from hudi_py.storage import MemoryStorage
 from hudi_py.transaction.markers import read_markers
 from hudi_py.transaction.owner.claim import claim, claimant, close_claim, revoke_claim
-from hudi_py.transaction.paths import STAGING
 from hudi_py.transaction.publication import remove_unreported
 from tests.support.hand_writes import (
     begin,

@@ -13,6 +13,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from hudi_py.model.layout import STORAGE_LOCK
+
 pytest.importorskip("obstore")
 from obstore.store import MemoryStore
 
@@ -20,7 +22,7 @@ from hudi_py.errors import ConfigError, CorruptFileError, LockError
 from hudi_py.storage import LocalStorage, ObjectStorage
 from hudi_py.transaction.locks import storage as storage_lock
 from hudi_py.transaction.locks.settings import LeaseSettings, LockSettings
-from hudi_py.transaction.locks.storage import LOCK_FILE, StorageLock
+from hudi_py.transaction.locks.storage import StorageLock
 from hudi_py.transaction.owner.identity import ProcessIdentity, WriterIdentity, process_identity
 
 IMPATIENT = LockSettings(wait_ms=30, retries=0)
@@ -38,7 +40,7 @@ def lock_of(storage: ObjectStorage, settings: LockSettings = IMPATIENT, **more: 
 
 
 def content(storage: ObjectStorage) -> dict[str, object]:
-    return json.loads(storage.read(LOCK_FILE))
+    return json.loads(storage.read(STORAGE_LOCK))
 
 
 def now_ms() -> int:
@@ -47,17 +49,17 @@ def now_ms() -> int:
 
 def java_holds(storage: ObjectStorage, valid_for_ms: int, since_ms: int | None = None) -> None:
     until = (now_ms() if since_ms is None else since_ms) + valid_for_ms
-    storage.put(LOCK_FILE, f'{{"expired":false,"validUntil":{until},"owner":"java"}}'.encode())
+    storage.put(STORAGE_LOCK, f'{{"expired":false,"validUntil":{until},"owner":"java"}}'.encode())
 
 
 def test_the_bytes_are_those_of_apache_hudi(storage: ObjectStorage) -> None:
     lock = lock_of(storage, now_ms=lambda: 1_795_328_202_830 - 300_000)
     with lock:
-        held = storage.read(LOCK_FILE)
+        held = storage.read(STORAGE_LOCK)
         owner = json.loads(held)["owner"]
         assert held == f'{{"expired":false,"validUntil":1795328202830,"owner":"{owner}"}}'.encode()
         assert len(owner) == 36
-    assert storage.read(LOCK_FILE) == held.replace(b"false", b"true")
+    assert storage.read(STORAGE_LOCK) == held.replace(b"false", b"true")
     with lock:
         assert content(storage)["owner"] != owner
 
@@ -66,7 +68,7 @@ def test_a_lock_that_is_held_is_waited_for(storage: ObjectStorage) -> None:
     with lock_of(storage), pytest.raises(LockError) as caught:
         lock_of(storage).acquire()
     text = str(caught.value)
-    assert text.startswith(f"Cannot commit the write 1: the table lock s3://bucket/t/{LOCK_FILE} is held by writer ")
+    assert text.startswith(f"Cannot commit the write 1: the table lock s3://bucket/t/{STORAGE_LOCK} is held by writer ")
     assert "(process " in text
     assert "until 20" in text
     with lock_of(storage) as lock:
@@ -90,7 +92,7 @@ def test_one_of_apache_hudi_is_waited_for_until_its_lease_is_over(storage: Objec
 @pytest.mark.parametrize("expired", ["true", '"true"', " true"])
 def test_a_released_lock_is_taken_at_once(storage: ObjectStorage, expired: str) -> None:
     storage.put(
-        LOCK_FILE, f'{{"validUntil" : 99999999999999, "owner":"java", "more": 1, "expired":{expired}}}'.encode()
+        STORAGE_LOCK, f'{{"validUntil" : 99999999999999, "owner":"java", "more": 1, "expired":{expired}}}'.encode()
     )
     with lock_of(storage) as lock:
         lock.check()
@@ -98,7 +100,7 @@ def test_a_released_lock_is_taken_at_once(storage: ObjectStorage, expired: str) 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"{}", b'{"expired":false,"owner":"o"}', b"\xff"])
 def test_a_damaged_lock_file_is_not_taken_for_free(storage: ObjectStorage, data: bytes) -> None:
-    storage.put(LOCK_FILE, data)
+    storage.put(STORAGE_LOCK, data)
     with pytest.raises(CorruptFileError, match=r"expected a JSON object with expired, validUntil and owner"):
         lock_of(storage).acquire()
 
@@ -139,10 +141,10 @@ def test_a_lease_that_is_not_renewed_is_lost_before_others_may_take_it(
 def test_a_lock_taken_over_is_noticed_and_left_alone(storage: ObjectStorage, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING), lock_of(storage, LASTING) as lock:
         java_holds(storage, 60_000)
-        taken = storage.read(LOCK_FILE)
+        taken = storage.read(STORAGE_LOCK)
         with pytest.raises(LockError, match="another process broke the lock"):
             lock.check()
-    assert storage.read(LOCK_FILE) == taken
+    assert storage.read(STORAGE_LOCK) == taken
     assert "was taken away while held" in caplog.text
 
 
@@ -164,9 +166,9 @@ def test_a_lock_whose_process_is_gone_is_taken_at_once(storage: ObjectStorage) -
     lease = b'{"expired":false,"validUntil":99999999999999,"owner":"o"}'
 
     def held_by(owner: str) -> None:
-        found = storage.read_version(LOCK_FILE)
+        found = storage.read_version(STORAGE_LOCK)
         note = json.dumps({**json.loads(WriterIdentity(owner, process).to_json()), "since": 1})
-        storage.replace(LOCK_FILE, lease, None if found is None else found.version, note)
+        storage.replace(STORAGE_LOCK, lease, None if found is None else found.version, note)
 
     held_by("o")
     with pytest.raises(LockError):

@@ -12,14 +12,15 @@ from hudi_py.config import Options, Scope
 from hudi_py.errors import ConfigError, ConflictError, CorruptFileError
 from hudi_py.formats.bucket_rules import BucketRules
 from hudi_py.formats.buckets import bucket_number, bucket_numbers
-from hudi_py.timeline.bucket_rules import FIRST_INSTANT, RULES_FOLDER, buckets_by_rule
+from hudi_py.model.layout import BUCKET_RULES
+from hudi_py.timeline.bucket_rules import FIRST_INSTANT, buckets_by_rule
 from hudi_py.wiring import metadata_writer
 from hudi_py.write.distributed import TaskId, commit_write, plan_write, run_task
 from tests.support.choice import cases
 from tests.support.record_index import indexed, stored
 from tests.unit.write.test_bucket_index import QUICK, run
 
-CONFIGS = f"{RULES_FOLDER}/configs"
+CONFIGS = f"{BUCKET_RULES}/configs"
 EXPRESSIONS = "hoodie.bucket.index.partition.expressions"
 RULES = {**QUICK, "hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "3", EXPRESSIONS: "^a$,5;b|c,2"}
 TABLE = {"record_key": "k", "partition_by": "p", "ordering_by": "ts"}

@@ -12,8 +12,9 @@ import pytest
 import hudi_py
 from hudi_py.errors import ConfigError, ConflictError, CorruptFileError
 from hudi_py.formats.buckets import hash_values
-from hudi_py.formats.hash_ring import HASHING_METADATA, HashRing
+from hudi_py.formats.hash_ring import HashRing
 from hudi_py.formats.hashing import xx_hash32
+from hudi_py.model.layout import HASHING_METADATA
 from hudi_py.services.bucket_resize import Limits, Resizing, planned
 from tests.support.choice import cases
 from tests.support.record_index import indexed, stored

@@ -14,7 +14,7 @@ import pytest
 import hudi_py
 from hudi_py.config import Options, Scope
 from hudi_py.errors import ConfigError, SchemaMismatchError, TableExistsError
-from hudi_py.transaction.paths import SOURCES
+from hudi_py.model.layout import SOURCES
 from hudi_py.wiring import after_commit, metadata_writer
 from hudi_py.write.context import TaskId
 from hudi_py.write.dml.distributed import (

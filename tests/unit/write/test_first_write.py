@@ -16,9 +16,10 @@ import pytest
 import hudi_py
 from hudi_py.config import Options, Scope
 from hudi_py.errors import ConfigError, ConflictError, HudiError, SchemaMismatchError
+from hudi_py.model.layout import PROPERTIES
 from hudi_py.model.properties import FIRST_WRITE
 from hudi_py.storage import Storage, open_storage
-from hudi_py.timeline.properties import PROPERTIES, load_table_config
+from hudi_py.timeline.properties import load_table_config
 from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.wiring import metadata_writer
 from hudi_py.write.api import existing_table, open_or_create

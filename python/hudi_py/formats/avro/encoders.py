@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.errors import SchemaMismatchError, first_line
+from hudi_py.formats.arrays import is_bytes, is_text
 from hudi_py.formats.avro import schema as avro
 from hudi_py.formats.avro.rows import Flags, Lengths, Rows, TooLargeError
 from hudi_py.formats.vectors import vector_bytes
@@ -141,7 +142,7 @@ def _append_integer(rows: Rows, node: avro.Integer, array: pa.Array, act: Flags 
 
 def _append_fixed(rows: Rows, node: avro.FixedWidth, array: pa.Array, act: Flags | None, path: str) -> None:
     floats = _is.is_floating(array.type) and _is.is_floating(node.arrow) and array.type.bit_width <= node.size * 8
-    array = _cast(array, node.arrow, floats or (_is_bytes(array.type) and _is_bytes(node.arrow)), path)
+    array = _cast(array, node.arrow, floats or (is_bytes(array.type) and is_bytes(node.arrow)), path)
     if not node.size:
         return
     values = _numbers(array, f"<u{node.size}" if node.size in (4, 8) else f"V{node.size}")
@@ -288,7 +289,7 @@ def _as_list(array: pa.Array, path: str) -> pa.ListArray:
 def _as_bytes(array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
     if array.type == target:
         return array
-    allowed = _is_bytes(array.type) if _is.is_binary(target) else _is_text(array.type)
+    allowed = is_bytes(array.type) if _is.is_binary(target) else is_text(array.type)
     if allowed and array.type.id in (pa.lib.Type_LARGE_STRING, pa.lib.Type_LARGE_BINARY) and len(array):
         offsets = _numbers_of(array.buffers()[1], np.int64, array.offset, len(array) + 1)
         if int(offsets[-1] - offsets[0]) > _LIMIT:
@@ -317,16 +318,6 @@ def _same_kind_of_number(source: pa.DataType, target: pa.DataType) -> bool:
     if _is.is_date(target):
         return bool(_is.is_date(source))
     return bool(_is.is_integer(source)) or source in (pa.time32("ms"), pa.time64("us"))
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(_is.is_string(kind) or _is.is_large_string(kind) or _is.is_string_view(kind))
-
-
-def _is_bytes(kind: pa.DataType) -> bool:
-    return bool(
-        _is.is_binary(kind) or _is.is_large_binary(kind) or _is.is_binary_view(kind) or _is.is_fixed_size_binary(kind)
-    )
 
 
 def _refuse_nulls(array: pa.Array, act: Flags | None, path: str) -> None:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import BinaryIO, Final
 
+from hudi_py.model.layout import LOCK_WAITING
 from hudi_py.model.names import join_path
 from hudi_py.storage import FolderStorage, Storage
 from hudi_py.storage.base import ConditionalStorage, is_lock
@@ -15,7 +16,6 @@ KEPT: Final = "kept"
 """Folder of the originals, by their paths."""
 NEW: Final = "new"
 """Folder with an empty file for each file that was created, by its path."""
-_WAITING: Final = ".hoodie/lock.waiting"
 
 
 class KeepingStorage(FolderStorage):
@@ -87,7 +87,7 @@ class KeepingStorage(FolderStorage):
                 self._forget(src)
 
     def _is_exempt(self, path: str) -> bool:
-        return is_lock(path) or path == _WAITING
+        return is_lock(path) or path == LOCK_WAITING
 
     def _before_write(self, path: str) -> None:
         with self._guard:

@@ -14,14 +14,14 @@ from typing import Any, Final
 
 from hudi_py.errors import ConfigError, ConflictError, CorruptFileError
 from hudi_py.health.mending.keeping import KEPT, NEW, copy_file
+from hudi_py.model.layout import META_FOLDER, REPAIRS, TIMELINE
 from hudi_py.model.limits import parse_json
 from hudi_py.model.names import join_path
 from hudi_py.storage import FileInfo, Storage
 from hudi_py.timeline.layout import Layout
 
-REPAIRS: Final = ".hoodie/.hudi_py_repair"
 _NOTE: Final = "repair.json"
-_TIMELINES: Final = (".hoodie", ".hoodie/timeline")
+_TIMELINES: Final = (META_FOLDER, TIMELINE)
 
 
 @dataclass(frozen=True, slots=True)

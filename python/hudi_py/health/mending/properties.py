@@ -10,17 +10,18 @@ from hudi_py.config import Options
 from hudi_py.errors import ConfigError, CorruptFileError
 from hudi_py.health.properties import read_properties
 from hudi_py.model.instant import Action
+from hudi_py.model.layout import META_FOLDER, METADATA_TABLE, PROPERTIES, TIMELINE
 from hudi_py.model.limits import parse_json
 from hudi_py.model.names import join_path
 from hudi_py.model.properties import CHECKSUM, NAME, TableConfig, checksum, damaged_keys, format_properties
 from hudi_py.storage import Storage
 from hudi_py.timeline.layout import Layout
 from hudi_py.timeline.metadata import decode_commit_metadata
-from hudi_py.timeline.properties import PROPERTIES, load_table_config
+from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import Timeline, load_timeline
 from hudi_py.write.table.create import table_properties, table_spec
 
-_METADATA_PROPERTIES: Final = ".hoodie/metadata/.hoodie/hoodie.properties"
+_METADATA_PROPERTIES: Final = f"{METADATA_TABLE}/{PROPERTIES}"
 _ESSENTIAL: Final = frozenset(("hoodie.table.version", "hoodie.table.type", "hoodie.timeline.layout.version"))
 """Without these the file was cut."""
 _SUFFIX: Final = "_metadata"
@@ -74,7 +75,7 @@ def _from_files(storage: Storage, options: Options) -> dict[str, str]:
             raise _unproved(storage, "hoodie.table.version", why)
         own = {"hoodie.table.version": str(spec.version), NAME: spec.name + _SUFFIX}
     own_config = TableConfig(own)
-    folders = [info for info in storage.list("") if info.is_dir and info.name != ".hoodie"]
+    folders = [info for info in storage.list("") if info.is_dir and info.name != META_FOLDER]
     partitions = spec.partition_fields if folders else ()
     for given, key, option in (
         (spec.record_key_fields, "hoodie.table.recordkey.fields", "hoodie.datasource.write.recordkey.field"),
@@ -96,8 +97,8 @@ def _from_files(storage: Storage, options: Options) -> dict[str, str]:
     found = table_properties(made)
     built = [
         info.name
-        for info in storage.list(".hoodie/metadata")
-        if info.is_dir and info.name != ".hoodie" and storage.list(info.path)
+        for info in storage.list(METADATA_TABLE)
+        if info.is_dir and info.name != META_FOLDER and storage.list(info.path)
     ]
     return found | ({"hoodie.table.metadata.partitions": ",".join(sorted(built))} if built else {})
 
@@ -113,7 +114,7 @@ def _names(storage: Storage) -> Iterator[str]:
     if own is not None and not problem and own[NAME].endswith(_SUFFIX):
         yield own[NAME].removesuffix(_SUFFIX)
         return
-    for folder, layout in ((".hoodie", Layout(1, "")), (".hoodie/timeline", Layout(2, ""))):
+    for folder, layout in ((META_FOLDER, Layout(1, "")), (TIMELINE, Layout(2, ""))):
         for info in storage.list(folder):
             instant = None if info.is_dir else layout.parse(info.name)
             if instant is None or not instant.completed:

@@ -20,13 +20,14 @@ from hudi_py.health.mending.rewrite import check_can_rewrite, one_row_per_key, r
 from hudi_py.metadata_write.maintenance.rebuild import drop, rebuild
 from hudi_py.metadata_write.partitions.definitions import put_definitions, read_definitions
 from hudi_py.metadata_write.partitions.registry import maintained_names
+from hudi_py.model.layout import BACKUP, BROKEN_LOCK, PROPERTIES
 from hudi_py.model.names import parse_base_file_name, parse_log_file_name
 from hudi_py.progress import Progress
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.recovery.rollback import rollback
 from hudi_py.storage import Storage, with_durability
 from hudi_py.timeline.clock import wall_clock_ms
-from hudi_py.timeline.properties import BACKUP, PROPERTIES, check_writable, load_table_config
+from hudi_py.timeline.properties import check_writable, load_table_config
 from hudi_py.timeline.times import format_instant
 from hudi_py.transaction.locks import break_lock, table_lock
 from hudi_py.transaction.locks.settings import LockSettings
@@ -39,7 +40,6 @@ _UNDER_LOCK: Final = frozenset(
 )
 """Steps that change files by themselves. The others are actions, which take the lock as every action does."""
 _FILES_ONLY: Final = _UNDER_LOCK | {StepKind.BREAK_LOCK}
-_BROKEN_LOCK: Final = ".hoodie/lock.broken."
 _NO_METADATA: Final = {"hoodie.metadata.enable": "false", "hoodie.py.drop.indexes": "true"}
 
 
@@ -103,7 +103,7 @@ def repair(
             _examine(storage, plan, options, storage_options)
             write_note(storage, id_, "begun", sentences)
             break_lock(storage, str(step.arguments["owner"]), options or {}, storage_options)
-            storage.delete(f"{_BROKEN_LOCK}{step.arguments['owner']}")  # a lock is not brought back
+            storage.delete(f"{BROKEN_LOCK}{step.arguments['owner']}")  # a lock is not brought back
     lock = table_lock(storage, LockSettings.of(resolved), purpose="repair the table", storage_options=storage_options)
     with lock:
         _examine(storage, plan, options, storage_options, own_lock=True)

@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from hudi_py.interop.iceberg.columns import Json
 from hudi_py.interop.iceberg.metadata import FIRST_PARTITION_ID
-from hudi_py.model.names import PartitionPath
+from hudi_py.model.names import NULL_PARTITION, PartitionPath
 from hudi_py.model.properties import TableConfig
-from hudi_py.read.partition import NULL_PARTITION, partition_values, path_parts, path_values, paths_hold_values
+from hudi_py.read.partition import partition_values, path_parts, path_values, paths_hold_values
 
 
 def values_of(config: TableConfig, schema: pa.Schema, path: PartitionPath, uri: str) -> dict[str, Any]:

@@ -10,10 +10,10 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hudi_py.formats.arrays import is_bytes, is_text
 from hudi_py.metadata.expressions import texts, times
 from hudi_py.metadata.expressions.patterns import DatePattern
 from hudi_py.metadata.expressions.regex import JavaRegex, replacement
-from hudi_py.metadata.expressions.texts import is_bytes, is_text
 from hudi_py.metadata.expressions.times import DEFAULT_PATTERN, INSTANT, UTC, is_time
 
 EXPR: Final = "expr"

@@ -7,25 +7,9 @@ from collections.abc import Callable
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudi_py.formats.arrays import combined
+from hudi_py.formats.arrays import combined, is_bytes
 from hudi_py.metadata.expressions.regex import JavaRegex, replacement
 from hudi_py.schema.conform import conform_array
-
-
-def is_text(kind: pa.DataType) -> bool:
-    """Whether a column has texts."""
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
-
-
-def is_bytes(kind: pa.DataType) -> bool:
-    """Whether a column has bytes."""
-    types = pa.types
-    return bool(
-        types.is_binary(kind)
-        or types.is_large_binary(kind)
-        or types.is_fixed_size_binary(kind)
-        or types.is_binary_view(kind)
-    )
 
 
 def as_texts(values: pa.Array) -> pa.StringArray:

@@ -13,6 +13,7 @@ import time
 from hudi_py.formats.log import encode_rollback_block, read_blocks
 from hudi_py.formats.log.blocks import HeaderKey
 from hudi_py.model.instant import Action, Instant, InstantTime
+from hudi_py.model.layout import META_FOLDER
 from hudi_py.model.names import (
     BaseFileName,
     FileId,
@@ -132,7 +133,7 @@ def _requests(own: TableSession, instant: Instant) -> tuple[RollbackRequest, ...
     """The files of the instant, found by listing every partition: it has no markers (`withRollbackUsingMarkers`)."""
     requests: list[RollbackRequest] = []
     for folder in own.storage.list(""):
-        if not folder.is_dir or folder.name == ".hoodie":
+        if not folder.is_dir or folder.name == META_FOLDER:
             continue
         logs: dict[tuple[str, str], dict[str, int]] = {}
         for info in own.storage.list(folder.path):

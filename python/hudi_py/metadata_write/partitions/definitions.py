@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from hudi_py.errors import CorruptFileError
+from hudi_py.model.layout import INDEX_DEFINITIONS
 from hudi_py.model.limits import parse_json
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
 from hudi_py.timeline.properties import update_table_config
 
 PATH_KEY: Final = "hoodie.table.index.defs.path"
-DEFAULT_PATH: Final = ".hoodie/.index_defs/index.json"
 _ALL: Final = "indexDefinitions"
 
 
@@ -79,7 +79,7 @@ def put_definition(storage: Storage, config: TableConfig, definition: IndexDefin
     if before != after:
         _write(storage, config, {**there, definition.name: after})
     if PATH_KEY not in config.properties:
-        config = update_table_config(storage, {PATH_KEY: DEFAULT_PATH})
+        config = update_table_config(storage, {PATH_KEY: INDEX_DEFINITIONS})
     return config
 
 
@@ -130,4 +130,4 @@ def _write(storage: Storage, config: TableConfig, definitions: Mapping[str, Any]
 
 
 def _path(config: TableConfig) -> str:
-    return config.properties.get(PATH_KEY, DEFAULT_PATH).strip("/")
+    return config.properties.get(PATH_KEY, INDEX_DEFINITIONS).strip("/")

@@ -11,6 +11,7 @@ from hudi_py.formats.log import HeaderKey, LogBlock, read_blocks
 from hudi_py.metadata.keys import UNPARTITIONED
 from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.instant import Action, InstantTime
+from hudi_py.model.layout import PARTITION_METAFILE
 from hudi_py.model.names import LogFileName, PartitionPath, join_path, parse_base_file_name, parse_log_file_name
 from hudi_py.storage import FileInfo
 from hudi_py.storage.threads import in_threads
@@ -118,7 +119,7 @@ def listed(source: TableSource) -> Iterator[dict[str, dict[str, int]]]:
 
 def _is_partition(partition: PartitionPath, files: list[FileInfo]) -> bool:
     # an unpartitioned table that was never written to has no partition rather than an empty one
-    return bool(partition) or any(info.name.startswith(".hoodie_partition_metadata") for info in files)
+    return bool(partition) or any(info.name.startswith(PARTITION_METAFILE) for info in files)
 
 
 def _limits(timeline: Timeline) -> tuple[str, Mapping[str, Action]]:

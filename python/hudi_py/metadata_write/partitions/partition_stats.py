@@ -43,6 +43,7 @@ from hudi_py.metadata_write.partitions.column_stats import (
 from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.files import FileSlice
+from hudi_py.model.layout import SCHEMAS
 from hudi_py.model.names import PartitionPath, parse_base_file_name, parse_log_file_name
 from hudi_py.model.properties import TableConfig
 from hudi_py.timeline.archived import ArchivedCompletions
@@ -54,7 +55,6 @@ _DELETE_PARTITION: Final = "DELETE_PARTITION"
 _PARTITIONS_AT_ONCE: Final = 64
 _MERGED_LOGS: Final = 8
 """First table version whose log files are named by their own instant."""
-_SCHEMAS: Final = ".hoodie/.schema"
 """Folder of schema versions, present once columns have been renamed."""
 
 
@@ -293,7 +293,7 @@ class _Gathered:
     @cached_property
     def _renamed(self) -> bool:
         """Whether a column may have another name in older files."""
-        return bool(self._source.storage.list(_SCHEMAS))
+        return bool(self._source.storage.list(SCHEMAS))
 
 
 def _apart(files: Iterable[DataFile]) -> Iterable[list[DataFile]]:

@@ -33,7 +33,7 @@ from hudi_py.formats.base_files import read_footer
 from hudi_py.merge import CommittedInstants, merge_settings
 from hudi_py.metadata.key_scope import KeyScope, note_built, note_write, read_scope
 from hudi_py.metadata.locations import is_by_partition, partition_groups, places_of
-from hudi_py.metadata.table import FOLDER, GROUP_NUMBER, RECORD_INDEX
+from hudi_py.metadata.table import GROUP_NUMBER, RECORD_INDEX
 from hudi_py.metadata_write.encoding.records import MetadataRecords
 from hudi_py.metadata_write.partitions.base import MetadataPartition, RecordCheck
 from hudi_py.metadata_write.partitions.definitions import IndexDefinition, put_definition
@@ -42,6 +42,7 @@ from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.files import BaseFile, FileSlice, LogFile
+from hudi_py.model.layout import METADATA_TABLE
 from hudi_py.model.names import FileId, PartitionPath, join_path, parse_log_file_name
 from hudi_py.model.properties import TableConfig
 from hudi_py.schema import StoredRows
@@ -232,7 +233,7 @@ def note_kind(storage: Storage, config: TableConfig, settings: MetadataWriteSett
 def is_partitioned_in(storage: Storage, config: TableConfig, settings: MetadataWriteSettings) -> bool:
     """As `is_partitioned`."""
     if RECORD_INDEX in config.metadata_partitions:
-        files = storage.list(f"{FOLDER}/{RECORD_INDEX}")
+        files = storage.list(f"{METADATA_TABLE}/{RECORD_INDEX}")
         ids = {info.name.lstrip(".").partition("_")[0] for info in files}
         prefixes = {found[1] for file_id in ids if (found := GROUP_NUMBER.fullmatch(file_id))}
         return is_by_partition(storage, config, prefixes)

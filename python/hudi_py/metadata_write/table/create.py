@@ -16,7 +16,6 @@ from typing import BinaryIO, Final
 import pyarrow as pa
 
 from hudi_py.formats.hfile import HFileWriter
-from hudi_py.metadata.table import FOLDER
 from hudi_py.metadata_write.encoding.records import SCHEMA_JSON
 from hudi_py.metadata_write.partitions.base import MetadataPartition
 from hudi_py.metadata_write.partitions.definitions import drop_definitions, put_definition
@@ -26,6 +25,16 @@ from hudi_py.metadata_write.table.session import BASE_FILE_BLOOM, file_group_id,
 from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.instant import Action, InstantTime
+from hudi_py.model.layout import (
+    ARCHIVE,
+    AUXILIARY,
+    MARKERS,
+    METADATA_TABLE,
+    OLD_ARCHIVE,
+    PARTITION_METAFILE,
+    SCHEMAS,
+    TIMELINE,
+)
 from hudi_py.model.names import BaseFileName, FileId, join_path
 from hudi_py.model.properties import METADATA_TO_MAKE, TableConfig
 from hudi_py.storage import FolderStorage, Storage
@@ -34,7 +43,7 @@ from hudi_py.timeline.properties import create_table_config, update_table_config
 from hudi_py.timeline.timeline import INITIAL, Timeline
 from hudi_py.timeline.times import add_ms
 from hudi_py.transaction.session import TableSession
-from hudi_py.view import PARTITION_METAFILE, FileSystemView
+from hudi_py.view import FileSystemView
 from hudi_py.view.recorded import describe_loss
 
 PARTITIONS_KEY: Final = "hoodie.table.metadata.partitions"
@@ -56,12 +65,12 @@ def create_metadata_table(session: TableSession) -> TableSession:
     """Creates an empty metadata table of the same version as its table, replacing any that exists. The table's
     properties must not name any of its partitions."""
     config = session.config
-    session.storage.delete_tree(FOLDER)
-    own = FolderStorage(session.storage, FOLDER)
+    session.storage.delete_tree(METADATA_TABLE)
+    own = FolderStorage(session.storage, METADATA_TABLE)
     properties = {**_PROPERTIES, "hoodie.table.name": f"{config.name}_metadata"}
     properties["hoodie.table.version"] = str(config.version)
     if config.has_completion_times:
-        folders = [".hoodie/timeline/history"]
+        folders = [f"{TIMELINE}/{ARCHIVE}"]
         properties |= {
             "hoodie.archivelog.folder": "history",
             "hoodie.record.merge.mode": "CUSTOM",
@@ -72,13 +81,13 @@ def create_metadata_table(session: TableSession) -> TableSession:
             "hoodie.timeline.path": "timeline",
         }
     else:
-        folders = [".hoodie/archived"]
+        folders = [OLD_ARCHIVE]
         properties |= {
             "hoodie.archivelog.folder": "archived",
             "hoodie.table.keygenerator.class": "org.apache.hudi.metadata.HoodieTableMetadataKeyGenerator",
             "hoodie.timeline.layout.version": "1",
         }
-    for folder in (".hoodie/.aux", ".hoodie/.temp", ".hoodie/.schema", *folders):
+    for folder in (AUXILIARY, MARKERS, SCHEMAS, *folders):
         # Java lists these folders and expects them to exist
         seed = f"{folder}/.hudi_py-init.tmp"
         own.put(seed, b"")
@@ -207,7 +216,7 @@ def drop_partitions(
         },
     )
     for name in names:
-        storage.delete_tree(join_path(FOLDER, name))
+        storage.delete_tree(join_path(METADATA_TABLE, name))
     if not to_make:
         drop_definitions(storage, config, names)
     return config

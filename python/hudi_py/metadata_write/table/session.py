@@ -8,9 +8,9 @@ from typing import Final
 
 from hudi_py.errors import UnsupportedTableError
 from hudi_py.formats.bloom import BloomConfig
-from hudi_py.metadata.table import FOLDER
 from hudi_py.metadata_write.encoding.records import SCHEMA_JSON
 from hudi_py.model.instant import Action, Instant, InstantTime
+from hudi_py.model.layout import METADATA_TABLE
 from hudi_py.model.names import PartitionPath
 from hudi_py.storage import FolderStorage
 from hudi_py.timeline.properties import load_table_config
@@ -39,7 +39,7 @@ def open_metadata_session(session: TableSession) -> TableSession:
     Raises:
         TableNotFoundError, CorruptFileError, UnsupportedTableError: it does not exist, or cannot be written.
     """
-    own = FolderStorage(session.storage, FOLDER)
+    own = FolderStorage(session.storage, METADATA_TABLE)
     config = load_table_config(own)
     if config.base_file_format != "HFILE" or not config.is_mor:
         raise UnsupportedTableError(

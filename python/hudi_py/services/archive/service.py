@@ -17,8 +17,8 @@ from typing import Final
 
 from hudi_py.errors import TableNotFoundError
 from hudi_py.metadata.table import FILES as FILES_PARTITION
-from hudi_py.metadata.table import FOLDER as METADATA_FOLDER
 from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant, InstantTime
+from hudi_py.model.layout import MARKERS, METADATA_TABLE
 from hudi_py.model.properties import TableConfig
 from hudi_py.model.words import counted, show_bytes
 from hudi_py.services.archive import lsm, v1, v2
@@ -36,7 +36,6 @@ from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline, load_timeline, timeline_of
 from hudi_py.timeline.times import table_zone
 from hudi_py.transaction.markers import remove_markers
-from hudi_py.transaction.paths import MARKERS
 
 _log = logging.getLogger(__name__)
 
@@ -287,7 +286,7 @@ def gather_facts(
 
 
 def _last_metadata_compaction(storage: Storage) -> str | None:
-    metadata = FolderStorage(storage, METADATA_FOLDER)
+    metadata = FolderStorage(storage, METADATA_TABLE)
     try:
         timeline = load_timeline(metadata, load_table_config(metadata))
     except TableNotFoundError:

@@ -10,6 +10,7 @@ from hudi_py.errors import ConfigError, ConflictError, UnsupportedTableError
 from hudi_py.metadata.files import metadata_lister
 from hudi_py.metadata.table import FILES
 from hudi_py.model.instant import WRITE_ACTIONS, Action, CompletionTime, Instant, InstantTime, State
+from hudi_py.model.layout import PARTITION_METAFILE
 from hudi_py.model.names import PartitionPath
 from hudi_py.model.words import counted, show_bytes
 from hudi_py.services.clean.execute import (
@@ -47,7 +48,6 @@ from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction import instants
 from hudi_py.transaction.action import complete_action
 from hudi_py.transaction.protocols import TableChange
-from hudi_py.view import PARTITION_METAFILE
 
 
 @dataclass(frozen=True, slots=True, repr=False)

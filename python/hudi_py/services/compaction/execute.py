@@ -11,6 +11,7 @@ from hudi_py.file_stats.sidecar import Sidecar
 from hudi_py.merge.base import Watch
 from hudi_py.model.commit import NO_PREVIOUS_COMMIT, WriteStat
 from hudi_py.model.files import BaseFile, FileSlice, LogFile
+from hudi_py.model.layout import sidecar_folder
 from hudi_py.model.names import FileId, PartitionPath, join_path, parse_base_file_name, parse_log_file_name
 from hudi_py.services.compaction.base import CompactionSlice
 from hudi_py.services.compaction.rewrite import Rewrite, RewriteTask, Rewritten
@@ -19,7 +20,6 @@ from hudi_py.storage import Storage
 from hudi_py.timeline.plan_checks import check_partition
 from hudi_py.timeline.plans import CompactionOperation
 from hudi_py.transaction.owner.identity import process_identity
-from hudi_py.transaction.paths import sidecar_folder
 from hudi_py.transaction.publication import FilePermit
 from hudi_py.write.changes import change_log
 

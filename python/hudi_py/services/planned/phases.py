@@ -13,6 +13,7 @@ from hudi_py.file_stats.sidecar import holds_sidecars, release_sidecars
 from hudi_py.metadata.files import FEW_PARTITIONS, metadata_lister
 from hudi_py.model.commit import CommitMetadata, WriteStat
 from hudi_py.model.instant import Action, CompletionTime, InstantTime
+from hudi_py.model.layout import sidecar_folder
 from hudi_py.model.names import PartitionPath, join_path
 from hudi_py.model.properties import TableConfig
 from hudi_py.services.context import ServiceContext
@@ -39,7 +40,6 @@ from hudi_py.transaction.attempt import (
 from hudi_py.transaction.instants import requested_path
 from hudi_py.transaction.owner.claim import Attempt, check_open, superseded
 from hudi_py.transaction.owner.identity import end_work
-from hudi_py.transaction.paths import sidecar_folder
 from hudi_py.transaction.protocols import TableChange
 from hudi_py.view import Lister, StorageLister
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hudi_py.metadata.table import FOLDER
 from hudi_py.model.instant import Action, InstantTime, State
+from hudi_py.model.layout import METADATA_TABLE
 from hudi_py.storage import FolderStorage
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import load_timeline
@@ -43,5 +43,5 @@ def _is_recorded(table: LockedTable, instant: InstantTime) -> bool:
     show that they do not count."""
     if table.session.metadata is None or not table.config.metadata_partitions:
         return False
-    own = FolderStorage(table.session.storage, FOLDER)
+    own = FolderStorage(table.session.storage, METADATA_TABLE)
     return load_timeline(own, load_table_config(own)).find(instant, Action.DELTA_COMMIT) is not None

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from hudi_py.config import concurrency
 from hudi_py.errors import ConflictError
 from hudi_py.model.instant import Action, Instant, InstantTime
+from hudi_py.model.layout import MARKERS
 from hudi_py.model.names import FileId, PartitionPath
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.timeline import Timeline
@@ -21,7 +22,6 @@ from hudi_py.transaction.conflicts.policy import WriteScope
 from hudi_py.transaction.markers import has_marker
 from hudi_py.transaction.owner.claim import PLANNED
 from hudi_py.transaction.owner.heartbeat import last_beat_ms, now_ms
-from hudi_py.transaction.paths import MARKERS
 from hudi_py.transaction.settings import OptimisticSettings
 
 if TYPE_CHECKING:

@@ -21,6 +21,7 @@ from datetime import datetime, timedelta, timezone
 
 from hudi_py.config import lock as config
 from hudi_py.errors import ConfigError, LockError
+from hudi_py.model.layout import LOCK_FILE, META_FOLDER
 from hudi_py.model.names import join_path
 from hudi_py.storage import Storage, open_storage
 from hudi_py.storage.base import ConditionalStorage
@@ -35,7 +36,6 @@ from hudi_py.transaction.owner.identity import (
     parse_writer,
     process_identity,
 )
-from hudi_py.transaction.paths import LOCK_FILE, META_FOLDER
 
 _log = logging.getLogger(__name__)
 

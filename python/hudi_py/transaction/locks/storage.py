@@ -19,6 +19,7 @@ from typing import Final
 
 from hudi_py.config import lock as config
 from hudi_py.errors import ConfigError, CorruptFileError, LockError
+from hudi_py.model.layout import STORAGE_LOCK
 from hudi_py.storage import Storage
 from hudi_py.storage.base import ConditionalStorage
 from hudi_py.storage.conditional import Version, VersionedObject
@@ -29,7 +30,6 @@ from hudi_py.transaction.owner.identity import WriterIdentity, begin_work, end_w
 
 _log = logging.getLogger(__name__)
 
-LOCK_FILE: Final = ".hoodie/.locks/table_lock.json"
 DRIFT_MS: Final = 500
 """Allowed clock difference in milliseconds: another holder's lease ends this long after its `validUntil`."""
 
@@ -62,7 +62,7 @@ def parse_lease(found: VersionedObject, place: str) -> Lease:
         raise CorruptFileError(
             f"Cannot read the table lock {place}: it holds {found.data[:100]!r}, expected a JSON object with expired, "
             "validUntil and owner; delete the file when no writer is running",
-            path=LOCK_FILE,
+            path=STORAGE_LOCK,
         ) from None
 
 
@@ -97,7 +97,7 @@ class StorageLock(HeldByContext):
                 "in Apache Hudi; use FileSystemBasedLockProvider, or leave hoodie.write.lock.provider out"
             )
         self._storage: ConditionalStorage = storage
-        self.place = f"{storage.uri}/{LOCK_FILE}"
+        self.place = f"{storage.uri}/{STORAGE_LOCK}"
         self._settings = settings
         self._lease_s = settings.lease.validity_s
         # A lease counts as lost slightly before others may take it, which leaves time to complete an instant
@@ -139,7 +139,7 @@ class StorageLock(HeldByContext):
                 raise LockError(
                     f"Cannot {self._purpose}: the table lock {self.place} cannot be read or written "
                     f"({error.strerror}); writes and table services need read and write access to the table",
-                    path=LOCK_FILE,
+                    path=STORAGE_LOCK,
                 ) from error
             raise
         self._renewal = Renewal(self._renew, self._settings.lease.renew_s, f"hudi-lock-{self._owner}")
@@ -149,7 +149,7 @@ class StorageLock(HeldByContext):
         with self._guard:
             held = self._version is not None and time.monotonic() < self._deadline
         if held:
-            found = self._storage.read_version(LOCK_FILE)
+            found = self._storage.read_version(STORAGE_LOCK)
             lease = None if found is None else parse_lease(found, self.place)
             held = lease is not None and lease.owner == self._owner and not lease.expired
         if not held:
@@ -185,7 +185,7 @@ class StorageLock(HeldByContext):
 
     def holder(self) -> LockHolder | None:
         """The current holder of the lock."""
-        found = self._storage.read_version(LOCK_FILE)
+        found = self._storage.read_version(STORAGE_LOCK)
         lease = None if found is None else parse_lease(found, self.place)
         if found is None or lease is None or not lease.is_held(self._now_ms()):
             return None
@@ -202,18 +202,18 @@ class StorageLock(HeldByContext):
 
     def break_held(self, owner: str) -> bool:
         """Marks an owner's lease as expired."""
-        found = self._storage.read_version(LOCK_FILE)
+        found = self._storage.read_version(STORAGE_LOCK)
         lease = None if found is None else parse_lease(found, self.place)
         if found is None or lease is None or lease.owner != owner or not lease.is_held(self._now_ms()):
             return False
         broken = Lease(True, lease.valid_until_ms, owner)
-        return self._storage.replace(LOCK_FILE, broken.to_json(), found.version) is not None
+        return self._storage.replace(STORAGE_LOCK, broken.to_json(), found.version) is not None
 
     def _attempt(self) -> bool:
         left, at = _RELEASED.pop(self.place, (None, 0.0))
         if left is not None and time.monotonic() - at < _REMEMBERED_S and self._extend(left, self._put):
             return True
-        found = self._storage.read_version(LOCK_FILE)
+        found = self._storage.read_version(STORAGE_LOCK)
         if found is not None:
             lease = parse_lease(found, self.place)
             writer = self._writer(found, lease)
@@ -240,14 +240,14 @@ class StorageLock(HeldByContext):
             return True
 
     def _put(self, lease: Lease, version: Version | None) -> Version | None:
-        return self._storage.replace(LOCK_FILE, lease.to_json(), version, self._note)
+        return self._storage.replace(STORAGE_LOCK, lease.to_json(), version, self._note)
 
     def _put_own(self, lease: Lease, version: Version | None) -> Version | None:
         """The same for this holder's own lease, whose version is another if the answer to a renewal was lost."""
         written = self._put(lease, version)
         if written is not None:
             return written
-        found = self._storage.read_version(LOCK_FILE)
+        found = self._storage.read_version(STORAGE_LOCK)
         current = None if found is None else parse_lease(found, self.place)
         if found is None or current is None or current.owner != self._owner or current.expired:
             return None

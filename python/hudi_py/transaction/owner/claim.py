@@ -13,16 +13,7 @@ from dataclasses import dataclass
 
 from hudi_py.errors import ConflictError, RolledBackError
 from hudi_py.model.instant import Action, InstantTime
-from hudi_py.model.properties import TableConfig
-from hudi_py.storage import Storage
-from hudi_py.storage.base import BulkStorage
-from hudi_py.timeline.layout import Layout, layout_for
-from hudi_py.timeline.metadata import decode_commit_metadata
-from hudi_py.transaction.instants import inflight_path
-from hudi_py.transaction.markers import remove_markers
-from hudi_py.transaction.owner.heartbeat import remove_heartbeat
-from hudi_py.transaction.owner.identity import WRITER_KEY, WriterIdentity, parse_writer
-from hudi_py.transaction.paths import (
+from hudi_py.model.layout import (
     REPORTS,
     SOURCES,
     STAGING,
@@ -33,6 +24,15 @@ from hudi_py.transaction.paths import (
     owner_path,
     write_folder,
 )
+from hudi_py.model.properties import TableConfig
+from hudi_py.storage import Storage
+from hudi_py.storage.base import BulkStorage
+from hudi_py.timeline.layout import Layout, layout_for
+from hudi_py.timeline.metadata import decode_commit_metadata
+from hudi_py.transaction.instants import inflight_path
+from hudi_py.transaction.markers import remove_markers
+from hudi_py.transaction.owner.heartbeat import remove_heartbeat
+from hudi_py.transaction.owner.identity import WRITER_KEY, WriterIdentity, parse_writer
 
 PLANNED = frozenset({Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING})
 """Actions that carry out a plan, which stays when an attempt fails or is rolled back."""

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 from hudi_py.errors import RolledBackError
 from hudi_py.model.instant import InstantTime
+from hudi_py.model.layout import heartbeat_path
 from hudi_py.storage import Storage
-from hudi_py.transaction.paths import heartbeat_path
 
 _log = logging.getLogger(__name__)
 

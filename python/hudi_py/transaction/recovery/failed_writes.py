@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from hudi_py.config import concurrency
 from hudi_py.errors import ConflictError
 from hudi_py.model.instant import Action, Instant, InstantTime
+from hudi_py.model.layout import BACKUP, marker_folder
 from hudi_py.model.words import visible
 from hudi_py.storage import Storage
 from hudi_py.timeline.plan_checks import check_rollback_plan
-from hudi_py.timeline.properties import BACKUP, check_writable, update_table_config
+from hudi_py.timeline.properties import check_writable, update_table_config
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.instants import inflight_path, remove_pending, requested_path
 from hudi_py.transaction.owner.claim import PLANNED, claimant, holder, remove_write_folder, sweep_vanished
 from hudi_py.transaction.owner.heartbeat import last_beat_ms, now_ms
 from hudi_py.transaction.owner.identity import WriterIdentity
-from hudi_py.transaction.paths import marker_folder
 from hudi_py.transaction.recovery.restore import (
     completed_restore_of,
     finish_restore,

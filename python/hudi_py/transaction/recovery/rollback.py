@@ -12,10 +12,10 @@ import logging
 import time
 from collections.abc import Iterable
 
-from hudi_py.formats.hash_ring import HASHING_METADATA
 from hudi_py.formats.log import encode_rollback_block, read_blocks
 from hudi_py.formats.log.blocks import HeaderKey
 from hudi_py.model.instant import Action, Instant, InstantTime, State
+from hudi_py.model.layout import HASHING_METADATA, temporary_folder
 from hudi_py.model.names import FileId, LogFileName, join_path
 from hudi_py.storage import FileInfo, Storage
 from hudi_py.storage.threads import REQUESTS, in_threads
@@ -44,7 +44,6 @@ from hudi_py.transaction.owner.claim import (
     revoke_claim,
 )
 from hudi_py.transaction.owner.identity import WriterIdentity, new_writer_id, process_identity
-from hudi_py.transaction.paths import temporary_folder
 from hudi_py.transaction.protocols import TableChange
 from hudi_py.transaction.recovery.plan import group_logs, plan_rollback
 from hudi_py.transaction.session import LockedTable, TableSession

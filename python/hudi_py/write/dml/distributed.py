@@ -13,12 +13,12 @@ import pyarrow as pa
 from hudi_py.config import Options
 from hudi_py.config import spark as spark_config
 from hudi_py.config import write as write_config
+from hudi_py.model.layout import SOURCES
 from hudi_py.model.properties import TableConfig
 from hudi_py.schema import META_FIELDS
 from hudi_py.storage import Storage, open_storage, with_durability
 from hudi_py.transaction.locks.in_process import check_many_processes
 from hudi_py.transaction.owner.heartbeat import now_ms
-from hudi_py.transaction.paths import SOURCES
 from hudi_py.transaction.protocols import AfterCommit, MetadataWriter
 from hudi_py.write.api import create_empty_table
 from hudi_py.write.context import TaskId

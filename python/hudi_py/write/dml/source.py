@@ -11,8 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hudi_py.errors import ConfigError, SchemaMismatchError
+from hudi_py.model.layout import SOURCES
 from hudi_py.storage import Storage
-from hudi_py.transaction.paths import SOURCES
 from hudi_py.write.context import TaskId
 from hudi_py.write.dml.assignments import Assignment
 from hudi_py.write.dml.matching import Matching, partitions_of_source

@@ -6,11 +6,10 @@ import re
 from collections.abc import Iterable
 
 from hudi_py.errors import ConfigError
-from hudi_py.formats.hash_ring import HASHING_METADATA
 from hudi_py.model.files import FileSlice
+from hudi_py.model.layout import BUCKET_INDEX, BUCKET_RULES, HASHING_METADATA
 from hudi_py.model.names import PartitionPath
 from hudi_py.storage import Storage
-from hudi_py.timeline.bucket_rules import RULES_FOLDER
 from hudi_py.timeline.table_schema import NewestCommits
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.view import FileSystemView
@@ -20,7 +19,6 @@ from hudi_py.write.index.consistent import ConsistentBuckets
 _BUCKET_ID = re.compile(r"000\d{5}-")
 """A file id of the bucket index begins with the bucket's number in eight digits. Random ids of eight digits occur (one
 in 43), but of those with three zeros first only one in 43,000."""
-_BUCKET_FOLDER = ".hoodie/.bucket_index"
 """Where a bucket index with changing numbers of buckets keeps its metadata."""
 _CHECKED_PARTITIONS = 3
 
@@ -57,22 +55,22 @@ def check_folder(storage: Storage, buckets: Buckets | None) -> None:
     Raises:
         ConfigError: names the folder.
     """
-    folders = [info.name for info in storage.list(_BUCKET_FOLDER)]
+    folders = [info.name for info in storage.list(BUCKET_INDEX)]
     if not folders:
         return
-    sign = f"it has a folder {_BUCKET_FOLDER}"
+    sign = f"it has a folder {BUCKET_INDEX}"
     if buckets is None:
         raise _other_index("the table", sign)
-    unknown = set(folders) - {_name(HASHING_METADATA), _name(RULES_FOLDER)}
+    unknown = set(folders) - {_name(HASHING_METADATA), _name(BUCKET_RULES)}
     if unknown:
         raise ConfigError(
             f"Cannot write to the table with hoodie.index.type=BUCKET: {sign} with {', '.join(sorted(unknown))}, which "
             "is of an unknown kind of buckets: write it with Apache Hudi"
         )
-    if _name(RULES_FOLDER) in folders and isinstance(buckets, ConsistentBuckets):
+    if _name(BUCKET_RULES) in folders and isinstance(buckets, ConsistentBuckets):
         raise ConfigError(
             "Cannot write to the table with hoodie.index.bucket.engine=CONSISTENT_HASHING: it has a folder "
-            f"{RULES_FOLDER}, so its buckets are those of the simple bucket index; leave the option out"
+            f"{BUCKET_RULES}, so its buckets are those of the simple bucket index; leave the option out"
         )
     if _name(HASHING_METADATA) in folders and not isinstance(buckets, ConsistentBuckets):
         raise ConfigError(

@@ -18,6 +18,7 @@ from hudi_py.errors import ConfigError, UnsupportedTableError
 from hudi_py.formats.base_files import WRITTEN
 from hudi_py.merge.settings import PARTIAL_UPDATE_MODE, UNAVAILABLE_VALUE
 from hudi_py.model.changes import ENABLED, MODE, LoggingMode
+from hudi_py.model.layout import ARCHIVE, AUXILIARY, MARKERS, OLD_ARCHIVE, PROPERTIES, SCHEMAS, TIMELINE
 from hudi_py.model.properties import SLASHED_DATES, TableConfig
 from hudi_py.storage import Storage
 from hudi_py.timeline.properties import check_writable, create_table_config, load_table_config
@@ -386,12 +387,12 @@ def _partition_extractor(fields: int, hive_style: bool, slashed_dates: bool) -> 
 
 def _create(storage: Storage, properties: Mapping[str, str]) -> bool:
     """Whether there was no table."""
-    if storage.stat(".hoodie/hoodie.properties") is None:
-        folders = [".hoodie/.aux", ".hoodie/.temp", ".hoodie/.schema"]
+    if storage.stat(PROPERTIES) is None:
+        folders = [AUXILIARY, MARKERS, SCHEMAS]
         if properties["hoodie.timeline.layout.version"] == "2":
-            folders.append(".hoodie/timeline/history")
+            folders.append(f"{TIMELINE}/{ARCHIVE}")
         else:
-            folders.append(".hoodie/archived")
+            folders.append(OLD_ARCHIVE)
         for folder in folders:
             _make_folder(storage, folder)
     return create_table_config(storage, properties)

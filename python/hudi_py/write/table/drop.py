@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hudi_py.config import Options
+from hudi_py.model.layout import META_FOLDER
 from hudi_py.storage import Storage
 from hudi_py.transaction.locks import TableLock
-from hudi_py.transaction.paths import META_FOLDER
 from hudi_py.transaction.protocols import MetadataWriter
 from hudi_py.transaction.recovery.failed_writes import refuse_living
 from hudi_py.write.api import existing_table, open_session

@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 
 from hudi_py.errors import ConflictError, HudiError, first_line
 from hudi_py.model.instant import Action
+from hudi_py.model.layout import BACKUP, LOCK_FILE, META_FOLDER, PARTITION_METAFILE, PROPERTIES
 from hudi_py.model.properties import FIRST_WRITE, TableConfig
 from hudi_py.storage import Storage
-from hudi_py.timeline.properties import BACKUP, PROPERTIES
 from hudi_py.transaction.conflicts import conflict_policy
 from hudi_py.transaction.first_write import same_settings
 from hudi_py.transaction.locks import TableLock
@@ -33,7 +33,6 @@ from hudi_py.transaction.owner.identity import (
     new_writer_id,
     parse_writer,
 )
-from hudi_py.transaction.paths import LOCK_FILE, META_FOLDER, PARTITION_METAFILE
 from hudi_py.transaction.recovery.failed_writes import recovered
 from hudi_py.transaction.session import LockedTable, TableSession
 from hudi_py.transaction.settings import TransactionSettings

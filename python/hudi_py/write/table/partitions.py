@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from hudi_py.config import Options
 from hudi_py.errors import ConfigError
+from hudi_py.model.layout import PARTITION_METAFILE
 from hudi_py.model.names import PartitionPath
 from hudi_py.storage import Storage
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.transaction.partition_metafile import partition_metafile
-from hudi_py.transaction.paths import PARTITION_METAFILE
 from hudi_py.transaction.protocols import MetadataWriter
 from hudi_py.write.api import open_session
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.errors import ConfigError, SchemaMismatchError, UnsupportedTableError
+from hudi_py.model.names import EMPTY_KEY_PART, NULL_KEY_PART
 from hudi_py.model.properties import CONSISTENT_TIMESTAMPS, SLASHED_DATES
 from hudi_py.model.zones import local_zone_name
 from hudi_py.schema.paths import column_of, values_at
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from hudi_py.model.properties import TableConfig
-
-NULL_KEY_PART = "__null__"
-EMPTY_KEY_PART = "__empty__"
 
 
 class KeyGeneratorType(str, Enum):

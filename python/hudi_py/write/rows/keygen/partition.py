@@ -10,10 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.errors import ConfigError
+from hudi_py.model.names import NULL_PARTITION
 from hudi_py.model.properties import SLASHED_DATES
-
-DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
-"""Stands for a null or empty value (table versions 5 and later)."""
 
 LONGEST_PART = 255
 """Bytes of a folder's name that file systems take (`NAME_MAX` of Linux)."""
@@ -59,7 +57,7 @@ def partition_segment(
     if slashed:
         segments = [_slashed(segment, field) for segment in segments]
     missing = len(segments)
-    dictionary = pa.array([*segments, prefix + DEFAULT_PARTITION], pa.string())
+    dictionary = pa.array([*segments, prefix + NULL_PARTITION], pa.string())
     return dictionary.take(encoded.indices.fill_null(missing))
 
 
@@ -70,7 +68,7 @@ def join_segments(segments: Sequence[pa.StringArray]) -> pa.StringArray:
 
 def _segment(prefix: str, value: str, field: str, *, url_encoded: bool, alone: bool, dated: bool) -> str:
     if not value:
-        return prefix + DEFAULT_PARTITION
+        return prefix + NULL_PARTITION
     text = escape(value) if url_encoded else value
     reason = _unusable(text) or ("" if url_encoded else _unreadable(text, named=bool(prefix) or dated, alone=alone))
     if reason:
