@@ -1158,6 +1158,13 @@ MUTATIONS: Final = (
         "tests/unit/formats/test_swapped.py",
     ),
     Mutation(
+        "parquet: a column whose name is damaged is missing",
+        CORE + "formats/parquet.py",
+        "            _check_columns(file, path)\n",
+        "",
+        "tests/unit/formats/test_parquet.py",
+    ),
+    Mutation(
         "log: Avro records of another file group are read",
         CORE + "formats/log/reader.py",
         "        check_first_record(content, block.header.get(HeaderKey.SCHEMA), block.path)\n",

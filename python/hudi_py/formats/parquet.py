@@ -5,10 +5,12 @@ Files of Avro writers and of Spark's row writers, with two- and three-level list
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -137,9 +139,66 @@ def open_parquet(storage: Storage, path: str) -> Iterator[pq.ParquetFile]:
             pre_buffer=not storage.is_local,
         )
         try:
+            _check_columns(file, path)
             yield file
         finally:
             file.close()
+
+
+def _check_columns(file: pq.ParquetFile, path: str) -> None:
+    """Checks that Parquet's schema has the names that Avro's has, where the footer keeps both: a column whose name is
+    damaged would count as missing."""
+    text = (file.metadata.metadata or {}).get(AVRO_SCHEMA.encode())
+    differing = _differing_names(file.schema_arrow.remove_metadata(), text) if text else ()
+    if differing:
+        raise CorruptFileError(
+            f"Cannot read {path}: the columns that its footer lists differ from those of its {AVRO_SCHEMA}: "
+            f"{', '.join(differing)}; restore the file from a copy",
+            path=path,
+        )
+
+
+@lru_cache(maxsize=64)
+def _differing_names(schema: pa.Schema, avro: bytes) -> tuple[str, ...]:
+    """Names of columns, and of members of structs, that only one of the two has; none if the Avro schema has no
+    fields."""
+    try:
+        declared = set(_avro_names(json.loads(avro)))
+    except (ValueError, RecursionError):
+        return ()
+    stored = set(_arrow_names(schema))
+    return tuple(sorted(repr(name) for name in stored ^ declared)) if declared else ()
+
+
+def _avro_names(node: Any) -> Iterator[str]:
+    """The names of all fields of records in an Avro schema."""
+    if isinstance(node, list):
+        for branch in node:
+            yield from _avro_names(branch)
+    elif isinstance(node, dict):
+        for field in node.get("fields") or ():
+            yield str(field.get("name"))
+            yield from _avro_names(field.get("type"))
+        for below in ("type", "items", "values"):
+            if isinstance(node.get(below), list | dict):
+                yield from _avro_names(node[below])
+
+
+def _arrow_names(fields: Iterable[pa.Field]) -> Iterator[str]:
+    """The names of columns and of members of structs; those within lists and maps are Parquet's own."""
+    for field in fields:
+        yield field.name
+        yield from _names_within(field.type)
+
+
+def _names_within(kind: pa.DataType) -> Iterator[str]:
+    if pa.types.is_struct(kind):
+        yield from _arrow_names(kind.fields)
+    elif pa.types.is_map(kind):
+        yield from _names_within(kind.key_type)
+        yield from _names_within(kind.item_type)
+    elif pa.types.is_nested(kind):
+        yield from _names_within(kind.value_type)
 
 
 def block_batches(content: bytes, columns: Iterable[str], path: str, offset: int) -> Iterator[pa.RecordBatch]:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import hudi_py
 from hudi_py.errors import ConfigError, CorruptFileError, SchemaMismatchError
 from hudi_py.formats.base_rows import least_and_greatest
 from hudi_py.formats.bloom import SIMPLE, BloomConfig, BloomFilter
@@ -409,3 +410,24 @@ def test_columns_with_nan_have_no_bounds(storage: Storage, late: bool) -> None:
     footer = pq.read_metadata(pa.BufferReader(storage.read("f.parquet"))).metadata
     assert footer[b"hudi_py.nan_columns"] == b"s.in,x"
     assert footer[b"hoodie_min_record_key"] == b"k0"
+
+
+@pytest.mark.parametrize("name", ["fare", "_hoodie_record_key", "place", "city", "stops", "minute"])
+def test_a_damaged_name_of_a_column_is_not_a_missing_column(tmp_path: Path, name: str) -> None:
+    place = {"city": "oslo", "minute": 1}
+    hudi_py.write(tmp_path, [{"id": "a", "fare": 1.5, "place": place, "stops": [place]}], record_key="id")
+    (file,) = tmp_path.glob("*.parquet")
+    whole = file.read_bytes()
+    footer = len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")
+    place_of_name = whole.index(name.encode(), footer)  # Parquet's own schema comes first
+    damaged = bytearray(whole)
+    damaged[place_of_name] ^= 1
+    file.write_bytes(damaged)
+    table, told = hudi_py.open_table(tmp_path), "the columns that its footer lists differ"
+    with pytest.raises(CorruptFileError, match=told):
+        table.scan().to_table()
+    with pytest.raises(CorruptFileError, match=told):
+        table.upsert([{"id": "a", "fare": 2.5, "place": place, "stops": []}])
+    assert table.doctor().of("files.corrupt")
+    file.write_bytes(whole)
+    assert hudi_py.open_table(tmp_path).scan(["id", "fare", "place", "stops"]).to_table().num_rows == 1
