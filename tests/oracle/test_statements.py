@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,11 @@ STATEMENTS: dict[str, Statement] = {
     ),
 }
 
+
+def rows_of(found: pa.Table) -> list[dict[str, Any]]:
+    return sorted(found.select(COLUMNS).to_pylist(), key=lambda row: int(row["id"]))
+
+
 # Merge on read, Apache Hudi's partial updates of the columns that a clause sets mix up their values.
 CASES = [case for case in product(STATEMENTS, (6, 8, 9), ("cow", "mor")) if case[::2] != ("merge some", "mor")]
 
@@ -107,16 +113,90 @@ def test_the_same_statement(oracle: Oracle, tmp_path: Path, name: str, version: 
     oracle.sql(text, theirs, {"hoodie.write.table.version": str(version), "hoodie.write.auto.upgrade": "false"})
     table = hudi_py.open_table(ours, QUICK)
     run(table)
-
-    def rows(found: pa.Table) -> list[dict[str, Any]]:
-        return sorted(found.select(COLUMNS).to_pylist(), key=lambda row: int(row["id"]))
-
-    expected = rows(oracle.read(theirs))
-    assert rows(table.scan().to_table()) == expected
-    assert rows(oracle.read(ours)) == expected
+    expected = rows_of(oracle.read(theirs))
+    assert rows_of(table.scan().to_table()) == expected
+    assert rows_of(oracle.read(ours)) == expected
     assert oracle.check(ours)["problems"] == []
     operations = [hudi_py.open_table(path).history()["operation"].to_pylist()[-1] for path in (ours, theirs)]
     assert operations[0] == operations[1]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A merge whose ON, source or index asks for more than rows of the same key."""
+
+    on: str = "t.id = s.id"
+    source: tuple[tuple[int, int, str, float, str], ...] = (
+        (2, 20, "new", 0.25, "x"),
+        (3, 1, "low", 0.25, "y"),
+        (8, 20, "b8", 2.5, "x"),
+        (9, 20, "b9", 1.5, "z"),
+    )
+    deletes: bool = False
+    options: Mapping[str, str] = field(default_factory=dict)
+    kinds: tuple[str, ...] = ("cow", "mor")
+
+    @property
+    def text(self) -> str:
+        rows = ", ".join(f"({id}L, {ts}L, '{v}', {n}D, '{p}')" for id, ts, v, n, p in self.source)
+        clauses = "THEN DELETE" if self.deletes else "THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+        # Apache Hudi moves a row to another partition wrongly, its values changed, where a column cannot be null.
+        nothing = dict(zip(COLUMNS, ("-1L", "-1L", "'-'", "-1D", "'-'"), strict=True))
+        columns = ", ".join(f"nullif({name}, {nothing[name]}) AS {name}" for name in COLUMNS)
+        return (
+            f"MERGE INTO {{table}} t USING (SELECT {columns} FROM VALUES {rows} AS r({', '.join(COLUMNS)})) s "
+            f"ON {self.on} WHEN MATCHED {clauses}"
+        )
+
+    def run(self, table: hudi_py.Table) -> None:
+        merging = table.merge([dict(zip(COLUMNS, row, strict=True)) for row in self.source], self.on)
+        if self.deletes:
+            merging.when_matched_delete().execute()
+        else:
+            merging.when_matched_update_all().when_not_matched_insert_all().execute()
+
+
+GLOBAL = {"hoodie.index.type": "GLOBAL_SIMPLE"}
+MOVING = ((2, 20, "moved", 0.25, "y"), (3, 1, "low", 0.25, "x"), (9, 20, "b9", 1.5, "z"))
+RULES = {
+    "a column that is no key": Rule("t.v = s.v"),
+    "the key and another column": Rule("t.id = s.id AND t.v = s.v"),
+    "casts of both sides": Rule("CAST(t.id AS STRING) = CAST(s.id AS STRING)"),
+    "several rows for a key": Rule(
+        source=(
+            *((2, 30, "newest", 0.5, "x"), (2, 20, "newer", 0.25, "x"), (3, 1, "low", 0.25, "y")),
+            *((3, 12, "high", 0.75, "y"), (9, 25, "c9", 1.5, "z"), (9, 20, "b9", 2.5, "z")),
+        )
+    ),
+    "a row moves": Rule(source=MOVING, options=GLOBAL),
+    # Merge on read, Apache Hudi loses such updates.
+    "a row stays": Rule(
+        source=MOVING, options={**GLOBAL, "hoodie.simple.index.update.partition.path": "false"}, kinds=("cow",)
+    ),
+    "late deletes": Rule(source=((2, 5, "", 0.0, "x"), (3, 20, "", 0.0, "y"), (9, 20, "", 0.0, "z")), deletes=True),
+}
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(("version", "kind"), cases(product((6, 8, 9), ("cow", "mor")), "rules of MERGE", 2))
+def test_rules_of_merges(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
+    data = [{"id": key, "ts": 10, "v": f"v{key}", "n": key / 2, "p": "yx"[key % 2 == 0]} for key in range(1, 7)]
+    keywords: Any = {"record_key": "id", "partition_by": "p", "ordering_by": "ts", "table_type": kind}
+    for name, rule in RULES.items():
+        if kind not in rule.kinds:
+            continue
+        folder = tmp_path / name.replace(" ", "_")
+        ours, theirs = folder / "t", folder / "other" / "t"
+        hudi_py.write(ours, data, "upsert", QUICK, **keywords, table_version=version)
+        shutil.copytree(ours, theirs)
+        settings = {"hoodie.write.table.version": str(version), "hoodie.write.auto.upgrade": "false"}
+        oracle.sql(rule.text, theirs, {**settings, **rule.options})
+        table = hudi_py.open_table(ours, {**QUICK, **rule.options})
+        rule.run(table)
+        expected = rows_of(oracle.read(theirs))
+        assert rows_of(table.scan().to_table()) == expected, name
+        assert rows_of(oracle.read(ours)) == expected, name
+        assert oracle.check(ours)["problems"] == [], name
 
 
 @pytest.mark.long
