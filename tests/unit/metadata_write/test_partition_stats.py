@@ -25,6 +25,7 @@ from hudi_py.timeline.timeline import load_timeline, timeline_of
 from hudi_py.transaction.protocols import TableChange
 from hudi_py.view import load_view
 from tests.support.kept_up import rows, settings, write
+from tests.support.renamed import renamed
 from tests.support.statistics import Records, made, stored
 
 AFTER = InstantTime("20990101000000000")
@@ -107,12 +108,12 @@ def test_a_new_base_file_takes_the_place_of_older_files(storage: MemoryStorage) 
     assert len(piece.log_files) == 1
     # a copy under the name that a compaction of now would give it
     name = str(replace(piece.base_file.name, instant=AFTER))
-    storage.put(f"a/{name}", storage.read(piece.base_file.path))
+    storage.put(f"a/{name}", renamed(storage.read(piece.base_file.path), name))
     found = changes(storage, WriteStat(piece.file_id, f"a/{name}", "a"), operation="COMPACT")
     assert record_of(found, "ts", "a") == (1, 1, 2, 0)
     # a log that completed later than the compaction was scheduled belongs to its slice
     early = str(replace(piece.base_file.name, instant=piece.log_files[0].name.instant))
-    storage.put(f"a/{early}", storage.read(piece.base_file.path))
+    storage.put(f"a/{early}", renamed(storage.read(piece.base_file.path), early))
     found = changes(storage, WriteStat(piece.file_id, f"a/{early}", "a"), operation="COMPACT")
     assert record_of(found, "ts", "a") == (1, 5, 4, 0)
 
