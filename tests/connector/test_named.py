@@ -230,7 +230,9 @@ def test_tables_are_listed_once(enabled: SparkSession, name: str, path: str) -> 
     hudi_py.write(path, [{"id": 1}], record_key="id")
     register_sql(enabled, name, path)
     enabled.range(1).write.format("parquet").saveAsTable(f"{name}_own_table")
+    mode = enabled.conf.get("spark.sql.codegen.factoryMode")
     try:
+        enabled.conf.set("spark.sql.codegen.factoryMode", "FALLBACK")  # without code, Spark cannot make its own `Table`
         listed = [row["tableName"] for row in enabled.sql(f"SHOW TABLES LIKE '{name}*'").collect()]
         assert sorted(listed) == [name, f"{name}_own_table"]
         assert [each.name for each in enabled.catalog.listTables(pattern=f"{name}*") if not each.isTemporary] == listed
@@ -238,6 +240,7 @@ def test_tables_are_listed_once(enabled: SparkSession, name: str, path: str) -> 
         assert len(enabled.catalog.listTables(pattern=f"{name}*")) == 3
         assert enabled.sql(f"SHOW TABLES LIKE '{name}*'").count() == 3
     finally:
+        enabled.conf.set("spark.sql.codegen.factoryMode", mode)
         enabled.sql(f"DROP TABLE {name}_own_table")
     enable(enabled)
     assert path_of_view(enabled, f"default.{name}") == path  # registered without its schema
