@@ -7,6 +7,7 @@ import importlib.util
 import io
 import json
 import random
+import re
 import struct
 import tempfile
 import warnings
@@ -114,9 +115,19 @@ def _tried(decode: Callable[[bytes], Any], data: bytes) -> None:
         return
 
 
+_FILE_ID = re.compile(rb"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}-[0-9]+")
+
+
+def _log_name(data: bytes) -> str:
+    """The name of a log whose rows name a file group: those of another one are refused."""
+    found = _FILE_ID.search(data)
+    return "f" if found is None else f".{found[0].decode()}_001.log.1_0-0-0"
+
+
 def run_log(data: bytes) -> None:
-    storage = _memory(f=data)
-    for block in read_blocks(storage, "f", len(data)):
+    name = _log_name(data)
+    storage = _memory(**{name: data})
+    for block in read_blocks(storage, name, len(data)):
         content = read_content(storage, block)
         if block.type is BlockType.DELETE:
             _tried(lambda data: decode_deletes(data, context="f"), content)
@@ -160,8 +171,9 @@ _AVRO_BLOCKS: list[tuple[str, bytes]] = []
 def _avro_blocks() -> list[tuple[str, bytes]]:
     if not _AVRO_BLOCKS:
         for data in corpus.seeds("log"):
-            storage = _memory(f=data)
-            for block in read_blocks(storage, "f", len(data)):
+            name = _log_name(data)
+            storage = _memory(**{name: data})
+            for block in read_blocks(storage, name, len(data)):
                 if block.type is BlockType.AVRO:
                     _AVRO_BLOCKS.append((block.header[HeaderKey.SCHEMA], read_content(storage, block)))
     return _AVRO_BLOCKS

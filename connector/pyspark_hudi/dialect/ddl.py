@@ -492,23 +492,21 @@ def show_table_extended(tables: Tables, cursor: Cursor) -> DataFrame | None:
     spark = tables.spark
     with raised_here():
         listed = spark.sql(cursor.text)
+
+    def is_registered(schema: str, name: str) -> bool:
+        return catalog.path_of_view(spark, f"{schema}.{name}") is not None
+
     shown = []
     for schema, name, temporary, information in listed.collect():
         table, plain = f"{name}{catalog.SUFFIX}", name.removesuffix(catalog.SUFFIX)
-        if not temporary and name != plain and _is_view(tables, schema, plain):
+        if not temporary and name != plain and is_registered(schema, plain):
             continue
-        if not temporary and "Type: VIEW" in information and _is_view(tables, schema, name):
+        if not temporary and "Type: VIEW" in information and is_registered(schema, name):
             behind = spark.sql(f"SHOW TABLE EXTENDED IN {quoted(schema)} LIKE {literal(table)}").collect()
             told = (row["information"] for row in behind if row["tableName"] == table)
             information = next(told, information).replace(f"Table: {table}\n", f"Table: {name}\n", 1)
         shown.append((schema, name, temporary, information))
     return spark.createDataFrame(shown, listed.schema)
-
-
-def _is_view(tables: Tables, schema: str, name: str) -> bool:
-    """Whether `register_sql` made the view, with its schema or in the current one."""
-    names = [f"{schema}.{name}", *([name] if schema == tables.spark.catalog.currentDatabase() else [])]
-    return any(catalog.path_of_view(tables.spark, each) is not None for each in names)
 
 
 def _has(target: Target, path: str, values: Mapping[str, str | None]) -> bool:
