@@ -75,8 +75,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A session of this process, with hudi-py."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     folder = tmp_path_factory.mktemp("spark")
-    os.environ["SPARK_HOME"] = spark_home(folder / "home")
-    session = start_session(SparkSession.builder.master("local[2]"), settings(folder) | INTERPRETED)
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("SPARK_HOME", spark_home(folder / "home"))  # not for other Sparks that tests start
+        session = start_session(SparkSession.builder.master("local[2]"), settings(folder) | INTERPRETED)
     yield session
     session.stop()
 
