@@ -183,7 +183,7 @@ def test_we_carry_apache_hudis_plan_out(oracle: Oracle, tmp_path: Path, version:
     agree(oracle, path, before)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("version", cases((8, 9), "log compaction", 1))
 def test_log_compaction_by_either(oracle: Oracle, tmp_path: Path, version: int) -> None:
     """Apache Hudi carries our plan out, reads what we compacted, and compacts it."""

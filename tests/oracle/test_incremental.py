@@ -95,6 +95,7 @@ def grid(times: Sequence[str]) -> Iterator[tuple[str, str | None]]:
     yield from pairs[::6]
 
 
+@pytest.mark.nightly
 @in_turn("ranges", 0, 2)
 @pytest.mark.parametrize(("version", "kind"), cases(KINDS, "services and late rows", 1), ids=IDS)
 def test_services_late_rows_deletes_and_overwrites(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:

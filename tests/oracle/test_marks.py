@@ -18,7 +18,7 @@ from hudi_py.timeline.properties import load_table_config, update_table_config
 from tests.oracle.client import Oracle
 from tests.support.choice import cases
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 INDEX = {
     "hoodie.index.type": "RECORD_INDEX",

@@ -103,7 +103,7 @@ def test_procedures_that_show_actions(
     compare(spark, oracle, path, ["show_cleans_metadata(TABLE)", *calls], ordered=False)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(("version", "kind"), [(9, "mor"), pytest.param(6, "cow", marks=pytest.mark.long)])
 def test_procedures_that_show_files(
     spark: SparkSession, oracle: Oracle, tmp_path: Path, name: str, version: int, kind: str

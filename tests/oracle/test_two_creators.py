@@ -19,7 +19,7 @@ from hudi_py.write.table.create import create_table
 from tests.oracle.client import Oracle
 from tests.oracle.test_marks import rows
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.nightly
 
 API = importlib.import_module("hudi_py.write.api")
 
