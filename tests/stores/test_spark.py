@@ -98,7 +98,7 @@ def write(spark: Any, path: str, options: dict[str, str], keys: range, ts: int) 
     rows.write.format("hudi-py").options(**options).mode("append").save(path)
 
 
-@pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+@pytest.mark.parametrize("kind", [pytest.param("COPY_ON_WRITE", marks=pytest.mark.nightly), "MERGE_ON_READ"])
 def test_a_table_is_written_and_read(s3: Server, bucket: str, spark: Any, kind: str) -> None:
     path = f"{bucket}/t"
     options = options_of(s3, kind, credential_provider="tests.stores.test_spark:provided")
