@@ -140,7 +140,7 @@ class Rule:
     def text(self) -> str:
         rows = ", ".join(f"({id}L, {ts}L, '{v}', {n}D, '{p}')" for id, ts, v, n, p in self.source)
         clauses = "THEN DELETE" if self.deletes else "THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
-        # Apache Hudi moves a row to another partition wrongly, its values changed, where a column cannot be null.
+        # Where a column cannot be null, Apache Hudi stores other values for a row that moves to another partition.
         nothing = dict(zip(COLUMNS, ("-1L", "-1L", "'-'", "-1D", "'-'"), strict=True))
         columns = ", ".join(f"nullif({name}, {nothing[name]}) AS {name}" for name in COLUMNS)
         return (
