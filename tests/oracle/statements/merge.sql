@@ -31,12 +31,21 @@ MERGE INTO {t} AS target USING (SELECT 1 AS id, 2 AS version, 'str_2' AS name, '
 MERGE INTO {t} AS target USING (SELECT 1 AS id, 2 AS version, 'str_2' AS name, '2023-10-02' AS inc_day) source ON source.id = target.id WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *;
 ? SELECT id, version, name, inc_day FROM {t};
 
-== moving rows, or not [kind: cow, mor] [moves: true, false]
+== moving rows
 % hoodie.index.type = GLOBAL_SIMPLE
-% hoodie.simple.index.update.partition.path = {moves}
-CREATE TABLE {t} (id INT, version INT, mergeCond STRING, partition STRING) USING hudi PARTITIONED BY (partition) TBLPROPERTIES ('primaryKey' = 'id', 'type' = '{kind}', 'payloadClass' = 'org.apache.hudi.common.model.DefaultHoodieRecordPayload', 'payloadType' = 'CUSTOM', preCombineField = 'version');
+% hoodie.simple.index.update.partition.path = true
+CREATE TABLE {t} (id INT, version INT, mergeCond STRING, partition STRING) USING hudi PARTITIONED BY (partition) TBLPROPERTIES ('primaryKey' = 'id', 'type' = 'cow', 'payloadClass' = 'org.apache.hudi.common.model.DefaultHoodieRecordPayload', 'payloadType' = 'CUSTOM', preCombineField = 'version');
 INSERT INTO {t} VALUES (1, 1, 'insert', '2023-10-01'), (2, 1, 'insert', '2023-10-01'), (3, 1, 'insert', '2023-10-01'), (4, 1, 'insert', '2023-10-01'), (5, 1, 'insert', '2023-10-01'), (6, 1, 'insert', '2023-10-01');
 MERGE INTO {t} t USING (SELECT * FROM VALUES (1, 2, 'yes', '2023-10-02'), (2, 2, 'no', '2023-10-02'), (3, 2, 'yes', '2023-10-01'), (4, 2, 'no', '2023-10-01'), (5, 2, 'delete', '2023-10-02'), (6, 2, 'delete', '2023-10-01'), (7, 1, 'insert', '2023-10-01') AS v(id, version, mergeCond, partition)) AS s ON t.id = s.id WHEN MATCHED AND s.mergeCond = 'yes' THEN UPDATE SET * WHEN MATCHED AND s.mergeCond = 'delete' THEN DELETE WHEN NOT MATCHED THEN INSERT *;
+? SELECT id, version, _hoodie_partition_path FROM {t};
+
+== rows that stay, in logs
+% hoodie.index.type = GLOBAL_SIMPLE
+% hoodie.simple.index.update.partition.path = false
+CREATE TABLE {t} (id INT, version INT, mergeCond STRING, partition STRING) USING hudi PARTITIONED BY (partition) TBLPROPERTIES ('primaryKey' = 'id', 'type' = 'mor', 'payloadClass' = 'org.apache.hudi.common.model.DefaultHoodieRecordPayload', 'payloadType' = 'CUSTOM', preCombineField = 'version');
+INSERT INTO {t} VALUES (1, 1, 'insert', '2023-10-01'), (2, 1, 'insert', '2023-10-01'), (3, 1, 'insert', '2023-10-01'), (4, 1, 'insert', '2023-10-01'), (5, 1, 'insert', '2023-10-01'), (6, 1, 'insert', '2023-10-01');
+MERGE INTO {t} t USING (SELECT * FROM VALUES (1, 2, 'yes', '2023-10-02'), (2, 2, 'no', '2023-10-02'), (3, 2, 'yes', '2023-10-01'), (4, 2, 'no', '2023-10-01'), (5, 2, 'delete', '2023-10-02'), (6, 2, 'delete', '2023-10-01'), (7, 1, 'insert', '2023-10-01') AS v(id, version, mergeCond, partition)) AS s ON t.id = s.id WHEN MATCHED AND s.mergeCond = 'yes' THEN UPDATE SET * WHEN MATCHED AND s.mergeCond = 'delete' THEN DELETE WHEN NOT MATCHED THEN INSERT *;
+differs: faults-avoided.md: An upsert of rows that stay in their partition
 ? SELECT id, version, _hoodie_partition_path FROM {t};
 
 == ignored rows
