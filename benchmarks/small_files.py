@@ -103,7 +103,7 @@ def delta_commits(path: Path, count: int, kind: str) -> None:
 
 
 def cost(write: Callable[[Path], None], path: Path) -> Cost:
-    """Of one table, which is removed again."""
+    """Measures the writing of one table, and removes it."""
     began = time.process_time()
     write(path)
     seconds = time.process_time() - began

@@ -142,7 +142,7 @@ _hooks: dict[tuple[type, str], _Hook] = {}
 
 
 class _NativeReader(Noting):
-    """Of `spark.read`."""
+    """A `spark.read` that reads our format as `read_table` does."""
 
     def schema(self, schema: Any) -> Any:
         self._hudi_py.plain = True
@@ -175,7 +175,7 @@ class _NativeReader(Noting):
 
 
 class _OneEach(Noting):
-    """Of `spark.catalog`: the tables of `register_sql` once, and not the parts they are made of."""
+    """A `spark.catalog` that lists each table of `register_sql` once, without the parts it is made of."""
 
     def listTables(self, dbName: str | None = None, pattern: str | None = None) -> Any:  # noqa: N802, N803
         found = super().listTables(dbName, pattern)

@@ -67,7 +67,7 @@ def save_as_table(
         partitions: the columns of `partitionBy`; the option weighs more.
 
     Raises:
-        TableExistsError: there is a table of this name, and the mode only makes tables; or one that is no Hudi table.
+        TableExistsError: a table of this name exists, and the mode only creates tables, or it is not a Hudi table.
         ConfigError: the table is elsewhere, or has other partition columns.
         SchemaMismatchError: rows to append have other columns than the table.
         HudiError: as the write.

@@ -42,17 +42,33 @@ _PLAIN_WRITES = frozenset(
 """Options by which the plain format is meant, among them those that `write_table` sets itself."""
 
 
-class NativeWriter(Noting):
-    """Of `df.write`."""
-
-    def mode(self, saveMode: str | None) -> Any:  # noqa: N803
-        self._hudi_py.mode = saveMode or self._hudi_py.mode
-        return super().mode(saveMode)
+class _Partitioned(Noting):
+    """Notes partition columns."""
 
     def partitionBy(self, *columns: Any) -> Any:  # noqa: N802
         given = columns[0] if len(columns) == 1 and isinstance(columns[0], (list, tuple)) else columns
         self._hudi_py.partitions = list(given)
         return super().partitionBy(*columns)
+
+    def _unpartition(self) -> None:
+        """Takes the columns back from Spark; they stay noted."""
+        super().partitionBy([])
+
+    def _take(self, format: str | None, partitions: Any, options: dict[str, Any]) -> None:
+        """Takes what the last call of a writer gives besides the place, as the calls of their own would."""
+        self.options(**options)
+        if partitions is not None:
+            self.partitionBy(partitions)
+        if format is not None:
+            self.format(format)
+
+
+class NativeWriter(_Partitioned):
+    """A `df.write` that writes our format as `write_table` does, and names of Hudi tables as SQL does."""
+
+    def mode(self, saveMode: str | None) -> Any:  # noqa: N803
+        self._hudi_py.mode = saveMode or self._hudi_py.mode
+        return super().mode(saveMode)
 
     def bucketBy(self, *arguments: Any, **named: Any) -> Any:  # noqa: N802
         self._hudi_py.plain = True
@@ -74,14 +90,11 @@ class NativeWriter(Noting):
         partitionBy: Any = None,  # noqa: N803
         **options: Any,
     ) -> None:
-        self.mode(mode).options(**options)
-        if partitionBy is not None:
-            self.partitionBy(partitionBy)
-        if format is not None:
-            self.format(format)
+        self.mode(mode)
+        self._take(format, partitionBy, options)
         asked = self._hudi_py
         if asked.partitions and is_own_format(asked.owner.sparkSession, asked.format):
-            super().partitionBy([])  # which Spark keeps from a source that has the option
+            self._unpartition()  # Spark keeps them from a source that has the option
             if set(PARTITIONS).isdisjoint(asked.options):
                 self.option(table_config.PARTITION_PATH.key, ",".join(asked.partitions))
         if not _native_save(asked, path):
@@ -96,11 +109,8 @@ class NativeWriter(Noting):
         partitionBy: Any = None,  # noqa: N803
         **options: Any,
     ) -> None:
-        self.mode(mode).options(**options)
-        if partitionBy is not None:
-            self.partitionBy(partitionBy)
-        if format is not None:
-            self.format(format)
+        self.mode(mode)
+        self._take(format, partitionBy, options)
         asked = self._hudi_py
         if not is_own_format(asked.owner.sparkSession, asked.format):
             with hinted(asked, asked.owner.sparkSession):
@@ -125,13 +135,8 @@ class NativeWriter(Noting):
             super().insertInto(tableName, overwrite)
 
 
-class NativeStreamWriter(Noting):
-    """Of `df.writeStream`."""
-
-    def partitionBy(self, *columns: Any) -> Any:  # noqa: N802
-        given = columns[0] if len(columns) == 1 and isinstance(columns[0], (list, tuple)) else columns
-        self._hudi_py.partitions = list(given)
-        return super().partitionBy(*columns)
+class NativeStreamWriter(_Partitioned):
+    """A `df.writeStream` to whose `toTable` Hudi tables are known by name."""
 
     def toTable(  # noqa: N802
         self,
@@ -142,11 +147,7 @@ class NativeStreamWriter(Noting):
         queryName: str | None = None,  # noqa: N803
         **options: Any,
     ) -> Any:
-        self.options(**options)
-        if format is not None:
-            self.format(format)
-        if partitionBy is not None:
-            self.partitionBy(partitionBy)
+        self._take(format, partitionBy, options)
         asked = self._hudi_py
         found = None
         is_ours = is_own_format(asked.owner.sparkSession, asked.format)
@@ -156,14 +157,14 @@ class NativeStreamWriter(Noting):
             return super().toTable(tableName, outputMode=outputMode, queryName=queryName)
         path, more = found
         if asked.partitions:
-            super().partitionBy([])  # the table has them
+            self._unpartition()  # the table has them
         self.options(**more)
         given = asked.path(None) is not None  # Spark takes a path once
         return super().start(None if given else path, format=FORMAT, outputMode=outputMode, queryName=queryName)
 
 
 class NativeWriterV2(Noting):
-    """Of `df.writeTo`."""
+    """A `df.writeTo` that knows Hudi tables by name."""
 
     def using(self, provider: str) -> Any:
         self._hudi_py.format = provider

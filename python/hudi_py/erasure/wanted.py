@@ -69,7 +69,7 @@ class Wanted:
 
 
 def satisfied(condition: Filter, rows: pa.RecordBatch | pa.Table) -> Mask:
-    """Of which rows a filter is true; of none if they lack its columns."""
+    """Rows for which a filter is true; none if they lack its columns."""
     if not condition.columns <= set(rows.schema.names):
         return np.zeros(rows.num_rows, np.bool_)
     found: Mask = condition.evaluate(rows).fill_null(False).to_numpy(zero_copy_only=False)

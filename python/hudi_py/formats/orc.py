@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 AVRO_SCHEMA = "orc.avro.schema"
 _VALUE_BYTES: Final = 8
-"""Of a number in memory."""
+"""Size of a number in memory."""
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from typing import Final
 import pyarrow as pa
 
 from hudi_py.errors import CorruptFileError
-from hudi_py.formats.varint import varint
+from hudi_py.formats.varint import read_varint, varint
 
 MOST_TAIL_BYTES: Final = 256
 """The postscript and the byte after it are no longer than this."""
@@ -121,14 +121,10 @@ def _walk(message: bytes, path: str) -> list[tuple[int, int | bytes, int]]:
 
 
 def _read_varint(message: bytes, at: int, path: str) -> tuple[int, int]:
-    value = shift = 0
-    while at < len(message) and shift < 64:
-        byte = message[at]
-        value |= (byte & 0x7F) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 0x80:
-            return value, at
-    raise _damaged(path, "its postscript ends within a number")
+    try:
+        return read_varint(message, at)
+    except ValueError:
+        raise _damaged(path, "its postscript ends within a number") from None
 
 
 def _field(number: int, value: bytes) -> bytes:

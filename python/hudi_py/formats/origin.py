@@ -2,8 +2,7 @@
 
 A file that another one of the same size has replaced shows neither in listings nor in checksums. Its rows tell: all
 releases since 0.9 write `_hoodie_file_name`, after compaction, clustering (binary copies too) and bootstrap as well.
-Rows without meta fields name nothing: the columns are null, or
-empty after a bulk insert by Spark's rows (1.2.0).
+Rows without meta fields name nothing: the columns are null, or empty after a bulk insert by Spark's rows (1.2.0).
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ import pyarrow.parquet as pq
 
 from hudi_py.errors import CorruptFileError
 from hudi_py.formats.buckets import FIXED_FILE_ID
+from hudi_py.formats.varint import read_varint
 from hudi_py.model.names import parse_base_file_name
 
 FILE_NAME: Final = "_hoodie_file_name"
@@ -130,12 +130,12 @@ def check_first_record(content: bytes, schema: str | None, path: str) -> None:
                 branch, at = content[at], at + 1
                 if branch == null << 1:
                     continue
-            length, at = _varint(content, at)
-            end = at + length
-            if end > len(content):
+            doubled, at = read_varint(content, at)
+            end = at + (doubled >> 1)
+            if doubled & 1 or end > len(content):
                 return
             found[name], at = content[at:end].decode(), end
-    except (IndexError, UnicodeDecodeError):
+    except (IndexError, ValueError):
         return
     check_origin(found.get(FILE_NAME), found.get(PARTITION_PATH), path)
 
@@ -164,18 +164,3 @@ def _null_branch(kind: Any) -> int | None:
     if isinstance(kind, list) and len(kind) == 2 and "null" in kind and any(branch in _TEXTS for branch in kind):
         return kind.index("null")
     raise ValueError(kind)
-
-
-def _varint(content: bytes, at: int) -> tuple[int, int]:
-    """A zigzag number that is not negative, and where it ends. Raises IndexError."""
-    value = shift = 0
-    while True:
-        byte = content[at]
-        at += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            break
-        shift += 7
-    if value & 1:
-        raise IndexError(at)
-    return value >> 1, at

@@ -11,3 +11,19 @@ def varint(value: int) -> bytes:
         value >>= 7
     out.append(value)
     return bytes(out)
+
+
+def read_varint(data: bytes, at: int) -> tuple[int, int]:
+    """The number that begins at a byte, and where it ends. Avro's zigzag form is twice a number that is not negative.
+
+    Raises:
+        ValueError: the data ends within the number, or it has more than 64 bits.
+    """
+    value = shift = 0
+    while at < len(data) and shift < 64:
+        byte = data[at]
+        value |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if byte < 0x80:
+            return value, at
+    raise ValueError(at)

@@ -51,7 +51,7 @@ def damage_of(
     if config.logs_named_by_instant and strange:
         found = f"a block of instant {strange[0].instant_time}, which is not on the timeline"
         return _error(storage, file, f"it belongs to the commit {file.name.instant} but has {found}")
-    if config.version >= 8 and (instant := _another_file(storage, config, timeline, file, blocks)) is not None:
+    if config.logs_named_by_instant and (instant := _another_file(storage, config, timeline, file, blocks)) is not None:
         return _error(storage, file, f"it has blocks of {instant}, which wrote other files: one has taken its place")
     # blocks of writes that are pending or failed are normal before version 8
     strange = [block for block in strange if timeline.find(block.instant_time or "") is None]
@@ -88,7 +88,7 @@ def _another_file(
     that writers add to the new file groups of a pending resizing: of these, the commit metadata tells. Archived commits
     are not asked.
     """
-    if config.base_file_format == "HFILE":  # upgraded with its table, and rebuilt when in doubt
+    if config.is_metadata_table:  # upgraded with its table, and rebuilt when in doubt
         return None
     instants = {block.instant_time for block in blocks if block.instant_time not in (None, file.name.instant)}
     for time in sorted(filter(None, instants)):

@@ -8,6 +8,7 @@ from typing import Final
 
 from hudi_py.errors import UnsupportedTableError
 from hudi_py.formats.hfile.blocks import ByteSource, check_codec
+from hudi_py.formats.varint import read_varint
 
 TRAILER_LENGTH: Final = 4096
 _MAGIC: Final = b'TRABLK"$'
@@ -97,12 +98,7 @@ def _fields(data: bytes, source: ByteSource) -> Iterator[tuple[int, int | bytes]
 
 
 def _varint(data: bytes, at: int, source: ByteSource) -> tuple[int, int]:
-    value = shift = 0
-    while at < len(data) and shift < 64:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-        shift += 7
-    raise source.corrupt("a protobuf number does not end")
+    try:
+        return read_varint(data, at)
+    except ValueError:
+        raise source.corrupt("a protobuf number does not end") from None
