@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hudi_py.config import SECRET_KEYS, SECRET_PREFIX, STORAGE_PREFIX
 from hudi_py.config import spark as spark_config
 from hudi_py.errors import ConfigError, CorruptFileError
-from hudi_py.services.distributed import SINGLE_STEP, check_call
+from hudi_py.services.distributed import check_call
 from pyspark_hudi.failure import raised_here
 from pyspark_hudi.session import activate
 from pyspark_hudi.table import FORMAT
@@ -71,17 +71,17 @@ def run_service(
     given_arguments = {"user": user, "comment": comment, "with_newer": with_newer, "when_due": when_due, **rescaling}
     arguments = {key: value for key, value in given_arguments.items() if value}
     chosen = None if instant is None else str(instant)
-    check_call(name, phase, chosen, arguments)
-    if phase not in _PHASES or (phase is not None and name in SINGLE_STEP):
+    service = check_call(name, phase, chosen, arguments)
+    if phase not in _PHASES or (phase is not None and service.plans is None):
         raise ConfigError(
             f"Cannot run the phase {phase!r} of the service {name}; "
-            + ("it has no phases" if name in SINGLE_STEP else "phases are 'schedule' and 'execute', or None for both")
+            + ("it has no phases" if service.plans is None else "phases are 'schedule' and 'execute', or None for both")
         )
     given = {str(key): value for key, value in (options or {}).items()}
     if arguments:
         given[spark_config.SERVICE_ARGUMENTS.key] = json.dumps(arguments)
     call = _Call(spark, path, name, given)
-    if name in SINGLE_STEP:
+    if service.plans is None:
         return call.make("call", chosen)
     if phase == "schedule":
         return call.make("schedule", None)

@@ -41,10 +41,11 @@ from hudi_py.progress import Progress
 from hudi_py.services.after_commit import InlineServices
 from hudi_py.services.archive import Selection, preview_archive
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.due import Due, due_services
+from hudi_py.services.descriptor import Due
 from hudi_py.services.planned.service import AnyService, Preview, Report, run, run_all
 from hudi_py.services.recovery.restore import preview_restore
 from hudi_py.services.recovery.rollback import preview_rollback
+from hudi_py.services.registry import due_services
 from hudi_py.storage import Storage, open_storage
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.transaction.locks.in_process import check_many_processes

@@ -13,7 +13,7 @@ from hudi_py.model.properties import TableConfig
 from hudi_py.read.reports import FILES, HISTORY, INSTANTS
 from hudi_py.report.facts import TableFacts
 from hudi_py.report.summary import Gathered, Older, Report, summarise
-from hudi_py.services.due import Due
+from hudi_py.services.descriptor import Due
 from hudi_py.services.planned.pending import PLAN_SCHEMA
 from hudi_py.timeline.times import format_instant
 

@@ -12,7 +12,7 @@ from hudi_py.errors import HudiError, first_line
 from hudi_py.health import Diagnosis
 from hudi_py.model.properties import TableConfig
 from hudi_py.read.reports import FILES, HISTORY, INSTANTS
-from hudi_py.services.due import Due
+from hudi_py.services.descriptor import Due
 from hudi_py.services.planned.pending import PLAN_SCHEMA
 from hudi_py.transaction.locks import LockHolder
 

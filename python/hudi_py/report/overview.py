@@ -13,11 +13,10 @@ from hudi_py.errors import HudiError
 from hudi_py.merge import merge_settings
 from hudi_py.model.properties import TableConfig
 from hudi_py.report.facts import TableFacts
-from hudi_py.report.writes import SERVICES
+from hudi_py.report.writes import SERVICE_OPERATIONS
 from hudi_py.schema import META_FIELDS
+from hudi_py.services.registry import SERVICES
 
-_COMMANDS: Final = {"compaction": "compact", "log_compaction": "log-compact", "clean": "clean", "archive": "archive"}
-"""Services and the commands that run them."""
 _WRITES: Final = ("commit", "deltacommit", "replacecommit")
 
 
@@ -73,7 +72,11 @@ def overview(facts: TableFacts, path: str) -> Overview:
     config, files = facts.config, facts.files
     logs = pc.list_value_length(files["log_files"])
     instants, history = facts.instants.to_pylist(), facts.history
-    own = history.filter(pc.invert(pc.is_in(history["operation"], pa.array(SERVICES)))) if len(history) else history
+    own = (
+        history.filter(pc.invert(pc.is_in(history["operation"], pa.array(SERVICE_OPERATIONS))))
+        if len(history)
+        else history
+    )
     found = Overview(
         uri=facts.uri,
         name=config.name,
@@ -117,7 +120,7 @@ def _next(found: Overview, plans: pa.Table, path: str) -> list[Step]:
         service, instant = planned.get(row["instant"]), row["instant"]
         if service is not None:
             why = f"The plan {instant} of a {service.replace('_', ' ')} is pending"
-            steps.append(Step(why, f"hudi-py {_COMMANDS[service]} {path}"))
+            steps.append(Step(why, f"hudi-py {SERVICES[service].command} {path}"))
         elif row["action"] in _WRITES:
             why = f"The {row['action']} {instant} is running, or its process has died. The next write undoes dead ones"
             steps.append(Step(why, f"hudi-py rollback {path} {instant}"))
@@ -128,7 +131,7 @@ def _next(found: Overview, plans: pa.Table, path: str) -> list[Step]:
     for each in found.services:
         if each["due"] and each["service"] not in running:
             why = f"{each['service'].capitalize()} is due: {each['reason']}"
-            steps.append(Step(why, f"hudi-py {_COMMANDS[each['service']]} {path}"))
+            steps.append(Step(why, f"hudi-py {SERVICES[each['service']].command} {path}"))
     if found.last_write is None and not found.pending:
         steps.append(Step("The table is empty", f"hudi-py write {path} ROWS.csv"))
     return steps

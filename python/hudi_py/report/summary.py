@@ -25,7 +25,7 @@ from hudi_py.report.overview import Overview, overview
 from hudi_py.report.sizes import FileSizes, sizes_of
 from hudi_py.report.writes import Writes, writes_of
 from hudi_py.schema import META_FIELDS
-from hudi_py.services.due import Due
+from hudi_py.services.descriptor import Due
 from hudi_py.storage import Storage
 from hudi_py.storage.within import FolderStorage
 from hudi_py.timeline.properties import load_table_config

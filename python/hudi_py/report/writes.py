@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-SERVICES: Final = ("COMPACT", "LOG_COMPACT", "CLUSTER")
+SERVICE_OPERATIONS: Final = ("COMPACT", "LOG_COMPACT", "CLUSTER")
 """Operations of commits that change no rows."""
 MOST_BINS: Final = 60
 _CHANGES: Final = ("num_inserts", "num_updates", "num_deletes")
@@ -95,14 +95,14 @@ def writes_of(history: pa.Table) -> Writes:
 
 
 def _by_service(history: pa.Table) -> pa.ChunkedArray:
-    return pc.fill_null(pc.is_in(history["operation"], pa.array(SERVICES)), False)
+    return pc.fill_null(pc.is_in(history["operation"], pa.array(SERVICE_OPERATIONS)), False)
 
 
 def _operations(history: pa.Table) -> tuple[Operation, ...]:
     grouped = history.group_by("operation").aggregate([(name, "sum") for name in _NUMBERS] + [("instant", "count")])
     found = []
     for row in grouped.sort_by([("num_bytes_sum", "descending"), ("operation", "ascending")]).to_pylist():
-        service = row["operation"] in SERVICES
+        service = row["operation"] in SERVICE_OPERATIONS
         inserts, updates, deletes = (0 if service else row[f"{name}_sum"] for name in _CHANGES)
         found.append(
             Operation(

@@ -20,7 +20,7 @@ from hudi_py.services.context import ServiceContext
 from hudi_py.services.planned.pending import plan_report
 from hudi_py.services.planned.report import ServiceReport
 from hudi_py.services.planned.service import AnyService, Scheduled, Work, execute_all
-from hudi_py.services.registry import PLANNED, SINGLE_STEP, WHEN_DUE, check_call
+from hudi_py.services.registry import SERVICES, check_call
 from hudi_py.storage import Storage, open_storage
 from hudi_py.transaction.locks.in_process import check_many_processes
 from hudi_py.transaction.owner.heartbeat import now_ms
@@ -28,7 +28,6 @@ from hudi_py.transaction.protocols import MetadataWriter
 
 __all__ = [
     "REPORT_SCHEMA",
-    "SINGLE_STEP",
     "ServiceCall",
     "abort_call",
     "begin",
@@ -72,12 +71,14 @@ class ServiceCall:
     @property
     def planned(self) -> AnyService[ServiceReport]:
         """Raises ConfigError if the service has no plan."""
-        service = (WHEN_DUE if dict(self.arguments).get("when_due") else PLANNED).get(self.name)
-        if service is None:
+        service = SERVICES[self.name]
+        plans = service.plans_when_due if dict(self.arguments).get("when_due") else service.plans
+        if plans is None:
+            known = ", ".join(each.name for each in SERVICES.values() if each.plans is not None)
             raise ConfigError(
-                f"Cannot {self.phase} the service {self.name}: it has no plan; those with one are {', '.join(PLANNED)}"
+                f"Cannot {self.phase} the service {self.name}: it has no plan; those with one are {known}"
             )
-        return service
+        return plans
 
 
 def plan_call(path: str, options: Options, metadata: MetadataWriter) -> ServiceCall:
@@ -91,19 +92,19 @@ def plan_call(path: str, options: Options, metadata: MetadataWriter) -> ServiceC
     instant = options.get(spark_config.SERVICE_INSTANT)
     arguments = parse_json(options.get(spark_config.SERVICE_ARGUMENTS) or "{}")
     phase = options.get(spark_config.SERVICE_PHASE)
-    check_call(name, phase, instant, arguments)
+    service = check_call(name, phase, instant, arguments)
     token = options.get(spark_config.SERVICE_TOKEN) or ""
     call = ServiceCall(path, options, metadata, name, phase, instant, token, tuple(arguments.items()))
     if phase == "call":
-        if name not in SINGLE_STEP:
+        if service.run is None:
             raise ConfigError(f"Cannot run the service {name} in a single call; schedule, begin and execute it")
         return call
-    service = call.planned
+    planned = call.planned
     if phase != "execute":
         return call
     if instant is None:
         raise ConfigError(f"Cannot execute the service {name} without an instant ({spark_config.SERVICE_INSTANT.key})")
-    return replace(call, work=service.join(call.context(), InstantTime(instant)))
+    return replace(call, work=planned.join(call.context(), InstantTime(instant)))
 
 
 def execute_tasks(call: ServiceCall, tasks: Sequence[int]) -> Sequence[Any]:
@@ -121,7 +122,9 @@ def commit_call(call: ServiceCall, outcomes: Sequence[Any]) -> None:
     """Completes the call, given the outcomes of all tasks, and stores its report."""
     context = call.context()
     if call.phase == "call":
-        report = SINGLE_STEP[call.name](context, call.instant, **dict(call.arguments)).to_dict()
+        run = SERVICES[call.name].run
+        assert run is not None, call.name  # `plan_call` refuses such calls
+        report = run(context, call.instant, **dict(call.arguments)).to_dict()
     elif call.phase == "schedule":
         report = schedule(context, call.planned)
     elif call.work is None:

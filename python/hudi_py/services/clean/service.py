@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 from hudi_py.errors import ConfigError, ConflictError, UnsupportedTableError
 from hudi_py.metadata.files import metadata_lister
@@ -41,7 +42,7 @@ from hudi_py.timeline.clean_records import (
 from hudi_py.timeline.clock import wall_clock_ms
 from hudi_py.timeline.layout import Layout
 from hudi_py.timeline.metadata import FileGroup
-from hudi_py.timeline.pending_plans import read_plan
+from hudi_py.timeline.pending_plans import PendingPlans, read_plan
 from hudi_py.timeline.plan_checks import check_clean_plan
 from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline
@@ -107,6 +108,7 @@ class Cleaning:
     """Cleans only these file groups, whatever the policy: of each, everything but its newest version goes. None: the
     options say what goes."""
     name: str = "clean"
+    action: ClassVar[Action] = Action.CLEAN
 
     def schedule(self, context: ServiceContext, *, instant: InstantTime | None = None) -> Scheduled:
         """Plans a clean if one is due, a file is superfluous, and no other clean is pending.
@@ -137,6 +139,11 @@ class Cleaning:
         settings = self._settings(context)
         planned = plan_clean(context, context.state(), settings, now_ms=self.now_ms())
         return Preview(() if planned.plan is None else clean_rows(planned.plan), planned.reason)
+
+    def plan_rows(self, plans: PendingPlans, instant: Instant) -> Sequence[Mapping[str, Any]]:
+        """See `PlannedService.plan_rows`."""
+        plan = plans.clean(instant)
+        return () if plan is None else clean_rows(plan)
 
     def _settings(self, context: ServiceContext) -> CleanSettings:
         settings = CleanSettings.of(context.options)

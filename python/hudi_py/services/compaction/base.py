@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from hudi_py.config import Options
 from hudi_py.model.commit import CommitMetadata
-from hudi_py.model.instant import Action, CompletionTime, InstantTime
+from hudi_py.model.instant import Action, CompletionTime, Instant, InstantTime
 from hudi_py.model.properties import TableConfig
 from hudi_py.services.compaction.plan import compaction_rows
 from hudi_py.services.compaction.report import CompactionReport
@@ -17,6 +18,7 @@ from hudi_py.services.context import ServiceContext
 from hudi_py.services.planned.phases import PlannedSlice, SliceService, SliceWork
 from hudi_py.services.planned.service import Preview, Scheduled
 from hudi_py.timeline.compaction_records import encode_compaction_plan
+from hudi_py.timeline.pending_plans import PendingPlans
 from hudi_py.timeline.plans import CompactionPlan
 from hudi_py.timeline.state import TableState
 from hudi_py.transaction.instants import request
@@ -97,6 +99,11 @@ class LogRewriting(SliceService[RewriteSettings, CompactionReport]):
         context.progress.phase(f"planning the {self.name.replace('_', ' ')}")
         chosen = self.choose(context, context.state(), None)
         return Preview(() if chosen.plan is None else compaction_rows(chosen.plan), chosen.reason)
+
+    def plan_rows(self, plans: PendingPlans, instant: Instant) -> Sequence[Mapping[str, Any]]:
+        """See `PlannedService.plan_rows`."""
+        plan = plans.compaction(instant)
+        return () if plan is None else compaction_rows(plan)
 
     def settings(self, context: ServiceContext, state: TableState, instant: InstantTime) -> RewriteSettings | None:
         return self.table_settings(context, state, instant) if self.rewrite is None else None

@@ -41,10 +41,6 @@ class Compaction(LogRewriting):
     groups: frozenset[FileGroup] | None = None
     """Compacts these file groups, whatever the strategy; None: those that the strategy chooses."""
 
-    @property
-    def name(self) -> str:
-        return "compaction"
-
     def check_table(self, config: TableConfig, options: Options) -> None:
         check_compactable(config)
 

@@ -41,10 +41,6 @@ class LogCompaction(LogRewriting):
     action: ClassVar[Action] = Action.LOG_COMPACTION
     operation: ClassVar[str] = "LOG_COMPACT"
 
-    @property
-    def name(self) -> str:
-        return "log_compaction"
-
     def check_table(self, config: TableConfig, options: Options) -> None:
         check_logs_compactable(config, options)
 

@@ -97,9 +97,9 @@ class SliceService(ABC, Generic[Settings, Report_co]):
     """Name of the `WriteOperationType`."""
 
     @property
-    @abstractmethod
     def name(self) -> str:
         """See `PlannedService.name`."""
+        return self.action.name.lower()
 
     @property
     @abstractmethod

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from hudi_py.errors import ConfigError, HudiError
-from hudi_py.model.instant import InstantTime
+from hudi_py.model.instant import Action, Instant, InstantTime
 from hudi_py.model.words import counted
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.planned.report import ServiceReport
+from hudi_py.timeline.pending_plans import PendingPlans
 
 _log = logging.getLogger(__name__)
 
@@ -72,6 +73,15 @@ class PlannedService(Protocol[WorkT, OutcomeT, Report_co]):
 
         `instant`: requested time of the plan; None: a new one.
         """
+        ...
+
+    @property
+    def action(self) -> Action:
+        """The action of its plans."""
+        ...
+
+    def plan_rows(self, plans: PendingPlans, instant: Instant) -> Sequence[Mapping[str, Any]]:
+        """The rows of a pending plan, as in `Preview`; none if the plan's file is missing or empty."""
         ...
 
     def preview(self, context: ServiceContext) -> Preview:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from hudi_py.errors import ConfigError, ConflictError
 from hudi_py.model.instant import Action, Instant, InstantTime, State
 from hudi_py.model.names import PartitionPath, parse_log_file_name
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.planned.pending import SERVICES
 from hudi_py.services.planned.removal import remove_plan
 from hudi_py.services.planned.report import ServiceReport
 from hudi_py.storage.threads import in_threads
@@ -17,6 +17,9 @@ from hudi_py.transaction.attempt import check_dead
 from hudi_py.transaction.recovery.failed_writes import recovered
 from hudi_py.transaction.session import LockedTable
 from hudi_py.view import StorageLister
+
+_ACTIONS: Final = (Action.COMPACTION, Action.LOG_COMPACTION, Action.CLEAN)
+"""Actions whose plans hudi-py makes. Clusterings, which only Apache Hudi plans, are told by their plans."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -77,7 +80,7 @@ def unschedule(context: ServiceContext, instant: str) -> UnscheduleReport:
 
 def _find(context: ServiceContext, table: LockedTable, instant: str) -> tuple[Instant, str]:
     """The plan's instant, and the name of its service."""
-    plans = {each: SERVICES[each.action] for each in table.plans.of(*SERVICES)}
+    plans = {each: each.action.name.lower() for each in table.plans.of(*_ACTIONS)}
     plans |= dict.fromkeys(table.plans.clusterings, "clustering")
     for each, service in plans.items():
         if each.time == instant:

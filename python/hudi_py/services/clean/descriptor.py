@@ -1,0 +1,55 @@
+"""Cleaning as a table service."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from hudi_py.config import Options
+from hudi_py.config import clean as clean_config
+from hudi_py.model.instant import Action
+from hudi_py.model.properties import TableConfig
+from hudi_py.model.words import counted
+from hudi_py.services.clean.plan import why_not_due
+from hudi_py.services.clean.policy import CleanSettings
+from hudi_py.services.clean.service import Cleaning
+from hudi_py.services.context import ServiceContext
+from hudi_py.services.descriptor import AfterCommitRule, Due, Service, Step
+from hudi_py.services.planned.service import run_all, schedule_and_run
+from hudi_py.timeline.state import TableState
+
+
+def _clean(context: ServiceContext, state: TableState) -> bool:
+    service = Cleaning(waits=True)
+    if any(instant.action is Action.CLEAN for instant in state.timeline.pending):
+        return run_all(service, context).instant is not None
+    # after most commits none is due, which the timeline shows without the lock
+    if why_not_due(context, state.timeline, CleanSettings.of(context.options), now_ms=service.now_ms()):
+        return False
+    return schedule_and_run(service, context).instant is not None
+
+
+def _steps(options: Options, config: TableConfig) -> Iterator[Step]:
+    if options.get(clean_config.AUTOMATIC):
+        yield Step("clean", _clean)
+
+
+def _check_options(options: Options) -> None:
+    if options.get(clean_config.AUTOMATIC):
+        CleanSettings.of(options)
+
+
+def _due(context: ServiceContext, state: TableState) -> Due:
+    preview = Cleaning(waits=True).preview(context)
+    files = [file for row in preview.rows for file in row["files"]]
+    superfluous = f"{counted(len(files), 'file')} in {counted(len(preview.rows), 'partition')} can be deleted"
+    return Due("clean", bool(files), superfluous if files else preview.reason)
+
+
+CLEAN: Final = Service(
+    name="clean",
+    plans=Cleaning(),
+    command="clean",
+    after_commit=AfterCommitRule(_steps, check_options=_check_options),
+    due=_due,
+)
