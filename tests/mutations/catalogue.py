@@ -1200,6 +1200,13 @@ MUTATIONS: Final = (
         "tests/unit/formats/test_swapped.py",
     ),
     Mutation(
+        "doctor: logs of another file group are healthy",
+        CORE + "health/files.py",
+        "        check_first_rows(storage, blocks)\n",
+        "",
+        "tests/unit/formats/test_swapped.py",
+    ),
+    Mutation(
         "changes: an operation that is none is taken",
         CORE + "read/changes/checks.py",
         '    _refuse(pc.invert(pc.is_in(op, known)), records, "is none of i, u and d", path)\n',

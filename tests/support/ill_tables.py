@@ -22,6 +22,7 @@ from hudi_py.timeline.layout import layout_for
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.times import epoch_ms, format_instant, table_zone
 from hudi_py.transaction.owner.identity import ProcessIdentity, WriterIdentity, process_identity
+from tests.support.renamed import renamed
 
 OPTIONS: Final = {
     "hoodie.time.generator.max_expected_clock_skew_ms": "1",
@@ -241,7 +242,8 @@ def _intruder(path: Path, *, log: bool = False) -> None:
     file = newest_file(path)
     name = parse_base_file_name(file.name)
     assert name is not None
-    shutil.copy(file, file.with_name(f"{uuid.uuid4()}-0_{name.write_token}_{name.instant}.parquet"))
+    other = f"{uuid.uuid4()}-0_{name.write_token}_{name.instant}.parquet"
+    file.with_name(other).write_bytes(renamed(file.read_bytes(), other))
 
 
 def _stranger(path: Path, *, log: bool = False) -> None:
