@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from dataclasses import replace
 from itertools import product
 from multiprocessing.synchronize import Event as EventType
 
@@ -14,7 +13,6 @@ import hudi_py
 from hudi_py.errors import ConflictError
 from hudi_py.model.instant import Action
 from hudi_py.storage import LocalStorage
-from hudi_py.transaction.conflicts import conflict_policy
 from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.transaction.transaction import WriteTransaction
 from hudi_py.write.api import write_options
@@ -81,7 +79,7 @@ def test_a_compaction_is_planned_while_a_write_is_pending(tmp_path, version):
     hudi_py.write(root, rows("0", 0, overlapping=True), options=options(version, "mor"))
     table = hudi_py.open_table(root)
     settings = TransactionSettings.of(write_options(options(version, "mor")))
-    session = replace(session_of(LocalStorage(root), settings=settings), conflicts=conflict_policy(settings))
+    session = session_of(LocalStorage(root), settings=settings)
     with WriteTransaction.begin(session, action=Action.DELTA_COMMIT, operation="UPSERT") as tx:
         assert table.compaction.schedule(options=options(version, "mor")) is not None
         stats = write_update(tx)

@@ -17,6 +17,7 @@ from hudi_py.timeline.archived import archive_files, archive_folder, archived_in
 from hudi_py.timeline.history import newest_manifest
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import load_timeline
+from hudi_py.transaction.protocols import NoMetadata
 from tests.faults.killing import Killed, KillingStorage
 from tests.faults.tables import rows, write
 from tests.support.choice import every
@@ -36,7 +37,7 @@ SETTINGS = ArchiveSettings(
 
 
 def run(storage: Storage) -> None:
-    archive(ServiceContext.of(storage, Options.resolve({}), None), SETTINGS)
+    archive(ServiceContext.of(storage, Options.resolve({}), NoMetadata()), SETTINGS)
 
 
 def table(root: Path, version: int) -> Path:

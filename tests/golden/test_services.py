@@ -18,6 +18,7 @@ from hudi_py.services.context import ServiceContext
 from hudi_py.storage import LocalStorage
 from hudi_py.testing.rows import assert_rows_equal
 from hudi_py.timeline.history import newest_manifest
+from hudi_py.transaction.protocols import NoMetadata
 from tests.support import archives
 
 DATA = Path(__file__).resolve().parent / "services"
@@ -103,7 +104,7 @@ def test_an_instant_that_was_completed_twice(copy: Copy) -> None:
 def test_an_instant_that_was_completed_twice_is_archived(copy: Copy) -> None:
     """Both of its completed files leave the active timeline."""
     path = copy(TTL)
-    context = ServiceContext.of(LocalStorage(path), Options.resolve({}), None)
+    context = ServiceContext.of(LocalStorage(path), Options.resolve({}), NoMetadata())
     with context.locked("archive instants") as state:
         archive_commits(context, state, state.timeline.write_completed)
     table = hudi_py.open_table(path)

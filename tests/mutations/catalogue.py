@@ -673,8 +673,8 @@ MUTATIONS: Final = (
     Mutation(
         "rename: another writer is under way",
         CORE + "write/table/rename.py",
-        "replace(session, conflicts=SingleWriter())",
-        "session",
+        'recovered(session, f"rename the table at {path}")',
+        'recovered(session, f"rename the table at {path}", beside=True)',
         "tests/unit/write/test_rename_table.py",
     ),
     Mutation(

@@ -24,6 +24,7 @@ from hudi_py.storage import LocalStorage
 from hudi_py.timeline.archived import archive_files, archive_folder, archived_instants
 from hudi_py.timeline.history import newest_manifest
 from hudi_py.timeline.properties import load_table_config
+from hudi_py.transaction.protocols import NoMetadata
 from tests.faults.tables import KINDS, rows, write
 from tests.oracle.client import Oracle
 from tests.support.choice import cases, in_turn
@@ -43,7 +44,7 @@ LOG_FIELDS = ("baseFile", "logFiles", "logOffset", "logVersion")
 
 
 def archived_by_us(root: Path, settings: ArchiveSettings = FEW) -> ArchiveReport:
-    return archive(ServiceContext.of(LocalStorage(str(root)), Options.resolve({}), None), settings)
+    return archive(ServiceContext.of(LocalStorage(str(root)), Options.resolve({}), NoMetadata()), settings)
 
 
 def entries(root: Path) -> list[dict[str, Any]]:

@@ -140,7 +140,7 @@ class HandMadeTable:
         return len(content)
 
     def base(self, time: str, partition: str, file_id: str, previous: str | None = None) -> WriteStat:
-        name = f"{file_id}_0-1-0_{time}.parquet"
+        name = f"{file_id}_0-1-0_{time}.{self.config.base_file_extension}"
         size = self.put(partition, name)
         if self.cdc and previous:
             self.put(partition, f".{file_id}_{time}.log.1_0-1-0.cdc")

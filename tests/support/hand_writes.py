@@ -15,7 +15,6 @@ from hudi_py.storage import Storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.timeline import load_timeline
 from hudi_py.transaction.action import CommitResult
-from hudi_py.transaction.conflicts import conflict_policy
 from hudi_py.transaction.handle import TransactionHandle
 from hudi_py.transaction.session import TableSession
 from hudi_py.transaction.settings import LockSettings, TransactionSettings
@@ -70,7 +69,7 @@ def _arguments(
     given = {"settings": SETTINGS, "clock": fast_clock(config), **of_session}
     metadata = arguments.pop("metadata", None)
     session = session_of(storage, metadata, config=config, **given)  # type: ignore[arg-type]
-    return replace(session, conflicts=conflict_policy(session.settings)), arguments
+    return session, arguments
 
 
 def attach(handle: TransactionHandle, storage: Storage) -> WriteTransaction:

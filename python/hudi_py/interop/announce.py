@@ -16,8 +16,8 @@ from hudi_py.interop.metrics.run import MetricsStep
 from hudi_py.model.instant import Action, Instant
 from hudi_py.storage import Storage
 from hudi_py.timeline.timeline import Timeline
+from hudi_py.transaction.protocols import NoMetadata
 from hudi_py.transaction.session import TableSession
-from hudi_py.transaction.settings import TransactionSettings
 
 _log = logging.getLogger(__name__)
 _UNREGISTERED = frozenset({Action.CLEAN, Action.SAVEPOINT})
@@ -39,9 +39,7 @@ def announced(storage: Storage, options: Options, storage_options: Mapping[str, 
     if iceberg is None and settings is None and reporter is None:
         yield
         return
-    session = TableSession.open(
-        storage, None, settings=TransactionSettings.of(options), storage_options=storage_options
-    )
+    session = TableSession.of(storage, options, NoMetadata(), storage_options=storage_options)
     before = {_key(instant) for instant in session.timeline().completed}
 
     def new(timeline: Timeline) -> list[Instant]:

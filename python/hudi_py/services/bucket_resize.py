@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -37,7 +37,6 @@ from hudi_py.services.planned.report import ServiceReport
 from hudi_py.timeline.pending_plans import COMPACTIONS, PendingPlans
 from hudi_py.timeline.plans import FileGroup
 from hudi_py.timeline.table_schema import resolve_table_schema
-from hudi_py.transaction.conflicts import conflict_policy
 from hudi_py.transaction.transaction import WriteTransaction
 from hudi_py.view import FileSystemView
 from hudi_py.write.context import WriteContext
@@ -132,7 +131,6 @@ def resize_buckets(context: ServiceContext, instant: str | None = None) -> Resiz
         )
     view = context.session.view(seen)
     settings = _settings(context, view)
-    session = replace(context.session, conflicts=conflict_policy(context.session.settings))
     assert settings.index.buckets is not None
     before = ConsistentBuckets(settings.index.buckets, storage, seen, view)
     plans = PendingPlans(storage, seen)
@@ -140,7 +138,7 @@ def resize_buckets(context: ServiceContext, instant: str | None = None) -> Resiz
     chosen = _chosen(before, view, Limits.of(options), busy)
     if not chosen:
         return ResizeReport(_SERVICE, None, reason="no bucket is large or small enough")
-    with WriteTransaction.begin(session, action=Action.REPLACE_COMMIT, operation="CLUSTER") as transaction:
+    with WriteTransaction.begin(context.session, action=Action.REPLACE_COMMIT, operation="CLUSTER") as transaction:
         if transaction.timeline.pin() != seen.pin():
             raise ConflictError(
                 f"Cannot resize the buckets of {storage.uri}: another write has completed in between; try again"

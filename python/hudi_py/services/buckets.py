@@ -36,7 +36,6 @@ from hudi_py.timeline.bucket_rules import (
 )
 from hudi_py.timeline.table_schema import resolve_table_schema
 from hudi_py.timeline.timeline import Timeline
-from hudi_py.transaction.conflicts import conflict_policy
 from hudi_py.transaction.conflicts.policy import BUCKET_RESCALE
 from hudi_py.transaction.transaction import WriteTransaction
 from hudi_py.view import FileSystemView
@@ -118,9 +117,8 @@ def rescale_buckets(
         )
     by_rules = replace(before, count=rules.default, rules=rules, rules_to_store=False)
     settings = replace(settings, index=replace(settings.index, buckets=by_rules), overwritten=())
-    session = replace(context.session, conflicts=conflict_policy(context.session.settings))
     paths = [path for path, _ in changed]
-    with WriteTransaction.begin(session, action=Action.REPLACE_COMMIT, operation=BUCKET_RESCALE) as transaction:
+    with WriteTransaction.begin(context.session, action=Action.REPLACE_COMMIT, operation=BUCKET_RESCALE) as transaction:
         if transaction.timeline.pin() != seen.pin():
             raise ConflictError(
                 f"Cannot change the buckets of {storage.uri}: another write has completed in between; try again"

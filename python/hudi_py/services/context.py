@@ -20,7 +20,6 @@ from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.protocols import MetadataWriter
 from hudi_py.transaction.recovery.failed_writes import consistent
 from hudi_py.transaction.session import LockedTable, TableSession
-from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.view import FileSystemView, load_view
 
 
@@ -37,28 +36,21 @@ class ServiceContext:
         cls,
         storage: Storage,
         options: Options,
-        metadata: MetadataWriter | None,
+        metadata: MetadataWriter,
         *,
         config: TableConfig | None = None,
         storage_options: Mapping[str, str] | None = None,
         progress: Progress | None = None,
         clock: InstantClock | None = None,
     ) -> ServiceContext:
-        """The context that the options describe.
-
-        `config`: the table's properties; None: read now.
+        """Return the context that the options describe. For the arguments see `TableSession.of`.
 
         Raises:
             TableNotFoundError: there is no table.
             UnsupportedTableError: the table's version can only be read.
         """
-        session = TableSession.open(
-            storage,
-            metadata,
-            config=config,
-            settings=TransactionSettings.of(options),
-            clock=clock,
-            storage_options=storage_options,
+        session = TableSession.of(
+            storage, options, metadata, config=config, clock=clock, storage_options=storage_options
         )
         check_writable(session.config)
         return cls(session, options, progress or Progress.silent())
@@ -86,9 +78,8 @@ class ServiceContext:
 
     def view(self, state: TableState) -> FileSystemView:
         """The file slices of a state, listed from the metadata table if it is valid."""
-        config, timeline = state.config, state.timeline
-        lister = metadata_lister(self.storage, config, timeline)[0] if self.session.metadata is not None else None
-        return load_view(self.storage, config, timeline, lister)
+        lister, _ = metadata_lister(self.storage, state.config, state.timeline)
+        return load_view(self.storage, state.config, state.timeline, lister)
 
     def locked(self, purpose: str) -> AbstractContextManager[LockedTable]:
         """See `consistent`."""

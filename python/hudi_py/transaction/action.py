@@ -51,7 +51,7 @@ def complete_action(
     """
     session = table.session
     update = MetadataUpdate()
-    if session.metadata is not None and change is not None:
+    if change is not None:
         update = session.metadata.record(session, table.timeline, change)
     timeline = table.timeline
     if in_between is not None:

@@ -51,9 +51,8 @@ class TransactionHandle:
 def prepared(session: TableSession, action: Action, purpose: str) -> Iterator[LockedTable]:
     """Locks the table, rolls failed writes back, and updates or creates the metadata table as the options ask."""
     _check_action(action)
-    assert session.metadata is not None  # a metadata table is written as part of its table's actions
     session.metadata.check(session)
-    with recovered(session, purpose, keep_failed=session.settings.keeps_failed_writes) as table:
+    with recovered(session, purpose, beside=True, keep_failed=session.settings.keeps_failed_writes) as table:
         check_not_made_anew(session, session.config, table.config)
         config = session.metadata.prepare(table.session, table.timeline)
         yield replace(table, config=config, session=table.session.at(config))
@@ -64,7 +63,6 @@ def new_handle(
 ) -> TransactionHandle:
     """Chooses the instant of a write unless it is given, and pins the timeline; the table lock must be held."""
     session = table.session
-    assert session.metadata is not None
     return TransactionHandle(
         table_uri=session.storage.uri,
         instant=instant if instant is not None else session.clock.next_instant(table.timeline),

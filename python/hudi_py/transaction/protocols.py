@@ -97,6 +97,28 @@ class MetadataWriter(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class NoMetadata:
+    """The `MetadataWriter` of tables that have no metadata table, as metadata tables themselves."""
+
+    maintains: bool = False
+
+    def check(self, session: TableSession, rolled_back: tuple[InstantTime, ...] = ()) -> None:
+        """See `MetadataWriter.check`."""
+
+    def prepare(self, session: TableSession, timeline: Timeline) -> TableConfig:
+        """See `MetadataWriter.prepare`."""
+        return session.config
+
+    def record(self, session: TableSession, timeline: Timeline, change: TableChange) -> MetadataUpdate:
+        """See `MetadataWriter.record`."""
+        return MetadataUpdate()
+
+    def sidecar(self, config: TableConfig, schema_json: str) -> SidecarSettings | None:
+        """See `MetadataWriter.sidecar`."""
+        return None
+
+
+@dataclass(frozen=True, slots=True)
 class Committed:
     """A committed write, for the steps that follow it."""
 

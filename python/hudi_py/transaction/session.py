@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from typing import NoReturn
 
+from hudi_py.config import Options
 from hudi_py.metadata.files import WriteLister
 from hudi_py.model.instant import CompletionTime
 from hudi_py.model.properties import TableConfig
@@ -20,7 +21,7 @@ from hudi_py.timeline.pending_plans import PendingPlans
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline, load_timeline
-from hudi_py.transaction.conflicts import ConflictPolicy, SingleWriter
+from hudi_py.transaction.conflicts import ConflictPolicy, conflict_policy
 from hudi_py.transaction.locks import LockProvider, TableLock, table_lock
 from hudi_py.transaction.protocols import MetadataWriter
 from hudi_py.transaction.settings import TransactionSettings
@@ -39,28 +40,57 @@ class TableSession:
     """The properties as this process last read them; those read under the lock are in `LockedTable`."""
     clock: InstantClock
     settings: TransactionSettings
-    metadata: MetadataWriter | None
-    """Records each action in the metadata table; None if the table is itself a metadata table."""
+    metadata: MetadataWriter
+    """Records each action in the metadata table."""
+    conflicts: ConflictPolicy
+    """Decides which actions of other writers prevent a write from completing."""
     storage_options: Mapping[str, str] | None = field(default=None, repr=False)
     locks: LockProvider = table_lock
-    conflicts: ConflictPolicy = field(default_factory=SingleWriter)
+
+    @classmethod
+    def of(
+        cls,
+        storage: Storage,
+        options: Options,
+        metadata: MetadataWriter,
+        *,
+        config: TableConfig | None = None,
+        clock: InstantClock | None = None,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> TableSession:
+        """Open a session for an action with these options. For the arguments see `open`.
+
+        `storage_options`: those of the storage, besides the ones among `options`.
+
+        Raises:
+            ConfigError: options contradict each other.
+            TableNotFoundError: there is no table.
+        """
+        return cls.open(
+            storage,
+            metadata,
+            config=config,
+            settings=TransactionSettings.of(options),
+            clock=clock,
+            storage_options={**options.storage, **(storage_options or {})} or None,
+        )
 
     @classmethod
     def open(
         cls,
         storage: Storage,
-        metadata: MetadataWriter | None,
+        metadata: MetadataWriter,
         *,
         config: TableConfig | None = None,
         settings: TransactionSettings | None = None,
         clock: InstantClock | None = None,
         storage_options: Mapping[str, str] | None = None,
     ) -> TableSession:
-        """Opens a session of the table at `storage`.
+        """Open a session of the table at `storage`.
 
         Args:
-            config: None: read now.
-            clock: None: one in the table's zone.
+            config: the properties; by default they are read now.
+            clock: by default one in the table's zone.
 
         Raises:
             TableNotFoundError: there is no table.
@@ -69,7 +99,7 @@ class TableSession:
         storage = with_durability(storage, settings.durable)
         config = config if config is not None else load_table_config(storage)
         clock = clock if clock is not None else settings.clock(config)
-        return cls(storage, config, clock, settings, metadata, storage_options)
+        return cls(storage, config, clock, settings, metadata, conflict_policy(settings), storage_options)
 
     @property
     def layout(self) -> Layout:
@@ -107,7 +137,7 @@ class TableSession:
             checked: a view of the metadata table as it was with this timeline; None: opened when it is needed.
         """
         view = self.view(timeline) if like is None else like
-        if self.metadata is None or not self.metadata.maintains:
+        if not self.metadata.maintains:
             return view
         lister = WriteLister(self.storage, self.config, timeline, checked)
         return view.proven_by(StorageLister(self.storage, self.config), lister)

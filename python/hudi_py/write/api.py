@@ -23,7 +23,6 @@ from hudi_py.progress import Progress
 from hudi_py.storage import Storage, with_durability
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.properties import load_table_config
-from hudi_py.transaction.conflicts import conflict_policy
 from hudi_py.transaction.metadata_drop import DropMetadata
 from hudi_py.transaction.owner.identity import process_identity
 from hudi_py.transaction.protocols import AfterCommit, Committed, MetadataWriter, run_after
@@ -210,16 +209,8 @@ def open_session(
     clock: InstantClock | None = None,
 ) -> TableSession:
     """A session of one process for a write with these options; see `write_rows`."""
-    settings = TransactionSettings.of(options)
-    session = TableSession.open(
-        storage,
-        metadata or DropMetadata(settings.drop_indexes),
-        config=config,
-        settings=settings,
-        clock=clock,
-        storage_options=storage_options,
-    )
-    return replace(session, conflicts=conflict_policy(settings))
+    metadata = metadata or DropMetadata(options.get(write_config.DROP_INDEXES))
+    return TableSession.of(storage, options, metadata, config=config, clock=clock, storage_options=storage_options)
 
 
 def parse_operation(operation: str | Operation | None, options: Options) -> Operation:

@@ -13,7 +13,6 @@ from hudi_py.transaction.owner.claim import holder
 from hudi_py.transaction.protocols import MetadataWriter
 from hudi_py.transaction.recovery.rollback import rollback_instant
 from hudi_py.transaction.session import TableSession
-from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.write.api import existing_table
 from hudi_py.write.distributed import DistributedWrite
 from hudi_py.write.retry import redo_on_conflict
@@ -72,13 +71,7 @@ def abort_stream(path: str, options: Options, stream: str, metadata: MetadataWri
     config = existing_table(storage)
     if config is None:
         return
-    session = TableSession.open(
-        storage,
-        metadata,
-        config=config,
-        settings=TransactionSettings.of(options),
-        storage_options=options.storage or None,
-    )
+    session = TableSession.of(storage, options, metadata, config=config)
     with session.locked("roll a batch back") as table:
         for instant in table.plans.writes:
             found = holder(storage, session.layout, instant.time, instant.action)

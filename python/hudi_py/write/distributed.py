@@ -21,7 +21,6 @@ from hudi_py.formats.base_files import iter_base_batches
 from hudi_py.model.commit import WriteStat
 from hudi_py.read.partition import path_values
 from hudi_py.storage import open_storage, with_durability
-from hudi_py.transaction.conflicts import conflict_policy
 from hudi_py.transaction.handle import TransactionHandle
 from hudi_py.transaction.locks.in_process import check_many_processes
 from hudi_py.transaction.owner.identity import process_identity
@@ -170,14 +169,7 @@ def plan_write(
     config = open_or_create(storage, existing_table(storage), incoming, operation, options, after, first)
     operation = operation_on(config, operation)
     with first.taken_back(storage, config):
-        session = TableSession.open(
-            storage,
-            metadata,
-            config=config,
-            settings=transaction_settings,
-            storage_options=options.storage or None,
-        )
-        session = replace(session, conflicts=conflict_policy(transaction_settings))
+        session = TableSession.of(storage, options, metadata, config=config)
         handle = WriteTransaction.plan(
             session,
             action=operation.action(config),

@@ -20,6 +20,7 @@ from hudi_py.storage import MemoryStorage
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import load_timeline
 from hudi_py.transaction.instants import request
+from hudi_py.transaction.protocols import NoMetadata
 from tests.support.kept_up import check_listing, clock_of, maintain, options, own, own_instants, rows, settings, write
 
 EAGER = {"hoodie.metadata.compact.max.delta.commits": "3"}
@@ -52,7 +53,7 @@ def test_a_table_that_is_written_to_keeps_its_metadata_table_small(
         write(storage, rows(range(turn % 3, turn % 3 + 6), turn), version=version, kind=kind, given=TIDY)
         check_listing(storage)
         # the metadata table keeps what is active in its table
-        archive_table(ServiceContext.of(storage, options(version, kind, TIDY), None))
+        archive_table(ServiceContext.of(storage, options(version, kind, TIDY), NoMetadata()))
         seen.update(own_instants(storage))
     instants = own_instants(storage)
     assert all(instant.completed for instant in instants)
@@ -227,7 +228,7 @@ def test_logs_are_compacted_among_themselves_where_the_options_ask_for_it(
     assert any(name.endswith(".compaction.requested") for name in seen)
     assert all(instant.completed for instant in own_instants(storage))
     chosen = options(version, kind, given)
-    context = ServiceContext.of(storage, chosen, None, clock=clock_of(storage))
+    context = ServiceContext.of(storage, chosen, NoMetadata(), clock=clock_of(storage))
     report = verify(context, settings(given))
     assert report.ok, report
 

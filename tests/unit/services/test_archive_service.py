@@ -32,6 +32,7 @@ from hudi_py.timeline.metadata import RollbackMetadata, RollbackPlan, encode_rol
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.records import decode_record, encode_record
 from hudi_py.timeline.timeline import load_timeline
+from hudi_py.transaction.protocols import NoMetadata
 from tests.faults.tables import rows, write
 
 FEW = ArchiveSettings(min_commits=2, max_commits=3, cleaner_commits=1, compaction_commits=1)
@@ -43,7 +44,7 @@ def memory() -> MemoryStorage:
 
 
 def run(storage: Storage, settings: ArchiveSettings = FEW) -> ArchiveReport:
-    return archive(ServiceContext.of(storage, Options.resolve({}), None), settings)
+    return archive(ServiceContext.of(storage, Options.resolve({}), NoMetadata()), settings)
 
 
 def archived(storage: Storage) -> list[ArchivedInstant]:

@@ -15,10 +15,11 @@ from hudi_py.services.clean import CleanReport
 from hudi_py.services.planned.service import AnyService, run, run_all
 from hudi_py.timeline.clean_records import CleanMetadata, decode_clean_metadata, decode_clean_plan, encode_clean_plan
 from hudi_py.timeline.plans import RollbackMetadata, encode_rollback_metadata
+from hudi_py.timeline.properties import update_table_config
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.instants import inflight_path, requested_path
 from hudi_py.transaction.locks import caller_holds_lock
-from hudi_py.transaction.protocols import MetadataUpdate, TableChange
+from hudi_py.transaction.protocols import MetadataUpdate, NoMetadata, TableChange
 from hudi_py.transaction.session import TableSession
 from hudi_py.view import StorageLister
 from tests.support.clean_tables import HandMadeTable
@@ -406,8 +407,9 @@ def test_the_metadata_table_is_told_of_files_that_are_gone_and_of_no_others() ->
 
 def test_a_metadata_table_is_cleaned_once_it_was_compacted() -> None:
     table = HandMadeTable(mor=True, partitioned=False)
+    table.config = update_table_config(table.storage, {"hoodie.table.base.file.format": "HFILE"})
     context = table.context(versions=1)
-    context = replace(context, session=replace(context.session, metadata=None, locks=caller_holds_lock))
+    context = replace(context, session=replace(context.session, metadata=NoMetadata(), locks=caller_holds_lock))
     table.insert(("", "files-0000-0"))
     group = ("", "files-0000-0")
     for _ in range(3):

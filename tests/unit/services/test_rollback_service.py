@@ -21,6 +21,8 @@ from hudi_py.storage import LocalStorage
 from hudi_py.timeline.metadata import decode_rollback_metadata, decode_rollback_plan
 from hudi_py.transaction.owner.claim import revoke_claim
 from hudi_py.transaction.owner.identity import end_work
+from hudi_py.transaction.recovery.failed_writes import recover_failed_writes
+from hudi_py.transaction.transaction import WriteTransaction
 from tests.faults.tables import KINDS, data_files, leftovers, make_table, read, rows, write
 from tests.support.choice import cases
 from tests.unit.services.recovering import Recorder, compact, context, of_action, times
@@ -313,6 +315,28 @@ def test_failed_writes_go_first(tmp_path):
     report = rollback(context(tmp_path, options=options), dead)
     assert (report.rolled_back, report.num_files_deleted) == ((dead,), 1)
     assert read(tmp_path) == before
+
+
+def test_of_several_writers_the_living_ones_are_left_alone_by_a_recovery_and_refused_by_a_restore(tmp_path):
+    make_table(tmp_path, 9, "cow")
+    savepoint = create_savepoint(context(tmp_path)).instant
+    write(LocalStorage(str(tmp_path)), rows(range(3), 3), "upsert", 9, "cow")
+    options = {
+        "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
+        "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider",
+    }
+    session = context(tmp_path, options=options).session
+
+    def begun() -> WriteTransaction:
+        return WriteTransaction.begin(session, action=Action.COMMIT, operation="UPSERT")
+
+    dead, living = begun(), begun()
+    dead.rest()  # its process is not at work on it any more
+    with living:
+        recover_failed_writes(session)
+        assert [instant.time for instant in session.timeline().pending] == [living.instant]
+        with pytest.raises(ConflictError, match=f"{living.instant} .* is under way"):
+            restore(context(tmp_path, options=options), savepoint)
 
 
 def test_reports_pickle_and_are_json(tmp_path):

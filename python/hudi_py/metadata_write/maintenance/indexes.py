@@ -11,7 +11,7 @@ import pyarrow as pa
 from hudi_py.errors import ConfigError, ConflictError, CorruptFileError
 from hudi_py.metadata.key_scope import read_scope
 from hudi_py.metadata.table import FILES, RECORD_INDEX
-from hudi_py.metadata_write.maintenance.rebuild import drop, locked_recovered, rebuild
+from hudi_py.metadata_write.maintenance.rebuild import drop, rebuild
 from hudi_py.metadata_write.maintenance.verify import source_of
 from hudi_py.metadata_write.partitions.definitions import put_definition, read_definitions
 from hudi_py.metadata_write.partitions.expression_records import KINDS as EXPRESSION_KINDS
@@ -33,6 +33,7 @@ from hudi_py.schema.meta import RECORD_KEY
 from hudi_py.services.context import ServiceContext
 from hudi_py.storage import Storage
 from hudi_py.timeline.table_schema import resolve_table_schema
+from hudi_py.transaction.recovery.failed_writes import recovered
 
 _KINDS: Final = (SECONDARY_KIND, *EXPRESSION_KINDS, RECORD_INDEX)
 INDEXES_SCHEMA: Final = pa.schema(
@@ -206,7 +207,7 @@ def _create_by_name(context: ServiceContext, request: IndexRequest) -> None:
         return not there
 
     check(context.config())  # refuse before anything is rolled back
-    with locked_recovered(context, settings, f"create the index {request.name}") as table:
+    with recovered(context.session, f"create the index {request.name}") as table:
         session, config, timeline = table.session, table.config, table.timeline
         schema = resolve_table_schema(storage, config, timeline)
         columns = None if schema is None else schema.arrow

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from contextlib import AbstractContextManager
 from dataclasses import replace
 
 from hudi_py.errors import ConfigError, ConflictError, CorruptFileError
@@ -28,13 +27,11 @@ from hudi_py.metadata_write.table.create import (
     writes_in_the_way,
 )
 from hudi_py.metadata_write.table.session import open_metadata_session
-from hudi_py.metadata_write.writer import MetadataTableWriter
 from hudi_py.model.properties import TableConfig
 from hudi_py.services.context import ServiceContext
 from hudi_py.storage import Storage
 from hudi_py.transaction.metadata_drop import DROPPABLE, drop_metadata_table
 from hudi_py.transaction.recovery.failed_writes import recovered
-from hudi_py.transaction.session import LockedTable
 
 
 def rebuild(
@@ -57,14 +54,14 @@ def rebuild(
     Raises:
         ConfigError: hudi-py does not maintain a partition, or it needs another one that does not exist, or rebuilding
             `files` would lose an index that hudi-py does not maintain, or there are no partitions and none is named.
-        ConflictError: a write is under way.
+        ConflictError: a write is under way, and the options allow for one writer at a time, or the table has version 6.
         CorruptFileError: data files that completed commits wrote are missing or too short; nothing was changed.
         LockError: the table lock could not be acquired in time.
     """
     settings = settings if settings is not None else MetadataWriteSettings.of(context.options)
     storage = context.storage
     _to_rebuild(storage, context.config(), names)  # refuse before anything is rolled back
-    with locked_recovered(context, settings, "rebuild the metadata table") as table:
+    with recovered(context.session, "rebuild the metadata table", beside=True) as table:
         session, config = table.session, table.config
         chosen = _to_rebuild(storage, config, names)
         writes = writes_in_the_way(session, table.timeline)
@@ -120,10 +117,9 @@ def drop(context: ServiceContext, names: Collection[str]) -> tuple[str, ...]:
         ConflictError: a write is under way.
         LockError: the table lock could not be acquired in time.
     """
-    settings = MetadataWriteSettings.of(context.options)
     storage = context.storage
     _to_drop(context.config(), names, storage.uri)  # refuse before anything is rolled back
-    with locked_recovered(context, settings, "drop partitions of the metadata table") as table:
+    with recovered(context.session, "drop partitions of the metadata table") as table:
         config = table.config
         gone = _to_drop(config, names, storage.uri)
         if FILES in gone:
@@ -199,13 +195,3 @@ def _as_defined(settings: MetadataWriteSettings, storage: Storage, config: Table
     definitions = read_definitions(storage, config)
     columns = source_fields(definitions, COLUMN_STATS)
     return replace(settings, columns=tuple(columns)) if columns and not settings.columns else settings
-
-
-def locked_recovered(
-    context: ServiceContext, settings: MetadataWriteSettings, purpose: str
-) -> AbstractContextManager[LockedTable]:
-    """Locks the table and first rolls failed writes back, so that no write is pending."""
-    session = context.session
-    if session.metadata is None:
-        session = replace(session, metadata=MetadataTableWriter(settings))
-    return recovered(session, purpose)

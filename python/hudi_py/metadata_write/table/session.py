@@ -16,6 +16,7 @@ from hudi_py.storage import FolderStorage
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.locks import caller_holds_lock
+from hudi_py.transaction.protocols import NoMetadata
 from hudi_py.transaction.session import TableSession
 
 BASE_FILE_BLOOM: Final = BloomConfig(num_entries=10000, sized=True)
@@ -46,7 +47,7 @@ def open_metadata_session(session: TableSession) -> TableSession:
             f"Cannot write the metadata table at {own.uri}: it is a {config.table_type} table of "
             f"{config.base_file_format} files; expected a MERGE_ON_READ table of HFILE files"
         )
-    return replace(session, storage=own, config=config, metadata=None, locks=caller_holds_lock)
+    return replace(session, storage=own, config=config, metadata=NoMetadata(), locks=caller_holds_lock)
 
 
 def delta_commit(timeline: Timeline, instant: str) -> Instant | None:

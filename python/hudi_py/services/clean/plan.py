@@ -47,7 +47,7 @@ def plan_clean(context: ServiceContext, state: TableState, settings: CleanSettin
     if reason:
         return Planned(None, reason)
     metadata = last[1] if last is not None else None
-    if settings.by_versions and context.session.metadata is None and config.is_mor and not _compacted_since(timeline):
+    if settings.by_versions and config.is_metadata_table and config.is_mor and not _compacted_since(timeline):
         return Planned(None, "the metadata table has not been compacted since the last clean")
     guards = load_guards(storage, timeline)
     changed: set[str] | None = None

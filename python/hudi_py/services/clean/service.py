@@ -314,7 +314,7 @@ def _work(
 def _known_sizes(context: ServiceContext, files: Sequence[File]) -> dict[File, int]:
     """Sizes of files that are deleted many at a time: to ask for each would take more requests than to delete them."""
     storage = context.storage
-    if len(files) < _LOOKED_AT or not isinstance(storage, BulkStorage) or context.session.metadata is None:
+    if len(files) < _LOOKED_AT or not isinstance(storage, BulkStorage) or context.session.config.is_metadata_table:
         return {}
     state = context.state()
     if FILES not in state.config.metadata_partitions:

@@ -65,7 +65,7 @@ class Compaction(LogRewriting):
                 )
         view = context.view(state)
         # on demand, all partitions are listed: plans do not record which ones a strategy skipped
-        looks_up = context.session.metadata is not None and not self.always
+        looks_up = not (config.is_metadata_table or self.always)
         incremental = options.get(compaction_config.INCREMENTAL) and looks_up
         chosen = instant if instant is not None else context.session.clock.next_instant(timeline)
         busy = busy_groups(storage, timeline, view, log_compactions=False)
@@ -99,8 +99,8 @@ class Compaction(LogRewriting):
 
     def table_settings(self, context: ServiceContext, state: TableState, instant: InstantTime) -> RewriteSettings:
         found = RewriteSettings.of(context.storage, state.config, state.timeline, context.options, as_of=instant)
-        schema, metadata = found.extra[SCHEMA_KEY], context.session.metadata
-        wanted = None if metadata is None else metadata.sidecar(state.config, schema)
+        schema = found.extra[SCHEMA_KEY]
+        wanted = context.session.metadata.sidecar(state.config, schema)
         if wanted is None or not wanted.columns:
             return found
         columns = indexed_columns(schema, names=wanted.columns)

@@ -261,7 +261,7 @@ def _sizes(
         if name is not None
     }
     lister: Lister = StorageLister(storage, config)
-    if context.session.metadata is not None and len(partitions) > FEW_PARTITIONS:
+    if len(partitions) > FEW_PARTITIONS:
         lister = metadata_lister(storage, config, timeline)[0]
     lister.prefetch(partitions)
     return {info.path: info.size for partition in partitions for info in lister.files(partition) if info.path in wanted}

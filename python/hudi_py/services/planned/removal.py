@@ -41,7 +41,7 @@ def remove_plan(table: LockedTable, instant: InstantTime, action: Action) -> Ins
 def _is_recorded(table: LockedTable, instant: InstantTime) -> bool:
     """Whether the metadata table has changes of an attempt that was given up. Once the plan is removed, nothing would
     show that they do not count."""
-    if table.session.metadata is None or not table.config.metadata_partitions:
+    if not table.config.metadata_partitions:
         return False
     own = FolderStorage(table.session.storage, METADATA_TABLE)
     return load_timeline(own, load_table_config(own)).find(instant, Action.DELTA_COMMIT) is not None

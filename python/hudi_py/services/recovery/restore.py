@@ -59,8 +59,7 @@ def restore(context: ServiceContext, instant: str | None = None) -> RestoreRepor
                 "restore", None, reason=f"nothing was written since {commit.time}", savepoint=commit.time
             )
         _check(context, timeline, savepoint, plan)
-        if context.session.metadata is not None:
-            context.session.metadata.check(table.session, tuple(InstantTime(info.time) for info in plan.instants))
+        context.session.metadata.check(table.session, tuple(InstantTime(info.time) for info in plan.instants))
         left = [InstantTime(info.time) for info in plan.instants]
 
         def show(undone: InstantTime) -> None:

@@ -93,8 +93,7 @@ def rollback(context: ServiceContext, instant: str, *, with_newer: bool = False)
         if not found.completed:
             return _roll_back_pending(context, table, found)
         undone = _undone(context, table.config, timeline, found, with_newer=with_newer)
-        if context.session.metadata is not None:
-            context.session.metadata.check(table.session, tuple(each.time for each in undone))
+        context.session.metadata.check(table.session, tuple(each.time for each in undone))
         done = [_roll_back(context, table, each) for each in undone]
         timeline = context.timeline()
     return _report(context, timeline, done)

@@ -93,13 +93,13 @@ def refuse_living(table: LockedTable, instants: Iterable[Instant], what: str) ->
 
 
 def recover_failed_writes(session: TableSession) -> Timeline:
-    """Rolls back every failed write and finishes killed rollbacks, as the next write would. Returns the new timeline.
+    """Roll back every failed write and finish killed rollbacks, as the next write would. Return the new timeline.
 
     Raises:
-        ConflictError: a write is under way; names its instant.
+        ConflictError: a write is under way, and the options allow for one writer at a time; names its instant.
         LockError: the table lock could not be acquired in time.
     """
-    with recovered(session, "recover failed writes") as table:
+    with recovered(session, "recover failed writes", beside=True) as table:
         return table.timeline
 
 
@@ -108,16 +108,17 @@ def recovered(
     session: TableSession,
     purpose: str,
     *,
+    beside: bool = False,
     keep_failed: bool = False,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Iterator[LockedTable]:
     """Locks the table once no write is pending.
 
     A pending write without a sign of life is waited for, without the lock, until its heartbeat expires, and then rolled
-    back. Pending table services are left alone, as are live writes if the session's conflict policy allows concurrent
-    writers.
+    back. Pending table services are left alone.
 
     Args:
+        beside: leaves live writes alone, if the session's conflict policy allows for concurrent writers.
         keep_failed: leaves failed writes pending (policy NEVER, `CleanerUtils.rollbackFailedWrites`, 1.2.0).
 
     Raises:
@@ -144,7 +145,8 @@ def recovered(
                     if each.time not in undone
                 ]
                 dead = [write for write in writes if write.dead(expiry_ms)]
-                living = [write for write in writes if write not in dead] if session.conflicts.one_at_a_time else []
+                alone = not beside or session.conflicts.one_at_a_time
+                living = [write for write in writes if write not in dead] if alone else []
             if not living:
                 if keep_failed:
                     dead = []
@@ -157,7 +159,7 @@ def recovered(
                 yield table
                 return
         for write in living:
-            _refuse_beating(session.storage, write, first_seen, expiry_ms)
+            _refuse_beating(session, write, first_seen, concurrency.ONE_WRITER if beside else "")
         _show_wait(living[0], expiry_ms, first=not shown)
         shown = True
         sleep(_POLL_S)
@@ -173,7 +175,7 @@ def consistent(session: TableSession, purpose: str) -> Iterator[LockedTable]:
         LockError: the lock could not be acquired in time.
     """
     with session.locked(purpose) as table:
-        if table.plans.of(Action.RESTORE, Action.ROLLBACK) and session.metadata is not None:
+        if table.plans.of(Action.RESTORE, Action.ROLLBACK) and not session.config.is_metadata_table:
             for living in _living_restores(table):
                 raise ConflictError(
                     f"Cannot {purpose} of {session.storage.uri}: the restore {living.instant.time} of another engine "
@@ -284,21 +286,19 @@ def _changed_ms(table: LockedTable, instant: Instant) -> int:
     return max((info.modified_ms for info in infos if info is not None), default=0)
 
 
-def _refuse_beating(storage: Storage, write: PendingWrite, first_seen: dict[str, int | None], expiry_ms: int) -> None:
+def _refuse_beating(session: TableSession, write: PendingWrite, first_seen: dict[str, int | None], remedy: str) -> None:
+    expiry_s = session.settings.heartbeat_expiry_ms / 1000
     before = first_seen.setdefault(write.instant.time, write.active_ms)
     age_s = (now_ms() - (write.active_ms or 0)) / 1000
     beating = write.active_ms is not None and write.active_ms != before
     if beating or (write.writer is not None and write.writer.provably_alive):
         raise ConflictError(
-            f"Cannot write to {storage.uri}: the {write.instant.action.value} {write.instant.time} of "
+            f"Cannot write to {session.storage.uri}: the {write.instant.action.value} {write.instant.time} of "
             f"{write.writer or 'another engine'} is under way, its last sign of life {max(age_s, 0):.0f} s ago; wait "
-            f"until it is done (a dead one counts as failed after {expiry_ms / 1000:.0f} s){_remedy(write)}",
+            f"until it is done (a dead one counts as failed after {expiry_s:.0f} s)"
+            + (f"; {remedy}" if remedy and write.instant.action is not Action.RESTORE else ""),
             instant=write.instant.time,
         )
-
-
-def _remedy(write: PendingWrite) -> str:
-    return "" if write.instant.action is Action.RESTORE else f"; {concurrency.ONE_WRITER}"
 
 
 def _show_wait(write: PendingWrite, expiry_ms: int, *, first: bool) -> None:

@@ -102,8 +102,7 @@ def finish_restore(
     undone = tuple(InstantTime(instant.time) for instant in plan.instants)
     table = table.reread()
     session, storage = table.session, table.session.storage
-    if session.metadata is not None:
-        session.metadata.check(session, undone)
+    session.metadata.check(session, undone)
     begin(storage, session.layout, restore, Action.RESTORE)
     started = time.monotonic()
     # Version 6 appends rollback blocks, so its listings change from one instant to the next

@@ -76,8 +76,7 @@ def rollback_instant(table: LockedTable, instant: Instant) -> RollbackMetadata:
     """
     table = table.reread()
     session = table.session
-    if session.metadata is not None:
-        session.metadata.check(session, (instant.time,))
+    session.metadata.check(session, (instant.time,))
     revoke_claim(session.storage, instant.time)
     rollback, plan = request_rollback(table, instant)
     _log.info(
@@ -142,8 +141,7 @@ def finish_rollback(table: LockedTable, rollback: InstantTime, plan: RollbackPla
     table = table.reread()
     session, failed = table.session, InstantTime(plan.instant)
     storage = session.storage
-    if session.metadata is not None:
-        session.metadata.check(session, (failed,))
+    session.metadata.check(session, (failed,))
     kept = _keeps_plan(table, rollback, failed, Action(plan.action))
     done = undo_files(session, rollback, plan)
 

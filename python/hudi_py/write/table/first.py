@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,7 +20,6 @@ from hudi_py.model.instant import Action
 from hudi_py.model.layout import BACKUP, LOCK_FILE, META_FOLDER, PARTITION_METAFILE, PROPERTIES
 from hudi_py.model.properties import FIRST_WRITE, TableConfig
 from hudi_py.storage import Storage
-from hudi_py.transaction.conflicts import conflict_policy
 from hudi_py.transaction.first_write import same_settings
 from hudi_py.transaction.locks import TableLock
 from hudi_py.transaction.metadata_drop import DropMetadata
@@ -111,7 +110,8 @@ class FirstWrite:
         if maker is None or same_settings(config.properties, wanted) or not self._is_dead(storage, maker):
             return False
         try:
-            with recovered(self._session(storage, config), "make the table anew that a killed write left") as table:
+            what = "make the table anew that a killed write left"
+            with recovered(self._session(storage, config), what, beside=True) as table:
                 if table.config.properties.get(FIRST_WRITE) != config.properties[FIRST_WRITE]:
                     return False
                 if not _nothing_came(table):
@@ -129,14 +129,13 @@ class FirstWrite:
         return info is not None and now_ms() - info.modified_ms > self.settings.heartbeat_expiry_ms
 
     def _session(self, storage: Storage, config: TableConfig) -> TableSession:
-        session = TableSession.open(
+        return TableSession.open(
             storage,
             DropMetadata(drop_indexes=True),  # it goes with the table
             config=config,
             settings=self.settings,
             storage_options=self.storage_options,
         )
-        return replace(session, conflicts=conflict_policy(self.settings))
 
 
 def check_rows(source: Input, schema: WriteSchema, keygen: KeyGenerator) -> None:

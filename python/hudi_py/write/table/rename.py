@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from hudi_py.config import Options
 from hudi_py.errors import ConfigError, TableExistsError
 from hudi_py.model.instant import State
 from hudi_py.storage import Storage, open_storage
 from hudi_py.timeline.properties import load_table_config, update_table_config
-from hudi_py.transaction.conflicts import SingleWriter
 from hudi_py.transaction.protocols import MetadataWriter
 from hudi_py.transaction.recovery.failed_writes import recovered, refuse_living
 from hudi_py.write.api import open_session
@@ -69,7 +67,7 @@ def rename_table(
     path = storage.uri
     check_move(path, target, storage)
     session = open_session(storage, load_table_config(storage), options, metadata, storage_options=storage_options)
-    with recovered(replace(session, conflicts=SingleWriter()), f"rename the table at {path}") as table:
+    with recovered(session, f"rename the table at {path}") as table:
         # A service that is only planned moves with the table
         writes = {instant.time for instant in table.plans.writes}
         services = (each for each in table.timeline.pending if each.time not in writes)

@@ -39,7 +39,9 @@ from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.properties import update_table_config
 from hudi_py.transaction.owner.heartbeat import now_ms
 from hudi_py.transaction.owner.identity import end_work
+from hudi_py.transaction.protocols import NoMetadata
 from hudi_py.transaction.recovery import failed_writes as recovery
+from hudi_py.wiring import metadata_writer
 from tests.faults.tables import rows, write
 from tests.golden import tables
 
@@ -63,7 +65,7 @@ def context(storage: Storage, options: Mapping[str, object] | None = None) -> Se
     found = ServiceContext.of(
         storage,
         Options.resolve({"hoodie.time.generator.max_expected_clock_skew_ms": 1, **(options or {})}),
-        None,
+        NoMetadata(),
     )
     clock = InstantClock(found.config(), skew_ms=0)
     return replace(found, session=replace(found.session, clock=clock))
@@ -421,7 +423,7 @@ def test_on_demand_every_partition_is_looked_at(tmp_path: Path) -> None:
     }
     assert table.compact(options=by_path).num_file_groups == 1
     # as in Apache Hudi, what is planned after commits is not told of the partitions that were passed over
-    own = ServiceContext.of(LocalStorage(str(tmp_path)), Options.resolve({}), None)
+    own = ServiceContext.of(LocalStorage(str(tmp_path)), Options.resolve({}), NoMetadata())
     assert looked_at(own) == []
     assert table.compact().num_file_groups == 1
     assert table.scan(query_type="read_optimized").to_table().num_rows == 2
@@ -478,7 +480,8 @@ def test_tables_of_apache_hudi(name: str, tmp_path: Path) -> None:
         return found.select(kept).sort_by(order)
 
     before = whole()
-    own = ServiceContext.of(LocalStorage(str(path)), Options.resolve({}), None)
+    options = Options.resolve({})
+    own = ServiceContext.of(LocalStorage(str(path)), options, metadata_writer(options))
     while ALWAYS.pending(own) or ALWAYS.schedule(own).instant is not None:
         run(ALWAYS, own)
     assert whole().equals(before)
@@ -488,11 +491,11 @@ def test_tables_of_apache_hudi(name: str, tmp_path: Path) -> None:
 def test_a_log_that_was_cut_is_not_compacted(tmp_path: Path) -> None:
     path = tables.load()["v6_mor_torn_log"].extract(tmp_path)
     with pytest.raises(CorruptFileError, match="of its 1670 bytes"):
-        ALWAYS.schedule(ServiceContext.of(LocalStorage(str(path)), Options.resolve({}), None))
+        ALWAYS.schedule(ServiceContext.of(LocalStorage(str(path)), Options.resolve({}), NoMetadata()))
 
 
 def test_what_would_be_lost_is_refused_by_name(tmp_path: Path) -> None:
     path = tables.load()["v9_mor_cdc_op_key"].extract(tmp_path)
     update_table_config(LocalStorage(str(path)), {"hoodie.bootstrap.base.path": "/source"})
     with pytest.raises(UnsupportedTableError, match=r"hoodie\.bootstrap\.base\.path"):
-        ALWAYS.schedule(ServiceContext.of(LocalStorage(str(path)), Options.resolve({}), None))
+        ALWAYS.schedule(ServiceContext.of(LocalStorage(str(path)), Options.resolve({}), NoMetadata()))

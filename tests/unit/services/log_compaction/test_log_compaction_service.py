@@ -24,6 +24,8 @@ from hudi_py.services.planned.service import run, run_all
 from hudi_py.storage import LocalStorage, MemoryStorage, Storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.metadata import read_commit_metadata
+from hudi_py.transaction.metadata_drop import drop_metadata_table
+from hudi_py.transaction.protocols import NoMetadata
 from tests.faults.tables import rows, write
 from tests.golden import tables
 
@@ -46,7 +48,7 @@ def make(storage: Storage, version: int = 9) -> None:
 
 def context(storage: Storage, options: Mapping[str, object] | None = None) -> ServiceContext:
     given = {"hoodie.log.compaction.blocks.threshold": 3, **(options or {})}
-    found = ServiceContext.of(storage, Options.resolve(given), None)
+    found = ServiceContext.of(storage, Options.resolve(given), NoMetadata())
     clock = InstantClock(found.config(), skew_ms=0)
     return replace(found, session=replace(found.session, clock=clock))
 
@@ -242,6 +244,7 @@ def test_partial_updates(tmp_path) -> None:
     ]:
         file.unlink()
     own_storage = LocalStorage(str(path))
+    drop_metadata_table(own_storage, drop_indexes=True)
     before = read(own_storage).drop_columns("_hoodie_file_name")
     own = context(own_storage, {"hoodie.log.compaction.blocks.threshold": 1})
     assert run(ALWAYS, own, ALWAYS.schedule(own).instant).instant is not None
