@@ -19,11 +19,10 @@ import pyarrow as pa
 from hudi_py.config import Option, Options, Scope
 from hudi_py.config import indexes as index_config
 from hudi_py.config import write as write_config
-from hudi_py.errors import ConfigError, ConflictError, UnsupportedTableError
+from hudi_py.errors import UnsupportedTableError
 from hudi_py.formats.arrays import combined
 from hudi_py.formats.hash_ring import HashRing
 from hudi_py.model.commit import WriteStat
-from hudi_py.model.instant import Action
 from hudi_py.model.names import FileId, PartitionPath
 from hudi_py.model.words import counted
 from hudi_py.read import make_scan
@@ -31,20 +30,20 @@ from hudi_py.read.request import ScanArguments, ScanRequest
 from hudi_py.read.split import Split
 from hudi_py.read.support import text_partition_columns
 from hudi_py.read.task import read_split_on
-from hudi_py.schema import FILE_NAME, META_FIELDS, RECORD_KEY
+from hudi_py.schema import FILE_NAME, RECORD_KEY
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.planned.report import ServiceReport
 from hudi_py.timeline.pending_plans import COMPACTIONS, PendingPlans
 from hudi_py.timeline.plans import FileGroup
-from hudi_py.timeline.table_schema import resolve_table_schema
-from hudi_py.transaction.transaction import WriteTransaction
+from hudi_py.transaction.transaction import NothingToDoError
 from hudi_py.view import FileSystemView
 from hudi_py.write.context import WriteContext
 from hudi_py.write.handles.base import BaseFileHandle
 from hudi_py.write.index.bucket import DEFAULT_BUCKETS
 from hudi_py.write.index.consistent import ConsistentBuckets
 from hudi_py.write.operation import Operation
-from hudi_py.write.settings import WriteSettings, write_settings
+from hudi_py.write.rewrite import GroupsToReplace, rewrite_groups
+from hudi_py.write.settings import settings_as_stored
 
 _SERVICE = "resize_buckets"
 
@@ -105,6 +104,11 @@ class Resizing:
         return frozenset(self.split).union(*self.merged)
 
 
+@dataclass(frozen=True, slots=True)
+class _ResizePlan(GroupsToReplace):
+    chosen: Mapping[PartitionPath, Resizing]
+
+
 def resize_buckets(context: ServiceContext, instant: str | None = None) -> ResizeReport:
     """Splits buckets that are larger than `hoodie.bucket.index.split.threshold` says, and merges neighbours that are
     smaller than `hoodie.bucket.index.merge.threshold` says, within `hoodie.bucket.index.min.num.buckets` and `max`.
@@ -116,8 +120,8 @@ def resize_buckets(context: ServiceContext, instant: str | None = None) -> Resiz
         UnsupportedTableError: the table does not have consistent hashing.
         ConflictError: another write has completed meanwhile.
     """
-    storage, config, seen = context.storage, context.config(), context.timeline()
-    options = context.options
+    session, options = context.session.reread(), context.options
+    storage, config = session.storage, session.config
     if options.get(index_config.BUCKET_ENGINE) != "CONSISTENT_HASHING":
         raise UnsupportedTableError(
             f"Cannot resize the buckets of the table '{config.name}' with {index_config.BUCKET_ENGINE.key} = "
@@ -129,50 +133,53 @@ def resize_buckets(context: ServiceContext, instant: str | None = None) -> Resiz
             f"Cannot resize the buckets of the table '{config.name}', which logs changes or has a key generator that "
             "makes partition paths of times; cluster it with Apache Hudi"
         )
-    view = context.session.view(seen)
-    settings = _settings(context, view)
-    assert settings.index.buckets is not None
-    before = ConsistentBuckets(settings.index.buckets, storage, seen, view)
-    plans = PendingPlans(storage, seen)
-    busy = {group for pending in plans.of(*COMPACTIONS) for group in plans.file_groups(pending)}
-    chosen = _chosen(before, view, Limits.of(options), busy)
-    if not chosen:
-        return ResizeReport(_SERVICE, None, reason="no bucket is large or small enough")
-    with WriteTransaction.begin(context.session, action=Action.REPLACE_COMMIT, operation="CLUSTER") as transaction:
-        if transaction.timeline.pin() != seen.pin():
-            raise ConflictError(
-                f"Cannot resize the buckets of {storage.uri}: another write has completed in between; try again"
-            )
-        write = WriteContext(transaction, settings, progress=context.progress)
-        assert isinstance(write.buckets, ConsistentBuckets)
-        splits = _splits(context, write, chosen)
-        stats: list[WriteStat] = []
-        replaced: dict[str, tuple[str, ...]] = {}
-        for path, resizing in chosen.items():
-            ring = before.ring(path)
-            after = ring.resized(str(transaction.instant), resizing.split, resizing.merged)
-            gone = [ring.file_id(number) for number in sorted(resizing.numbers)]
-            write.buckets.store(after)
-            replaced[str(path)] = tuple(map(str, gone))
-            for number in resizing.split:
-                stats += _rewritten(write, after, path, [splits[path, ring.file_id(number)]])
-            for numbers in resizing.merged:
-                stats += _rewritten(write, after, path, [splits[path, ring.file_id(number)] for number in numbers])
-        context.progress.phase("committing")
-        commit = transaction.commit(
-            stats, schema_json=settings.stored_avro_json, replaced=replaced, ids=settings.schema.ids
+    indexed: dict[Option[Any], str] = {write_config.INDEX_TYPE: "BUCKET"}
+
+    def choose(view: FileSystemView) -> _ResizePlan:
+        settings = settings_as_stored(
+            storage, view, Operation.INSERT_OVERWRITE, options.replace(indexed), "resize the buckets of"
         )
-        write.after_commit()
+        assert settings.index.buckets is not None
+        before = ConsistentBuckets(settings.index.buckets, storage, view.timeline, view)
+        plans = PendingPlans(storage, view.timeline)
+        busy = {group for pending in plans.of(*COMPACTIONS) for group in plans.file_groups(pending)}
+        chosen = _chosen(before, view, Limits.of(options), busy)
+        if not chosen:
+            raise NothingToDoError("no bucket is large or small enough")
+        groups = {
+            str(path): [str(before.ring(path).file_id(number)) for number in sorted(resizing.numbers)]
+            for path, resizing in chosen.items()
+        }
+        return _ResizePlan(groups, settings, chosen)
+
+    try:
+        done, plan = rewrite_groups(
+            session, choose, _resized, operation="CLUSTER", verb="resize", progress=context.progress
+        )
+    except NothingToDoError as error:
+        return ResizeReport(_SERVICE, None, reason=str(error))
     return ResizeReport(
         _SERVICE,
-        commit.instant,
-        commit.completion_time,
-        num_split=sum(len(each.split) for each in chosen.values()),
-        num_merged=sum(len(numbers) for each in chosen.values() for numbers in each.merged),
-        num_partitions=len(chosen),
-        num_files=len(stats),
-        num_bytes=sum(stat.file_size for stat in stats),
+        done.commit.instant,
+        done.commit.completion_time,
+        num_split=sum(len(each.split) for each in plan.chosen.values()),
+        num_merged=sum(len(numbers) for each in plan.chosen.values() for numbers in each.merged),
+        num_partitions=len(plan.chosen),
+        num_files=len(done.stats),
+        num_bytes=sum(stat.file_size for stat in done.stats),
     )
+
+
+def _resized(write: WriteContext, plan: _ResizePlan) -> Iterator[WriteStat]:
+    """Write the rows of the chosen buckets to those that take their place."""
+    assert isinstance(write.buckets, ConsistentBuckets)
+    splits = _splits(write, plan.chosen)
+    for path, resizing in plan.chosen.items():
+        ring = write.buckets.ring(path)
+        after = ring.resized(str(write.transaction.instant), resizing.split, resizing.merged)
+        write.buckets.store(after)
+        for numbers in (*((number,) for number in resizing.split), *resizing.merged):
+            yield from _rewritten(write, after, path, [splits[path, ring.file_id(number)] for number in numbers])
 
 
 def planned(ring: HashRing, sizes: Mapping[int, int], limits: Limits) -> Resizing | None:
@@ -229,24 +236,11 @@ def _chosen(
     return found
 
 
-def _settings(context: ServiceContext, view: FileSystemView) -> WriteSettings:
-    storage, config, seen = context.storage, context.config(), context.timeline()
-    schema = resolve_table_schema(storage, config, seen)
-    if schema is None:
-        raise ConfigError(f"Cannot resize the buckets of the table '{config.name}': no commit has a schema yet")
-    columns = pa.schema([field for field in schema.arrow if field.name not in META_FIELDS])
-    indexed: dict[Option[Any], str] = {write_config.INDEX_TYPE: "BUCKET"}
-    options = context.options.replace(indexed)
-    return write_settings(storage, config, seen, view, columns, Operation.INSERT_OVERWRITE, options)
-
-
-def _splits(
-    context: ServiceContext, write: WriteContext, chosen: Iterable[PartitionPath]
-) -> dict[tuple[PartitionPath, FileId], Split]:
+def _splits(write: WriteContext, chosen: Iterable[PartitionPath]) -> dict[tuple[PartitionPath, FileId], Split]:
     """The slices of partitions, to be read with all meta columns."""
     arguments = ScanArguments(partitions=[str(path) for path in chosen], with_keys=True)
     request = ScanRequest.of(Options.resolve({}, Scope.READ), arguments)
-    scan = make_scan(context.storage, write.transaction.config, write.transaction.timeline, request)
+    scan = make_scan(write.transaction.storage, write.transaction.config, write.transaction.timeline, request)
     return {(PartitionPath(str(split.partition)), FileId(str(split.file_id))): split for split in scan.splits()}
 
 

@@ -6,7 +6,7 @@ number of buckets changes are written again, as one replacecommit, under whose i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,15 +15,13 @@ import pyarrow as pa
 from hudi_py.config import Option, Options, Scope
 from hudi_py.config import indexes as index_config
 from hudi_py.config import write as write_config
-from hudi_py.errors import ConfigError, ConflictError, UnsupportedTableError
+from hudi_py.errors import ConfigError, UnsupportedTableError
 from hudi_py.formats.bucket_rules import BucketRules
-from hudi_py.model.instant import Action
-from hudi_py.model.names import PartitionPath
+from hudi_py.model.commit import WriteStat
 from hudi_py.model.words import counted
 from hudi_py.read import make_scan
 from hudi_py.read.request import ScanArguments, ScanRequest
 from hudi_py.read.support import text_partition_columns
-from hudi_py.schema import META_FIELDS
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.planned.report import ServiceReport
 from hudi_py.timeline.bucket_rules import (
@@ -34,16 +32,13 @@ from hudi_py.timeline.bucket_rules import (
     store_rules,
     stored_rules,
 )
-from hudi_py.timeline.table_schema import resolve_table_schema
-from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.conflicts.policy import BUCKET_RESCALE
-from hudi_py.transaction.transaction import WriteTransaction
 from hudi_py.view import FileSystemView
 from hudi_py.write.context import WriteContext
 from hudi_py.write.operation import Operation
 from hudi_py.write.operations.buckets import insert_new
-from hudi_py.write.operations.overwrite import check_no_pending_compaction, replaced_groups
-from hudi_py.write.settings import WriteSettings, write_settings
+from hudi_py.write.rewrite import GroupsToReplace, rewrite_groups
+from hudi_py.write.settings import settings_as_stored
 
 _SERVICE = "rescale_buckets"
 
@@ -65,6 +60,13 @@ class BucketReport(ServiceReport):
             yield counted(len(self.partitions), "partition") + " changed" + (f" ({some}{more})" if some else "")
         elif self.rules:
             yield f"the rules are '{self.rules[-1][1]}', otherwise {counted(self.rules[-1][2], 'bucket')}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Rescaling(GroupsToReplace):
+    rules: BucketRules
+    changed: tuple[tuple[str, int], ...]
+    """Paths of the partitions whose number of buckets changes, with the new number."""
 
 
 def rescale_buckets(
@@ -91,52 +93,50 @@ def rescale_buckets(
         UnsupportedTableError: the table does not have a simple bucket index, or its rows do not hold their partition.
         ConflictError: another write has completed meanwhile, or a pending table service has files of a partition.
     """
-    storage, config, seen = context.storage, context.config(), context.timeline()
+    session = context.session.reread()
+    storage, config, seen = session.storage, session.config, session.timeline()
     known = tuple((each.instant, each.rules.expressions, each.rules.default) for each in all_rules(storage, seen))
     if not expressions:
         return BucketReport(_SERVICE, None, reason="no rules are given", rules=known)
-    stored = stored_rules(storage, seen)
-    rules = _new_rules(stored, expressions, buckets, add, f"the table '{config.name}'")
-    view = context.session.view(seen)
     options = _indexed(context.options, config.name, buckets)
-    settings = _settings(context, seen, view, options)
-    before = settings.index.buckets
-    assert before is not None
-    changed = [
-        (path, count)
-        for path in sorted(view.partitions())
-        if (count := buckets_by_rule(rules, path)) != before.buckets_in(path)
-    ]
-    report = BucketReport(_SERVICE, None, partitions=tuple(map(_plain, changed)), rules=known)
+
+    def choose(view: FileSystemView) -> _Rescaling:
+        """Check that the table has the buckets that its rules or the options describe."""
+        stored = stored_rules(storage, view.timeline)
+        rules = _new_rules(stored, expressions, buckets, add, f"the table '{config.name}'")
+        settings = settings_as_stored(storage, view, Operation.INSERT_OVERWRITE, options, "change the buckets of")
+        before = settings.index.buckets
+        assert before is not None
+        changed = [
+            (path, count)
+            for path in sorted(view.partitions())
+            if (count := buckets_by_rule(rules, path)) != before.buckets_in(path)
+        ]
+        groups = {
+            str(path): [str(slice_.file_id) for slice_ in view.latest_slices_for_write(path)] for path, _ in changed
+        }
+        by_rules = replace(before, count=rules.default, rules=rules, rules_to_store=False)
+        settings = replace(settings, index=replace(settings.index, buckets=by_rules), overwritten=())
+        return _Rescaling(groups, settings, rules, tuple((str(path), count) for path, count in changed))
+
+    def rewrite(write: WriteContext, plan: _Rescaling) -> Sequence[WriteStat]:
+        stats = insert_new(write, _rows(write, plan.groups)).stats if plan.changed else []
+        store_rules(storage, plan.rules, write.transaction.instant)
+        return stats
+
     if dry_run:
-        return replace(report, reason="this was a dry run")
+        plan = choose(session.view(seen))
+        return BucketReport(_SERVICE, None, reason="this was a dry run", partitions=plan.changed, rules=known)
     if text_partition_columns(config):
         raise UnsupportedTableError(
             f"Cannot change the buckets of the table '{config.name}': its key generator makes partition paths of "
             "times, so that rows do not hold their partition; change them with Apache Hudi"
         )
-    by_rules = replace(before, count=rules.default, rules=rules, rules_to_store=False)
-    settings = replace(settings, index=replace(settings.index, buckets=by_rules), overwritten=())
-    paths = [path for path, _ in changed]
-    with WriteTransaction.begin(context.session, action=Action.REPLACE_COMMIT, operation=BUCKET_RESCALE) as transaction:
-        if transaction.timeline.pin() != seen.pin():
-            raise ConflictError(
-                f"Cannot change the buckets of {storage.uri}: another write has completed in between; try again"
-            )
-        write = WriteContext(transaction, settings, progress=context.progress)
-        check_no_pending_compaction(write, paths)
-        replaced = replaced_groups(write, paths, "change the buckets of")
-        stats = insert_new(write, _rows(context, seen, paths)).stats if paths else []
-        store_rules(storage, rules, transaction.instant)
-        context.progress.phase("committing")
-        commit = transaction.commit(
-            stats, schema_json=settings.stored_avro_json, replaced=replaced or None, ids=settings.schema.ids
-        )
-    return replace(report, instant=commit.instant, completion_time=commit.completion_time)
-
-
-def _plain(changed: tuple[PartitionPath, int]) -> tuple[str, int]:
-    return str(changed[0]), changed[1]
+    done, plan = rewrite_groups(
+        session, choose, rewrite, operation=BUCKET_RESCALE, verb="change the buckets of", progress=context.progress
+    )
+    commit = done.commit
+    return BucketReport(_SERVICE, commit.instant, commit.completion_time, partitions=plan.changed, rules=known)
 
 
 def _new_rules(stored: StoredRules | None, expressions: str, buckets: int | None, add: bool, table: str) -> BucketRules:
@@ -168,18 +168,9 @@ def _indexed(options: Options, table: str, buckets: int | None) -> Options:
     return options.replace(wanted)
 
 
-def _settings(context: ServiceContext, seen: Timeline, view: FileSystemView, options: Options) -> WriteSettings:
-    """Those of an overwrite. Checks that the table has the buckets that its rules or the options describe."""
-    storage, config = context.storage, context.config()
-    schema = resolve_table_schema(storage, config, seen)
-    if schema is None:
-        raise ConfigError(f"Cannot change the buckets of the table '{config.name}': no commit has a schema yet")
-    columns = pa.schema([field for field in schema.arrow if field.name not in META_FIELDS])
-    return write_settings(storage, config, seen, view, columns, Operation.INSERT_OVERWRITE, options)
-
-
-def _rows(context: ServiceContext, seen: Timeline, paths: Iterable[PartitionPath]) -> Iterator[pa.RecordBatch]:
+def _rows(write: WriteContext, paths: Iterable[str]) -> Iterator[pa.RecordBatch]:
     """The rows of partitions, without meta columns."""
-    arguments = ScanArguments(partitions=[str(path) for path in paths], meta=False)
+    arguments = ScanArguments(partitions=list(paths), meta=False)
     request = ScanRequest.of(Options.resolve({}, Scope.READ), arguments)
-    return iter(make_scan(context.storage, context.config(), seen, request).to_batches())
+    seen = write.transaction
+    return iter(make_scan(seen.storage, seen.config, seen.timeline, request).to_batches())

@@ -106,6 +106,11 @@ class Timeline:
         writes = [instant for instant in found if instant.action.comparable in WRITE_ACTIONS]
         return next(iter(writes or found), None)
 
+    def moved_since(self, seen: Timeline) -> bool:
+        """Return whether anything has been done or planned since another timeline of the table was read. Even a plan
+        counts, since it may open the slices that a write adds to."""
+        return self.instants != seen.instants
+
     def states_of(self, instant: Instant) -> tuple[Instant, ...]:
         """Every state file of an instant, requested first."""
         key = (instant.time, instant.action.comparable)

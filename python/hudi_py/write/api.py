@@ -28,7 +28,8 @@ from hudi_py.transaction.owner.identity import process_identity
 from hudi_py.transaction.protocols import AfterCommit, Committed, MetadataWriter, run_after
 from hudi_py.transaction.session import TableSession
 from hudi_py.transaction.settings import TransactionSettings
-from hudi_py.transaction.transaction import WriteTransaction
+from hudi_py.transaction.transaction import begin_planned
+from hudi_py.view import FileSystemView
 from hudi_py.write.context import WriteContext
 from hudi_py.write.operation import Operation, deleted_partitions, effective_operation, operation_on
 from hudi_py.write.operations import knows_keys, relied_on, run_operation
@@ -36,7 +37,7 @@ from hudi_py.write.result import WriteResult, committed_write, log_schema_change
 from hudi_py.write.retry import redo_on_conflict, replayable_batches
 from hudi_py.write.rows.input import Input, normalise_schema, read_input
 from hudi_py.write.rows.keygen import key_generator
-from hudi_py.write.settings import new_table_schema, write_settings
+from hudi_py.write.settings import WriteSettings, new_table_schema, write_settings
 from hudi_py.write.table.create import (
     TableSpec,
     check_spec,
@@ -238,38 +239,29 @@ def _run(
     operation: Operation,
     options: Options,
 ) -> tuple[WriteResult, Committed]:
-    storage, config, seen = session.storage, session.config, session.timeline()
-    view = session.view_for_write(seen)
-    # refuse what cannot be written before there is an instant
-    settings = write_settings(storage, config, seen, view, source.schema, operation, options)
-    if source.in_memory and settings.deleted_partitions is None:
-        names = settings.keygen.partition_columns(settings.schema.arrow)
-        for batch in source.columns(names):
-            settings.keygen.check_partitions(settings.schema.conform_some(batch, names))
+    config = session.config
+
+    def plan(view: FileSystemView) -> WriteSettings:
+        settings = write_settings(session.storage, view.config, view.timeline, view, source.schema, operation, options)
+        if source.in_memory and settings.deleted_partitions is None:
+            names = settings.keygen.partition_columns(settings.schema.arrow)
+            for batch in source.columns(names):
+                settings.keygen.check_partitions(settings.schema.conform_some(batch, names))
+        return settings
+
     progress = Progress.on_terminal(f"{operation.value} {config.name}")
     try:
-        action = operation.action(config)
-        with WriteTransaction.begin(session, action=action, operation=operation.java_name) as transaction:
-            # another write came in between, or a plan, which may have opened the slices that this write must add to
-            if transaction.timeline.instants != seen.instants:
-                settings = write_settings(
-                    storage, config, transaction.timeline, transaction.view, source.schema, operation, options
-                )
-            else:
-                transaction.share(view)
+        begun = begin_planned(session, plan, action=operation.action(config), operation=operation.java_name)
+        with begun as (transaction, settings):
             context = WriteContext(transaction, settings, progress=progress)
             result = run_operation(context, batches, operation)
-            progress.phase("committing")
-            commit = transaction.commit(
+            commit = context.commit(
                 result.stats,
-                schema_json=settings.stored_avro_json,
-                replaced=result.replaced or None,
+                replaced=result.replaced,
                 extra=options.commit_metadata,
                 relied_on=relied_on(context, operation),
-                ids=settings.schema.ids,
                 knows_keys=knows_keys(context, operation),
             )
-            context.after_commit()
     finally:
         progress.close()
     changes = settings.schema.changes

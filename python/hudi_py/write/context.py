@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,10 +17,12 @@ from hudi_py.file_stats.keys import KeyReader
 from hudi_py.file_stats.sidecar import Sidecar, SidecarSettings
 from hudi_py.formats.hudi_types import shared_names
 from hudi_py.merge import CommittedInstants
+from hudi_py.model.commit import WriteStat
 from hudi_py.model.names import FileId, folders_above, nested_partitions, new_file_id
 from hudi_py.progress import Progress
 from hudi_py.schema import META_FIELDS, RECORD_KEY, with_meta
 from hudi_py.schema.stored import avro_with_meta, compact_json
+from hudi_py.transaction.action import CommitResult
 from hudi_py.transaction.transaction import WriteTransaction
 from hudi_py.write.index import open_buckets
 from hudi_py.write.rows import KeyedRows
@@ -162,10 +164,29 @@ class WriteContext:
         history = self.settings.schema.history
         return KeyReader(transaction.storage, self.keyed_schema, self.settings.merge, committed, history)
 
-    def after_commit(self) -> None:
-        """What is left to do when the write has completed."""
+    def commit(
+        self,
+        stats: Sequence[WriteStat],
+        *,
+        replaced: Mapping[str, Sequence[str]] | None = None,
+        extra: Mapping[str, str] | None = None,
+        relied_on: Sequence[str] = (),
+        knows_keys: bool = False,
+    ) -> CommitResult:
+        """Publish the write with the schema of its settings. For arguments and errors see `WriteTransaction.commit`."""
+        self.progress.phase("committing")
+        done = self.transaction.commit(
+            stats,
+            schema_json=self.settings.stored_avro_json,
+            replaced=replaced or None,
+            extra=extra,
+            relied_on=relied_on,
+            ids=self.settings.schema.ids,
+            knows_keys=knows_keys,
+        )
         if self.buckets is not None:
             self.buckets.after_commit()
+        return done
 
     def save(self, sidecar: Sidecar, path: str) -> None:
         """Stores the sidecar of a data file. `path`: in the table."""

@@ -298,17 +298,14 @@ def _commit_rows(
     result = run_operation(context, left, write.operation)
     if write.operation is Operation.INSERT_OVERWRITE and stats:
         result = replace(result, replaced=replaced_by(context, [*stats, *result.stats]))
-    done = transaction.commit(
+    done = context.commit(
         [*stats, *result.stats],
-        schema_json=settings.stored_avro_json,
         replaced=result.replaced,
         extra=dict(write.extra),
         relied_on=relied_on(context, write.operation) if write.relied_on is None else write.relied_on,
-        ids=settings.schema.ids,
         # a statement has looked for its keys in every partition that the index spans
         knows_keys=knows_keys(context, write.operation) or (write.relied_on is not None and settings.index.is_global),
     )
-    context.after_commit()
     changes, written = settings.schema.changes, [*stats, *result.stats]
     log_schema_changes(transaction.config.name, done.instant, changes)
     reported = result_of(write.operation.value, done.instant, done.completion_time, written, changes)

@@ -19,7 +19,7 @@ from hudi_py.formats.bloom import BloomConfig
 from hudi_py.formats.parquet_writer import Pages
 from hudi_py.merge import MergeSettings, merge_settings
 from hudi_py.model.properties import TableConfig
-from hudi_py.schema import RECORD_KEY, StoredRows
+from hudi_py.schema import META_FIELDS, RECORD_KEY, StoredRows
 from hudi_py.schema.paths import column_of
 from hudi_py.schema.stored import compact_json
 from hudi_py.storage import Storage
@@ -103,6 +103,25 @@ class WriteSettings:
     def stored_avro_json(self) -> str:
         """Avro record of the table's own columns in files, for the commit."""
         return compact_json(self.stored.own_avro(self.schema.avro))
+
+
+def settings_as_stored(
+    storage: Storage, view: FileSystemView, operation: Operation, options: Options, verb: str
+) -> WriteSettings:
+    """Return the settings of a write of rows with the columns that the table has.
+
+    `verb`: what the write does to the table, for errors.
+
+    Raises:
+        ConfigError: the table has no columns yet. Also what `write_settings` raises.
+    """
+    stored = resolve_table_schema(storage, view.config, view.timeline)
+    if stored is None:
+        raise ConfigError(
+            f"Cannot {verb} the table '{view.config.name}': it has no columns yet; write rows to it first"
+        )
+    columns = pa.schema([field for field in stored.arrow if field.name not in META_FIELDS])
+    return write_settings(storage, view.config, view.timeline, view, columns, operation, options)
 
 
 def write_settings(

@@ -9,16 +9,20 @@ import pytest
 
 from hudi_py.errors import ConfigError, CorruptFileError, LockError, RolledBackError
 from hudi_py.model.instant import Action
+from hudi_py.model.properties import TableConfig
 from hudi_py.storage import FolderStorage, LocalStorage, MemoryStorage, Storage
 from hudi_py.timeline.metadata import decode_commit_metadata
 from hudi_py.timeline.timeline import load_timeline
+from hudi_py.transaction.instants import request
 from hudi_py.transaction.metadata_drop import DropMetadata
 from hudi_py.transaction.owner.identity import WRITER_KEY, ProcessIdentity, WriterIdentity, parse_writer
 from hudi_py.transaction.settings import TransactionSettings
-from hudi_py.transaction.transaction import WriteTransaction
+from hudi_py.transaction.transaction import NothingToDoError, WriteTransaction, begin_planned
+from hudi_py.view import FileSystemView
 from tests.support.hand_writes import (
     IMPATIENT,
     SCHEMA,
+    SETTINGS,
     attach,
     begin,
     commit,
@@ -35,6 +39,7 @@ from tests.support.hand_writes import (
     write_log,
     write_update,
 )
+from tests.support.sessions import session_of
 
 VERSIONS = [(version, mor) for version in (6, 8, 9) for mor in (False, True)]
 DEAD = ProcessIdentity("elsewhere", "long ago", 1, "1")
@@ -385,3 +390,50 @@ def test_settings_default_to_apache_hudis():
     settings = TransactionSettings()
     assert settings.heartbeat_expiry_ms == 120_000
     assert IMPATIENT.lock.patience_ms == 50
+
+
+def _request_clean(storage: Storage, config: TableConfig) -> None:
+    time_ = fast_clock(config).next_instant(load_timeline(storage, config))
+    request(storage, load_timeline(storage, config).layout, time_, Action.CLEAN, b"")
+
+
+@pytest.mark.parametrize(
+    ("moves", "plans"),
+    [(lambda storage, config: None, 1), (update, 2), (_request_clean, 2)],
+    ids=["no", "write", "plan"],
+)
+def test_what_is_planned_without_the_lock_is_planned_again_if_the_timeline_has_moved(storage, moves, plans):
+    config = new_table(storage)
+    first_write(storage, config)
+    views: list[FileSystemView] = []
+
+    def plan_(view: FileSystemView) -> int:
+        views.append(view)
+        if len(views) == 1:
+            moves(storage, config)
+        return len(views)
+
+    session = session_of(storage, config=config, settings=SETTINGS, clock=fast_clock(config))
+    with begin_planned(session, plan_, action=Action.COMMIT, operation="UPSERT") as (tx, planned):
+        assert planned == len(views) == plans
+        assert tx.timeline.instants == views[-1].timeline.instants
+        commit(tx, write_update(tx))
+
+
+@pytest.mark.parametrize("plans", [1, 2])
+def test_a_plan_with_nothing_to_do_leaves_nothing(storage, plans):
+    config = new_table(storage)
+    first_write(storage, config)
+    calls: list[int] = []
+
+    def plan_(view: FileSystemView) -> None:
+        calls.append(1)
+        if len(calls) == plans:
+            raise NothingToDoError("it is done")
+        update(storage, config)
+
+    session = session_of(storage, config=config, settings=SETTINGS, clock=fast_clock(config))
+    with pytest.raises(NothingToDoError), begin_planned(session, plan_, action=Action.COMMIT, operation="UPSERT"):
+        raise AssertionError("it has begun")
+    assert load_timeline(storage, config).pending == ()
+    assert leftovers(storage) == set()

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,8 +24,8 @@ from hudi_py.formats.orc_writer import readable_stripes
 from hudi_py.formats.parquet import open_parquet
 from hudi_py.merge import merge_settings
 from hudi_py.merge.damage import check_first_rows
+from hudi_py.model.commit import WriteStat
 from hudi_py.model.files import LogFile
-from hudi_py.model.instant import Action
 from hudi_py.model.names import PartitionPath
 from hudi_py.model.properties import TableConfig
 from hudi_py.progress import Progress
@@ -34,20 +34,18 @@ from hudi_py.read.request import ScanArguments, ScanRequest
 from hudi_py.read.split import ReadSpec, Split
 from hudi_py.read.support import text_partition_columns
 from hudi_py.read.task import read_split_on
-from hudi_py.schema import COMMIT_TIME, META_FIELDS, PARTITION_PATH, RECORD_KEY
+from hudi_py.schema import COMMIT_TIME, PARTITION_PATH, RECORD_KEY
 from hudi_py.storage import HeldStorage, Storage
 from hudi_py.timeline.metadata import read_commit_metadata
-from hudi_py.timeline.pending_plans import PendingPlans
-from hudi_py.timeline.table_schema import resolve_table_schema
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.session import TableSession
-from hudi_py.transaction.transaction import WriteTransaction
 from hudi_py.view import FileSystemView, load_view
 from hudi_py.write.context import WriteContext
 from hudi_py.write.operation import Operation
 from hudi_py.write.operations.buckets import insert_new
 from hudi_py.write.operations.bulk_insert import write_new_file_groups
-from hudi_py.write.settings import write_settings
+from hudi_py.write.rewrite import GroupsToReplace, rewrite_groups
+from hudi_py.write.settings import settings_as_stored
 from hudi_py.write.table.support import check_writable
 
 Groups = Sequence[tuple[str, str]]
@@ -253,47 +251,36 @@ def replace_groups(
         ConflictError: another write has completed since, or a pending table service has one of the file groups.
         ConfigError: the table makes other keys or partitions of the rows than they have.
     """
-    config = session.config
-    check_can_rewrite(config, session.storage.uri)
-    _check_free(session, seen, groups)
-    stored = resolve_table_schema(session.storage, config, seen)
-    if stored is None:
-        raise ConfigError(f"Cannot write file groups of {session.storage.uri} again: no commit has a schema")
-    columns = pa.schema([field for field in stored.arrow if field.name not in META_FIELDS])
-    view = load_view(session.storage, config, seen, read_damaged=True)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the caller knows which file groups are damaged
-        settings = write_settings(session.storage, config, seen, view, columns, Operation.BULK_INSERT, options)
+    check_can_rewrite(session.config, session.storage.uri)
     replaced: dict[str, list[str]] = {}
     for partition, file_id in groups:
         replaced.setdefault(partition, []).append(file_id)
-    with WriteTransaction.begin(session, action=Action.REPLACE_COMMIT, operation="INSERT_OVERWRITE") as transaction:
-        if transaction.timeline.pin() != seen.pin():
+
+    def choose(view: FileSystemView) -> GroupsToReplace:
+        if view.timeline.moved_since(seen):
             raise ConflictError(f"Cannot repair {session.storage.uri}: another write came in between; plan again")
-        context = WriteContext(transaction, settings, progress=progress)
-        batches = list(_checked(context, rows, columns.names))
-        if context.buckets is not None:
-            for partition, ids in replaced.items():
-                context.buckets.replace(partition, ids)
-            stats = list(insert_new(context, batches).stats)
-        else:
-            stats = write_new_file_groups(context, batches)
-        progress.phase("committing")
-        commit = transaction.commit(
-            stats,
-            schema_json=settings.stored_avro_json,
-            replaced={partition: tuple(ids) for partition, ids in replaced.items()},
-            ids=settings.schema.ids,
-        )
-        context.after_commit()
-    return commit.instant
+        damaged = load_view(session.storage, session.config, view.timeline, read_damaged=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the caller knows which file groups are damaged
+            settings = settings_as_stored(session.storage, damaged, Operation.BULK_INSERT, options, "repair")
+        return GroupsToReplace(replaced, settings)
+
+    def rewrite(context: WriteContext, plan: GroupsToReplace) -> list[WriteStat]:
+        batches = list(_checked(context, rows))
+        if context.buckets is None:
+            return write_new_file_groups(context, batches)
+        for partition, ids in replaced.items():
+            context.buckets.replace(partition, ids)
+        return insert_new(context, batches).stats
+
+    done, _ = rewrite_groups(session, choose, rewrite, operation="INSERT_OVERWRITE", verb="rewrite", progress=progress)
+    return done.commit.instant
 
 
-def _checked(context: WriteContext, rows: pa.Table, names: Iterable[str]) -> Iterator[pa.RecordBatch]:
+def _checked(context: WriteContext, rows: pa.Table) -> Iterator[pa.RecordBatch]:
     """The columns of the table, if they make the same keys and partitions again."""
-    wanted = list(names)
     for batch in rows.to_batches():
-        given = batch.select(wanted)
+        given = batch.select(context.settings.schema.arrow.names)
         keyed = context.keyed(given)
         same = keyed.rows[RECORD_KEY].equals(batch[RECORD_KEY].cast(pa.string()))
         if not same or not keyed.partitions.equals(batch[PARTITION_PATH].cast(pa.string())):
@@ -302,18 +289,6 @@ def _checked(context: WriteContext, rows: pa.Table, names: Iterable[str]) -> Ite
                 "another record key or partition path than the rows have; write the rows by hand"
             )
         yield given
-
-
-def _check_free(session: TableSession, timeline: Timeline, groups: Groups) -> None:
-    plans = PendingPlans(session.storage, timeline)
-    for instant in plans.of(Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING, Action.REPLACE_COMMIT):
-        planned = {(str(partition), str(file_id)) for partition, file_id in plans.file_groups(instant)} & set(groups)
-        if planned:
-            raise ConflictError(
-                f"Cannot write the file group {min(planned)[1]} of {session.storage.uri} again: the pending "
-                f"{instant.action.value} {instant.time} has it; run or unschedule it first",
-                instant=instant.time,
-            )
 
 
 def _request(groups: Groups, options: Mapping[str, str]) -> ScanRequest:

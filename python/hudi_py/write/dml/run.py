@@ -13,21 +13,19 @@ from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, TableNotFoundError
 from hudi_py.metadata.table import RECORD_INDEX
 from hudi_py.progress import Progress
-from hudi_py.schema import META_FIELDS
 from hudi_py.storage import Storage, with_durability
-from hudi_py.timeline.table_schema import resolve_table_schema
-from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.owner.identity import process_identity
 from hudi_py.transaction.protocols import AfterCommit, Committed, MetadataWriter, run_after
 from hudi_py.transaction.session import TableSession
 from hudi_py.transaction.settings import TransactionSettings
-from hudi_py.transaction.transaction import WriteTransaction
+from hudi_py.transaction.transaction import begin_planned
+from hudi_py.view import FileSystemView
 from hudi_py.write.api import existing_table, open_or_create, open_session
 from hudi_py.write.context import WriteContext
 from hudi_py.write.dml.statements import Bound, Changed, Statement, run_bound
 from hudi_py.write.result import WriteResult, committed_write, result_of
 from hudi_py.write.retry import redo_on_conflict
-from hudi_py.write.settings import WriteSettings, write_settings
+from hudi_py.write.settings import WriteSettings, settings_as_stored
 from hudi_py.write.table.first import FirstWrite
 
 
@@ -71,7 +69,7 @@ def check_statement(
 ) -> None:
     """Raises the errors of `run_statement` that show before any row is read."""
     session = statement_session(storage, statement, options, metadata, (), storage_options)
-    bind_statement(session, statement, session.timeline(), options)
+    bind_statement(storage, session.view(session.timeline()), statement, options)
 
 
 def statement_session(
@@ -98,25 +96,23 @@ def statement_session(
 
 
 def _attempt(session: TableSession, statement: Statement, options: Options) -> tuple[WriteResult, Committed | None]:
-    config = session.config
-    seen = session.timeline()
-    bound, settings = bind_statement(session, statement, seen, options)
-    kind = statement.operation
+    config, kind = session.config, statement.operation
+
+    def plan(view: FileSystemView) -> tuple[Bound, WriteSettings]:
+        return bind_statement(session.storage, view, statement, options)
+
     progress = Progress.on_terminal(f"{statement.title} {config.name}")
     try:
-        with WriteTransaction.begin(session, action=kind.action(config), operation=statement.java_name) as transaction:
-            if transaction.timeline.pin() != seen.pin():  # another write came in between
-                bound, settings = bind_statement(session, statement, transaction.timeline, options)
-            changed = run_bound(bound, WriteContext(transaction, settings, progress=progress))
+        begun = begin_planned(session, plan, action=kind.action(config), operation=statement.java_name)
+        with begun as (transaction, (bound, settings)):
+            context = WriteContext(transaction, settings, progress=progress)
+            changed = run_bound(bound, context)
             if not changed.result.stats and not options.get(write_config.ALLOW_EMPTY_COMMIT):
                 return result_of(kind.value, None, None, ()), None
-            progress.phase("committing")
-            commit = transaction.commit(
+            commit = context.commit(
                 changed.result.stats,
-                schema_json=settings.stored_avro_json,
                 extra=options.commit_metadata,
                 relied_on=tuple({RECORD_INDEX} & {*transaction.config.metadata_partitions}),
-                ids=settings.schema.ids,
                 knows_keys=settings.index.is_global,
             )
     finally:
@@ -126,23 +122,15 @@ def _attempt(session: TableSession, statement: Statement, options: Options) -> t
 
 
 def bind_statement(
-    session: TableSession, statement: Statement, timeline: Timeline, options: Options
+    storage: Storage, view: FileSystemView, statement: Statement, options: Options
 ) -> tuple[Bound, WriteSettings]:
-    """The statement, checked against a state of its table, and the settings of its write.
+    """Check a statement against a state of its table. Return it bound, with the settings of its write.
 
     Raises:
         ConfigError, SchemaMismatchError, UnsupportedTableError: it does not fit the table.
     """
-    storage, config = session.storage, session.config
-    stored = resolve_table_schema(storage, config, timeline)
-    if stored is None:
-        raise ConfigError(
-            f"Cannot {statement.title} the table '{config.name}': it has no columns yet; write rows to it first"
-        )
-    columns = pa.schema([field for field in stored.arrow if field.name not in META_FIELDS])
-    view = session.view(timeline)
-    settings = write_settings(storage, config, timeline, view, columns, statement.operation, options)
-    return statement.bind(config, settings, options), settings
+    settings = settings_as_stored(storage, view, statement.operation, options, statement.title)
+    return statement.bind(view.config, settings, options), settings
 
 
 def _counted(result: WriteResult, changed: Changed) -> WriteResult:

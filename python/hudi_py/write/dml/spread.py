@@ -145,7 +145,7 @@ def plan_spread(
         owner=None if owner_pid is None else process_identity(owner_pid),
     )
     transaction = WriteTransaction.attach(handle, storage=session.storage)
-    bound, settings = bind_statement(session, statement, transaction.timeline, options)
+    bound, settings = bind_statement(session.storage, transaction.view, statement, options)
     context = bound.narrowed(WriteContext(transaction, settings))
     num_rows, num_bytes = sum(each.num_rows for each in files), sum(each.file.num_bytes for each in files)
     merge = bound if isinstance(bound, BoundMergeOf) else None

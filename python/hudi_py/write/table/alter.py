@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from hudi_py.config import Options
 from hudi_py.config import write as write_config
-from hudi_py.errors import ConfigError, SchemaMismatchError, TableNotFoundError
+from hudi_py.errors import ConfigError, TableNotFoundError
 from hudi_py.formats.avro import arrow_schema
 from hudi_py.formats.hudi_types import declared, shared_names
 from hudi_py.metadata.locations import SECONDARY_PREFIX, index_definitions
@@ -45,8 +45,8 @@ from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.column_ids import ColumnIds
 from hudi_py.transaction.conflicts.policy import ALTER_SCHEMA
 from hudi_py.transaction.protocols import MetadataWriter
-from hudi_py.transaction.session import TableSession
-from hudi_py.transaction.transaction import WriteTransaction
+from hudi_py.transaction.transaction import NothingToDoError, begin_planned
+from hudi_py.view import FileSystemView
 from hudi_py.write.api import existing_table, open_session
 from hudi_py.write.result import WriteResult, result_of
 from hudi_py.write.retry import redo_on_conflict
@@ -173,36 +173,25 @@ def alter_table(
         raise TableNotFoundError(f"Cannot alter the table at {storage.uri}: there is none; check the path")
     session = open_session(storage, config, options, metadata, storage_options=storage_options)
 
-    def attempt() -> WriteResult:
-        seen = session.timeline()
-        planned = altered(storage, config, seen, changes, options)
+    def plan(view: FileSystemView) -> Altered:
+        planned = altered(storage, config, view.timeline, changes, options)
         if planned is None:
+            raise NothingToDoError("the columns are like that already")
+        return planned
+
+    def attempt() -> WriteResult:
+        action = Action.DELTA_COMMIT if config.is_mor else Action.COMMIT
+        try:
+            with begin_planned(session, plan, action=action, operation=ALTER_SCHEMA) as (transaction, planned):
+                commit = transaction.commit(
+                    (), schema_json=planned.avro_json, extra=options.commit_metadata, ids=planned.ids
+                )
+        except NothingToDoError:
             return result_of(ALTER_SCHEMA.lower(), None, None, ())
-        return _commit(session, config, seen, planned, changes, options)
+        return result_of(ALTER_SCHEMA.lower(), commit.instant, commit.completion_time, (), planned.changes)
 
     result, retries = redo_on_conflict(attempt, session.settings.conflict_retries)
     return replace(result, retries=retries)
-
-
-def _commit(
-    session: TableSession,
-    config: TableConfig,
-    seen: Timeline,
-    planned: Altered,
-    changes: Sequence[ColumnChange],
-    options: Options,
-) -> WriteResult:
-    action = Action.DELTA_COMMIT if config.is_mor else Action.COMMIT
-    with WriteTransaction.begin(session, action=action, operation=ALTER_SCHEMA) as transaction:
-        if transaction.timeline.pin() != seen.pin():  # another write came in between
-            again = altered(session.storage, config, transaction.timeline, changes, options)
-            if again is None:
-                raise SchemaMismatchError(
-                    f"Cannot alter the table '{config.name}': another writer has altered it in the same way meanwhile"
-                )
-            planned = again
-        commit = transaction.commit((), schema_json=planned.avro_json, extra=options.commit_metadata, ids=planned.ids)
-    return result_of(ALTER_SCHEMA.lower(), commit.instant, commit.completion_time, (), planned.changes)
 
 
 def altered(

@@ -204,6 +204,6 @@ def _remove(table: LockedTable) -> None:
             storage.delete_tree(folder)
             folder = folder.rpartition("/")[0]
             left = storage.list(folder)
-    if session.timeline().instants != table.timeline.instants:
+    if session.timeline().moved_since(table.timeline):
         return  # another engine, which does not know the lock, has begun to write
     remove_metadata_folder(storage, table.lock)
