@@ -1967,10 +1967,17 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "create: a record key field may be named twice",
-        CORE + "write/table/create.py",
-        "    if twice is not None:\n        raise",
-        "    if twice == 0:\n        raise",
+        CORE + "write/table/properties.py",
+        "        if twice is not None:\n            raise",
+        "        if twice == 0:\n            raise",
         "tests/unit/write/test_rejected.py",
+    ),
+    Mutation(
+        "create: a table gets the properties of later versions",
+        CORE + "write/table/properties.py",
+        "        return self.since <= version and",
+        "        return",
+        "tests/unit/write/test_table_properties.py",
     ),
     Mutation(
         "clean: a plan deletes whatever it names",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from hudi_py.config import Options
 from hudi_py.model.commit import CommitMetadata, WriteStat
@@ -27,8 +26,7 @@ from hudi_py.transaction.metadata_drop import DropMetadata
 from hudi_py.transaction.session import TableSession
 from hudi_py.transaction.settings import LockSettings, TransactionSettings
 from hudi_py.view import load_view
-from hudi_py.write.table.create import create_table
-from tests.support.hand_writes import SPEC
+from tests.support.hand_writes import new_table
 
 START_MS = 1_700_000_000_000
 MINUTE_MS = 60_000
@@ -77,13 +75,7 @@ class HandMadeTable:
 
     def __init__(self, version: int = 9, *, mor: bool = False, partitioned: bool = True, cdc: bool = False) -> None:
         self.storage = SimulatedStorage(f"clean-{next(_NUMBERS)}")
-        spec = replace(
-            SPEC,
-            version=version,
-            table_type="MERGE_ON_READ" if mor else "COPY_ON_WRITE",
-            partition_fields=("p",) if partitioned else (),
-        )
-        self.config = create_table(self.storage, spec)[0]
+        self.config = new_table(self.storage, version, mor=mor, partitioned=partitioned)
         self.layout = layout_for(self.config)
         self.clock = InstantClock(
             self.config, skew_ms=1000, wall_ms=lambda: self.storage.now_ms, sleep=lambda seconds: None

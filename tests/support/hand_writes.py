@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from hudi_py.config import Options
 from hudi_py.formats.log import BlockType, HeaderKey, encode_block, read_blocks
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.files import LogFile
@@ -20,11 +21,10 @@ from hudi_py.transaction.session import TableSession
 from hudi_py.transaction.settings import LockSettings, TransactionSettings
 from hudi_py.transaction.transaction import WriteTransaction
 from hudi_py.view import load_view
-from hudi_py.write.table.create import TableSpec, create_table
+from hudi_py.write.table.create import create_table
 from tests.support.sessions import session_of
 
 SCHEMA = '{"type":"record","name":"t_record","namespace":"hoodie.t","fields":[{"name":"id","type":["null","long"]}]}'
-SPEC = TableSpec(name="t", record_key_fields=("id",), partition_fields=("p",), timezone="UTC")
 SETTINGS = TransactionSettings(lock=LockSettings(wait_ms=200_000, retries=0, retry_wait_ms=20))
 IMPATIENT = replace(SETTINGS, lock=LockSettings(wait_ms=50, retries=0, retry_wait_ms=10))
 
@@ -33,13 +33,15 @@ Snapshot = dict[str, list[tuple[str, str | None, list[str]]]]
 
 
 def new_table(storage: Storage, version: int = 9, *, mor: bool = False, partitioned: bool = True) -> TableConfig:
-    spec = replace(
-        SPEC,
-        version=version,
-        table_type="MERGE_ON_READ" if mor else "COPY_ON_WRITE",
-        partition_fields=("p",) if partitioned else (),
-    )
-    return create_table(storage, spec)[0]
+    options = {
+        "hoodie.table.name": "t",
+        "hoodie.write.table.version": version,
+        "hoodie.datasource.write.table.type": "MERGE_ON_READ" if mor else "COPY_ON_WRITE",
+        "hoodie.datasource.write.recordkey.field": "id",
+        "hoodie.datasource.write.partitionpath.field": "p" if partitioned else "",
+        "hoodie.table.timeline.timezone": "UTC",
+    }
+    return create_table(storage, Options.resolve(options, defaults={}))[0]
 
 
 def fast_clock(config: TableConfig) -> InstantClock:

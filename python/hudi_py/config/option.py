@@ -15,7 +15,7 @@ from hudi_py.errors import ConfigError
 
 _FLAG = "true or false"
 
-T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 N = TypeVar("N", int, float)
 
 
@@ -77,15 +77,15 @@ class Problems:
 
 
 @dataclass(frozen=True, slots=True)
-class Option(Generic[T]):
+class Option(Generic[T_co]):
     """One option, declared once."""
 
     key: str
     kind: str
     """The type as the documentation names it."""
-    parse: Callable[[str], T] = field(repr=False, compare=False)
+    parse: Callable[[str], T_co] = field(repr=False, compare=False)
     """Converts text to a value, or raises ValueError with what was expected."""
-    default: T
+    default: T_co
     help: str
     scope: Scope
     policy: Policy = Policy.HONOURED
@@ -126,7 +126,7 @@ class Option(Generic[T]):
     def keys(self) -> tuple[str, ...]:
         return (self.key, *self.aliases)
 
-    def read(self, text: str, given_as: str | None = None) -> T:
+    def read(self, text: str, given_as: str | None = None) -> T_co:
         """The value of `text`.
 
         Raises:

@@ -310,3 +310,5 @@ TIMEZONE = choice(
 )
 
 OPTIONS = declared(globals())
+DATE_OPTIONS = tuple(option for option in OPTIONS if option.key.startswith(_DATES))
+"""Those of key generators that make texts of dates."""

@@ -38,15 +38,9 @@ from hudi_py.write.retry import redo_on_conflict, replayable_batches
 from hudi_py.write.rows.input import Input, normalise_schema, read_input
 from hudi_py.write.rows.keygen import key_generator
 from hudi_py.write.settings import WriteSettings, new_table_schema, write_settings
-from hudi_py.write.table.create import (
-    TableSpec,
-    check_spec,
-    create_table,
-    key_options,
-    table_properties,
-    table_spec,
-)
+from hudi_py.write.table.create import create_table
 from hudi_py.write.table.first import FirstWrite, check_rows
+from hudi_py.write.table.properties import CREATE_SCHEMA, check_options, table_properties
 from hudi_py.write.table.support import check_writable
 
 _TABLE_TYPES = {"cow": "COPY_ON_WRITE", "mor": "MERGE_ON_READ"}
@@ -123,10 +117,10 @@ def create_empty_table(storage: Storage, schema: pa.Schema, options: Options) ->
         raise TableExistsError(
             f"Cannot create a table at {storage.uri}: there is one already; open it, or choose another path"
         )
-    spec = _named(storage, table_spec(options))
+    named = _named(storage, options)
     columns = normalise_schema(schema)
-    made = new_table_schema(TableConfig(table_properties(spec)), columns, options)
-    config, created = create_table(storage, replace(spec, create_schema=made.avro_json))
+    made = new_table_schema(TableConfig(table_properties(named)), columns, options)
+    config, created = create_table(storage, named, lambda properties: {**properties, CREATE_SCHEMA: made.avro_json})
     if not created:
         raise TableExistsError(
             f"Cannot create a table at {storage.uri}: another writer has created one meanwhile; open it"
@@ -306,33 +300,34 @@ def open_or_create(
         ConfigError: options contradict the table or each other.
         SchemaMismatchError, UnsupportedTableError: the table cannot have such columns or services.
     """
-    spec = table_spec(options)
     if existing is not None and FIRST_WRITE in existing.properties and operation.takes_whole_rows:
-        wanted = table_properties(_named(storage, spec))
+        wanted = table_properties(_named(storage, options))
         existing = None if first.made_anew(storage, existing, wanted) else existing
     if existing is None:
         if not operation.takes_whole_rows:
             raise TableNotFoundError(
                 f"Cannot run {operation.value} on the table at {storage.uri}: there is none; check the path"
             )
-        spec = _named(storage, spec)
-        planned = TableConfig(table_properties(spec))
+        named = _named(storage, options)
+        planned = TableConfig(table_properties(named))
         schema = new_table_schema(planned, rows.schema if isinstance(rows, Input) else rows, options)
         for each in after:
             each.check(planned)
         if isinstance(rows, Input):
-            check_rows(rows, schema, key_generator(planned, schema.avro, given=key_options(options)))
-        config, _ = create_table(storage, spec, first.mark)
+            check_rows(rows, schema, key_generator(planned, schema.avro, options=options))
+        config, _ = create_table(storage, named, first.mark)
         return config
-    check_spec(existing, spec)
+    check_options(existing, options)
     for each in after:
         each.check(existing)
     return existing
 
 
-def _named(storage: Storage, spec: TableSpec) -> TableSpec:
-    """The spec of a new table, whose default name is that of its folder."""
-    return spec if spec.name else replace(spec, name=storage.uri.rstrip("/").rpartition("/")[2])
+def _named(storage: Storage, options: Options) -> Options:
+    """The options of a new table, whose default name is that of its folder."""
+    if options.get(table_config.TABLE_NAME):
+        return options
+    return options.replace({table_config.TABLE_NAME: storage.uri.rstrip("/").rpartition("/")[2]})
 
 
 def _text(keyword: str, value: object) -> str:

@@ -40,7 +40,6 @@ from hudi_py.write.operation import Operation, combines_inserts, deleted_partiti
 from hudi_py.write.placement.assign import MEGABYTE, Packing
 from hudi_py.write.rows.keygen import KeyGenerator, key_generator
 from hudi_py.write.rows.partitioned import DEFAULT_BUDGET
-from hudi_py.write.table.create import key_options
 from hudi_py.write.table.evolution import WriteSchema, check_spelling, existing_schema, with_column_ids, write_schema
 from hudi_py.write.table.stored import as_stored, check_evolution, check_stored_rows
 from hudi_py.write.table.support import check_types, check_writable
@@ -155,7 +154,7 @@ def write_settings(
     check_evolution(config, on_read=schema.ids is not None)
     check_types(config, schema.avro)
     named = options.get(table_config.COMPLEX_NEW_ENCODING) is False
-    keygen = key_generator(config, schema.avro, names_single_key=named, given=key_options(options))
+    keygen = key_generator(config, schema.avro, names_single_key=named, options=options)
     stored_rows = StoredRows.of(config)
     if keygen.single_key_form_varies and stored_rows.has_meta:
         found = _existing_form(storage, view, keygen)
@@ -227,7 +226,7 @@ def new_table_schema(config: TableConfig, incoming: pa.Schema, options: Options)
     base_file_codec(options)
     schema = write_schema(None, as_stored(config, incoming), config.name)
     check_types(config, schema.avro)
-    keygen = key_generator(config, schema.avro, given=key_options(options))
+    keygen = key_generator(config, schema.avro, options=options)
     check_stored_rows(config, keygen, schema.arrow)
     keygen.check(schema.arrow)
     if keygen.generates_keys:

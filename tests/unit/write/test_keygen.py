@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hudi_py.config import Options
 from hudi_py.errors import ConfigError, SchemaMismatchError, UnsupportedTableError
 from hudi_py.model.properties import TableConfig
 from hudi_py.schema.floats import java_double, java_float
 from hudi_py.write.rows.keygen import (
     KeyGenerator,
     KeyGeneratorType,
-    KeyOptions,
     infer_keygen_type,
     key_generator,
     parse_keygen,
@@ -479,11 +479,13 @@ def test_types_of_a_custom_generator_come_from_options_before_version_8() -> Non
         "hoodie.table.partition.fields": "t",
         "hoodie.table.keygenerator.class": "org.apache.hudi.keygen.CustomKeyGenerator",
     }
+    partition_by = "hoodie.datasource.write.partitionpath.field"
     dates = {key.replace("__", "."): text for key, text in DATES.items()}
-    generator = key_generator(TableConfig(properties), given=KeyOptions(("t:TIMESTAMP",), dates))
+    given = Options.resolve({partition_by: "t:TIMESTAMP", **dates}, defaults={})
+    generator = key_generator(TableConfig(properties), options=given)
     assert generator.partition_paths(TIMED).to_pylist() == ["2023/11", "1970/01"]
     with pytest.raises(ConfigError, match="has the type 'HASH'; supported are SIMPLE and TIMESTAMP"):
-        key_generator(TableConfig(properties), given=KeyOptions(("t:HASH",)))
+        key_generator(TableConfig(properties), options=Options.resolve({partition_by: "t:HASH"}, defaults={}))
 
 
 def test_slashes_take_the_place_of_dashes() -> None:

@@ -12,8 +12,9 @@ import pytest
 
 import hudi_py
 import hudi_py.merge
+from hudi_py.config import Options
 from hudi_py.errors import ConfigError, UnsupportedTableError
-from hudi_py.write.table.create import TableSpec, table_properties
+from hudi_py.write.table.properties import table_properties
 from tests.support.choice import cases
 
 QUICK = {
@@ -21,6 +22,7 @@ QUICK = {
     "hoodie.py.write.durable": "false",
     "hoodie.parquet.small.file.limit": "0",
 }
+PAYLOAD, PARTIAL = "hoodie.datasource.write.payload.class", "hoodie.table.partial.update.mode"
 PAYLOADS = "org.apache.hudi.common.model."
 UNAVAILABLE = "__debezium_unavailable_value"
 SCHEMA = pa.schema(
@@ -138,15 +140,15 @@ def test_mergers_in_python(tmp_path: Path, kind: str) -> None:
         hudi_py.open_table(tmp_path / "t", QUICK).upsert(table_of(rows))
 
 
-def properties(version: int, **more: Any) -> dict[str, str]:
-    spec = TableSpec(name="t", record_key_fields=("id",), version=version, **more)
-    return table_properties(spec)
+def properties(version: int, more: dict[str, str]) -> dict[str, str]:
+    name = {"hoodie.table.name": "t", "hoodie.datasource.write.recordkey.field": "id"}
+    return table_properties(Options.resolve({**name, "hoodie.write.table.version": version, **more}, defaults={}))
 
 
 def test_what_version_9_stores_of_payload_classes() -> None:
     prefix = "hoodie.record.merge.property."
     postgres = PAYLOADS + "debezium.PostgresDebeziumAvroPayload"
-    made = properties(9, payload_class=postgres)
+    made = properties(9, {PAYLOAD: postgres})
     assert {key: value for key, value in made.items() if "merge" in key or "partial" in key or "ordering" in key} == {
         "hoodie.record.merge.mode": "EVENT_TIME_ORDERING",
         "hoodie.table.partial.update.mode": "FILL_UNAVAILABLE",
@@ -156,7 +158,7 @@ def test_what_version_9_stores_of_payload_classes() -> None:
         "hoodie.table.ordering.fields": "_event_lsn",
     }
     assert made["hoodie.table.legacy.payload.class"] == postgres
-    eight = properties(8, payload_class=postgres, ordering_fields=("_event_lsn",))
+    eight = properties(8, {PAYLOAD: postgres, "hoodie.table.ordering.fields": "_event_lsn"})
     assert eight["hoodie.record.merge.mode"] == "CUSTOM"
     assert eight["hoodie.record.merge.strategy.id"] == "00000000-0000-0000-0000-000000000000"
     assert eight["hoodie.compaction.payload.class"] == postgres
@@ -165,19 +167,19 @@ def test_what_version_9_stores_of_payload_classes() -> None:
 @pytest.mark.parametrize(
     ("version", "more", "named"),
     [
-        (8, {"partial_update_mode": "IGNORE_DEFAULTS"}, "of version 8 with hoodie.table.partial.update.mode"),
-        (9, {"unavailable_value": "?"}, "without the partial update mode FILL_UNAVAILABLE"),
-        (9, {"payload_class": PAYLOADS + "PartialUpdateAvroPayload"}, "without an ordering field"),
+        (8, {PARTIAL: "IGNORE_DEFAULTS"}, "of version 8 with hoodie.table.partial.update.mode"),
+        (9, {"hoodie.write.partial.update.unavailable.value": "?"}, "without the partial update mode FILL_UNAVAILABLE"),
+        (9, {PAYLOAD: PAYLOADS + "PartialUpdateAvroPayload"}, "without an ordering field"),
         (
             9,
-            {"payload_class": PAYLOADS + "AWSDmsAvroPayload", "partial_update_mode": "IGNORE_DEFAULTS"},
+            {PAYLOAD: PAYLOADS + "AWSDmsAvroPayload", PARTIAL: "IGNORE_DEFAULTS"},
             "stands for none",
         ),
     ],
 )
 def test_properties_that_do_not_go_together(version: int, more: dict[str, str], named: str) -> None:
     with pytest.raises(ConfigError, match=named):
-        properties(version, **more)
+        properties(version, more)
 
 
 def test_global_indexes(tmp_path: Path) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any, Final
 
-from hudi_py.config import Options
+from hudi_py.config import Option, Options
+from hudi_py.config import table as config
 from hudi_py.errors import ConfigError, CorruptFileError
 from hudi_py.health.properties import read_properties
 from hudi_py.model.instant import Action
@@ -19,7 +19,7 @@ from hudi_py.timeline.layout import Layout
 from hudi_py.timeline.metadata import decode_commit_metadata
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import Timeline, load_timeline
-from hudi_py.write.table.create import table_properties, table_spec
+from hudi_py.write.table.properties import table_properties
 
 _METADATA_PROPERTIES: Final = f"{METADATA_TABLE}/{PROPERTIES}"
 _ESSENTIAL: Final = frozenset(("hoodie.table.version", "hoodie.table.type", "hoodie.timeline.layout.version"))
@@ -68,32 +68,30 @@ def write_properties(storage: Storage, properties: Mapping[str, str]) -> None:
 
 def _from_files(storage: Storage, options: Options) -> dict[str, str]:
     own, problem = read_properties(storage, _METADATA_PROPERTIES)
-    spec = table_spec(options)
-    if own is None or problem:
-        if spec.version is None or spec.name is None:
-            why = "the metadata table has no properties; give hoodie.table.name and hoodie.write.table.version"
-            raise _unproved(storage, "hoodie.table.version", why)
-        own = {"hoodie.table.version": str(spec.version), NAME: spec.name + _SUFFIX}
-    own_config = TableConfig(own)
+    known: dict[Option[Any], str] = {}
+    if own is not None and not problem:
+        own_config = TableConfig(own)
+        known[config.TABLE_NAME] = own_config.name.removesuffix(_SUFFIX)
+        known[config.TABLE_VERSION] = str(own_config.version)
+    elif not options.given(config.TABLE_VERSION) or not options.given(config.TABLE_NAME):
+        why = "the metadata table has no properties; give hoodie.table.name and hoodie.write.table.version"
+        raise _unproved(storage, "hoodie.table.version", why)
     folders = [info for info in storage.list("") if info.is_dir and info.name != META_FOLDER]
-    partitions = spec.partition_fields if folders else ()
-    for given, key, option in (
-        (spec.record_key_fields, "hoodie.table.recordkey.fields", "hoodie.datasource.write.recordkey.field"),
-        (partitions, "hoodie.table.partition.fields", "hoodie.datasource.write.partitionpath.field"),
-        (spec.ordering_fields, "hoodie.table.ordering.fields", "hoodie.table.ordering.fields"),
+    if folders:
+        known[config.HIVE_STYLE] = "true" if all("=" in info.name for info in folders) else "false"
+    else:
+        known[config.PARTITION_PATH] = ""
+    made = options.without(config.HIVE_STYLE).replace(known)
+    for key, option in (
+        ("hoodie.table.recordkey.fields", config.RECORD_KEY),
+        ("hoodie.table.partition.fields", config.PARTITION_PATH),
+        ("hoodie.table.ordering.fields", config.ORDERING),
     ):
-        if given is None:
-            raise _unproved(storage, key, f"no file names these columns; give the option {option}, empty for none")
-    config = TableConfig({"hoodie.table.version": str(own_config.version)})
-    timeline = load_timeline(storage, config)
-    made = replace(
-        spec,
-        name=own_config.name.removesuffix(_SUFFIX),
-        version=own_config.version,
-        table_type=_table_type(timeline),
-        partition_fields=partitions,
-        hive_style=all("=" in info.name for info in folders) if folders else None,
-    )
+        if not made.given(option):
+            why = f"no file names these columns; give the option {option.key}, empty for none"
+            raise _unproved(storage, key, why)
+    version = TableConfig({"hoodie.table.version": str(made.get(config.TABLE_VERSION))})
+    made = made.replace({config.TABLE_TYPE: _table_type(load_timeline(storage, version))})
     found = table_properties(made)
     built = [
         info.name

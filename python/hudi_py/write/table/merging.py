@@ -1,158 +1,155 @@
-"""How a new table merges versions of a row: what Apache Hudi stores of modes and payload classes, by table version.
+"""How a new table merges versions of a row: what the options ask for by mode, strategy or payload class.
 
 Sources: `HoodieTableConfig.inferMergingConfigsForPreV9Table` and `inferMergingConfigsForV9TableCreation`, 1.2.0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hudi_py.errors import ConfigError, UnsupportedTableError
+from hudi_py.config import Options
+from hudi_py.config import table as table_config
+from hudi_py.errors import ConfigError
 from hudi_py.merge.settings import (
     COMMIT_TIME,
     COMMIT_TIME_STRATEGY,
     CUSTOM,
     DEBEZIUM_OPERATION,
-    DELETE_FIELD,
-    DELETE_MARKER,
+    DMS_OPERATION,
     EVENT_TIME,
     EVENT_TIME_STRATEGY,
-    PARTIAL_UPDATE_MODE,
     PAYLOAD_STRATEGY,
-    PROPERTY_PREFIX,
-    UNAVAILABLE_VALUE,
     PartialUpdate,
     Payload,
 )
 
 _STRATEGIES = {EVENT_TIME: EVENT_TIME_STRATEGY, COMMIT_TIME: COMMIT_TIME_STRATEGY}
-MODE_OF_STRATEGY = {strategy: mode for mode, strategy in _STRATEGIES.items()}
+_MODES = {strategy: mode for mode, strategy in _STRATEGIES.items()}
 _PAYLOADS = {
     EVENT_TIME: "org.apache.hudi.common.model.DefaultHoodieRecordPayload",
     COMMIT_TIME: "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload",
 }
-_DELETE = {
-    "Op": {PROPERTY_PREFIX + DELETE_FIELD: "Op", PROPERTY_PREFIX + DELETE_MARKER: "D"},
-    DEBEZIUM_OPERATION: {
-        PROPERTY_PREFIX + DELETE_FIELD: DEBEZIUM_OPERATION,
-        PROPERTY_PREFIX + DELETE_MARKER: "d",
-    },
-}
-_ORDERING = "hoodie.table.ordering.fields"
-_IGNORE = {PARTIAL_UPDATE_MODE: PartialUpdate.IGNORE_DEFAULTS.value}
-UNAVAILABLE_PROPERTY = PROPERTY_PREFIX + UNAVAILABLE_VALUE
-_REPLACED: dict[str, tuple[str, dict[str, str]]] = {
-    "DefaultHoodieRecordPayload": (EVENT_TIME, {}),
-    "EventTimeAvroPayload": (EVENT_TIME, {}),
-    "OverwriteWithLatestAvroPayload": (COMMIT_TIME, {}),
-    "PartialUpdateAvroPayload": (EVENT_TIME, _IGNORE),
-    "OverwriteNonDefaultsWithLatestAvroPayload": (COMMIT_TIME, _IGNORE),
-    "AWSDmsAvroPayload": (COMMIT_TIME, _DELETE["Op"]),
-    "PostgresDebeziumAvroPayload": (
-        EVENT_TIME,
-        {
-            PARTIAL_UPDATE_MODE: PartialUpdate.FILL_UNAVAILABLE.value,
-            UNAVAILABLE_PROPERTY: "__debezium_unavailable_value",
-            _ORDERING: "_event_lsn",
-            **_DELETE[DEBEZIUM_OPERATION],
-        },
-    ),
-    "MySqlDebeziumAvroPayload": (EVENT_TIME, {_ORDERING: "_event_bin_file,_event_pos", **_DELETE[DEBEZIUM_OPERATION]}),
-}
-"""By payload class the merge mode and other properties of version 9 that take its place
-(`HoodieTableConfig.inferMergingConfigsForV9TableCreation`, 1.2.0)."""
 _CUSTOM_PAYLOADS = frozenset(payload.value.rpartition(".")[2] for payload in Payload)
 """Payload classes that merge in their own way before version 9."""
 
 
 @dataclass(frozen=True, slots=True)
-class MergeSpec:
-    """What a caller requires of the merges of a new table."""
+class _Replacement:
+    """What takes the place of a payload class in tables of version 9."""
 
+    mode: str
+    partial: PartialUpdate | None = None
     ordering_fields: tuple[str, ...] = ()
-    merge_mode: str | None = None
-    payload_class: str | None = None
-    partial_update_mode: str | None = None
-    unavailable_value: str | None = None
+    deletes: tuple[str, str] | None = None
+    """The column that marks deletes, and its text in them."""
 
 
-def merge_properties(spec: MergeSpec, version: int) -> dict[str, str]:
-    """The properties of a new table that decide which row of a key wins, or how one is made of two.
+_REPLACEMENTS = {
+    "DefaultHoodieRecordPayload": _Replacement(EVENT_TIME),
+    "EventTimeAvroPayload": _Replacement(EVENT_TIME),
+    "OverwriteWithLatestAvroPayload": _Replacement(COMMIT_TIME),
+    "PartialUpdateAvroPayload": _Replacement(EVENT_TIME, PartialUpdate.IGNORE_DEFAULTS),
+    "OverwriteNonDefaultsWithLatestAvroPayload": _Replacement(COMMIT_TIME, PartialUpdate.IGNORE_DEFAULTS),
+    "AWSDmsAvroPayload": _Replacement(COMMIT_TIME, deletes=(DMS_OPERATION, "D")),
+    "PostgresDebeziumAvroPayload": _Replacement(
+        EVENT_TIME, PartialUpdate.FILL_UNAVAILABLE, ("_event_lsn",), (DEBEZIUM_OPERATION, "d")
+    ),
+    "MySqlDebeziumAvroPayload": _Replacement(
+        EVENT_TIME, ordering_fields=("_event_bin_file", "_event_pos"), deletes=(DEBEZIUM_OPERATION, "d")
+    ),
+}
+"""By the name of a payload class (`HoodieTableConfig.inferMergingConfigsForV9TableCreation`, 1.2.0)."""
 
-    Raises:
-        ConfigError: values which do not go together.
-        UnsupportedTableError: a payload class or merge mode beyond this release.
-    """
-    ordering = spec.ordering_fields
-    mode = spec.merge_mode.upper() if spec.merge_mode else None
-    payload = (spec.payload_class or "").strip()
-    name = payload.rpartition(".")[2]
-    replacing: dict[str, str] = {}
-    if payload:
-        if name not in _REPLACED:
-            raise UnsupportedTableError(
-                f"Cannot create a table with the payload class {payload} (hoodie.datasource.write.payload.class); "
-                f"supported are {', '.join(sorted(_REPLACED))}"
-            )
-        of_payload, replacing = _REPLACED[name]
-        if mode not in (None, of_payload):
+
+@dataclass(frozen=True, slots=True)
+class NewMerging:
+    """How a new table merges, in the words of each table version."""
+
+    mode: str
+    ordering_fields: tuple[str, ...] = ()
+    payload: str | None = None
+    """The payload class that the options name."""
+    partial: PartialUpdate | None = None
+    unavailable: str | None = None
+    """The text that stands for a value that is not known, with FILL_UNAVAILABLE."""
+    deletes: tuple[str, str] | None = None
+    """The column that marks deletes, and its text in them, where the payload class says so."""
+
+    @classmethod
+    def of(cls, options: Options, version: int) -> NewMerging:
+        """Raises ConfigError for options which do not go together."""
+        asked = asked_mode(options)
+        payload = options.get(table_config.PAYLOAD_CLASS)
+        replacement = None if payload is None else _REPLACEMENTS[_simple_name(payload)]
+        if replacement is not None and asked not in (None, replacement.mode):
             raise ConfigError(
-                f"Cannot create a table with the merge mode {mode} and the payload class {spec.payload_class}, which "
-                f"stands for {of_payload}; leave one of them out"
+                f"Cannot create a table with the merge mode {asked} and the payload class {payload}, which stands for "
+                f"{replacement.mode}; leave one of them out"
             )
-        mode = of_payload
-    mode = mode or (EVENT_TIME if ordering else COMMIT_TIME)
-    if mode not in _PAYLOADS:
-        raise UnsupportedTableError(
-            f"Cannot create a table with the merge mode {mode} (hoodie.record.merge.mode); supported are "
-            + ", ".join(sorted(_PAYLOADS))
-        )
-    if version >= 9 and _ORDERING in replacing:
-        ordering = tuple(replacing[_ORDERING].split(","))
-    if mode == EVENT_TIME and not ordering and (spec.merge_mode or name in _CUSTOM_PAYLOADS):
-        raise ConfigError(
-            f"Cannot create a table with {f'the payload class {payload}' if payload else f'the merge mode {mode}'} "
-            "without an ordering field; set hoodie.table.ordering.fields"
-        )
-    properties = _partial_update_mode(spec, version, replacing)
-    if ordering:
-        # releases before 1.1 know one ordering field, under this name
-        single = version < 9 and len(ordering) == 1
-        properties["hoodie.table.precombine.field" if single else _ORDERING] = ",".join(ordering)
-    own = version < 9 and name in _CUSTOM_PAYLOADS
-    if version >= 8:
-        properties["hoodie.record.merge.mode"] = CUSTOM if own else mode
-    if version < 9:
-        properties["hoodie.compaction.payload.class"] = payload or _PAYLOADS[mode]
-        if version == 8:
-            properties["hoodie.record.merge.strategy.id"] = PAYLOAD_STRATEGY if own else _STRATEGIES[mode]
-    elif payload:
-        properties |= {"hoodie.table.legacy.payload.class": payload, **replacing, **properties}
-    return properties
+        ordering = options.get(table_config.ORDERING)
+        mode = replacement.mode if replacement is not None else asked
+        mode = mode or (EVENT_TIME if ordering else COMMIT_TIME)
+        if version >= 9 and replacement is not None and replacement.ordering_fields:
+            ordering = replacement.ordering_fields
+        if mode == EVENT_TIME and not ordering and (asked or _simple_name(payload or "") in _CUSTOM_PAYLOADS):
+            raise ConfigError(
+                f"Cannot create a table with {f'the payload class {payload}' if payload else f'the merge mode {mode}'} "
+                "without an ordering field; set hoodie.table.ordering.fields"
+            )
+        partial = _partial(options, version, replacement)
+        unavailable = None
+        if partial is PartialUpdate.FILL_UNAVAILABLE:
+            unavailable = options.get(table_config.UNAVAILABLE_VALUE)
+        return cls(mode, ordering, payload, partial, unavailable, None if replacement is None else replacement.deletes)
+
+    @property
+    def mode_before_9(self) -> str:
+        """CUSTOM for payload classes that merge in their own way."""
+        return CUSTOM if self._by_payload else self.mode
+
+    @property
+    def strategy_before_9(self) -> str:
+        return PAYLOAD_STRATEGY if self._by_payload else _STRATEGIES[self.mode]
+
+    @property
+    def payload_before_9(self) -> str:
+        return self.payload or _PAYLOADS[self.mode]
+
+    @property
+    def _by_payload(self) -> bool:
+        return _simple_name(self.payload or "") in _CUSTOM_PAYLOADS
 
 
-def _partial_update_mode(spec: MergeSpec, version: int, replacing: Mapping[str, str]) -> dict[str, str]:
-    """The properties of a partial update mode that is asked for by its name."""
-    mode, text = spec.partial_update_mode, spec.unavailable_value
-    if mode is not None and version < 9:
+def asked_mode(options: Options) -> str | None:
+    """The merge mode that the options name, or that of the strategy that they name."""
+    return options.get(table_config.MERGE_MODE) or _MODES.get(options.get(table_config.MERGE_STRATEGY_ID) or "")
+
+
+def _partial(options: Options, version: int, replacement: _Replacement | None) -> PartialUpdate | None:
+    """The partial update mode of a new table."""
+    key, asked = table_config.PARTIAL_UPDATE_MODE.key, options.get(table_config.PARTIAL_UPDATE_MODE)
+    if asked is not None and version < 9:
         raise ConfigError(
-            f"Cannot create a table of version {version} with {PARTIAL_UPDATE_MODE}={mode}, which tables have from "
+            f"Cannot create a table of version {version} with {key}={asked}, which tables have from "
             "version 9 on; give hoodie.datasource.write.payload.class, such as PartialUpdateAvroPayload"
         )
-    if mode is not None and replacing and replacing.get(PARTIAL_UPDATE_MODE) != mode:
+    implied = None if replacement is None else replacement.partial
+    payload = options.get(table_config.PAYLOAD_CLASS) or ""
+    if asked is not None and _simple_name(payload) in _CUSTOM_PAYLOADS and (implied is None or implied.value != asked):
         raise ConfigError(
-            f"Cannot create a table with {PARTIAL_UPDATE_MODE}={mode} and the payload class {spec.payload_class}, "
-            f"which stands for {replacing.get(PARTIAL_UPDATE_MODE) or 'none'}; leave one of them out"
+            f"Cannot create a table with {key}={asked} and the payload class {payload}, which stands for "
+            f"{implied.value if implied else 'none'}; leave one of them out"
         )
-    mode = mode or replacing.get(PARTIAL_UPDATE_MODE)
-    fills = mode == PartialUpdate.FILL_UNAVAILABLE.value and version >= 9
-    if text is not None and not fills:
+    partial = implied if asked is None else PartialUpdate(asked)
+    partial = partial if version >= 9 else None
+    if options.given(table_config.UNAVAILABLE_VALUE) and partial is not PartialUpdate.FILL_UNAVAILABLE:
         raise ConfigError(
-            f"Cannot create a table with {UNAVAILABLE_VALUE}={text} but without the partial update mode "
-            f"FILL_UNAVAILABLE, which needs it; set {PARTIAL_UPDATE_MODE}, in a table of version 9"
+            f"Cannot create a table with {table_config.UNAVAILABLE_VALUE.key}="
+            f"{options.get(table_config.UNAVAILABLE_VALUE)} but without the partial update mode FILL_UNAVAILABLE, "
+            f"which needs it; set {key}, in a table of version 9"
         )
-    properties = {} if spec.partial_update_mode is None else {PARTIAL_UPDATE_MODE: spec.partial_update_mode}
-    if fills and (text is not None or spec.partial_update_mode is not None):
-        properties[UNAVAILABLE_PROPERTY] = text or "__debezium_unavailable_value"
-    return properties
+    return partial
+
+
+def _simple_name(payload: str) -> str:
+    return payload.rpartition(".")[2]

@@ -3,7 +3,6 @@
 from hudi_py.write.rows.keygen.generator import (
     KeyGenerator,
     KeyGeneratorType,
-    KeyOptions,
     check_fields,
     field_type,
     infer_keygen_type,
@@ -14,7 +13,6 @@ from hudi_py.write.rows.keygen.generator import (
 __all__ = [
     "KeyGenerator",
     "KeyGeneratorType",
-    "KeyOptions",
     "check_fields",
     "field_type",
     "infer_keygen_type",

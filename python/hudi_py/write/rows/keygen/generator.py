@@ -5,13 +5,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from dataclasses import field as member
 from enum import Enum
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hudi_py.config import table as table_config
 from hudi_py.errors import ConfigError, SchemaMismatchError, UnsupportedTableError
 from hudi_py.model.names import EMPTY_KEY_PART, NULL_KEY_PART
 from hudi_py.model.properties import CONSISTENT_TIMESTAMPS, SLASHED_DATES
@@ -24,6 +24,7 @@ from hudi_py.write.rows.keygen.render import is_instant, java_timestamps, render
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from hudi_py.config import Options
     from hudi_py.model.properties import TableConfig
 
 
@@ -83,18 +84,6 @@ def parse_keygen(type_name: str, class_name: str) -> KeyGeneratorType | None:
             raise UnsupportedTableError(f"Key generator class '{class_name}' cannot be written: {_SUPPORTED}")
         return _CLASSES[stem]
     return None
-
-
-@dataclass(frozen=True, slots=True)
-class KeyOptions:
-    """What the options of a write say of keys and partitions that the properties of a table may lack."""
-
-    partition_fields: tuple[str, ...] = ()
-    """Names, for a CUSTOM key generator with their types."""
-    dates: Mapping[str, str] = member(default_factory=dict)
-    """Options `hoodie.keygen.timebased.*`."""
-    timestamps_as_text: bool = False
-    """`hoodie.datasource.write.keygenerator.consistent.logical.timestamp.enabled`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,28 +276,27 @@ def key_generator(
     avro_schema: Mapping[str, object] | None = None,
     *,
     names_single_key: bool = True,
-    given: KeyOptions | None = None,
+    options: Options | None = None,
 ) -> KeyGenerator:
     """The key generator of a table.
 
     Args:
         avro_schema: the table's Avro record, for the unit of its timestamps.
         names_single_key: see `KeyGenerator`; depends on existing data.
-        given: what the options of a write say.
+        options: of a write. They say what the table's properties may lack.
 
     Raises:
         UnsupportedTableError: another key generator.
         ConfigError: fields and generator do not go together, or the options do not say what the table's properties
             lack.
     """
-    given = given or KeyOptions()
     keys, partitions = config.record_key_fields, config.partition_fields
     kind = parse_keygen(config.keygen_type, config.keygen_class) or infer_keygen_type(keys, partitions)
     check_fields(kind, keys, partitions)
     dated: tuple[str, ...] = partitions if kind is KeyGeneratorType.TIMESTAMP else ()
     if kind is KeyGeneratorType.CUSTOM:
-        dated = _dated_fields(config, given.partition_fields)
-    dates = DateRule.of({**given.dates, **config.properties}) if dated else None
+        dated = _dated_fields(config, () if options is None else options.get(table_config.PARTITION_PATH))
+    as_text = config.timestamps_as_text or (options is not None and options.get(table_config.TIMESTAMPS_AS_TEXT))
     return KeyGenerator(
         kind,
         keys,
@@ -318,9 +306,9 @@ def key_generator(
         names_single_key=names_single_key or config.version >= 9,
         millis_columns=_millis_columns(avro_schema or {}),
         dated_fields=frozenset(dated),
-        dates=dates,
+        dates=_date_rule(config, options) if dated else None,
         slashed_dates=config.slashed_dates and len(partitions) == 1 and kind in _SLASHING,
-        timestamp_zone=local_zone_name() if given.timestamps_as_text or config.timestamps_as_text else None,
+        timestamp_zone=local_zone_name() if as_text else None,
     )
 
 
@@ -338,6 +326,11 @@ def check_fields(kind: KeyGeneratorType, keys: Sequence[str], partitions: Sequen
             f"Key generator NON_PARTITION does not go with partition field {','.join(partitions)}; "
             "use SIMPLE or COMPLEX"
         )
+
+
+def _date_rule(config: TableConfig, options: Options | None) -> DateRule:
+    given = {} if options is None else {each.key: options.get(each) for each in table_config.DATE_OPTIONS}
+    return DateRule.of({key: text for key, text in given.items() if text} | dict(config.properties))
 
 
 def _dated_fields(config: TableConfig, given: Sequence[str]) -> tuple[str, ...]:
