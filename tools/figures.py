@@ -19,7 +19,7 @@ from tools.matrix import ROOT, table
 MAX_COMPLEXITY: Final = 20
 MAX_PARAMETERS: Final = 6
 _PACKAGES: Final = ("python", "connector")
-_STATE: Final = {"storage", "config", "timeline"}
+STATE: Final = {"storage", "config", "timeline"}
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -48,7 +48,7 @@ class Sources:
             "public names of several classes": len(public),
             "names of several classes": sum(count > 1 for count in names.values()),
             "functions that take storage, config and timeline": sum(
-                set(parameters(function)) >= _STATE for function in self._functions
+                set(parameters(function)) >= STATE for function in self._functions
             ),
             "comparisons with a version": sum(map(is_version_comparison, self._nodes)),
             "options that carry messages": len(set(self._messages())),

@@ -38,6 +38,7 @@ from hudi_py.services.recovery.savepoint import SavepointReport, create_savepoin
 from hudi_py.storage import Storage, StrPath, open_storage, with_durability
 from hudi_py.timeline.archived import ArchivedInstant, archived_instants
 from hudi_py.timeline.properties import load_table_config
+from hudi_py.timeline.state import TableState, load_state
 from hudi_py.timeline.timeline import Timeline, load_timeline
 from hudi_py.transaction.locks import LockHolder, break_lock, lock_holders
 from hudi_py.wiring import (
@@ -188,7 +189,7 @@ def _rows(storage: Storage, data: Any) -> Any:
     config = existing_table(storage) if isinstance(data, list) and not data else None
     if config is None:
         return data
-    return table_schema(storage, config, load_timeline(storage, config)).empty_table()
+    return table_schema(load_state(storage)).empty_table()
 
 
 class Table(TableIndexes, ErasureMethods, HealthMethods, ServicePreviews, ReportMethods, Alterable):
@@ -235,13 +236,12 @@ class Table(TableIndexes, ErasureMethods, HealthMethods, ServicePreviews, Report
     @property
     def timeline(self) -> Timeline:
         """The active timeline."""
-        return load_timeline(self._storage, self._reload())
+        return self._state().timeline
 
     @property
     def schema(self) -> pa.Schema:
         """Arrow schema of the newest rows, meta columns first."""
-        config = self._reload()
-        return table_schema(self._storage, config, load_timeline(self._storage, config))
+        return table_schema(self._state())
 
     def scan(
         self,
@@ -302,9 +302,8 @@ class Table(TableIndexes, ErasureMethods, HealthMethods, ServicePreviews, Report
             limit=limit,
             meta=meta,
         )
-        config = self._reload()
-        request = ScanRequest.of(Options.resolve(given, Scope.READ), arguments)
-        return make_scan(self._storage, config, load_timeline(self._storage, config), request)
+        state = self._state()
+        return make_scan(state, ScanRequest.of(Options.resolve(given, Scope.READ), arguments))
 
     def upsert(self, data: Any, *, partial: bool = False, options: Mapping[str, Any] | None = None) -> WriteResult:
         """Merges rows with a known key into the stored ones, by the table's merge mode, and inserts the others. Rows
@@ -610,24 +609,26 @@ class Table(TableIndexes, ErasureMethods, HealthMethods, ServicePreviews, Report
     def files(self, *, as_of: Moment | None = None) -> pa.Table:
         """File slices, the newest ones or those as of an earlier time (see `scan`): partition, file_id, base_instant,
         base_file (string), base_bytes (int64), log_files (list of string), log_bytes (int64)."""
-        return file_report(self._storage, *self._state(as_of))
+        return file_report(*self._state_as_of(as_of))
 
     def partitions(self, *, as_of: Moment | None = None) -> pa.Table:
         """Partitions: partition (string), num_slices, num_files, num_bytes (int64) of the newest slices, or of those as
         of an earlier time (see `scan`)."""
-        return partition_report(self._storage, *self._state(as_of))
+        return partition_report(*self._state_as_of(as_of))
 
     def __repr__(self) -> str:
         more = "" if read_only_reason(self._config) is None else ", read only"
         return f"Table({self.uri!r}, version={self._config.version}, type={self._config.table_type}{more})"
 
-    def _state(self, as_of: Moment | None) -> tuple[TableConfig, Timeline, InstantTime | None]:
+    def _state(self) -> TableState:
         config = self._reload()
-        timeline = load_timeline(self._storage, config)
+        return TableState(self._storage, config, load_timeline(self._storage, config))
+
+    def _state_as_of(self, as_of: Moment | None) -> tuple[TableState, InstantTime | None]:
+        state = self._state()
         if as_of is None:
-            return config, timeline, None
-        time = time_of(as_of, timeline, by_completion=False)
-        return config, timeline, open_snapshot(self._storage, config, timeline, time).as_of
+            return state, None
+        return state, open_snapshot(state, time_of(as_of, state.timeline, by_completion=False)).as_of
 
     def _archived(self, *, metadata: bool = False) -> list[ArchivedInstant]:
         return archived_instants(self._storage, self._reload(), metadata=metadata)

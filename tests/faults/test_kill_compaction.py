@@ -19,8 +19,7 @@ from hudi_py.services.planned.service import run, run_all
 from hudi_py.services.planned.unschedule import unschedule
 from hudi_py.storage import LocalStorage, Storage
 from hudi_py.timeline.clock import InstantClock
-from hudi_py.timeline.properties import load_table_config
-from hudi_py.timeline.timeline import load_timeline
+from hudi_py.timeline.state import load_state
 from hudi_py.transaction.owner.identity import end_work
 from hudi_py.transaction.protocols import MetadataWriter, NoMetadata
 from hudi_py.view import load_view
@@ -63,8 +62,7 @@ def read_optimized(root: Path) -> list[dict[str, object]]:
 def files_in_slices(root: Path) -> set[str]:
     """Every data file that belongs to a slice of the table."""
     storage = LocalStorage(str(root))
-    config = load_table_config(storage)
-    view = load_view(storage, config, load_timeline(storage, config))
+    view = load_view(load_state(storage))
     slices = [piece for partition in view.partitions() for piece in view.every_slice(partition)]
     bases = {piece.base_file.path for piece in slices if piece.base_file is not None}
     return bases | {log.path for piece in slices for log in piece.log_files}

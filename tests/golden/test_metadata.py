@@ -28,6 +28,7 @@ from hudi_py.read.snapshot import open_snapshot
 from hudi_py.read.statistics import Statistics
 from hudi_py.storage import open_storage
 from hudi_py.timeline.properties import load_table_config
+from hudi_py.timeline.state import TableState, load_state
 from hudi_py.timeline.timeline import load_timeline
 from hudi_py.view import FileSystemView, StorageLister, load_view
 from tests.golden.expectations import BEYOND
@@ -54,11 +55,11 @@ def views(path: Path) -> tuple[FileSystemView, FileSystemView, MetadataLister]:
     storage = open_storage(str(path))
     config = load_table_config(storage)
     timeline = load_timeline(storage, config)
-    lister, metadata = metadata_lister(storage, config, timeline)
+    lister, metadata = metadata_lister(TableState(storage, config, timeline))
     assert metadata is not None
     assert isinstance(lister, MetadataLister)
-    by_storage = load_view(storage, config, timeline, StorageLister(storage, config))
-    return load_view(storage, config, timeline, lister), by_storage, lister
+    by_storage = load_view(TableState(storage, config, timeline), StorageLister(storage, config))
+    return load_view(TableState(storage, config, timeline), lister), by_storage, lister
 
 
 WITH_LOCATIONS = [
@@ -155,10 +156,10 @@ def test_what_statistics_leave_out_holds_no_row_that_matches(
     table = hudi_py.open_table(path)
     storage = open_storage(path)
     config = load_table_config(storage)
-    snapshot = open_snapshot(storage, config, load_timeline(storage, config))
-    metadata = open_metadata(storage, config, snapshot.timeline)
+    snapshot = open_snapshot(load_state(storage))
+    metadata = open_metadata(TableState(storage, config, snapshot.timeline))
     assert metadata is not None
-    view = load_view(storage, config, snapshot.timeline)
+    view = load_view(TableState(storage, config, snapshot.timeline))
     partitions = view.partitions()
     slices = [piece for partition in partitions for piece in view.latest_slices(partition)]
     if not slices:
@@ -225,7 +226,7 @@ def test_every_key_is_found_and_nothing_else_read(golden: Extracted, name: str) 
     location = {(row["_hoodie_partition_path"], row["_hoodie_record_key"]): row for row in rows.to_pylist()}
     storage = open_storage(str(golden(name)))
     config = load_table_config(storage)
-    metadata = open_metadata(storage, config, load_timeline(storage, config))
+    metadata = open_metadata(load_state(storage))
     assert metadata is not None
     if metadata.has(RECORD_INDEX):
         found = record_locations(metadata, {key for _, key in location})
@@ -273,7 +274,7 @@ def test_secondary_indexes_lead_to_the_rows(golden: Extracted, name: str) -> Non
 def test_records_as_rows(golden: Extracted, name: str) -> None:
     storage = open_storage(str(golden(name)))
     config = load_table_config(storage)
-    report = metadata_report(storage, config, load_timeline(storage, config))
+    report = metadata_report(load_state(storage))
     assert report.schema == METADATA_SCHEMA
     kinds = {"files": 2, "column_stats": 3, "bloom_filters": 4, "record_index": 5, "partition_stats": 6}
     for partition in config.metadata_partitions:
@@ -308,8 +309,7 @@ def test_the_same_from_a_storage_of_slow_requests(golden: Extracted, name: str) 
         remote.put(info.path, local.read(info.path))
     reports = []
     for storage in (local, remote):
-        config = load_table_config(storage)
-        reports.append(metadata_report(storage, config, load_timeline(storage, config)))
+        reports.append(metadata_report(load_state(storage)))
     assert reports[0].equals(reports[1])
 
 
@@ -319,10 +319,10 @@ def test_statistics_are_the_bounds_of_the_base_files(golden: Extracted) -> None:
         path = golden(name)
         storage = open_storage(str(path))
         config = load_table_config(storage)
-        snapshot = open_snapshot(storage, config, load_timeline(storage, config))
+        snapshot = open_snapshot(load_state(storage))
         if snapshot.history is not None and snapshot.history.query is not None:
             continue  # columns of a file may have other names
-        metadata = open_metadata(storage, config, snapshot.timeline)
+        metadata = open_metadata(TableState(storage, config, snapshot.timeline))
         assert metadata is not None
         lister = StorageLister(storage, config)
         files = [(partition, info.name) for partition in lister.partitions() for info in lister.files(partition)]

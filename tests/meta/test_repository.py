@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.meta.sources import ROOT, connector, core
+from tools.figures import STATE, parameters
 
 MODULES: Final = (*core(), *connector())
 
@@ -81,22 +82,25 @@ def test_modules_are_short() -> None:
         )
 
 
-def parameters_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
-    """The names of a function's parameters, without those it is bound to."""
-    given = function.args
-    names = [each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
-    return [name for name in names if name not in ("self", "cls")]
-
-
 def test_functions_take_few_parameters() -> None:
     found = {}
     for module in MODULES:
         for node in ast.walk(module.tree):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                names = parameters_of(node)
+                names = parameters(node)
                 if len(names) > MOST_PARAMETERS and f"{module.name}.{node.name}" not in MANY_PARAMETERS:
                     found[f"{module.shown}:{node.lineno}: {node.name}"] = names
     assert not found, f"more than {MOST_PARAMETERS} parameters: pass what belongs together as one object\n{found}"
+
+
+def test_storage_properties_and_timeline_of_a_table_travel_as_its_state() -> None:
+    found = [
+        f"{module.shown}:{node.lineno}: {node.name}"
+        for module in MODULES
+        for node in ast.walk(module.tree)
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and set(parameters(node)) >= STATE
+    ]
+    assert not found, f"takes storage, config and timeline apart: pass a TableState\n{found}"
 
 
 def test_paths_of_a_tables_own_files_stand_once() -> None:

@@ -800,7 +800,7 @@ MUTATIONS: Final = (
     Mutation(
         "ranges: a gap in an archive of version 6 is passed over",
         CORE + "timeline/commits.py",
-        "            _check_unbroken(storage, timeline, found, span)\n",
+        "            _check_unbroken(state.storage, state.timeline, found, span)\n",
         "            pass\n",
         "tests/unit/read/test_damage.py",
     ),
@@ -1223,7 +1223,7 @@ MUTATIONS: Final = (
     Mutation(
         "schema: columns of a commit whose file is empty are lost",
         CORE + "timeline/table_schema.py",
-        "        _check_files_of_empty(storage, config, timeline, instant, record)\n",
+        "        _check_files_of_empty(state, instant, record)\n",
         "        pass\n",
         "tests/unit/read/test_damage.py",
     ),

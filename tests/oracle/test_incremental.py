@@ -16,6 +16,7 @@ from hudi_py.storage import LocalStorage
 from hudi_py.testing.rows import assert_rows_equal
 from hudi_py.timeline.commits import Commit, InstantRange, read_commits
 from hudi_py.timeline.properties import load_table_config
+from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import load_timeline
 from tests.oracle.client import Oracle, OracleError
 from tests.support.choice import cases, in_turn
@@ -67,7 +68,7 @@ class Made:
         config = load_table_config(storage)
         every = InstantRange()
         timeline = load_timeline(storage, config)
-        return read_commits(storage, config, timeline, every, skip_compaction=False, skip_clustering=False)
+        return read_commits(TableState(storage, config, timeline), every, skip_compaction=False, skip_clustering=False)
 
     def completed(self, time: str) -> str:
         """When an instant completed."""

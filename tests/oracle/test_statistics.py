@@ -23,6 +23,7 @@ from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.layout import METADATA_TABLE
 from hudi_py.storage import FolderStorage, Storage, open_storage
 from hudi_py.timeline.properties import load_table_config
+from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import load_timeline
 from hudi_py.view import load_view
 from tests.oracle.client import Oracle
@@ -189,7 +190,7 @@ def test_first_records_are_those_of_apache_hudi(oracle: Oracle, tmp_path: Path, 
         storage,
         config,
         timeline,
-        load_view(storage, config, timeline),
+        load_view(TableState(storage, config, timeline)),
         newest_schema(storage, timeline),
         settings(KEEP),
     )

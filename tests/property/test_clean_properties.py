@@ -16,6 +16,7 @@ from hudi_py.services.clean.guards import load_guards
 from hudi_py.services.recovery.savepoint import delete_savepoint
 from hudi_py.timeline.metadata import decode_compaction_plan
 from hudi_py.timeline.plans import RollbackMetadata, encode_rollback_metadata
+from hudi_py.timeline.state import TableState
 from hudi_py.transaction.instants import requested_path
 from hudi_py.view import load_view
 from tests.support.clean_tables import HandMadeTable
@@ -259,7 +260,7 @@ class Histories(RuleBasedStateMachine):
         """What queries as of now, as of each retained commit and as of some others read."""
         table = self.table
         timeline = table.timeline
-        view = load_view(table.storage, table.config, timeline)
+        view = load_view(TableState(table.storage, table.config, timeline))
         moments: list[InstantTime | None] = [None, *others]
         if earliest is not None:
             moments += [instant.time for instant in timeline.write_completed if instant.time >= earliest]

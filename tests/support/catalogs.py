@@ -10,12 +10,12 @@ from typing import Any
 import hudi_py
 from hudi_py.config import Options, Scope
 from hudi_py.interop.catalogs.entry import IncompatibleError, StoredEntry, TableEntry, Values
-from hudi_py.interop.catalogs.register import Source, register_hive_like
+from hudi_py.interop.catalogs.register import register_hive_like
 from hudi_py.interop.catalogs.report import Registered
 from hudi_py.interop.catalogs.settings import SyncSettings
 from hudi_py.storage import open_storage
 from hudi_py.timeline.properties import load_table_config
-from hudi_py.timeline.timeline import load_timeline
+from hudi_py.timeline.state import load_state
 
 FAST = {"hoodie.time.generator.max_expected_clock_skew_ms": "1"}
 HIVE = "hoodie.datasource.hive_sync."
@@ -96,5 +96,5 @@ def registered(catalog: MemoryCatalog, path: str, **options: object) -> list[Reg
     storage = open_storage(path)
     config = load_table_config(storage)
     names = settings.names(config, catalog.name)
-    source = Source(storage, config, load_timeline(storage, config))
+    source = load_state(storage)
     return register_hive_like(catalog, source, settings, names.database, names.table)

@@ -19,6 +19,7 @@ from hudi_py.timeline.layout import layout_for
 from hudi_py.timeline.metadata import CompactionOperation, CompactionPlan, encode_commit_metadata
 from hudi_py.timeline.records import encode_record
 from hudi_py.timeline.recovery_records import SavepointMetadata, encode_savepoint
+from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline, load_timeline
 from hudi_py.timeline.times import format_instant
 from hudi_py.transaction.instants import inflight_path, requested_path
@@ -156,7 +157,7 @@ class HandMadeTable:
     def newest(self, partition: str, file_id: str) -> str | None:
         """Base instant of the newest slice."""
         timeline = self.timeline
-        view = load_view(self.storage, self.config, timeline)
+        view = load_view(TableState(self.storage, self.config, timeline))
         slices = view.slices_of(partition, file_id)  # type: ignore[arg-type]
         return slices[0].base_instant if slices else None
 
@@ -187,7 +188,7 @@ class HandMadeTable:
         return time
 
     def schedule_compaction(self, *groups: tuple[str, str], log: bool = False) -> InstantTime:
-        view = load_view(self.storage, self.config, self.timeline)
+        view = load_view(TableState(self.storage, self.config, self.timeline))
         operations = []
         for partition, file_id in groups:
             piece = view.slices_of(partition, file_id)[0]  # type: ignore[arg-type]
@@ -212,7 +213,7 @@ class HandMadeTable:
         return time
 
     def schedule_clustering(self, *groups: tuple[str, str]) -> InstantTime:
-        view = load_view(self.storage, self.config, self.timeline)
+        view = load_view(TableState(self.storage, self.config, self.timeline))
         slices = []
         for partition, file_id in groups:
             piece = view.slices_of(partition, file_id)[0]  # type: ignore[arg-type]
@@ -235,7 +236,7 @@ class HandMadeTable:
 
     def savepoint(self, time: InstantTime) -> None:
         """Savepoints what a query as of a commit reads."""
-        view = load_view(self.storage, self.config, self.timeline)
+        view = load_view(TableState(self.storage, self.config, self.timeline))
         files: dict[str, tuple[str, ...]] = {}
         for partition in view.partitions():
             names: list[str] = []

@@ -14,6 +14,7 @@ from hudi_py.model.names import FileId, PartitionPath, parse_log_file_name
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
 from hudi_py.timeline.clock import InstantClock
+from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import load_timeline
 from hudi_py.transaction.action import CommitResult
 from hudi_py.transaction.handle import TransactionHandle
@@ -179,7 +180,7 @@ def write_update(tx: WriteTransaction, partitions: Sequence[str] = ("a", "b")) -
 def snapshot(storage: Storage, config: TableConfig) -> Snapshot:
     """What a reader sees: of logs, those with a valid block."""
     timeline = load_timeline(storage, config)
-    view = load_view(storage, config, timeline)
+    view = load_view(TableState(storage, config, timeline))
 
     def valid(log: LogFile) -> bool:
         blocks = read_blocks(storage, log.path, log.size)

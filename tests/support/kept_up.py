@@ -20,6 +20,7 @@ from hudi_py.services.planned.report import ServiceReport
 from hudi_py.storage import FolderStorage, Storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.properties import load_table_config
+from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline, load_timeline
 from hudi_py.transaction.protocols import MetadataUpdate, TableChange
 from hudi_py.transaction.session import TableSession
@@ -112,7 +113,7 @@ def check_listing(storage: Storage) -> None:
     """The metadata table lists what the storage does, of committed files."""
     config = load_table_config(storage)
     timeline = load_timeline(storage, config)
-    listed = read_files(MetadataTable(storage, config, timeline))
+    listed = read_files(MetadataTable(TableState(storage, config, timeline)))
     lister = StorageLister(storage, config)
     assert set(listed.pop("__all_partitions__")) == {str(path) for path in lister.partitions()}
     for partition in lister.partitions():

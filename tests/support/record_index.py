@@ -9,8 +9,7 @@ from hudi_py.metadata import open_metadata
 from hudi_py.metadata.locations import partition_groups, places_of
 from hudi_py.metadata.table import RECORD_INDEX
 from hudi_py.storage import open_storage
-from hudi_py.timeline.properties import load_table_config
-from hudi_py.timeline.timeline import load_timeline
+from hudi_py.timeline.state import load_state
 
 Place = tuple[str, str, str]
 """Record key, partition path, file id."""
@@ -19,8 +18,7 @@ Place = tuple[str, str, str]
 def indexed(path: str, *, by_partition: bool = False) -> list[Place]:
     """What the index has, sorted; an index by partition is looked into by the table's partitions."""
     storage = open_storage(path)
-    config = load_table_config(storage)
-    metadata = open_metadata(storage, config, load_timeline(storage, config))
+    metadata = open_metadata(load_state(storage))
     assert metadata is not None
     groups = metadata.file_groups(RECORD_INDEX)
     if by_partition:

@@ -27,6 +27,7 @@ from hudi_py.model.layout import METADATA_TABLE
 from hudi_py.storage import FolderStorage, Storage
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.properties import load_table_config
+from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline, load_timeline, timeline_of
 from hudi_py.transaction.protocols import TableChange
 from hudi_py.view import load_view
@@ -108,7 +109,8 @@ def remade(storage: Storage, instant: Instant, settings: MetadataWriteSettings, 
     own = open_metadata_session(session_of(storage))
     files = own.timeline().files
     earlier = own.view(timeline_of(own.layout, [file for file in files if file.time < instant.time]))
-    view = load_view(storage, config, timeline, metadata_lister(storage, config, timeline, earlier)[0])
+    state = TableState(storage, config, timeline)
+    view = load_view(state, metadata_lister(state, earlier)[0])
     source = TableSource(storage, config, timeline, view, schema, settings)
     builders = [builder for builder in BUILDERS if builder.name in config.metadata_partitions]
     return made(records for builder in builders for records in builder.changes(source, change))

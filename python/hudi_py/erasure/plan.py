@@ -115,7 +115,7 @@ def prepare(context: ServiceContext, condition: Condition, keys: frozenset[str] 
 def find_rows(context: ServiceContext, state: TableState, condition: Condition, keys: frozenset[str] | None) -> Scan:
     """The record keys of the rows of a state for which a filter is true, or which have the keys."""
     request = scan_request(context.options, columns=[RECORD_KEY], condition=condition, keys=keys)
-    return make_scan(context.storage, state.config, state.timeline, request)
+    return make_scan(state, request)
 
 
 def value_indexes(config: TableConfig) -> tuple[str, ...]:
@@ -145,7 +145,7 @@ def _staying(
     assert judge is not None
     columns = dict.fromkeys((RECORD_KEY, *sorted(judge.columns)))
     request = scan_request(context.options, columns=columns, keys=keys.to_pylist())
-    scan = make_scan(context.storage, state.config, state.timeline, request)
+    scan = make_scan(state, request)
     found: dict[str, list[pa.Array]] = {}
     for split in scan.splits():
         for batch in read_split_on(context.storage, split):
@@ -220,7 +220,7 @@ def _named(instant: Instant) -> str:
 def _strangers(context: ServiceContext, state: TableState, paths: Iterable[str], dead: set[str]) -> Iterator[str]:
     """Data files that are part of no version of a file group, but for those of failed writes, which are rolled back."""
     view = context.view(state)
-    slicer = Slicer(context.storage, state.config, state.timeline, view.pending_compaction)
+    slicer = Slicer(view)
     by_partition: dict[str, list[str]] = {}
     for path in paths:
         folder, _, name = path.rpartition("/")

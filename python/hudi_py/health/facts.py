@@ -21,6 +21,7 @@ from hudi_py.storage.threads import when_remote
 from hudi_py.timeline.archived import archived_instants
 from hudi_py.timeline.metadata import decode_commit_metadata
 from hudi_py.timeline.pending_plans import PendingPlans
+from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.view import FileSystemView, StorageLister, load_view
 from hudi_py.view.lister import Lister
@@ -124,6 +125,11 @@ class Facts:
         assert self.timeline is not None
         return self.timeline
 
+    @property
+    def state(self) -> TableState:
+        """The table, where properties and timeline can be read."""
+        return TableState(self.storage, self.table, self.active)
+
     @cached_property
     def plans(self) -> PendingPlans:
         return PendingPlans(self.storage, self.active)
@@ -208,7 +214,7 @@ class Facts:
         Raises:
             CorruptFileError: a plan or the metadata of a replacecommit cannot be read.
         """
-        return load_view(self.storage, self.table, self.active, self.lister, read_damaged=True)
+        return load_view(self.state, self.lister, read_damaged=True)
 
     def sample(self, count: int) -> range:
         """Evenly spaced places of at most `limits.partitions` among `count`; all in a full examination."""

@@ -32,7 +32,7 @@ def check_metadata(facts: Facts) -> Iterator[Finding]:
             details={"partitions": unfinished},
         )
     try:
-        metadata = open_metadata(facts.storage, config, facts.active)
+        metadata = open_metadata(facts.state)
         if metadata is None:
             return
         metadata.check()
@@ -105,7 +105,7 @@ def _records(facts: Facts, metadata: MetadataTable, *, skip_files: bool) -> Iter
     known = maintained_names(facts.storage, facts.table, facts.table.metadata_partitions)
     names = [name for name in known if not (skip_files and name == FILES)]
     settings = MetadataWriteSettings.of(facts.options)
-    for check in compare(facts.storage, facts.table, facts.active, metadata, settings, names, facts.progress):
+    for check in compare(facts.state, metadata, settings, names, facts.progress):
         if not check.ok:
             code = "index.record" if check.partition == "record_index" else "metadata.index"
             yield Finding(

@@ -23,6 +23,7 @@ from hudi_py.read.request import ScanArguments, ScanRequest
 from hudi_py.read.task import read_split_on
 from hudi_py.schema import RECORD_KEY
 from hudi_py.storage import Storage
+from hudi_py.timeline.state import TableState
 
 BY_LISTING: Final = {"hoodie.metadata.enable": "false", "hoodie.py.read.damaged": "true"}
 """Read what can be read, and list the storage."""
@@ -39,7 +40,7 @@ def scan_of(
     """A scan of the state that is examined, from the listing of the storage."""
     arguments = ScanArguments(columns=columns, partitions=partitions, keys=keys, with_keys=True)
     request = ScanRequest.of(Options.resolve({**facts.given, **BY_LISTING}, Scope.READ), arguments)
-    return make_scan(storage, facts.table, facts.active, request)
+    return make_scan(TableState(storage, facts.table, facts.active), request)
 
 
 def check_rows(facts: Facts) -> Iterator[Finding]:
@@ -162,7 +163,7 @@ def _index(facts: Facts) -> MetadataTable | None:
     if RECORD_INDEX not in facts.table.metadata_partitions:
         return None
     try:
-        return open_metadata(facts.storage, facts.table, facts.active)
+        return open_metadata(facts.state)
     except StorageError:  # not damage
         raise
     except (HudiError, FileNotFoundError):

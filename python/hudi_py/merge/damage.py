@@ -18,13 +18,11 @@ from hudi_py.formats.parquet import block_batches
 from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.files import LogFile
 from hudi_py.model.instant import WRITE_ACTIONS, Action, State
-from hudi_py.model.properties import TableConfig
 from hudi_py.schema.meta import META_FIELDS
 from hudi_py.storage import Storage
 from hudi_py.timeline.archived import ArchivedInstant, archived_instants
 from hudi_py.timeline.metadata import UNKNOWN, decode_commit_metadata, read_commit_metadata
-from hudi_py.timeline.properties import load_table_config
-from hudi_py.timeline.timeline import Timeline, load_timeline
+from hudi_py.timeline.state import TableState, load_state
 from hudi_py.view.recorded import files_of, recorded_files
 
 _WITH_ORIGIN: Final = (BlockType.AVRO, BlockType.PARQUET, BlockType.DELETE)
@@ -42,8 +40,8 @@ def damage_of(
         blocks: corrupt blocks, and blocks of instants that do not count and are not the one in the file's name.
         committed: instants whose blocks count; None: all completed ones.
     """
-    config = load_table_config(storage)
-    timeline = load_timeline(storage, config)
+    state = load_state(storage)
+    config, timeline = state.config, state.timeline
     corrupt = [block for block in blocks if block.type is BlockType.CORRUPT]
     strange = [
         block for block in blocks if block not in corrupt and not timeline.is_committed(block.instant_time or "")
@@ -51,14 +49,14 @@ def damage_of(
     if config.logs_named_by_instant and strange:
         found = f"a block of instant {strange[0].instant_time}, which is not on the timeline"
         return _error(storage, file, f"it belongs to the commit {file.name.instant} but has {found}")
-    if config.logs_named_by_instant and (instant := _another_file(storage, config, timeline, file, blocks)) is not None:
+    if config.logs_named_by_instant and (instant := _another_file(state, file, blocks)) is not None:
         return _error(storage, file, f"it has blocks of {instant}, which wrote other files: one has taken its place")
     # blocks of writes that are pending or failed are normal before version 8
     strange = [block for block in strange if timeline.find(block.instant_time or "") is None]
     if not corrupt and not strange:
         return None
     known, recorded = False, []
-    for time, action, metadata in _commits(storage, config, timeline, file, committed):
+    for time, action, metadata in _commits(state, file, committed):
         known = known or (time == file.name.instant and metadata.operation != UNKNOWN)
         recorded += [each for each in files_of(time, action.value, metadata) if each.name == file.name]
     for block in strange:
@@ -79,23 +77,21 @@ def damage_of(
     return None
 
 
-def _another_file(
-    storage: Storage, config: TableConfig, timeline: Timeline, file: LogFile, blocks: Sequence[LogBlock]
-) -> str | None:
+def _another_file(state: TableState, file: LogFile, blocks: Sequence[LogBlock]) -> str | None:
     """The instant of blocks in a log file that its commit did not write; None: there are none.
 
     Since version 8 the instant in a file's name is that of its blocks, except in files from before an upgrade and those
     that writers add to the new file groups of a pending resizing: of these, the commit metadata tells. Archived commits
     are not asked.
     """
-    if config.is_metadata_table:  # upgraded with its table, and rebuilt when in doubt
+    if state.config.is_metadata_table:  # upgraded with its table, and rebuilt when in doubt
         return None
     instants = {block.instant_time for block in blocks if block.instant_time not in (None, file.name.instant)}
     for time in sorted(filter(None, instants)):
-        instant = timeline.find(time)
+        instant = state.timeline.find(time)
         if instant is None or not instant.completed:
             continue
-        written = recorded_files(storage, timeline, instant)
+        written = recorded_files(state.storage, state.timeline, instant)
         if written and all(each.name != file.name for each in written):
             return time
     return None
@@ -145,8 +141,7 @@ def check_column_names(storage: Storage, block: LogBlock, schema: str, wanted: I
     pairs = [(name, other) for name in wanted if name not in names for other in names if _differ_by_a_bit(name, other)]
     if not pairs:
         return
-    config = load_table_config(storage)
-    timeline = load_timeline(storage, config)
+    timeline = load_state(storage).timeline
     instant = timeline.find(block.instant_time or "")
     recorded: frozenset[str] = frozenset()
     if instant is not None and instant.state is State.COMPLETED:
@@ -185,29 +180,31 @@ def _error(storage: Storage, file: LogFile, what: str) -> CorruptFileError:
 
 
 def _commits(
-    storage: Storage, config: TableConfig, timeline: Timeline, file: LogFile, committed: Container[str] | None
+    state: TableState, file: LogFile, committed: Container[str] | None
 ) -> Iterator[tuple[str, Action, CommitMetadata]]:
     """Completed commits from the instant in the file's name on, including archived ones if that instant is archived."""
-    if config.version < 6:
+    if state.config.version < 6:
         return
     first = file.name.instant
 
     def counts(time: str) -> bool:
         return time >= first and (committed is None or time in committed)
 
-    for instant in timeline.write_completed:
+    for instant in state.timeline.write_completed:
         if counts(instant.time):
             try:
-                metadata = read_commit_metadata(storage, timeline.layout, instant, may_be_empty=True)
+                metadata = read_commit_metadata(state.storage, state.timeline.layout, instant, may_be_empty=True)
             except FileNotFoundError:  # archived since it was listed
                 continue
             yield instant.time, instant.action.comparable, metadata
-    if timeline.start is None or first >= timeline.start:
+    if state.timeline.start is None or first >= state.timeline.start:
         return
 
     def chosen(instant: ArchivedInstant) -> bool:
         return instant.action in WRITE_ACTIONS and counts(instant.time)
 
-    for entry in archived_instants(storage, config, since=first, chosen=chosen, metadata=True):
-        metadata = decode_commit_metadata(entry.metadata or b"", f"the archived commit {entry.time} of {storage.uri}")
+    for entry in archived_instants(state.storage, state.config, since=first, chosen=chosen, metadata=True):
+        metadata = decode_commit_metadata(
+            entry.metadata or b"", f"the archived commit {entry.time} of {state.storage.uri}"
+        )
         yield entry.time, entry.action, metadata

@@ -17,10 +17,9 @@ from hudi_py.metadata.keys import ALL_PARTITIONS, partition_key, partition_of_ke
 from hudi_py.metadata.records import Versions, payload_field
 from hudi_py.metadata.table import FILES, MetadataTable, open_metadata
 from hudi_py.model.names import PartitionPath, join_path
-from hudi_py.model.properties import TableConfig
 from hudi_py.model.words import visible
-from hudi_py.storage import FileInfo, Storage
-from hudi_py.timeline.timeline import Timeline
+from hudi_py.storage import FileInfo
+from hudi_py.timeline.state import TableState
 from hudi_py.view import FileSystemView, Lister, StorageLister
 
 _FIELD: Final = "filesystemMetadata"
@@ -182,18 +181,16 @@ class MetadataLister(Lister):
             self._files[key] = files or {}
 
 
-def metadata_lister(
-    storage: Storage, config: TableConfig, timeline: Timeline, own_view: FileSystemView | None = None
-) -> tuple[Lister, MetadataTable | None]:
+def metadata_lister(state: TableState, own_view: FileSystemView | None = None) -> tuple[Lister, MetadataTable | None]:
     """A lister that uses the metadata table, and the metadata table; without a valid one, a lister of the storage and
     None. For the arguments see `open_metadata`."""
-    fallback = StorageLister(storage, config)
+    fallback = StorageLister(state.storage, state.config)
     try:
-        metadata = open_metadata(storage, config, timeline, own_view)
+        metadata = open_metadata(state, own_view)
     except StorageError:  # not damage
         raise
     except (HudiError, FileNotFoundError) as error:
-        warn_unused(storage.uri, error)
+        warn_unused(state.storage.uri, error)
         return fallback, None
     if metadata is None:
         return fallback, None
@@ -207,13 +204,11 @@ class WriteLister(Lister):
     from storage: to open the metadata table would take more requests.
     """
 
-    def __init__(
-        self, storage: Storage, config: TableConfig, timeline: Timeline, own_view: FileSystemView | None = None
-    ) -> None:
+    def __init__(self, state: TableState, own_view: FileSystemView | None = None) -> None:
         """For the arguments see `open_metadata`."""
-        self._open: Callable[[], Lister] = lambda: metadata_lister(storage, config, timeline, own_view)[0]
+        self._open: Callable[[], Lister] = lambda: metadata_lister(state, own_view)[0]
         self._found: Lister | None = None
-        self._storage: Lister = StorageLister(storage, config)
+        self._storage: Lister = StorageLister(state.storage, state.config)
         self._most = 0 if own_view is not None else FEW_PARTITIONS
         self._asked: set[PartitionPath] = set()
         self._lock = threading.Lock()

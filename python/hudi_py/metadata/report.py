@@ -10,10 +10,8 @@ from hudi_py.errors import TableNotFoundError
 from hudi_py.metadata.files import read_files
 from hudi_py.metadata.keys import ALL_PARTITIONS
 from hudi_py.metadata.table import FILES, MetadataTable, open_metadata
-from hudi_py.model.properties import TableConfig
 from hudi_py.schema import conform
-from hudi_py.storage import Storage
-from hudi_py.timeline.timeline import Timeline
+from hudi_py.timeline.state import TableState
 
 
 def _wrapped(*kinds: pa.DataType) -> list[pa.Field]:
@@ -96,7 +94,7 @@ _PARTITION_LIST: Final = 1
 _FILE_LIST: Final = 2
 
 
-def metadata_report(storage: Storage, config: TableConfig, timeline: Timeline) -> pa.Table:
+def metadata_report(state: TableState) -> pa.Table:
     """The current records of all partitions of the metadata table, one per row: `METADATA_SCHEMA`.
 
     Partitions are in alphabetical order, their records by file group. Files that were removed are left out.
@@ -105,10 +103,11 @@ def metadata_report(storage: Storage, config: TableConfig, timeline: Timeline) -
         TableNotFoundError: the table has no metadata table.
         CorruptFileError, UnsupportedTableError: it cannot be read.
     """
-    metadata = open_metadata(storage, config, timeline)
+    metadata = open_metadata(state)
     if metadata is None:
         raise TableNotFoundError(
-            f"Table at {storage.uri} has no metadata table: hoodie.table.metadata.partitions does not name '{FILES}'"
+            f"Table at {state.storage.uri} has no metadata table: hoodie.table.metadata.partitions does not name "
+            f"'{FILES}'"
         )
     tables = [_files(metadata)]
     for partition in sorted(metadata.partitions):

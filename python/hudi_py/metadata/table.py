@@ -24,6 +24,7 @@ from hudi_py.model.properties import TableConfig
 from hudi_py.storage import FileInfo, FolderStorage, Storage
 from hudi_py.storage.threads import when_remote
 from hudi_py.timeline.properties import load_table_config
+from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline, load_timeline
 from hudi_py.view import FileSystemView, StorageLister, load_view
 
@@ -54,21 +55,20 @@ class CachedLister(StorageLister):
         return self._files[partition]
 
 
-def own_view_for_write(storage: Storage, config: TableConfig, timeline: Timeline) -> FileSystemView:
+def own_view_for_write(storage: Storage, own: TableState) -> FileSystemView:
     """A view of the metadata table, to which records are about to be written under the lock of its table.
 
     That which this process has checked when the action began is used again if nothing has happened since: logs since
     table version 8 are named by their own instant, so it does not matter what failed writes have left.
 
     Args:
-        storage: storage of the table.
-        config, timeline: of the metadata table.
+        storage: of the table.
+        own: the metadata table.
     """
-    before = _checked(storage) if config.has_completion_times else None
-    if before is not None and before.timeline.files == timeline.files:
+    before = _checked(storage) if own.config.has_completion_times else None
+    if before is not None and before.timeline.files == own.timeline.files:
         return before
-    own = FolderStorage(storage, METADATA_TABLE)
-    return load_view(own, config, timeline, CachedLister(own, config))
+    return load_view(own, CachedLister(own.storage, own.config))
 
 
 def forget_checked(storage: Storage) -> None:
@@ -97,28 +97,27 @@ class MetadataTable:
     Reads only the records that are requested, and caches only the listing of its partitions.
     """
 
-    def __init__(
-        self, storage: Storage, config: TableConfig, timeline: Timeline, own_view: FileSystemView | None = None
-    ) -> None:
-        self.partitions = config.metadata_partitions
+    def __init__(self, state: TableState, own_view: FileSystemView | None = None) -> None:
+        self.partitions = state.config.metadata_partitions
         """The partitions that readers may use."""
-        self.storage = FolderStorage(storage, METADATA_TABLE)
-        self._root = storage
-        own = load_table_config(self.storage) if own_view is None else own_view.config
-        if own.base_file_format != "HFILE" or not own.is_mor:
+        self.storage = FolderStorage(state.storage, METADATA_TABLE)
+        self._root = state.storage
+        config = load_table_config(self.storage) if own_view is None else own_view.config
+        if config.base_file_format != "HFILE" or not config.is_mor:
             raise UnsupportedTableError(
-                f"Cannot read the metadata table at {self.storage.uri}: it is a {own.table_type} table of "
-                f"{own.base_file_format} files; supported are MERGE_ON_READ tables of HFILE files"
+                f"Cannot read the metadata table at {self.storage.uri}: it is a {config.table_type} table of "
+                f"{config.base_file_format} files; supported are MERGE_ON_READ tables of HFILE files"
             )
-        self.timeline = load_timeline(self.storage, own) if own_view is None else own_view.timeline
-        self._check_maintained(timeline)
+        self.timeline = load_timeline(self.storage, config) if own_view is None else own_view.timeline
+        self._check_maintained(state.timeline)
         if own_view is None:
-            own_view = load_view(self.storage, own, self.timeline, CachedLister(self.storage, own))
+            own = TableState(self.storage, config, self.timeline)
+            own_view = load_view(own, CachedLister(self.storage, config))
         self._view = own_view
-        self._committed = valid_instants(self.timeline, timeline)
+        self._committed = valid_instants(self.timeline, state.timeline)
         # a savepoint has the time of its commit, which is completed
-        pending = {instant.time for instant in timeline.pending if instant.action is not Action.SAVEPOINT}
-        newest = timeline.instants[-1].time if timeline.instants else ""
+        pending = {instant.time for instant in state.timeline.pending if instant.action is not Action.SAVEPOINT}
+        newest = state.timeline.instants[-1].time if state.timeline.instants else ""
         self.is_newest = not any(
             instant.time in pending or instant.time > newest
             for instant in self.timeline.completed
@@ -287,24 +286,22 @@ def valid_instants(own: Timeline, timeline: Timeline) -> CommittedInstants:
     return CommittedInstants(start, frozenset(completed))
 
 
-def open_metadata(
-    storage: Storage, config: TableConfig, timeline: Timeline, own_view: FileSystemView | None = None
-) -> MetadataTable | None:
+def open_metadata(state: TableState, own_view: FileSystemView | None = None) -> MetadataTable | None:
     """The metadata table; None if the table's properties name none of its partitions, and before table version 6.
 
     Older metadata tables have other file ids, and only the listing of files.
 
     Args:
-        timeline: the table's timeline, possibly pinned: later completions do not count here either.
+        state: of the table. Its timeline may be pinned: later completions do not count here either.
         own_view: a view of the metadata table's newest timeline, if the caller has one.
 
     Raises:
         TableNotFoundError, CorruptFileError, UnsupportedTableError: it is missing or damaged, its version or form is
             not supported, or it lacks commits of its table.
     """
-    if config.version < 6 or FILES not in config.metadata_partitions:
+    if state.config.version < 6 or FILES not in state.config.metadata_partitions:
         return None
-    return MetadataTable(storage, config, timeline, own_view)
+    return MetadataTable(state, own_view)
 
 
 def numbered_groups(uri: str, partition: str, slices: Sequence[FileSlice]) -> Mapping[str, Sequence[FileSlice]]:

@@ -76,6 +76,7 @@ from hudi_py.model.words import visible
 from hudi_py.schema.paths import type_at
 from hudi_py.storage import Storage
 from hudi_py.timeline.properties import load_table_config
+from hudi_py.timeline.state import TableState
 from hudi_py.timeline.table_schema import LATEST_SCHEMA_KEY, resolve_table_schema, table_schema_of
 from hudi_py.timeline.timeline import Timeline, timeline_of
 from hudi_py.transaction.metadata_drop import DropMetadata, drop_metadata_table
@@ -133,7 +134,7 @@ class MetadataTableWriter:
         if self.settings.enabled:
             wanted.update(config.metadata_partitions_to_make)
         if COLUMN_STATS in wanted - {*config.metadata_partitions}:
-            schema = resolve_table_schema(storage, config, timeline)
+            schema = resolve_table_schema(session.at(config).state(timeline))
             if schema is not None and schema.evolves_on_read:
                 wanted -= _STATISTICS
         if FILES in config.metadata_partitions:
@@ -142,7 +143,7 @@ class MetadataTableWriter:
                 wanted.update(config.metadata_partitions)
                 config = self._discard(storage, config, wanted)
             elif COLUMN_STATS in config.metadata_partitions and COLUMN_STATS in wanted:
-                config = self._without_short_statistics(storage, config, timeline)
+                config = self._without_short_statistics(session.at(config).state(timeline))
                 wanted.update(config.metadata_partitions_to_make)
         if FILES not in wanted:
             return config
@@ -185,7 +186,7 @@ class MetadataTableWriter:
             # recorded by an attempt that did not complete the action, possibly with other files
             undo(own, own_timeline, change.instant, None)
             own_timeline = own.timeline()
-        own_view = own_view_for_write(session.storage, own.config, own_timeline)
+        own_view = own_view_for_write(session.storage, own.state(own_timeline))
         written: dict[str, bytes] = {}
         source = self._without_outdated_texts(self._source(session.at(config), timeline, change, own_view))
         try:
@@ -252,7 +253,7 @@ class MetadataTableWriter:
         partitions to make. A table without commits gets them with the next write."""
         storage, config = session.storage, session.config
         asked = asked_indexes(self.settings, partial(read_definitions, storage, config))
-        schema = resolve_table_schema(storage, config, timeline) if asked and timeline.write_completed else None
+        schema = resolve_table_schema(session.state(timeline)) if asked and timeline.write_completed else None
         if schema is None:
             return config, ()
         made: list[str] = []
@@ -286,8 +287,8 @@ class MetadataTableWriter:
                 own_timeline = own.timeline()
             # detects commits of another writer that did not record them here
             lister = CachedLister(own.storage, own.config)
-            view = load_view(own.storage, own.config, own_timeline, lister)
-            MetadataTable(session.storage, session.config, timeline, view).check()
+            view = load_view(own.state(own_timeline), lister)
+            MetadataTable(session.state(timeline), view).check()
         except StorageError:  # not damage
             raise
         except (HudiError, FileNotFoundError) as error:
@@ -297,35 +298,35 @@ class MetadataTableWriter:
             return None
         return own
 
-    def _without_short_statistics(self, storage: Storage, config: TableConfig, timeline: Timeline) -> TableConfig:
+    def _without_short_statistics(self, state: TableState) -> TableConfig:
         """Drops statistics, to be rebuilt, if the options ask for existing columns that they lack.
 
         Ranges of the next files alone would make Apache Hudi lose rows: it applies a partition's range to its older
         files too, and skips partitions without one (seen with 1.2.0, whose own writers leave it so).
         """
-        definitions = read_definitions(storage, config)
+        definitions = read_definitions(state.storage, state.config)
         noted = source_fields(definitions, COLUMN_STATS)
-        found = resolve_table_schema(storage, config, timeline) if noted is not None else None
+        found = resolve_table_schema(state) if noted is not None else None
         if noted is None or found is None or found.evolves_on_read:
-            return config
+            return state.config
         columns = indexed_columns(
             json.dumps(found.stored_avro),
             names=self.settings.columns,
             limit=self.settings.max_columns,
-            meta_columns=config.populates_meta_fields,
-            index_version=1 if version_of(definitions, COLUMN_STATS, config) == "V1" else 2,
+            meta_columns=state.config.populates_meta_fields,
+            index_version=1 if version_of(definitions, COLUMN_STATS, state.config) == "V1" else 2,
         )
         if {column.name for column in columns} <= set(noted):
-            return config
-        names = [name for name in (COLUMN_STATS, PARTITION_STATS) if name in config.metadata_partitions]
-        return drop_partitions(storage, config, names, to_make=True)
+            return state.config
+        names = [name for name in (COLUMN_STATS, PARTITION_STATS) if name in state.config.metadata_partitions]
+        return drop_partitions(state.storage, state.config, names, to_make=True)
 
     def _without_outdated_texts(self, source: TableSource) -> TableSource:
         """Drops secondary indexes whose column the commit gives another type, under which the values of existing rows
         have other texts, and expression indexes of columns with another type. The next write rebuilds them."""
         storage, config = source.storage, source.config
         names = [n for n in config.metadata_partitions if n.startswith((SECONDARY_PREFIX, EXPRESSION_PREFIX))]
-        stored = resolve_table_schema(storage, config, source.timeline) if names and source.schema_json else None
+        stored = resolve_table_schema(source) if names and source.schema_json else None
         if stored is None:
             return source
         new = arrow_schema(json.loads(source.schema_json))
@@ -416,13 +417,12 @@ class MetadataTableWriter:
         change: TableChange | None,
         own_view: FileSystemView | None = None,
     ) -> TableSource:
-        storage, config = session.storage, session.config
+        state = session.state(timeline)
         own = change.commit.extra.get("schema") if change is not None and change.commit is not None else None
-        found = table_schema_of(json.loads(own), config) if own else resolve_table_schema(storage, config, timeline)
+        found = table_schema_of(json.loads(own), state.config) if own else resolve_table_schema(state)
         schema = json.dumps(found.stored_avro) if found is not None else ""
-        lister = metadata_lister(storage, config, timeline, own_view)[0]
-        view = load_view(storage, config, timeline, lister)
-        return TableSource(storage, config, timeline, view, schema, self.settings)
+        view = load_view(state, metadata_lister(state, own_view)[0])
+        return TableSource(state.storage, state.config, timeline, view, schema, self.settings)
 
     def _records(self, source: TableSource, change: TableChange) -> Iterator[MetadataRecords]:
         """The action's changes to each partition that the table has or that is being created."""

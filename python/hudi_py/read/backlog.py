@@ -6,22 +6,18 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from hudi_py.model.instant import Instant
-from hudi_py.model.properties import TableConfig
 from hudi_py.read.offsets import Axis
-from hudi_py.storage import Storage
 from hudi_py.timeline.commits import Commit, InstantRange, read_commits
-from hudi_py.timeline.timeline import Timeline
+from hudi_py.timeline.state import TableState
 
 _FIRST_REACH = 64
 """Commits whose metadata is read at first where a batch takes only some."""
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(TableState):
     """The table as it was loaded once."""
 
-    config: TableConfig
-    timeline: Timeline
     axis: Axis
 
     def place(self, instant: Instant) -> str:
@@ -47,8 +43,7 @@ class _Read:
 class Backlog:
     """Reads commit metadata and caches the last range, since a stream asks for parts of it again."""
 
-    def __init__(self, storage: Storage) -> None:
-        self._storage = storage
+    def __init__(self) -> None:
         self._read: _Read | None = None
 
     def between(self, seen: Seen, begin: str, end: str) -> list[Commit]:
@@ -64,9 +59,7 @@ class Backlog:
             read = None  # something was archived, rolled back or restored
         if read is None:
             commits = read_commits(
-                self._storage,
-                seen.config,
-                seen.timeline,
+                seen,
                 InstantRange(begin, end),
                 skip_compaction=False,  # they add no rows, but move rows of other commits between files
                 skip_clustering=False,

@@ -9,10 +9,10 @@ import pyarrow as pa
 
 from hudi_py.model.commit import CommitMetadata, CompactedLogs, WriteStat
 from hudi_py.model.instant import WRITE_ACTIONS, Instant
-from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
 from hudi_py.timeline.archived import ArchivedInstant, archived_instants
 from hudi_py.timeline.metadata import decode_commit_metadata, read_commit_metadata
+from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline
 
 _COMMIT = [(name, pa.string()) for name in ("commit_time", "state_transition_time", "action", "operation")]
@@ -32,10 +32,10 @@ WRITTEN = pa.schema(
 EXTRA = pa.schema([*_COMMIT, ("metadata_key", pa.string()), ("metadata_value", pa.string())])
 
 
-def written_report(storage: Storage, config: TableConfig, timeline: Timeline, *, archived: bool = False) -> pa.Table:
+def written_report(state: TableState, *, archived: bool = False) -> pa.Table:
     """What each completed write wrote to each file, newest write first; a write without files has one row, whose file
     is null. `archived`: those of the archived timeline instead of the active one."""
-    found = _archived(storage, config, timeline) if archived else _active(storage, timeline)
+    found = _archived(state) if archived else _active(state.storage, state.timeline)
     rows = [
         {**_described(instant, metadata), "archived": archived, **({} if stat is None else _written(stat))}
         for instant, metadata in found
@@ -62,16 +62,14 @@ def _active(storage: Storage, timeline: Timeline) -> Iterator[tuple[Instant, Com
             continue
 
 
-def _archived(
-    storage: Storage, config: TableConfig, timeline: Timeline
-) -> Iterator[tuple[ArchivedInstant, CommitMetadata]]:
-    active = {(instant.time, instant.action.comparable) for instant in timeline.completed}
+def _archived(state: TableState) -> Iterator[tuple[ArchivedInstant, CommitMetadata]]:
+    active = {(instant.time, instant.action.comparable) for instant in state.timeline.completed}
 
     def is_wanted(instant: ArchivedInstant) -> bool:
         return instant.action in WRITE_ACTIONS and (instant.time, instant.action) not in active
 
-    for entry in reversed(archived_instants(storage, config, chosen=is_wanted, metadata=True)):
-        context = f"the archived {entry.action.value} {entry.time} of {storage.uri}"
+    for entry in reversed(archived_instants(state.storage, state.config, chosen=is_wanted, metadata=True)):
+        context = f"the archived {entry.action.value} {entry.time} of {state.storage.uri}"
         yield entry, decode_commit_metadata(entry.metadata or b"{}", context)
 
 

@@ -114,7 +114,7 @@ def plan_incremental(
         return finish(plan_of(snapshot, None))
     then = snapshot if end is None else replace(snapshot, timeline=snapshot.timeline.at(end))
     while True:
-        view = load_view(snapshot.storage, snapshot.config, then.timeline, CommitLister.of(commits))
+        view = load_view(then, CommitLister.of(commits))
         view.replaced = {**_replaced(commits), **view.replaced}
         plan = plan_of(then, view)
         sizes = _sizes(snapshot.storage, {path for split in plan.splits for path in _paths(split)})
@@ -217,7 +217,7 @@ def _with_bases(snapshot: Snapshot, splits: Sequence[Split], request: ScanReques
     partial = when_remote(storage, is_partial, splits)
     if not any(partial):
         return list(splits)
-    view = load_view(storage, snapshot.config, snapshot.timeline)
+    view = load_view(snapshot)
     result: list[Split] = []
     for split, needs_base in zip(splits, partial, strict=True):
         for slice_ in view.latest_slices(split.partition) if needs_base else ():

@@ -18,11 +18,10 @@ from typing import Any
 from hudi_py.config import Options
 from hudi_py.config import spark as spark_config
 from hudi_py.errors import ConfigError, HistoryCleanedError
-from hudi_py.model.properties import TableConfig
 from hudi_py.read.split import Split
-from hudi_py.storage import Storage, open_storage
-from hudi_py.timeline.properties import load_table_config
-from hudi_py.timeline.timeline import Pin, Timeline, load_timeline
+from hudi_py.storage import open_storage
+from hudi_py.timeline.state import TableState, load_state
+from hudi_py.timeline.timeline import Pin
 
 _FORMAT = 2
 _DIGEST_BYTES = 8
@@ -108,16 +107,14 @@ class PlanPin:
         ]
 
 
-def load_pinned(path: str, options: Options) -> tuple[Storage, TableConfig, Timeline, PlanPin | None]:
+def load_pinned(path: str, options: Options) -> tuple[TableState, PlanPin | None]:
     """The table with its newest timeline, or with the timeline as of the pin in the options."""
-    storage = open_storage(path, options.storage or None)
-    config = load_table_config(storage)
-    timeline = load_timeline(storage, config)
+    state = load_state(open_storage(path, options.storage or None))
     text = options.get(spark_config.PIN)
     if text is None:
-        return storage, config, timeline, None
+        return state, None
     pin = PlanPin.decode(text)
-    return storage, config, timeline.at(pin.state), pin
+    return state.at(state.timeline.at(pin.state)), pin
 
 
 def _digest(split: Split) -> str:

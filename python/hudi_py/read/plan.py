@@ -80,7 +80,7 @@ def plan_scan(
     )
     listed_by, given_view = "commits", view is not None
     if view is None:
-        view = load_view(snapshot.storage, config, snapshot.timeline, lister, read_damaged=request.read_damaged)
+        view = load_view(snapshot, lister, read_damaged=request.read_damaged)
         listed_by = "storage" if lister is None else "metadata table"
     buckets = request.buckets
     if buckets is not None and (condition is not None or keys is not None):
@@ -178,7 +178,7 @@ def check_known(seen: Iterable[str], snapshot: Snapshot, request: ScanRequest) -
     if partitions is None or set(partitions) <= set(seen):
         return
     lister, _ = metadata_of(snapshot, request, listing=True, pruning=False)
-    view = load_view(snapshot.storage, snapshot.config, snapshot.timeline, lister)
+    view = load_view(snapshot, lister)
     check_partitions(partitions, {*seen, *view.partitions()}, snapshot.config, snapshot.storage.uri)
 
 

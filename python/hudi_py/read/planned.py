@@ -136,14 +136,14 @@ def pin_table(path: str, options: Options, names: Sequence[str] | None) -> Pinne
 
 def plan_table(path: str, options: Options, names: Sequence[str] | None) -> PlannedScan:
     """As `pin_table`, with the storage and scan of the plan."""
-    storage, config, timeline, pin = load_pinned(path, options)
+    state, pin = load_pinned(path, options)
     arguments = ScanArguments(columns=names)
     if pin is None:
-        scan = make_scan(storage, config, timeline, ScanRequest.of(options, arguments))
-        return PlannedScan(storage, scan, scan.plan())
+        scan = make_scan(state, ScanRequest.of(options, arguments))
+        return PlannedScan(state.storage, scan, scan.plan())
     # Indexes may have been added or dropped since: plan every slice, and let the pin choose
     open_options = options.without(read_config.FILTER, read_config.KEYS)
-    scan = make_scan(storage, config, timeline, ScanRequest.of(open_options, arguments))
+    scan = make_scan(state, ScanRequest.of(open_options, arguments))
     plan = scan.plan()
     keys = read_config.record_keys(options.get(read_config.KEYS))
     conditions = [options.get(read_config.FILTER), plan.spec.filter.text if plan.spec.filter else None]
@@ -152,8 +152,8 @@ def plan_table(path: str, options: Options, names: Sequence[str] | None) -> Plan
         filter=parse_filter(all_of(conditions), plan.spec.table_schema),
         keys=None if keys is None else frozenset(keys),
     )
-    splits = tuple(replace(split, spec=spec) for split in pin.choose(plan.splits, storage.uri))
-    return PlannedScan(storage, scan, replace(plan, spec=spec, splits=splits))
+    splits = tuple(replace(split, spec=spec) for split in pin.choose(plan.splits, state.storage.uri))
+    return PlannedScan(state.storage, scan, replace(plan, spec=spec, splits=splits))
 
 
 def tasks_of(spec: ReadSpec, splits: Sequence[Split], options: Options) -> list[tuple[Split, ...]]:

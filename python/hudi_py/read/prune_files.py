@@ -322,18 +322,17 @@ def metadata_of(
     """
     if not request.use_metadata or not snapshot.config.metadata_partitions:
         return None, None
-    storage, config, timeline = snapshot.storage, snapshot.config, snapshot.timeline
     if listing:
-        lister, metadata = metadata_lister(storage, config, timeline)
+        lister, metadata = metadata_lister(snapshot)
         return (lister if metadata is not None else None), (metadata if request.use_indexes else None)
     if not request.use_indexes or not pruning:
         return None, None
     try:
-        return None, open_metadata(storage, config, timeline)
+        return None, open_metadata(snapshot)
     except StorageError:  # not damage
         raise
     except (HudiError, FileNotFoundError) as error:
-        warn_unused(storage.uri, error, "files are not pruned by it")
+        warn_unused(snapshot.storage.uri, error, "files are not pruned by it")
         return None, None
 
 

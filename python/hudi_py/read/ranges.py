@@ -14,6 +14,7 @@ from hudi_py.read.request import ScanRequest
 from hudi_py.read.snapshot import Snapshot
 from hudi_py.storage import Storage
 from hudi_py.timeline.commits import Commit, InstantRange, first_hole, pin_at, read_commits
+from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Pin, Timeline
 from hudi_py.timeline.times import parse_instant, table_zone
 
@@ -94,12 +95,10 @@ def resolve_range(snapshot: Snapshot, request: ScanRequest) -> CommitRange:
     if not by_completion:
         last = _before_hole(storage, timeline, policy, last)
     if first is None:
-        commits = _last_commit(storage, config, timeline, last, transition_times=by_transition)
+        commits = _last_commit(snapshot, last, transition_times=by_transition)
     else:
         commits = read_commits(
-            storage,
-            config,
-            timeline,
+            snapshot,
             InstantRange(None if earliest else first, last),
             skip_compaction=False,
             skip_clustering=False,
@@ -140,18 +139,16 @@ def _before_hole(storage: Storage, timeline: Timeline, policy: str, last: str | 
     return before if last is None else min(last, before)
 
 
-def _last_commit(
-    storage: Storage, config: TableConfig, timeline: Timeline, last: str | None, *, transition_times: bool
-) -> list[Commit]:
+def _last_commit(state: TableState, last: str | None, *, transition_times: bool) -> list[Commit]:
     """The last commit up to a time that is not a table service, if there is one."""
-    by_requested = not timeline.layout.has_completion_times and not transition_times
-    times = sorted(i.time if by_requested else i.completion_time or i.time for i in timeline.write_completed)
+    by_requested = not state.timeline.layout.has_completion_times and not transition_times
+    times = sorted(i.time if by_requested else i.completion_time or i.time for i in state.timeline.write_completed)
     within = [time for time in times if last is None or time <= last]
     reach = 4
     while True:
         begin = within[-reach - 1] if len(within) > reach else None
         span = InstantRange(begin, last)
-        commits = read_commits(storage, config, timeline, span, transition_times=transition_times)
+        commits = read_commits(state, span, transition_times=transition_times)
         if commits or begin is None:
             return commits[-1:]
         reach *= 8

@@ -13,11 +13,11 @@ import pyarrow as pa
 from hudi_py.config import Options
 from hudi_py.metadata import METADATA_SCHEMA, metadata_report
 from hudi_py.model.instant import WRITE_ACTIONS, Action, CompletionTime, Instant, InstantTime, State
-from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage, open_storage
 from hudi_py.timeline.archived import archived_instants
 from hudi_py.timeline.metadata import decode_commit_metadata
 from hudi_py.timeline.properties import load_table_config
+from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline, load_timeline
 from hudi_py.view import load_view
 
@@ -40,7 +40,7 @@ FILE_SLICE_SCHEMA = pa.schema(
 )
 
 
-def timeline_relation(storage: Storage, config: TableConfig, timeline: Timeline, archived: bool = False) -> pa.Table:
+def timeline_relation(state: TableState, archived: bool = False) -> pa.Table:
     """One row for each instant in its highest state, oldest first: `TIMELINE_SCHEMA`.
 
     The numbers are those of commits, including pending ones, and -1 for other actions. Completion_Time is null while an
@@ -54,17 +54,17 @@ def timeline_relation(storage: Storage, config: TableConfig, timeline: Timeline,
     """
     rows: list[dict[str, object]] = []
     if archived:
-        known = {instant.time for instant in timeline.completed}
-        for entry in archived_instants(storage, config, metadata=True):
+        known = {instant.time for instant in state.timeline.completed}
+        for entry in archived_instants(state.storage, state.config, metadata=True):
             if entry.time not in known:
-                name = timeline.layout.completed_name(entry.time, entry.action, entry.completion_time)
+                name = state.timeline.layout.completed_name(entry.time, entry.action, entry.completion_time)
                 rows.append(
                     _timeline_row(entry.time, entry.action, State.COMPLETED, entry.completion_time, name)
-                    | _numbers(entry.action, entry.metadata or b"", f"the archived {entry.time} of {storage.uri}")
+                    | _numbers(entry.action, entry.metadata or b"", f"the archived {entry.time} of {state.storage.uri}")
                 )
-    for instant in timeline.instants:
+    for instant in state.timeline.instants:
         try:
-            numbers = _active_numbers(storage, timeline, instant)
+            numbers = _active_numbers(state.storage, state.timeline, instant)
         except FileNotFoundError:  # archived or rolled back since it was listed
             continue
         completion = instant.completion_time if instant.completed else None
@@ -73,9 +73,7 @@ def timeline_relation(storage: Storage, config: TableConfig, timeline: Timeline,
     return pa.Table.from_pylist(rows, TIMELINE_SCHEMA)
 
 
-def file_slice_relation(
-    storage: Storage, config: TableConfig, timeline: Timeline, pattern: str | None = None
-) -> pa.Table:
+def file_slice_relation(state: TableState, pattern: str | None = None) -> pa.Table:
     """Every committed file slice that still exists, including replaced file groups: `FILE_SLICE_SCHEMA`.
 
     Base_File_Path is absolute; for slices of logs only it is empty and Base_File_Size is -1. Logs whose delta commit is
@@ -84,8 +82,8 @@ def file_slice_relation(
     Args:
         pattern: partition path in which `*` and `?` match within one folder name; None: every partition.
     """
-    view = load_view(storage, config, timeline)
-    by_name = not config.logs_named_by_instant
+    view = load_view(state)
+    by_name = not state.config.logs_named_by_instant
     rows: list[dict[str, object]] = []
     for partition in view.partitions():
         if pattern is not None and not _matches(partition, pattern):
@@ -98,7 +96,7 @@ def file_slice_relation(
                 slice_.file_id,
                 partition,
                 slice_.base_instant,
-                f"{storage.uri.rstrip('/')}/{base.path}" if base else "",
+                f"{state.storage.uri.rstrip('/')}/{base.path}" if base else "",
                 base.size if base else -1,
                 len(slice_.log_files),
                 total,

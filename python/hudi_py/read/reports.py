@@ -11,7 +11,6 @@ from hudi_py.config import read as read_config
 from hudi_py.model.commit import NO_PREVIOUS_COMMIT, CommitMetadata
 from hudi_py.model.files import FileSlice
 from hudi_py.model.instant import WRITE_ACTIONS, Instant, InstantTime
-from hudi_py.model.properties import TableConfig
 from hudi_py.read.changes import ChangeSplit
 from hudi_py.read.commit_reports import extra_report, written_report
 from hudi_py.read.pin import load_pinned
@@ -19,6 +18,7 @@ from hudi_py.read.split import Split
 from hudi_py.storage import Storage
 from hudi_py.timeline.archived import ArchivedInstant
 from hudi_py.timeline.metadata import decode_commit_metadata, read_commit_metadata
+from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.timeline.times import parse_instant, table_zone
 from hudi_py.view import load_view
@@ -61,22 +61,22 @@ _SPLITS = pa.schema(
 def table_report(path: str, options: Options, view: str) -> pa.Table:
     """The report `files`, `partitions`, `timeline`, `commits`, `written`, `archived`, `extra` or `properties` of a
     table's newest state, or of the options' instant or pin."""
-    storage, config, timeline, _ = load_pinned(path, options)
+    state, _ = load_pinned(path, options)
     if view == "timeline":
-        return instant_report(timeline)
+        return instant_report(state.timeline)
     if view == "commits":
-        return commit_report(storage, timeline)
+        return commit_report(state.storage, state.timeline)
     if view in ("written", "archived"):
-        return written_report(storage, config, timeline, archived=view == "archived")
+        return written_report(state, archived=view == "archived")
     if view == "extra":
-        return extra_report(storage, timeline)
+        return extra_report(state.storage, state.timeline)
     if view == "properties":
-        rows = [{"key": key, "value": value} for key, value in sorted(config.properties.items())]
+        rows = [{"key": key, "value": value} for key, value in sorted(state.config.properties.items())]
         return pa.Table.from_pylist(rows, _PROPERTIES)
     given = options.get(read_config.AS_OF_INSTANT)
-    as_of = None if given is None else parse_instant(given, table_zone(config))
+    as_of = None if given is None else parse_instant(given, table_zone(state.config))
     report = file_report if view == "files" else partition_report
-    return report(storage, config, timeline, as_of)
+    return report(state, as_of)
 
 
 def instant_report(timeline: Timeline, archived: Sequence[ArchivedInstant] = ()) -> pa.Table:
@@ -152,9 +152,7 @@ def history_report(storage: Storage, timeline: Timeline, archived: Sequence[Arch
     return pa.Table.from_pylist(rows, HISTORY)
 
 
-def file_report(
-    storage: Storage, config: TableConfig, timeline: Timeline, as_of: InstantTime | None = None
-) -> pa.Table:
+def file_report(state: TableState, as_of: InstantTime | None = None) -> pa.Table:
     """The newest file slice of each file group, or the one as of an instant."""
     rows = [
         {
@@ -166,15 +164,13 @@ def file_report(
             "log_files": [str(log.name) for log in slice_.log_files],
             "log_bytes": sum(log.size for log in slice_.log_files),
         }
-        for _, slices in _partitions(storage, config, timeline, as_of)
+        for _, slices in _partitions(state, as_of)
         for slice_ in slices
     ]
     return pa.Table.from_pylist(rows, FILES)
 
 
-def partition_report(
-    storage: Storage, config: TableConfig, timeline: Timeline, as_of: InstantTime | None = None
-) -> pa.Table:
+def partition_report(state: TableState, as_of: InstantTime | None = None) -> pa.Table:
     """Partitions and the sizes of their newest file slices, or of those as of an instant."""
     rows = [
         {
@@ -183,7 +179,7 @@ def partition_report(
             "num_files": sum(len(slice_.log_files) + (slice_.base_file is not None) for slice_ in slices),
             "num_bytes": sum(slice_.size for slice_ in slices),
         }
-        for path, slices in _partitions(storage, config, timeline, as_of)
+        for path, slices in _partitions(state, as_of)
     ]
     return pa.Table.from_pylist(rows, _PARTITIONS)
 
@@ -219,9 +215,7 @@ def split_report(splits: Sequence[Split], reasons: Sequence[str | None]) -> pa.T
     return pa.Table.from_pylist(rows, _SPLITS)
 
 
-def _partitions(
-    storage: Storage, config: TableConfig, timeline: Timeline, as_of: InstantTime | None
-) -> Iterator[tuple[str, list[FileSlice]]]:
-    view = load_view(storage, config, timeline)
+def _partitions(state: TableState, as_of: InstantTime | None) -> Iterator[tuple[str, list[FileSlice]]]:
+    view = load_view(state)
     for path in view.partitions():
         yield path, view.latest_slices(path, as_of)

@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 
 from hudi_py.config import incremental
 from hudi_py.errors import ConfigError, missing_library
-from hudi_py.model.properties import TableConfig
 from hudi_py.read.changes.plan import change_range, plan_changes
 from hudi_py.read.counting import count_split, is_counted_by_footer
 from hudi_py.read.explain import explain_plan, log_plan
@@ -29,9 +28,8 @@ from hudi_py.read.request import ScanRequest
 from hudi_py.read.snapshot import Snapshot, open_snapshot
 from hudi_py.read.split import Split
 from hudi_py.read.task import read_split_on
-from hudi_py.storage import Storage
 from hudi_py.storage.threads import REQUESTS, default_threads, in_threads
-from hudi_py.timeline.timeline import Timeline
+from hudi_py.timeline.state import TableState
 
 if TYPE_CHECKING:
     import duckdb
@@ -219,21 +217,21 @@ class Scan:
         return scan_view(self._plan, query_type=self._query_type, state=self._state, limit=self._limit)
 
 
-def make_scan(storage: Storage, config: TableConfig, timeline: Timeline, request: ScanRequest) -> Scan:
-    """The scan of a request on the state in `timeline`. Raises what `Table.scan` raises.
+def make_scan(state: TableState, request: ScanRequest) -> Scan:
+    """The scan of a request on a state of the table. Raises what `Table.scan` raises.
 
     It is planned at once: a later plan could silently miss a file that was cleaned in between.
     """
     began = time.monotonic()
-    scan = _planned(storage, config, timeline, request)
+    scan = _planned(state, request)
     log_plan(scan.plan(), scan.state, time.monotonic() - began)
     return scan
 
 
-def _planned(storage: Storage, config: TableConfig, timeline: Timeline, request: ScanRequest) -> Scan:
-    planned = partial(make_scan, storage, config, timeline)
-    as_of = None if request.as_of is None else time_of(request.as_of, timeline, by_completion=False)
-    snapshot = open_snapshot(storage, config, timeline, as_of)
+def _planned(state: TableState, request: ScanRequest) -> Scan:
+    planned = partial(make_scan, state)
+    as_of = None if request.as_of is None else time_of(request.as_of, state.timeline, by_completion=False)
+    snapshot = open_snapshot(state, as_of)
     if request.query_type == "cdc":
         changes = change_range(snapshot, request)
         plan = plan_changes(snapshot, changes.commits, request, reachable_only=changes.reachable_only)
@@ -242,13 +240,13 @@ def _planned(storage: Storage, config: TableConfig, timeline: Timeline, request:
         return Scan(snapshot, plan, request, state=changes.text, planned=planned)
     if request.query_type != "incremental":
         snapshot = snapshot.with_deletes(request.emit_deletes)
-        state = f"as of {snapshot.as_of}" if snapshot.as_of else f"pinned at {snapshot.pin.time or '-'}"
+        shown = f"as of {snapshot.as_of}" if snapshot.as_of else f"pinned at {snapshot.pin.time or '-'}"
         plan = plan_scan(snapshot, request)
         plan = replace(plan, note=note_on_time(snapshot, has_files=bool(plan.splits)))
-        return Scan(snapshot, plan, request, state=state, planned=planned)
+        return Scan(snapshot, plan, request, state=shown, planned=planned)
     span = resolve_range(snapshot, request)
     if request.options.get(incremental.SCHEMA_AT_END) and span.commits:
-        snapshot = open_snapshot(storage, config, timeline, schema_as_of=span.commits[-1].time)
+        snapshot = open_snapshot(state, schema_as_of=span.commits[-1].time)
     snapshot = snapshot.with_deletes(request.emit_deletes)
     fallback = request.options.get(incremental.FALLBACK)
     plan = plan_incremental(
@@ -256,7 +254,7 @@ def _planned(storage: Storage, config: TableConfig, timeline: Timeline, request:
         span.commits,
         request,
         end=span.end,
-        fallback=(config.has_completion_times if fallback is None else fallback) and not span.reachable_only,
+        fallback=(state.config.has_completion_times if fallback is None else fallback) and not span.reachable_only,
         reachable_only=span.reachable_only,
     )
     if not span.commits:

@@ -13,11 +13,11 @@ from hudi_py.errors import HistoryCleanedError, UnsupportedTableError
 from hudi_py.merge import CommittedInstants
 from hudi_py.model.instant import Action, Instant, InstantTime
 from hudi_py.model.names import FileId, PartitionPath, parse_base_file_name, parse_log_file_name
-from hudi_py.model.properties import TableConfig
 from hudi_py.read.support import check_schema, check_table, text_partition_columns
 from hudi_py.schema import SchemaHistory, with_meta, with_operation
 from hudi_py.storage import Storage
 from hudi_py.timeline.records import decode_record
+from hudi_py.timeline.state import TableState
 from hudi_py.timeline.table_schema import NewestCommits, has_operation_column, resolve_table_schema
 from hudi_py.timeline.timeline import Pin, Timeline
 from hudi_py.timeline.times import parse_instant, table_zone
@@ -25,13 +25,9 @@ from hudi_py.view import load_view
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
-    """The state of a table that a scan reads."""
+class Snapshot(TableState):
+    """The state of a table that a scan reads. Its timeline is pinned: it has no later completions."""
 
-    storage: Storage
-    config: TableConfig
-    timeline: Timeline
-    """The pinned timeline, without later completions."""
     schema: pa.Schema
     """All columns of rows, meta columns first."""
     pin: Pin
@@ -50,9 +46,7 @@ class Snapshot:
 
 
 def open_snapshot(
-    storage: Storage,
-    config: TableConfig,
-    timeline: Timeline,
+    state: TableState,
     as_of: str | int | date | None = None,
     *,
     schema_as_of: InstantTime | None = None,
@@ -67,44 +61,42 @@ def open_snapshot(
         ConfigError: `as_of` is not a time.
         HistoryCleanedError: files of that time have been cleaned.
     """
-    check_table(config, storage.uri)
-    pin = timeline.pin()
-    instant = None if as_of is None else parse_instant(as_of, table_zone(config))
+    check_table(state.config, state.storage.uri)
+    pin = state.timeline.pin()
+    instant = None if as_of is None else parse_instant(as_of, table_zone(state.config))
     if instant is not None:
-        _check_not_cleaned(storage, config, timeline, instant)
-    schema, history = _schema(storage, config, timeline, schema_as_of or instant)
-    return Snapshot(storage, config, timeline.at(pin), schema, pin, instant, history)
+        _check_not_cleaned(state, instant)
+    schema, history = _schema(state, schema_as_of or instant)
+    return Snapshot(state.storage, state.config, state.timeline.at(pin), schema, pin, instant, history)
 
 
-def table_schema(storage: Storage, config: TableConfig, timeline: Timeline) -> pa.Schema:
+def table_schema(state: TableState) -> pa.Schema:
     """All columns of the newest state; see `open_snapshot`."""
-    return _schema(storage, config, timeline, None)[0]
+    return _schema(state, None)[0]
 
 
-def _schema(
-    storage: Storage, config: TableConfig, timeline: Timeline, as_of: str | None
-) -> tuple[pa.Schema, SchemaHistory | None]:
-    seen = timeline
+def _schema(state: TableState, as_of: str | None) -> tuple[pa.Schema, SchemaHistory | None]:
+    seen = state.timeline
     if as_of is not None:
         # the schema of that time, as in Apache Hudi (`TableSchemaResolver.getTableSchema(timestamp)`)
-        earlier = tuple(instant for instant in timeline.files if instant.time <= as_of)
-        then = Timeline(timeline.layout, earlier, timeline.start)
-        seen = then if then.write_completed else timeline
-    commits = NewestCommits(storage, seen)
+        earlier = tuple(instant for instant in state.timeline.files if instant.time <= as_of)
+        then = Timeline(state.timeline.layout, earlier, state.timeline.start)
+        seen = then if then.write_completed else state.timeline
+    commits = NewestCommits(state.storage, seen)
     try:
-        resolved = resolve_table_schema(storage, config, seen, commits)
+        resolved = resolve_table_schema(state.at(seen), commits)
     except UnsupportedTableError as error:
         # the Avro layer does not know the table
-        raise UnsupportedTableError(f"Table at {storage.uri} is not supported: {error}") from error
+        raise UnsupportedTableError(f"Table at {state.storage.uri} is not supported: {error}") from error
     if resolved is None:
-        return (with_meta(pa.schema([])) if config.populates_meta_fields else pa.schema([])), None
-    check_schema(resolved.avro, storage.uri)
+        return (with_meta(pa.schema([])) if state.config.populates_meta_fields else pa.schema([])), None
+    check_schema(resolved.avro, state.storage.uri)
     schema: pa.Schema = resolved.arrow
-    for name in text_partition_columns(config):
+    for name in text_partition_columns(state.config):
         at = schema.get_field_index(name)
         if at >= 0 and not pa.types.is_string(schema.field(at).type):
             schema = schema.set(at, schema.field(at).with_type(pa.string()))
-    if has_operation_column(storage, config, commits):
+    if has_operation_column(state.storage, state.config, commits):
         schema = with_operation(schema)
     return schema, resolved.history
 
@@ -125,27 +117,27 @@ def earliest_retained(storage: Storage, timeline: Timeline) -> str | None:
     return earliest or (timeline.write_completed[0].time if timeline.write_completed else None)
 
 
-def _check_not_cleaned(storage: Storage, config: TableConfig, timeline: Timeline, as_of: str) -> None:
+def _check_not_cleaned(state: TableState, as_of: str) -> None:
     """Like Apache Hudi, checks against the last clean, but allows states that a savepoint keeps."""
-    earliest = earliest_retained(storage, timeline)
-    if earliest is None or _is_savepoint(timeline, as_of):
+    earliest = earliest_retained(state.storage, state.timeline)
+    if earliest is None or _is_savepoint(state.timeline, as_of):
         return
     if as_of < earliest:
         raise HistoryCleanedError(
-            f"Table at {storage.uri} cannot be read as of {as_of}: versions before {earliest} have been cleaned; "
+            f"Table at {state.storage.uri} cannot be read as of {as_of}: versions before {earliest} have been cleaned; "
             "choose a later time"
         )
-    _check_versions(storage, config, timeline, as_of)
+    _check_versions(state, as_of)
 
 
-def _check_versions(storage: Storage, config: TableConfig, timeline: Timeline, as_of: str) -> None:
+def _check_versions(state: TableState, as_of: str) -> None:
     """Cleans that retain a number of file versions may have removed one that is also current at a later time, and an
     earlier clean may have retained less than the last one."""
     removed: dict[str, dict[str, str]] = defaultdict(dict)
-    for clean in timeline.completed:
+    for clean in state.timeline.completed:
         if clean.action is not Action.CLEAN or clean.time < as_of:
             continue
-        metadata = clean_metadata(storage, timeline, clean)
+        metadata = clean_metadata(state.storage, state.timeline, clean)
         retained = (metadata or {}).get("earliestCommitToRetain")
         if not metadata or (retained and retained <= as_of):
             continue
@@ -157,7 +149,7 @@ def _check_versions(storage: Storage, config: TableConfig, timeline: Timeline, a
                     removed[partition][name.file_id] = max(removed[partition].get(name.file_id, ""), name.instant)
     if not removed:
         return
-    view = load_view(storage, config, timeline)
+    view = load_view(state)
     for partition, groups in removed.items():
         path = PartitionPath(partition)
         found = {slice_.file_id: slice_.base_instant for slice_ in view.latest_slices(path, InstantTime(as_of))}
@@ -166,8 +158,8 @@ def _check_versions(storage: Storage, config: TableConfig, timeline: Timeline, a
             is_replaced = replaced_at is not None and replaced_at <= as_of
             if not is_replaced and found.get(FileId(file_id), "") < instant_time:
                 raise HistoryCleanedError(
-                    f"Table at {storage.uri} cannot be read as of {as_of}: the version {instant_time} of file group "
-                    f"{file_id} in partition '{partition}' has been cleaned; choose a later time"
+                    f"Table at {state.storage.uri} cannot be read as of {as_of}: the version {instant_time} of file "
+                    f"group {file_id} in partition '{partition}' has been cleaned; choose a later time"
                 )
 
 

@@ -65,7 +65,7 @@ class TableStream:
         self._seen: Seen | None = None
         self._opened: tuple[Seen, Snapshot] | None = None
         self._offered: StreamOffset | None = None
-        self._backlog = Backlog(storage)
+        self._backlog = Backlog()
 
     @classmethod
     def open(cls, path: str, options: Options, schema: pa.Schema | None = None) -> TableStream:
@@ -211,7 +211,7 @@ class TableStream:
             )
         timeline = load_timeline(self._storage, config)
         by_completion = timeline.layout.has_completion_times or self._holes() == "USE_TRANSITION_TIME"
-        return Seen(config, timeline, Axis.COMPLETION if by_completion else Axis.REQUESTED)
+        return Seen(self._storage, config, timeline, Axis.COMPLETION if by_completion else Axis.REQUESTED)
 
     def _offer(self, seen: Seen, offset: StreamOffset) -> StreamOffset:
         self._seen, self._offered = seen, offset
@@ -310,7 +310,7 @@ class TableStream:
     def _snapshot(self, seen: Seen) -> Snapshot:
         """The table's current state, whose schema is used for rows of any time."""
         if self._opened is None or self._opened[0] is not seen:
-            snapshot = open_snapshot(self._storage, seen.config, seen.timeline)
+            snapshot = open_snapshot(seen)
             self._opened = (seen, snapshot.with_deletes(self._request.emit_deletes))
         return self._opened[1]
 

@@ -16,8 +16,7 @@ from hudi_py.read.slice import of_commits, slice_rows
 from hudi_py.read.split import ReadSpec, Split
 from hudi_py.schema import RECORD_KEY, conform
 from hudi_py.storage import Storage, open_storage
-from hudi_py.timeline.properties import load_table_config
-from hudi_py.timeline.timeline import load_timeline
+from hudi_py.timeline.state import load_state
 
 
 def read_split(
@@ -74,9 +73,7 @@ def _rows(storage: Storage, split: Split) -> Iterator[pa.RecordBatch]:
 
 def missing_file(storage: Storage, split: Split, error: FileNotFoundError) -> HudiError:
     """The error for a split with a missing file: corruption if the table still refers to it, else it was cleaned."""
-    config = load_table_config(storage)
-    timeline = load_timeline(storage, config)
-    lister, _ = metadata_lister(storage, config, timeline)
+    lister, _ = metadata_lister(load_state(storage))
     paths = [file.path for file in split.log_files]
     paths += [split.base_file.path] if split.base_file is not None else []
     listed = {info.path for info in lister.files(split.partition)}

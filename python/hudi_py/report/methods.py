@@ -21,6 +21,7 @@ from hudi_py.report.summary import gather, summarise
 from hudi_py.storage import Storage, StrPath
 from hudi_py.timeline.clock import wall_clock_ms
 from hudi_py.timeline.properties import load_table_config
+from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import load_timeline
 
 
@@ -69,7 +70,7 @@ class ReportMethods:
         with suppress(HudiError, OSError):  # a notebook shows what can be read
             config = load_table_config(self._storage)
             timeline = load_timeline(self._storage, config)
-            schema = table_schema(self._storage, config, timeline)
+            schema = table_schema(TableState(self._storage, config, timeline))
         return table_view(self._storage.uri, config, timeline, schema)
 
 

@@ -28,7 +28,7 @@ from hudi_py.schema import META_FIELDS
 from hudi_py.services.descriptor import Due
 from hudi_py.storage import Storage
 from hudi_py.storage.within import FolderStorage
-from hudi_py.timeline.properties import load_table_config
+from hudi_py.timeline.state import TableState, load_state
 from hudi_py.timeline.timeline import load_timeline
 from hudi_py.timeline.times import format_instant, table_zone
 from hudi_py.view import load_view
@@ -212,13 +212,11 @@ def _next(diagnosis: Diagnosis | None, found: Overview, path: str) -> Iterator[T
 def _metadata_files(storage: Storage, config: TableConfig) -> pa.Table | None:
     if not config.metadata_partitions and not config.metadata_partitions_inflight:
         return None
-    own = FolderStorage(storage, METADATA_TABLE)
-    own_config = load_table_config(own)
-    return file_report(own, own_config, load_timeline(own, own_config))
+    return file_report(load_state(FolderStorage(storage, METADATA_TABLE)))
 
 
 def _older(storage: Storage, facts: TableFacts) -> Older:
-    view = load_view(storage, facts.config, load_timeline(storage, facts.config))
+    view = load_view(TableState(storage, facts.config, load_timeline(storage, facts.config)))
     slices = [slice_ for partition in view.partitions() for slice_ in view.every_slice(partition)]
     newest = pc.add(facts.files["base_bytes"], facts.files["log_bytes"])
     every = sum(slice_.size for slice_ in slices)

@@ -136,11 +136,10 @@ def resize_buckets(context: ServiceContext, instant: str | None = None) -> Resiz
     indexed: dict[Option[Any], str] = {write_config.INDEX_TYPE: "BUCKET"}
 
     def choose(view: FileSystemView) -> _ResizePlan:
-        settings = settings_as_stored(
-            storage, view, Operation.INSERT_OVERWRITE, options.replace(indexed), "resize the buckets of"
-        )
+        given = options.replace(indexed)
+        settings = settings_as_stored(view, Operation.INSERT_OVERWRITE, given, "resize the buckets of")
         assert settings.index.buckets is not None
-        before = ConsistentBuckets(settings.index.buckets, storage, view.timeline, view)
+        before = ConsistentBuckets(settings.index.buckets, view)
         plans = PendingPlans(storage, view.timeline)
         busy = {group for pending in plans.of(*COMPACTIONS) for group in plans.file_groups(pending)}
         chosen = _chosen(before, view, Limits.of(options), busy)
@@ -240,7 +239,7 @@ def _splits(write: WriteContext, chosen: Iterable[PartitionPath]) -> dict[tuple[
     """The slices of partitions, to be read with all meta columns."""
     arguments = ScanArguments(partitions=[str(path) for path in chosen], with_keys=True)
     request = ScanRequest.of(Options.resolve({}, Scope.READ), arguments)
-    scan = make_scan(write.transaction.storage, write.transaction.config, write.transaction.timeline, request)
+    scan = make_scan(write.transaction.state, request)
     return {(PartitionPath(str(split.partition)), FileId(str(split.file_id))): split for split in scan.splits()}
 
 

@@ -104,7 +104,7 @@ def rescale_buckets(
         """Check that the table has the buckets that its rules or the options describe."""
         stored = stored_rules(storage, view.timeline)
         rules = _new_rules(stored, expressions, buckets, add, f"the table '{config.name}'")
-        settings = settings_as_stored(storage, view, Operation.INSERT_OVERWRITE, options, "change the buckets of")
+        settings = settings_as_stored(view, Operation.INSERT_OVERWRITE, options, "change the buckets of")
         before = settings.index.buckets
         assert before is not None
         changed = [
@@ -172,5 +172,4 @@ def _rows(write: WriteContext, paths: Iterable[str]) -> Iterator[pa.RecordBatch]
     """The rows of partitions, without meta columns."""
     arguments = ScanArguments(partitions=list(paths), meta=False)
     request = ScanRequest.of(Options.resolve({}, Scope.READ), arguments)
-    seen = write.transaction
-    return iter(make_scan(seen.storage, seen.config, seen.timeline, request).to_batches())
+    return iter(make_scan(write.transaction.state, request).to_batches())

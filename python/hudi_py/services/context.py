@@ -78,8 +78,8 @@ class ServiceContext:
 
     def view(self, state: TableState) -> FileSystemView:
         """The file slices of a state, listed from the metadata table if it is valid."""
-        lister, _ = metadata_lister(self.storage, state.config, state.timeline)
-        return load_view(self.storage, state.config, state.timeline, lister)
+        lister, _ = metadata_lister(state)
+        return load_view(state, lister)
 
     def locked(self, purpose: str) -> AbstractContextManager[LockedTable]:
         """See `consistent`."""

@@ -183,8 +183,8 @@ def call_report(path: str, options: Options) -> pa.Table:
 
 def pending_report(path: str, options: Options) -> pa.Table:
     """`plan_report` of the newest state, or of a pinned one."""
-    storage, _, timeline, _ = load_pinned(path, options)
-    return plan_report(storage, timeline)
+    state, _ = load_pinned(path, options)
+    return plan_report(state.storage, state.timeline)
 
 
 def store_report(storage: Storage, token: str, report: Mapping[str, Any]) -> None:

@@ -38,7 +38,8 @@ from hudi_py.timeline.history import (
     run_range,
 )
 from hudi_py.timeline.metadata import read_commit_metadata
-from hudi_py.timeline.timeline import Timeline, load_timeline
+from hudi_py.timeline.state import TableState
+from hudi_py.timeline.timeline import load_timeline
 
 __all__ = [
     "ArchivedCompletions",
@@ -123,8 +124,8 @@ class ArchivedCompletions:
     the first instant that is asked for, and further back for older ones.
     """
 
-    def __init__(self, storage: Storage, config: TableConfig, timeline: Timeline) -> None:
-        self._storage, self._config, self._timeline = storage, config, timeline
+    def __init__(self, state: TableState) -> None:
+        self._storage, self._config, self._timeline = state.storage, state.config, state.timeline
         self._since: str | None = None
         self._times: dict[str, CompletionTime] = {}
 

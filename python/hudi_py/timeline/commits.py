@@ -18,6 +18,7 @@ from hudi_py.storage.threads import when_remote
 from hudi_py.timeline.archived import ArchivedInstant, archived_instants
 from hudi_py.timeline.metadata import decode_commit_metadata, read_commit_metadata
 from hudi_py.timeline.pending_plans import PendingPlans
+from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Pin, Timeline
 
 _Place = Callable[[Instant | ArchivedInstant], CompletionTime]
@@ -67,9 +68,7 @@ class Commit:
 
 
 def read_commits(
-    storage: Storage,
-    config: TableConfig,
-    timeline: Timeline,
+    state: TableState,
     span: InstantRange,
     *,
     skip_compaction: bool = True,
@@ -89,17 +88,19 @@ def read_commits(
     Raises:
         CorruptFileError: an instant's metadata or the archive cannot be read.
     """
-    by_requested = not timeline.layout.has_completion_times and not transition_times
+    by_requested = not state.timeline.layout.has_completion_times and not transition_times
 
     def place(instant: Instant | ArchivedInstant) -> CompletionTime:
         return CompletionTime(instant.time) if by_requested else instant.completion_time or CompletionTime(instant.time)
 
     # Active instants before the archive: those archived since they were listed are then found there
-    active = [instant for instant in timeline.write_completed if span.holds(place(instant))]
-    known = {instant.time for instant in timeline.write_completed}
-    found, moved = _active(storage, timeline, active, place)
+    active = [instant for instant in state.timeline.write_completed if span.holds(place(instant))]
+    known = {instant.time for instant in state.timeline.write_completed}
+    found, moved = _active(state.storage, state.timeline, active, place)
     # In layout 2 a long-running archived write may have completed within any range
-    reaches = timeline.start is None or not by_requested or span.begin is None or span.begin < timeline.start
+    reaches = (
+        state.timeline.start is None or not by_requested or span.begin is None or span.begin < state.timeline.start
+    )
     if archived and (reaches or moved):
 
         def chosen(instant: ArchivedInstant) -> bool:
@@ -107,19 +108,19 @@ def read_commits(
             return instant.action in WRITE_ACTIONS and not listed and span.holds(place(instant))
 
         for entry in archived_instants(
-            storage,
-            config,
+            state.storage,
+            state.config,
             until=span.end,
             completed_after=None if by_requested else span.begin,
             chosen=chosen,
             metadata=True,
         ):
-            context = f"the archived {entry.action.value} {entry.time} of {storage.uri}"
+            context = f"the archived {entry.action.value} {entry.time} of {state.storage.uri}"
             metadata = decode_commit_metadata(entry.metadata or b"", context)
             found.append(Commit(entry.time, place(entry), entry.action, metadata, archived=True))
-        if by_requested and not config.is_mor:
-            _check_unbroken(storage, timeline, found, span)
-    commits = _with_compactions_marked(found, config)
+        if by_requested and not state.config.is_mor:
+            _check_unbroken(state.storage, state.timeline, found, span)
+    commits = _with_compactions_marked(found, state.config)
     kept = [
         commit
         for commit in commits

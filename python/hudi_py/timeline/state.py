@@ -1,4 +1,4 @@
-"""Properties and timeline of a table, loaded together."""
+"""A table as it was read: its storage, properties and timeline."""
 
 from __future__ import annotations
 
@@ -13,14 +13,19 @@ from hudi_py.timeline.timeline import Timeline, load_timeline
 
 @dataclass(frozen=True, slots=True)
 class TableState:
-    """Properties and active timeline. Loaded under the table lock they are valid until it is released; load them again
-    after acquiring it again, since another process may have changed the table."""
+    """The storage of a table, its properties and its active timeline. Loaded under the table lock they are valid until
+    it is released; load them again after acquiring it again, since another process may have changed the table."""
 
+    storage: Storage
     config: TableConfig
     timeline: Timeline
 
+    def at(self, timeline: Timeline) -> TableState:
+        """Return the same table with another timeline, such as an earlier one."""
+        return TableState(self.storage, self.config, timeline)
+
 
 def load_state(storage: Storage, zone: tzinfo | None = None) -> TableState:
-    """The current state. For arguments and errors see `load_timeline` and `load_table_config`."""
+    """Return the current state. For arguments and errors see `load_timeline` and `load_table_config`."""
     config = load_table_config(storage)
-    return TableState(config, load_timeline(storage, config, zone))
+    return TableState(storage, config, load_timeline(storage, config, zone))

@@ -27,6 +27,7 @@ from hudi_py.storage import Storage
 from hudi_py.storage.recent import Recent
 from hudi_py.timeline.metadata import UNKNOWN, read_commit_metadata
 from hudi_py.timeline.schema_files import newest_history
+from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline
 
 SCHEMA_KEY = "schema"
@@ -94,9 +95,7 @@ class NewestCommits:
 
 
 def resolve_table_schema(
-    storage: Storage,
-    config: TableConfig,
-    timeline: Timeline,
+    state: TableState,
     commits: NewestCommits | None = None,
     *,
     writes: bool = False,
@@ -113,26 +112,28 @@ def resolve_table_schema(
     Raises:
         CorruptFileError: a schema or a commit cannot be read, or the table has columns that no schema names.
     """
-    commits = commits or NewestCommits(storage, timeline)
-    record, latest = _recorded(storage, commits)
+    commits = commits or NewestCommits(state.storage, state.timeline)
+    record, latest = _recorded(state.storage, commits)
     empty = tuple(commits.empty)
-    _check_columns(storage, timeline, commits, latest)
+    _check_columns(state.storage, state.timeline, commits, latest)
     if empty and writes:
-        raise _empty_commit(storage, timeline, empty[0], "write to", "what it did to the columns is not known")
-    if record is None and config.properties.get(CREATE_SCHEMA):
-        text = config.properties[CREATE_SCHEMA]
-        record = _parse(text, f"{CREATE_SCHEMA} of the table at {storage.uri}")
+        raise _empty_commit(
+            state.storage, state.timeline, empty[0], "write to", "what it did to the columns is not known"
+        )
+    if record is None and state.config.properties.get(CREATE_SCHEMA):
+        text = state.config.properties[CREATE_SCHEMA]
+        record = _parse(text, f"{CREATE_SCHEMA} of the table at {state.storage.uri}")
     if record is None:
-        record = _of_data_files(storage, config, commits)
+        record = _of_data_files(state.storage, state.config, commits)
     for instant in empty:
-        _check_files_of_empty(storage, config, timeline, instant, record)
+        _check_files_of_empty(state, instant, record)
     if record is None:
         return None
-    schema = table_schema_of(record, config)
+    schema = table_schema_of(record, state.config)
     repairs = timestamp_repairs(schema.avro)
     if latest is None:
         return replace(schema, history=SchemaHistory(repairs=repairs)) if repairs else schema
-    stored = newest_history(storage, timeline)
+    stored = newest_history(state.storage, state.timeline)
     versions = {version.version_id: version for version in (stored.versions if stored is not None else ())}
     versions.setdefault(latest.version_id, latest)
     ordered = tuple(versions[number] for number in sorted(versions))
@@ -217,15 +218,13 @@ def _check_columns(storage: Storage, timeline: Timeline, commits: NewestCommits,
         )
 
 
-def _check_files_of_empty(
-    storage: Storage, config: TableConfig, timeline: Timeline, instant: Instant, record: dict[str, Any] | None
-) -> None:
+def _check_files_of_empty(state: TableState, instant: Instant, record: dict[str, Any] | None) -> None:
     """Raises CorruptFileError if files of a commit, whose own file is empty, have columns that a schema lacks, or in a
     wider type. Apache Hudi takes the commit for one without a schema (`TableSchemaResolver`, 1.2.0): such columns are
     gone from its queries, and from each file that it writes after."""
     known = pa.schema([]) if record is None else arrow_schema(record)
-    for path in _files_of(storage, config, instant):
-        found = _of_data_file(storage, config, path)
+    for path in _files_of(state.storage, state.config, instant):
+        found = _of_data_file(state.storage, state.config, path)
         if found is None:
             continue
         own = {**found, "fields": [field for field in found["fields"] if field.get("name") not in _NO_COLUMNS]}
@@ -234,7 +233,7 @@ def _check_files_of_empty(
             why = (
                 f"{path}, which it wrote, has the column '{lost.name}' of type {lost.type}, which no other commit names"
             )
-            raise _empty_commit(storage, timeline, instant, "read", why)
+            raise _empty_commit(state.storage, state.timeline, instant, "read", why)
         return  # the files of a commit have one schema
 
 

@@ -122,9 +122,13 @@ class TableSession:
         """The current active timeline; for `locked` see `load_timeline`."""
         return load_timeline(self.storage, self.config, self.zone, locked=locked)
 
+    def state(self, timeline: Timeline | None = None) -> TableState:
+        """Return the table with a timeline, by default the current one."""
+        return TableState(self.storage, self.config, self.timeline() if timeline is None else timeline)
+
     def view(self, timeline: Timeline) -> FileSystemView:
         """The file slices of a timeline, as listed from storage."""
-        return load_view(self.storage, self.config, timeline)
+        return load_view(self.state(timeline))
 
     def view_for_write(
         self, timeline: Timeline, *, like: FileSystemView | None = None, checked: FileSystemView | None = None
@@ -139,7 +143,7 @@ class TableSession:
         view = self.view(timeline) if like is None else like
         if not self.metadata.maintains:
             return view
-        lister = WriteLister(self.storage, self.config, timeline, checked)
+        lister = WriteLister(view.state, checked)
         return view.proven_by(StorageLister(self.storage, self.config), lister)
 
     def completion_shown(self, completion: CompletionTime | None) -> CompletionTime | None:
@@ -181,7 +185,7 @@ class LockedTable(TableState):
         """Reads the current properties and timeline."""
         current = session.reread()
         timeline = current.timeline(locked=True)
-        return cls(current.config, timeline, current, lock, PendingPlans(session.storage, timeline))
+        return cls(session.storage, current.config, timeline, current, lock, PendingPlans(session.storage, timeline))
 
     def reread(self) -> LockedTable:
         """The table after this process has changed it under the same lock."""

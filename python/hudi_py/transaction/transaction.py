@@ -37,6 +37,7 @@ from hudi_py.storage import Storage, open_storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.layout import Layout
 from hudi_py.timeline.metadata import encode_commit_metadata, encode_replace_request
+from hudi_py.timeline.state import TableState
 from hudi_py.timeline.table_schema import SCHEMA_KEY
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.action import CommitResult, complete_action
@@ -200,6 +201,11 @@ class WriteTransaction:
             if self._timeline is None:
                 self._timeline = self.session.timeline().at(self.handle.pin)
             return self._timeline
+
+    @property
+    def state(self) -> TableState:
+        """The table as the write sees it."""
+        return TableState(self.storage, self.config, self.timeline)
 
     @property
     def view(self) -> FileSystemView:

@@ -28,11 +28,12 @@ from hudi_py.model.names import (
     parse_log_file_name,
 )
 from hudi_py.model.properties import TableConfig
-from hudi_py.storage import FileInfo, Storage
+from hudi_py.storage import FileInfo
 from hudi_py.storage.threads import when_remote
 from hudi_py.timeline.archived import ArchivedCompletions
 from hudi_py.timeline.metadata import FileGroup, read_commit_metadata
 from hudi_py.timeline.pending_plans import PendingPlans
+from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.view.bootstrap import METADATA_INSTANT, load_bootstrap_sources
 from hudi_py.view.lister import Lister, StorageLister
@@ -77,9 +78,7 @@ class FileSystemView:
 
     def __init__(
         self,
-        storage: Storage,
-        config: TableConfig,
-        timeline: Timeline,
+        state: TableState,
         lister: Lister,
         *,
         pending_compaction: Mapping[FileGroup, InstantTime],
@@ -87,8 +86,7 @@ class FileSystemView:
         replaced: Mapping[FileGroup, InstantTime],
         read_damaged: bool,
     ) -> None:
-        self.config = config
-        self.timeline = timeline
+        self.state = state
         self.lister = lister
         self.pending_compaction = pending_compaction
         """(partition path, file id) to the instant at which its compaction was scheduled."""
@@ -96,16 +94,23 @@ class FileSystemView:
         """(partition path, file id) of input groups to the instant at which their clustering was scheduled."""
         self.replaced = replaced
         """(partition path, file id) to the requested time of the replacecommit that replaced it."""
-        self.sources = load_bootstrap_sources(storage, config)
+        self.sources = load_bootstrap_sources(state.storage, state.config)
         """(partition path, file id) to the URI of the source file of a bootstrapped base file."""
-        self._storage = storage
-        self._completions = ArchivedCompletions(storage, config, timeline)
+        self._completions = ArchivedCompletions(state)
         self._read_damaged = read_damaged
         self._recorded: RecordedFiles | None = None
         self._groups: dict[PartitionPath, list[_Group]] = {}
         self._partitions: list[PartitionPath] | None = None
         self._proof: Lister | None = None
         self._lock = threading.Lock()
+
+    @property
+    def config(self) -> TableConfig:
+        return self.state.config
+
+    @property
+    def timeline(self) -> Timeline:
+        return self.state.timeline
 
     def proven_by(self, storage: Lister, lister: Lister) -> FileSystemView:
         """The same view for a write: of what `lister` lists, as long as it has all that the active commits recorded.
@@ -273,7 +278,7 @@ class FileSystemView:
         for file, size in group.lost:
             if (base_only and isinstance(file.name, LogFileName)) or (as_of is not None and file.commit > as_of):
                 continue
-            error = lost_error(self._storage, self.config, self.timeline, file, size)
+            error = lost_error(self.state, file, size)
             if not self._read_damaged:
                 raise error
             warnings.warn(f"Rows are missing or old: {first_line(error)}", stacklevel=2)
@@ -281,7 +286,7 @@ class FileSystemView:
     def _read_recorded(self) -> RecordedFiles:
         with self._lock:
             if self._recorded is None:
-                self._recorded = read_recorded(self._storage, self.config, self.timeline)
+                self._recorded = read_recorded(self.state)
             return self._recorded
 
     def _load(self, partition: PartitionPath) -> list[_Group]:
@@ -370,14 +375,7 @@ def base_extensions(config: TableConfig) -> frozenset[str]:
     return frozenset((config.base_file_format.lower(),))
 
 
-def load_view(
-    storage: Storage,
-    config: TableConfig,
-    timeline: Timeline,
-    lister: Lister | None = None,
-    *,
-    read_damaged: bool = False,
-) -> FileSystemView:
+def load_view(state: TableState, lister: Lister | None = None, *, read_damaged: bool = False) -> FileSystemView:
     """A view of the files that `lister` lists (None: the storage); reads pending plans and replaced file groups.
 
     `read_damaged`: whether to warn, instead of raising an error, about lost files.
@@ -385,31 +383,29 @@ def load_view(
     Raises:
         CorruptFileError: a plan or the metadata of a replacecommit cannot be read.
     """
-    plans = PendingPlans(storage, timeline)
+    plans = PendingPlans(state.storage, state.timeline)
 
     def file_groups(instant: Instant) -> Iterable[FileGroup]:
         if not instant.completed:
             return plans.file_groups(instant)
         try:
-            metadata = read_commit_metadata(storage, timeline.layout, instant)
+            metadata = read_commit_metadata(state.storage, state.timeline.layout, instant)
         except FileNotFoundError:  # archived since it was listed, so the groups it replaced have been cleaned
             return ()
         return [(partition, file_id) for partition, file_ids in metadata.replaced.items() for file_id in file_ids]
 
     instants = plans.of(Action.COMPACTION, Action.CLUSTERING, Action.REPLACE_COMMIT)
-    instants += [instant for instant in timeline.write_completed if instant.action is Action.REPLACE_COMMIT]
+    instants += [instant for instant in state.timeline.write_completed if instant.action is Action.REPLACE_COMMIT]
     compacting: dict[FileGroup, InstantTime] = {}
     clustering: dict[FileGroup, InstantTime] = {}
     replaced: dict[FileGroup, InstantTime] = {}
-    for instant, groups in zip(instants, when_remote(storage, file_groups, instants), strict=True):
+    for instant, groups in zip(instants, when_remote(state.storage, file_groups, instants), strict=True):
         # Instants are in order, so the newest one counts, as in Apache Hudi
         pending = compacting if instant.action is Action.COMPACTION else clustering
         (replaced if instant.completed else pending).update(dict.fromkeys(groups, instant.time))
     return FileSystemView(
-        storage,
-        config,
-        timeline,
-        lister or StorageLister(storage, config),
+        state,
+        lister or StorageLister(state.storage, state.config),
         pending_compaction=compacting,
         pending_clustering=clustering,
         replaced=replaced,

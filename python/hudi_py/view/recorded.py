@@ -28,6 +28,7 @@ from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
 from hudi_py.storage.threads import when_remote
 from hudi_py.timeline.metadata import read_commit_metadata
+from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline, load_timeline
 
 _INITIAL = "00000000000000"
@@ -106,21 +107,21 @@ def files_of(commit: str, action: str, metadata: CommitMetadata) -> Iterator[Rec
 RecordedFiles = Mapping[PartitionPath, Mapping[FileId, Sequence[RecordedFile]]]
 
 
-def read_recorded(storage: Storage, config: TableConfig, timeline: Timeline) -> RecordedFiles:
+def read_recorded(state: TableState) -> RecordedFiles:
     """The files of active completed commits, by partition and file id; empty for tables before version 6.
 
     Ignores commits older than the timeline's start, as the commits that replaced their files may be archived, and
     commits with unreadable metadata, which is reported where it is needed.
     """
-    if config.version < _FIRST_VERSION:
+    if state.config.version < _FIRST_VERSION:
         return {}
 
     def read(instant: Instant) -> list[RecordedFile]:
-        return recorded_files(storage, timeline, instant)
+        return recorded_files(state.storage, state.timeline, instant)
 
-    active = [instant for instant in timeline.write_completed if instant.time >= (timeline.start or "")]
+    active = [instant for instant in state.timeline.write_completed if instant.time >= (state.timeline.start or "")]
     found: dict[PartitionPath, dict[FileId, list[RecordedFile]]] = {}
-    for files in when_remote(storage, read, active):
+    for files in when_remote(state.storage, read, active):
         for file in files:
             found.setdefault(file.partition, {}).setdefault(file.name.file_id, []).append(file)
     return found
@@ -205,18 +206,16 @@ def _may_delete(timeline: Timeline) -> set[str]:
     return {each.file_name for each in timeline.files if each.completed or each.action.comparable not in WRITE_ACTIONS}
 
 
-def lost_error(
-    storage: Storage, config: TableConfig, timeline: Timeline, file: RecordedFile, size: int | None
-) -> HudiError:
+def lost_error(state: TableState, file: RecordedFile, size: int | None) -> HudiError:
     """The error for one of `lost_files`; a writer may have changed the table since its timeline was read."""
-    what = f"the file {storage.uri}/{describe_loss(file, size)}"
-    if not config.is_metadata_table and _may_delete(load_timeline(storage, config)) != _may_delete(timeline):
+    what = f"the file {state.storage.uri}/{describe_loss(file, size)}"
+    if state.config.is_metadata_table:
+        return CorruptFileError(f"Cannot read the metadata table: {what}; the next write rebuilds it")
+    if _may_delete(load_timeline(state.storage, state.config)) != _may_delete(state.timeline):
         return HistoryCleanedError(
             f"Cannot read file group {file.name.file_id}: {what}; the table has changed since this read was planned: "
             "re-create the DataFrame, or scan again"
         )
-    if config.is_metadata_table:
-        return CorruptFileError(f"Cannot read the metadata table: {what}; the next write rebuilds it")
     return CorruptFileError(
         f"Cannot read file group {file.name.file_id}: {what}; restore it from a copy, or undo the commit "
         f"(rollback, restore); metadata.verify() compares all files; {DAMAGED.key}=true reads what is left",

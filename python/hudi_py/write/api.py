@@ -236,7 +236,7 @@ def _run(
     config = session.config
 
     def plan(view: FileSystemView) -> WriteSettings:
-        settings = write_settings(session.storage, view.config, view.timeline, view, source.schema, operation, options)
+        settings = write_settings(view, source.schema, operation, options)
         if source.in_memory and settings.deleted_partitions is None:
             names = settings.keygen.partition_columns(settings.schema.arrow)
             for batch in source.columns(names):

@@ -80,11 +80,7 @@ class WriteContext:
         self.settings = settings
         self.task = task or TaskId()
         index = settings.index.buckets
-        self.buckets = (
-            None
-            if index is None
-            else open_buckets(index, transaction.storage, transaction.timeline, transaction.view, transaction.instant)
-        )
+        self.buckets = None if index is None else open_buckets(index, transaction.view, transaction.instant)
         """Of a write with a bucket index."""
         self.progress = progress or Progress.silent()
         stored = settings.stored

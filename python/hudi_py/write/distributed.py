@@ -178,7 +178,7 @@ def plan_write(
             writer_id=None if stream is None else marked_writer_id(stream),
         )
         seen = WriteTransaction.attach(handle, storage=storage)
-        settings = write_settings(storage, handle.config, seen.timeline, seen.view, incoming, operation, options)
+        settings = write_settings(seen.view, incoming, operation, options)
     combine = operation.overwrites and requested is Operation.UPSERT and settings.combine_before_upsert
     return DistributedWrite(
         handle,
@@ -325,15 +325,7 @@ def _commit_again(
     its rows are read back."""
     handle = write.handle
     with WriteTransaction.begin(planned.session, action=handle.action, operation=handle.operation) as transaction:
-        settings = write_settings(
-            transaction.storage,
-            transaction.config,
-            transaction.timeline,
-            transaction.view,
-            write.incoming,
-            write.operation,
-            write.options,
-        )
+        settings = write_settings(transaction.view, write.incoming, write.operation, write.options)
         storage = transaction.storage
 
         def rows() -> Iterator[pa.RecordBatch]:

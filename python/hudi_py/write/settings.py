@@ -22,9 +22,7 @@ from hudi_py.model.properties import TableConfig
 from hudi_py.schema import META_FIELDS, RECORD_KEY, StoredRows
 from hudi_py.schema.paths import column_of
 from hudi_py.schema.stored import compact_json
-from hudi_py.storage import Storage
 from hudi_py.timeline.table_schema import resolve_table_schema
-from hudi_py.timeline.timeline import Timeline
 from hudi_py.view import FileSystemView
 from hudi_py.write.changes import ChangeLogging
 from hudi_py.write.combinations import (
@@ -104,9 +102,7 @@ class WriteSettings:
         return compact_json(self.stored.own_avro(self.schema.avro))
 
 
-def settings_as_stored(
-    storage: Storage, view: FileSystemView, operation: Operation, options: Options, verb: str
-) -> WriteSettings:
+def settings_as_stored(view: FileSystemView, operation: Operation, options: Options, verb: str) -> WriteSettings:
     """Return the settings of a write of rows with the columns that the table has.
 
     `verb`: what the write does to the table, for errors.
@@ -114,38 +110,31 @@ def settings_as_stored(
     Raises:
         ConfigError: the table has no columns yet. Also what `write_settings` raises.
     """
-    stored = resolve_table_schema(storage, view.config, view.timeline)
+    stored = resolve_table_schema(view.state)
     if stored is None:
         raise ConfigError(
             f"Cannot {verb} the table '{view.config.name}': it has no columns yet; write rows to it first"
         )
     columns = pa.schema([field for field in stored.arrow if field.name not in META_FIELDS])
-    return write_settings(storage, view.config, view.timeline, view, columns, operation, options)
+    return write_settings(view, columns, operation, options)
 
 
-def write_settings(
-    storage: Storage,
-    config: TableConfig,
-    timeline: Timeline,
-    view: FileSystemView,
-    incoming: pa.Schema,
-    operation: Operation,
-    options: Options,
-) -> WriteSettings:
+def write_settings(view: FileSystemView, incoming: pa.Schema, operation: Operation, options: Options) -> WriteSettings:
     """Everything a write needs besides its transaction.
 
     Args:
-        timeline, view: the table as the write sees it.
+        view: the table as the write sees it.
         incoming: normalised schema of the data.
 
     Raises:
         UnsupportedTableError: the table has a feature that cannot be written.
         SchemaMismatchError, ConfigError: the data does not fit the table, or it is written with another index.
     """
+    state, config = view.state, view.config
     check_writable(config)
     codec = base_file_codec(options)
     merge = merge_settings(config, options.values)
-    stored = resolve_table_schema(storage, config, timeline, writes=True)
+    stored = resolve_table_schema(state, writes=True)
     if stored is not None:
         check_types(config, stored.avro)
     schema = _schema(config, stored.avro if stored is not None else None, incoming, operation, options)
@@ -157,7 +146,7 @@ def write_settings(
     keygen = key_generator(config, schema.avro, names_single_key=named, options=options)
     stored_rows = StoredRows.of(config)
     if keygen.single_key_form_varies and stored_rows.has_meta:
-        found = _existing_form(storage, view, keygen)
+        found = _existing_form(view, keygen)
         if found is not None:
             keygen = replace(keygen, names_single_key=found)
     check_stored_rows(config, keygen, schema.arrow)
@@ -165,7 +154,9 @@ def write_settings(
     if keygen.generates_keys:
         check_generated_keys(config, options)
     check_ordering(merge, schema, is_mor=config.is_mor)
-    index = _index(options, config, storage, timeline)
+    index = _index(options, config)
+    if index.buckets is not None:
+        index = replace(index, buckets=index.buckets.of_table(state.storage, state.timeline))
     updated = None
     if sets_columns(operation, options) and any(name not in incoming.names for name in schema.arrow.names):
         updated = tuple(name for name in schema.arrow.names if name in incoming.names)
@@ -176,11 +167,11 @@ def write_settings(
             )
         check_partial_update(config, merge, index, updated, options)
     check_combination(config, merge, index, operation, options)
-    buckets = None if index.buckets is None else open_buckets(index.buckets, storage, timeline, view)
+    buckets = None if index.buckets is None else open_buckets(index.buckets, view)
     if operation not in (Operation.INSERT_OVERWRITE_TABLE, Operation.DELETE_PARTITION):
-        check_table_index(storage, timeline, view, buckets)
+        check_table_index(view, buckets)
     elif buckets is not None:
-        check_folder(storage, buckets)
+        check_folder(state.storage, buckets)
     return WriteSettings(
         schema,
         keygen,
@@ -308,7 +299,7 @@ def _needed_to_delete(config: TableConfig, operation: Operation, options: Option
     return [column_of(name, columns) for name in (*keys, *config.partition_fields)]
 
 
-def _existing_form(storage: Storage, view: FileSystemView, keygen: KeyGenerator) -> bool | None:
+def _existing_form(view: FileSystemView, keygen: KeyGenerator) -> bool | None:
     """Whether the single COMPLEX key of existing rows is `field:value`; None if there are no rows.
 
     Compares a key of the newest base file with the value of its column: a bare value may look like the other form.
@@ -322,17 +313,14 @@ def _existing_form(storage: Storage, view: FileSystemView, keygen: KeyGenerator)
                 newest = base
     if newest is None:
         return None
-    for batch in iter_base_batches(storage, newest.path, [RECORD_KEY, field], batch_rows=1):
+    for batch in iter_base_batches(view.state.storage, newest.path, [RECORD_KEY, field], batch_rows=1):
         if batch.num_rows and RECORD_KEY in batch.schema.names:
             named = replace(keygen, names_single_key=True).record_keys(batch)[0].as_py()
             return bool(batch.column(batch.schema.get_field_index(RECORD_KEY))[0].as_py() == named)
     return None
 
 
-def _index(
-    options: Options, config: TableConfig, storage: Storage | None = None, timeline: Timeline | None = None
-) -> IndexSettings:
-    """`storage`, `timeline`: of a table that exists already."""
+def _index(options: Options, config: TableConfig) -> IndexSettings:
     kind = options.get(write_config.INDEX_TYPE)
     non_blocking = options.get(concurrency_config.MODE) == concurrency_config.NON_BLOCKING
     if non_blocking and (kind != BUCKET or not config.has_completion_times or not config.is_mor):
@@ -344,8 +332,6 @@ def _index(
         )
     kind = GLOBAL_RECORD_INDEX if kind == "RECORD_INDEX" else kind
     buckets = BucketIndex.of(options, config, non_blocking=non_blocking) if kind == BUCKET else None
-    if buckets is not None and storage is not None and timeline is not None:
-        buckets = buckets.of_table(storage, timeline)
     return IndexSettings(
         kind,
         options.get(write_config.BLOOM_PRUNE_BY_RANGES),

@@ -23,6 +23,7 @@ from hudi_py.read.snapshot import open_snapshot
 from hudi_py.storage import MemoryStorage, open_storage
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.properties import load_table_config
+from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import load_timeline
 from hudi_py.view import load_view
 from hudi_py.write.context import WriteContext
@@ -58,11 +59,11 @@ class _Groups:
         self.storage = open_storage(path)
         self.config = load_table_config(self.storage)
         self.timeline = load_timeline(self.storage, self.config)
-        view = load_view(self.storage, self.config, self.timeline)
+        view = load_view(TableState(self.storage, self.config, self.timeline))
         self.slices = {
             slice_.file_id: slice_ for part in view.partitions() for slice_ in view.latest_slices_for_write(part)
         }
-        schema = open_snapshot(self.storage, self.config, self.timeline).schema
+        schema = open_snapshot(TableState(self.storage, self.config, self.timeline)).schema
         self.reader = KeyReader(
             self.storage, schema, merge_settings(self.config), CommittedInstants.of(self.config, self.timeline)
         )

@@ -12,8 +12,7 @@ import hudi_py
 from hudi_py.metadata import MetadataLister, MetadataTable, metadata_lister
 from hudi_py.metadata.files import read_files
 from hudi_py.model.names import PartitionPath
-from hudi_py.timeline.properties import load_table_config
-from hudi_py.timeline.timeline import load_timeline
+from hudi_py.timeline.state import load_state
 from tests.support.hfiles import build_hfile
 from tests.support.metadata_tables import MetadataTableWriter, files_record
 from tests.unit.read.tables import MadeTable, instant, row
@@ -44,16 +43,14 @@ def fill(table: MadeTable, writer: MetadataTableWriter) -> None:
 
 
 def lister(table: MadeTable) -> MetadataLister:
-    config = load_table_config(table.storage)
-    found, metadata = metadata_lister(table.storage, config, load_timeline(table.storage, config))
+    found, metadata = metadata_lister(load_state(table.storage))
     assert metadata is not None
     assert isinstance(found, MetadataLister)
     return found
 
 
 def read(table: MadeTable) -> Mapping[str, Mapping[str, int]]:
-    config = load_table_config(table.storage)
-    return read_files(MetadataTable(table.storage, config, load_timeline(table.storage, config)))
+    return read_files(MetadataTable(load_state(table.storage)))
 
 
 def rows(table: MadeTable) -> list[str]:

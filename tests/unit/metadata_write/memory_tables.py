@@ -18,6 +18,7 @@ from hudi_py.model.names import parse_base_file_name, parse_log_file_name
 from hudi_py.storage import FolderStorage, Storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.properties import load_table_config
+from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline, load_timeline
 from hudi_py.view import StorageLister
 from hudi_py.write.api import write_options, write_rows
@@ -84,7 +85,7 @@ def own_timeline(storage: Storage) -> Timeline:
 def check_listing(storage: Storage) -> dict[str, dict[str, int]]:
     """What the metadata table lists, having compared it with the storage."""
     config = load_table_config(storage)
-    metadata = open_metadata(storage, config, timeline(storage))
+    metadata = open_metadata(TableState(storage, config, timeline(storage)))
     assert metadata is not None
     known = read_files(metadata)
     recorded = {partition_of_key(key): known.get(key, {}) for key in known[ALL_PARTITIONS]}

@@ -18,6 +18,7 @@ from hudi_py.model.instant import Action, InstantTime
 from hudi_py.model.names import PartitionPath, join_path
 from hudi_py.storage import MemoryStorage, Storage
 from hudi_py.timeline.properties import load_table_config
+from hudi_py.timeline.state import TableState, load_state
 from hudi_py.timeline.timeline import load_timeline
 from hudi_py.transaction.protocols import TableChange
 from hudi_py.view import load_view
@@ -35,7 +36,7 @@ def storage() -> MemoryStorage:
 def source(storage: Storage) -> TableSource:
     config = load_table_config(storage)
     timeline = load_timeline(storage, config)
-    view = load_view(storage, config, timeline)
+    view = load_view(TableState(storage, config, timeline))
     return TableSource(storage, config, timeline, view, "", MetadataWriteSettings(bloom_filters=True))
 
 
@@ -57,8 +58,7 @@ def test_filters_are_those_of_the_footers(storage: MemoryStorage, version: int, 
     for turn in range(3):
         given = KEEP if not later or turn == 2 else None
         write(storage, rows(range(turn, turn + 4), turn), version=version, kind=kind, given=given)
-    config = load_table_config(storage)
-    metadata = open_metadata(storage, config, load_timeline(storage, config))
+    metadata = open_metadata(load_state(storage))
     assert metadata is not None
     files = base_files(storage)
     assert len(files) > 2

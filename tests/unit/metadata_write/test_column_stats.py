@@ -40,6 +40,7 @@ from hudi_py.services.planned.service import run, run_all
 from hudi_py.storage import MemoryStorage, Storage
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.properties import load_table_config
+from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import load_timeline
 from hudi_py.transaction.protocols import TableChange
 from hudi_py.view import FileSystemView, load_view
@@ -95,9 +96,9 @@ def shown(table: pa.Table) -> dict[tuple[str, str], tuple[Any, ...]]:
 def opened(storage: Storage) -> tuple[MetadataTable, FileSystemView]:
     config = load_table_config(storage)
     timeline = load_timeline(storage, config)
-    metadata = open_metadata(storage, config, timeline)
+    metadata = open_metadata(TableState(storage, config, timeline))
     assert metadata is not None
-    return metadata, load_view(storage, config, timeline)
+    return metadata, load_view(TableState(storage, config, timeline))
 
 
 def live_files(view: FileSystemView, partition: str) -> list[DataFile]:
@@ -251,7 +252,9 @@ def _deletion(storage: Storage) -> list[MetadataRecords]:
     config = load_table_config(storage)
     timeline = load_timeline(storage, config)
     schema = read_commit_metadata(storage, timeline.layout, timeline.completed[-1]).extra["schema"]
-    source = TableSource(storage, config, timeline, load_view(storage, config, timeline), schema, kept_up.settings())
+    source = TableSource(
+        storage, config, timeline, load_view(TableState(storage, config, timeline)), schema, kept_up.settings()
+    )
     commit = CommitMetadata("DELETE_PARTITION", replaced={"a": ("f",), "b": ()})
     change = TableChange(InstantTime("20990101000000000"), Action.REPLACE_COMMIT, commit)
     return list(PartitionStats().changes(source, change))

@@ -78,9 +78,7 @@ def pending(
     data = memory_tables.rows(ids, ts)
     action = Operation.UPSERT.action(session.config)
     transaction = WriteTransaction.begin(session, action=action, operation="UPSERT")
-    settings = write_settings(
-        storage, session.config, transaction.timeline, transaction.view, data.schema, Operation.UPSERT, resolved
-    )
+    settings = write_settings(transaction.view, data.schema, Operation.UPSERT, resolved)
     result = run_operation(WriteContext(transaction, settings), iter(data.to_batches()), Operation.UPSERT)
     yield transaction
     transaction.commit(result.stats, schema_json=settings.schema.avro_json)

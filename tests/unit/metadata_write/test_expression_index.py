@@ -18,8 +18,7 @@ from hudi_py.metadata_write.encoding.stats_values import stored_ranges
 from hudi_py.metadata_write.partitions.column_stats import StatsCheck
 from hudi_py.metadata_write.partitions.partition_stats import PartitionStatsCheck
 from hudi_py.storage import LocalStorage
-from hudi_py.timeline.properties import load_table_config
-from hudi_py.timeline.timeline import load_timeline
+from hudi_py.timeline.state import load_state
 from tests.golden import tables
 from tests.support.choice import cases
 
@@ -48,8 +47,7 @@ def batch(chance: random.Random, size: int) -> list[dict[str, Any]]:
 def ranges(path: Path, name: str) -> dict[str, tuple[Any, Any]]:
     """The bounds of an index by name of the file or partition."""
     storage = LocalStorage(str(path))
-    config = load_table_config(storage)
-    metadata = open_metadata(storage, config, load_timeline(storage, config))
+    metadata = open_metadata(load_state(storage))
     assert metadata is not None
     rows = stored_ranges(metadata, None, None, partition=f"expr_index_{name}").to_pylist()
     assert len({row["file"] for row in rows}) == len(rows)

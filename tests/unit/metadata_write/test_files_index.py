@@ -19,6 +19,7 @@ from hudi_py.model.instant import Action, CompletionTime, Instant, InstantTime, 
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import MemoryStorage
 from hudi_py.timeline.layout import layout_for
+from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import timeline_of
 from hudi_py.transaction.protocols import TableChange
 from hudi_py.view import load_view
@@ -40,7 +41,7 @@ def source(storage: MemoryStorage | None = None, **settings: str) -> TableSource
     ]
     storage = storage or MemoryStorage(f"files-{uuid.uuid4()}")
     timeline = timeline_of(layout, files)
-    view = load_view(MemoryStorage(f"files-{uuid.uuid4()}"), CONFIG, timeline_of(layout, []))
+    view = load_view(TableState(MemoryStorage(f"files-{uuid.uuid4()}"), CONFIG, timeline_of(layout, [])))
     return TableSource(storage, CONFIG, timeline, view, "", MetadataWriteSettings(**settings))
 
 

@@ -13,7 +13,7 @@ from hudi_py.metadata_write.maintenance.verify import verify
 from hudi_py.model.names import PartitionPath
 from hudi_py.storage import MemoryStorage, Storage
 from hudi_py.timeline.properties import load_table_config
-from hudi_py.timeline.timeline import load_timeline
+from hudi_py.timeline.state import load_state
 from hudi_py.view import load_view
 from tests.support.kept_up import options, rows, write
 from tests.unit.metadata_write.test_verify import EVERYTHING, context, make
@@ -26,7 +26,7 @@ def storage() -> MemoryStorage:
 
 def newest(storage: Storage, ending: str, partition: str = "a") -> str:
     """A file of the newest slice of a partition."""
-    view = load_view(storage, load_table_config(storage), load_timeline(storage, load_table_config(storage)))
+    view = load_view(load_state(storage))
     slices = view.latest_slices(PartitionPath(partition))
     logs = [log.path for each in slices for log in each.log_files]
     return logs[-1] if ending == "log" else next(each.base_file.path for each in slices if each.base_file is not None)

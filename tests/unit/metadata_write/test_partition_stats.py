@@ -21,6 +21,7 @@ from hudi_py.storage import MemoryStorage, Storage
 from hudi_py.timeline.layout import Layout
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.properties import load_table_config
+from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import load_timeline, timeline_of
 from hudi_py.transaction.protocols import TableChange
 from hudi_py.view import load_view
@@ -40,7 +41,7 @@ def source(storage: Storage) -> TableSource:
     config = load_table_config(storage)
     timeline = load_timeline(storage, config)
     schema = read_commit_metadata(storage, timeline.layout, timeline.completed[-1]).extra["schema"]
-    return TableSource(storage, config, timeline, load_view(storage, config, timeline), schema, settings())
+    return TableSource(storage, config, timeline, load_view(TableState(storage, config, timeline)), schema, settings())
 
 
 def stat_of(storage: Storage, partition: str) -> WriteStat:

@@ -28,6 +28,7 @@ from hudi_py.metadata_write.writer import MetadataTableWriter
 from hudi_py.storage import MemoryStorage, open_storage
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.properties import load_table_config, update_table_config
+from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import load_timeline
 from hudi_py.timeline.times import epoch_ms, table_zone
 from hudi_py.transaction.protocols import TableChange
@@ -59,7 +60,7 @@ def _source(path: str, settings: MetadataWriteSettings) -> TableSource:
     storage = open_storage(path)
     config = load_table_config(storage)
     timeline = load_timeline(storage, config)
-    return TableSource(storage, config, timeline, load_view(storage, config, timeline), "", settings)
+    return TableSource(storage, config, timeline, load_view(TableState(storage, config, timeline)), "", settings)
 
 
 def _places(path: str) -> dict[str, Place]:

@@ -22,7 +22,7 @@ from hudi_py.metadata_write.partitions.secondary_index import changes_texts
 from hudi_py.metadata_write.table.create import drop_partitions
 from hudi_py.storage import LocalStorage
 from hudi_py.timeline.properties import load_table_config
-from hudi_py.timeline.timeline import load_timeline
+from hudi_py.timeline.state import load_state
 from hudi_py.wiring import IndexChange, index_table
 from tests.support.choice import cases
 
@@ -42,8 +42,7 @@ Row = dict[str, Any]
 def entries(path: Path, name: str = "secondary_index_ix") -> list[str]:
     """The entries of an index, sorted."""
     storage = LocalStorage(str(path))
-    config = load_table_config(storage)
-    metadata = open_metadata(storage, config, load_timeline(storage, config))
+    metadata = open_metadata(load_state(storage))
     assert metadata is not None
 
     def nothing(batch: pa.RecordBatch, avro: Any) -> pa.RecordBatch:

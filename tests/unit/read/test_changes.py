@@ -28,6 +28,7 @@ from hudi_py.read.task import read_split_on
 from hudi_py.testing.rows import assert_rows_equal
 from hudi_py.timeline.commits import InstantRange, read_commits
 from hudi_py.timeline.metadata import encode_commit_metadata
+from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import load_timeline
 from tests.support import archives
 from tests.support.choice import cases
@@ -286,7 +287,7 @@ def test_a_bulk_insert_of_a_merge_on_read_table_may_be_a_commit(tmp_path: Path, 
     stats = [WriteStat(FILE_ID, path, "", num_writes=2, num_inserts=2)]
     commit(table, 1, stats, "BULK_INSERT", action=Action.COMMIT)
     timeline = load_timeline(table.storage, table.config)
-    (found,) = read_commits(table.storage, table.config, timeline, InstantRange())
+    (found,) = read_commits(TableState(table.storage, table.config, timeline), InstantRange())
     assert not found.is_compaction
     assert told(changes(table.uri).to_table()) == [("i", None, "k1:10"), ("i", None, "k2:10")]
 
@@ -396,7 +397,7 @@ def test_batches_of_a_stream_tell_each_change_once(sample: Unpack) -> None:
     path = sample("mor_services")
     table = hudi_py.open_table(str(path))
     whole = changes(path).to_table()
-    snapshot = open_snapshot(changes(path).snapshot.storage, changes(path).snapshot.config, table.timeline)
+    snapshot = open_snapshot(changes(path).snapshot.at(table.timeline))
     request = ScanRequest.of(Options.resolve({}, Scope.READ))
     ends = [str(each.completion_time) for each in table.timeline.write_completed]
     for size in (1, 5):
@@ -404,9 +405,7 @@ def test_batches_of_a_stream_tell_each_change_once(sample: Unpack) -> None:
         batches = []
         for begin, end in itertools.pairwise(borders):
             commits = read_commits(
-                snapshot.storage,
-                snapshot.config,
-                snapshot.timeline,
+                snapshot,
                 InstantRange(begin, end),
                 skip_compaction=False,
                 skip_clustering=False,

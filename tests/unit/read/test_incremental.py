@@ -17,6 +17,7 @@ from hudi_py.model.commit import WriteStat
 from hudi_py.model.instant import Action
 from hudi_py.model.names import BaseFileName, FileId
 from hudi_py.timeline.commits import InstantRange, read_commits
+from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import load_timeline
 from tests.unit.read.tables import FILE_ID, MadeTable, completion, deletes, instant, row
 from tests.unit.timeline.archives import entry, put_archive, put_manifest, put_run
@@ -331,7 +332,7 @@ def test_the_archive_is_read_only_where_a_range_reaches_it(tmp_path: Path, versi
     timeline = load_timeline(table.storage, table.config)
 
     def times(begin: str | None, end: str | None = None, **how: Any) -> list[tuple[str, bool]]:
-        commits = read_commits(table.storage, table.config, timeline, InstantRange(begin, end), **how)
+        commits = read_commits(TableState(table.storage, table.config, timeline), InstantRange(begin, end), **how)
         return [(commit.time, commit.archived) for commit in commits]
 
     assert times(None) == [(instant(1), True), (instant(2), False), (instant(3), False)]

@@ -9,6 +9,7 @@ import pytest
 from hudi_py.model.instant import Action
 from hudi_py.services.archive import ArchiveReport, ArchiveSettings, archive
 from hudi_py.timeline.clean_records import CleanPlan, encode_clean_plan
+from hudi_py.timeline.state import TableState
 from hudi_py.view import load_view
 from tests.support.clean_tables import HandMadeTable
 
@@ -20,7 +21,7 @@ A1, B2, A3, B4 = ("a", "f1"), ("b", "f2"), ("a", "f3"), ("b", "f4")
 
 
 def shown(table: HandMadeTable) -> list[tuple[str, str]]:
-    view = load_view(table.storage, table.config, table.timeline)
+    view = load_view(TableState(table.storage, table.config, table.timeline))
     return sorted((str(p), str(piece.file_id)) for p in view.partitions() for piece in view.latest_slices(p))
 
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from hudi_py.model.names import parse_base_file_name, parse_log_file_name
 from hudi_py.services.clean.slices import Slicer, is_data_file, split_base_name, split_log_name
+from hudi_py.timeline.state import TableState
 from hudi_py.view import load_view
 from tests.support.clean_tables import HandMadeTable
 
@@ -88,8 +89,8 @@ def test_slices_are_those_of_the_view(version: int, mor: bool) -> None:
         time = table.begin()
         table.finish(time, table.write_action, [table.log(time, "b", "log-only", time)])
     timeline = table.timeline
-    view = load_view(table.storage, table.config, timeline)
-    slicer = Slicer(table.storage, table.config, timeline, view.pending_compaction)
+    view = load_view(TableState(table.storage, table.config, timeline))
+    slicer = Slicer(view)
     for partition in view.partitions():
         names = [info.name for info in view.lister.files(partition)]
         found = {

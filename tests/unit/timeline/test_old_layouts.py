@@ -12,6 +12,7 @@ from hudi_py.model.names import parse_base_file_name, parse_log_file_name
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import MemoryStorage
 from hudi_py.timeline.layout import Layout
+from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import load_timeline
 from hudi_py.view import load_view
 
@@ -100,7 +101,7 @@ def test_the_plan_of_a_compaction_that_runs_is_in_the_auxiliary_folder(layout: s
     storage.put(".hoodie_partition_metadata", b"commitTime=20210101101010\npartitionDepth=0\n")
     for name in ("f1_0-1-2_20210101101010.parquet", ".f1_20210101101010.log.1", ".f1_20210101101020.log.1_0-1-2"):
         storage.put(name, b"x")
-    view = load_view(storage, config, load_timeline(storage, config))
+    view = load_view(TableState(storage, config, load_timeline(storage, config)))
     assert view.pending_compaction == {("", "f1"): "20210101101020"}
     (found,) = view.latest_slices(view.partitions()[0])
     assert found.base_instant == "20210101101010"

@@ -10,6 +10,7 @@ from hudi_py.model.instant import Action
 from hudi_py.storage import LocalStorage
 from hudi_py.timeline.pending_plans import PendingPlans
 from hudi_py.timeline.properties import load_table_config
+from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import load_timeline
 from hudi_py.view import load_view
 from tests.golden import tables
@@ -27,7 +28,7 @@ def test_a_plan_is_read_once_for_a_timeline(tmp_path: Path, monkeypatch: pytest.
         return original(self, path)
 
     monkeypatch.setattr(LocalStorage, "read", read)
-    assert load_view(storage, config, timeline).pending_compaction
+    assert load_view(TableState(storage, config, timeline)).pending_compaction
     plans = PendingPlans(storage, timeline)
     (pending,) = plans.of(Action.COMPACTION)
     assert plans.compaction(pending) == PendingPlans(storage, timeline).compaction(pending) is not None

@@ -14,6 +14,7 @@ from hudi_py.model.properties import TableConfig
 from hudi_py.storage import MemoryStorage
 from hudi_py.timeline.layout import layout_for
 from hudi_py.timeline.metadata import encode_commit_metadata
+from hudi_py.timeline.state import TableState
 from hudi_py.timeline.table_schema import TableSchema, resolve_table_schema
 from hudi_py.timeline.timeline import load_timeline
 
@@ -49,7 +50,7 @@ class Table:
         return self
 
     def resolve(self) -> TableSchema | None:
-        return resolve_table_schema(self.storage, self.config, load_timeline(self.storage, self.config))
+        return resolve_table_schema(TableState(self.storage, self.config, load_timeline(self.storage, self.config)))
 
     def names(self) -> list[str]:
         resolved = self.resolve()

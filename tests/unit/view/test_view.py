@@ -17,6 +17,7 @@ from hudi_py.storage import FileInfo, MemoryStorage
 from hudi_py.timeline.layout import layout_for
 from hudi_py.timeline.metadata import encode_commit_metadata
 from hudi_py.timeline.records import encode_record
+from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import load_timeline
 from hudi_py.view import FileSystemView, StorageLister, filesystem_view, load_view
 
@@ -78,7 +79,7 @@ class Table:
         return self
 
     def view(self) -> FileSystemView:
-        return load_view(self.storage, self.config, load_timeline(self.storage, self.config))
+        return load_view(TableState(self.storage, self.config, load_timeline(self.storage, self.config)))
 
 
 def shown(slices: list[FileSlice]) -> list[tuple[str, str, str | None, list[str]]]:
@@ -201,7 +202,7 @@ class TestVersion6:
         pin = load_timeline(table.storage, table.config).pin()
         table.instants("30.commit", "50.deltacommit")
         table.files("p/a_0-0-0_10.parquet", "p/a_0-0-9_30.parquet", "p/.a_10.log.1_0-1-1", "p/.a_30.log.1_0-1-1")
-        seen = load_view(table.storage, table.config, load_timeline(table.storage, table.config).at(pin))
+        seen = load_view(TableState(table.storage, table.config, load_timeline(table.storage, table.config).at(pin)))
         assert shown(seen.latest_slices(P)) == [("a", "10", "10", ["10.1", "30.1"])]
 
 
@@ -347,7 +348,8 @@ def test_many_partitions_are_listed_in_portions(monkeypatch: pytest.MonkeyPatch,
     paths = [f"{name}/{file_id}_0-0-0_10.parquet" for name in names for file_id in "ab"]
     table = Table(9).instants("10_11.commit").files(*paths)
     lister = _Turning(table, damaged)
-    view = load_view(table.storage, table.config, load_timeline(table.storage, table.config), lister)
+    state = TableState(table.storage, table.config, load_timeline(table.storage, table.config))
+    view = load_view(state, lister)
     partitions = [PartitionPath(name) for name in names]
     found = view.in_portions(partitions, lambda some: [s for path in some for s in view.latest_slices(path)])
     groups = "ab" if damaged else "a"  # from one listing, not of each portion its own

@@ -15,7 +15,7 @@ from hudi_py.errors import ConflictError, CorruptFileError, HistoryCleanedError
 from hudi_py.metadata import files
 from hudi_py.storage import FileInfo, LocalStorage
 from hudi_py.timeline.properties import load_table_config
-from hudi_py.timeline.timeline import load_timeline
+from hudi_py.timeline.state import load_state
 from hudi_py.transaction.transaction import WriteTransaction
 from hudi_py.view import StorageLister, load_view
 from hudi_py.wiring import metadata_writer
@@ -119,7 +119,7 @@ def test_a_metadata_table_that_contradicts_the_commits_is_not_used(tmp_path: Pat
         instant = hudi_py.write(str(path), rows([1, 2], ts), "upsert", given).instant
     storage = LocalStorage(str(path))
     config = load_table_config(storage)
-    view, lister = load_view(storage, config, load_timeline(storage, config)), Lacking(storage, config)
+    view, lister = load_view(load_state(storage)), Lacking(storage, config)
     whole = view.latest_slices(lister.partitions()[0])
     assert view.proven_by(StorageLister(storage, config), lister).latest_slices(whole[0].partition) == whole
     lister.lacks = str(instant)

@@ -18,8 +18,7 @@ from hudi_py.metadata import MetadataTable
 from hudi_py.metadata.locations import Places, places_of
 from hudi_py.model.names import PartitionPath
 from hudi_py.storage import open_storage
-from hudi_py.timeline.properties import load_table_config
-from hudi_py.timeline.timeline import load_timeline
+from hudi_py.timeline.state import load_state
 from hudi_py.transaction.metadata_drop import drop_metadata_table
 from hudi_py.view import load_view
 from hudi_py.write.index import IndexSettings, base_files, open_index, record_index
@@ -256,10 +255,9 @@ def tagged(slices: list[Any], file_ids: list[str | None]) -> TaggedRows:
 def test_places_in_file_groups_that_are_gone_are_none(tmp_path: Path) -> None:
     path = make(tmp_path / "t", GLOBAL)
     storage = open_storage(path)
-    config = load_table_config(storage)
-    timeline = load_timeline(storage, config)
-    view = load_view(storage, config, timeline)
-    index = open_index(storage, config, timeline, view, IndexSettings("GLOBAL_RECORD_LEVEL_INDEX"))
+    state = load_state(storage)
+    view = load_view(state)
+    index = open_index(state, view, IndexSettings("GLOBAL_RECORD_LEVEL_INDEX"))
     assert isinstance(index, GlobalRecordIndex)
     there = index.locate(pa.array(["1", "2", "77", "1"]))
     assert there[0].to_pylist() == ["p1", "p0", None, "p1"]
@@ -325,11 +323,9 @@ def test_without_a_record_index_by_partition_base_files_are_searched(tmp_path: P
     """Which do not know what logs have deleted."""
     settings = IndexSettings("RECORD_LEVEL_INDEX")
     for options, used in ((QUICK, False), (BY_PARTITION, True)):
-        storage = open_storage(make(tmp_path / str(used), options, "mor"))
-        config = load_table_config(storage)
-        timeline = load_timeline(storage, config)
-        assert settings.uses_record_index(config) == used
-        index = open_index(storage, config, timeline, load_view(storage, config, timeline), settings)
+        state = load_state(open_storage(make(tmp_path / str(used), options, "mor")))
+        assert settings.uses_record_index(state.config) == used
+        index = open_index(state, load_view(state), settings)
         assert isinstance(index, PartitionRecordIndex) == used
 
 

@@ -123,7 +123,7 @@ def rows_of(session: TableSession, timeline: Timeline, groups: Groups) -> pa.Tab
     """All columns of the rows of file groups, meta columns first. Raises CorruptFileError if any cannot be read."""
     wanted = set(groups)
     request = _request(groups, {_METADATA: "false"})
-    scan = make_scan(session.storage, session.config, timeline, request)
+    scan = make_scan(session.state(timeline), request)
     chosen = [split for split in scan.splits() if (str(split.partition), str(split.file_id)) in wanted]
     batches = [batch for split in chosen for batch in read_split_on(session.storage, split)]
     return pa.Table.from_batches(batches, scan.schema)
@@ -131,11 +131,11 @@ def rows_of(session: TableSession, timeline: Timeline, groups: Groups) -> pa.Tab
 
 def salvaged(session: TableSession, timeline: Timeline, groups: Groups) -> Salvage:
     """What can be read of file groups: whole row groups of base files, and whole blocks of logs."""
-    storage, config = session.storage, session.config
-    view = load_view(storage, config, timeline, read_damaged=True)
+    state, storage = session.state(timeline), session.storage
+    view = load_view(state, read_damaged=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that files are damaged is known
-        scan = make_scan(storage, config, timeline, _request(groups, {_METADATA: "false", DAMAGED.key: "true"}))
+        scan = make_scan(state, _request(groups, {_METADATA: "false", DAMAGED.key: "true"}))
         spec = replace(scan.plan().spec, read_damaged=True)
         written = _rows_written(storage, timeline)
         found = [
@@ -259,10 +259,10 @@ def replace_groups(
     def choose(view: FileSystemView) -> GroupsToReplace:
         if view.timeline.moved_since(seen):
             raise ConflictError(f"Cannot repair {session.storage.uri}: another write came in between; plan again")
-        damaged = load_view(session.storage, session.config, view.timeline, read_damaged=True)
+        damaged = load_view(view.state, read_damaged=True)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the caller knows which file groups are damaged
-            settings = settings_as_stored(session.storage, damaged, Operation.BULK_INSERT, options, "repair")
+            settings = settings_as_stored(damaged, Operation.BULK_INSERT, options, "repair")
         return GroupsToReplace(replaced, settings)
 
     def rewrite(context: WriteContext, plan: GroupsToReplace) -> list[WriteStat]:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from hudi_py.metadata import metadata_lister
 from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.instant import Action, Instant
-from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
 from hudi_py.timeline.clean_records import decode_clean_metadata
 from hudi_py.timeline.metadata import read_commit_metadata
+from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline
 
 _REPLACING = frozenset({"DELETE_PARTITION", "INSERT_OVERWRITE", "INSERT_OVERWRITE_TABLE"})
@@ -66,9 +66,9 @@ def partitions_since(storage: Storage, timeline: Timeline, since: Synced) -> Tou
     return Touched(tuple(path for path in written if path), tuple(sorted(dropped)))
 
 
-def all_partitions(storage: Storage, config: TableConfig, timeline: Timeline) -> list[str]:
+def all_partitions(state: TableState) -> list[str]:
     """The paths of all partitions, from the metadata table if there is a valid one."""
-    return [str(path) for path in metadata_lister(storage, config, timeline)[0].partitions() if path]
+    return [str(path) for path in metadata_lister(state)[0].partitions() if path]
 
 
 def _commits(storage: Storage, timeline: Timeline, since: Synced) -> Iterator[tuple[Instant, CommitMetadata]]:

@@ -11,9 +11,8 @@ from hudi_py.interop.catalogs.columns import Field, hive_columns, spark_paramete
 from hudi_py.interop.catalogs.entry import Format, TableEntry
 from hudi_py.interop.catalogs.settings import SyncSettings
 from hudi_py.model.properties import TableConfig
-from hudi_py.storage import Storage
+from hudi_py.timeline.state import TableState
 from hudi_py.timeline.table_schema import resolve_table_schema
-from hudi_py.timeline.timeline import Timeline
 
 WRITER_VERSION: Final = "1.2.0"
 """`hudi_writer_version`: the release of Apache Hudi in whose manner the entry is written."""
@@ -50,9 +49,10 @@ class Described:
     """Whether base files are those of another table: such tables' snapshots are not for Spark's own source."""
 
 
-def described(storage: Storage, table: TableConfig, timeline: Timeline, settings: SyncSettings) -> Described:
+def described(state: TableState, settings: SyncSettings) -> Described:
     """Raises UnsupportedTableError for a table that has no columns yet."""
-    schema = resolve_table_schema(storage, table, timeline)
+    storage, table = state.storage, state.config
+    schema = resolve_table_schema(state)
     if schema is None:
         raise UnsupportedTableError(
             f"Cannot register the table {storage.uri}: it is empty and has no columns yet; write to it first"

@@ -37,9 +37,7 @@ from hudi_py.interop.catalogs.partitions import (
 )
 from hudi_py.interop.catalogs.report import Registered
 from hudi_py.interop.catalogs.settings import SyncSettings
-from hudi_py.model.properties import TableConfig
-from hudi_py.storage import Storage
-from hudi_py.timeline.timeline import Timeline
+from hudi_py.timeline.state import TableState
 
 _log = logging.getLogger(__name__)
 _TIME = "last_commit_time_sync"
@@ -48,17 +46,8 @@ _WRITER = "hudi_writer_version"
 _NONE = PartitionChanges({}, {}, {}, ())
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A table to register."""
-
-    storage: Storage
-    config: TableConfig
-    timeline: Timeline
-
-
 def register_hive_like(
-    catalog: Catalog, source: Source, settings: SyncSettings, database: str, name: str
+    catalog: Catalog, source: TableState, settings: SyncSettings, database: str, name: str
 ) -> list[Registered]:
     """Registers a table under its names.
 
@@ -67,7 +56,7 @@ def register_hive_like(
         ConfigError: the values of partition columns cannot be taken from the paths of the partitions.
         UnsupportedTableError: the table has no columns yet, or a column of a type that catalogs do not have.
     """
-    table = described(source.storage, source.config, source.timeline, settings)
+    table = described(source, settings)
     if not catalog.has_database():
         if not settings.options.get(config.CREATE_DATABASE):
             raise CatalogError(
@@ -93,7 +82,7 @@ class _Seen:
 @dataclass(frozen=True, slots=True)
 class _Run:
     catalog: Catalog
-    source: Source
+    source: TableState
     settings: SyncSettings
     table: Described
 
@@ -180,7 +169,7 @@ class _Run:
         source = self.source
         touched = None if before is None else partitions_since(source.storage, source.timeline, before)
         if touched is None:
-            paths = all_partitions(source.storage, source.config, source.timeline)
+            paths = all_partitions(source)
             return _Seen(self._locations(paths, values))
         if not touched.written and not touched.dropped:
             return None

@@ -15,7 +15,7 @@ from hudi_py.interop.catalogs.changes import Synced
 from hudi_py.interop.catalogs.entry import Catalog
 from hudi_py.interop.catalogs.glue import GlueCatalog
 from hudi_py.interop.catalogs.hive.client import HiveMetastore
-from hudi_py.interop.catalogs.register import Source, register_hive_like
+from hudi_py.interop.catalogs.register import register_hive_like
 from hudi_py.interop.catalogs.report import Registered, SyncReport
 from hudi_py.interop.catalogs.rest import Location, Polaris, Unity
 from hudi_py.interop.catalogs.settings import Names, SyncSettings
@@ -23,6 +23,7 @@ from hudi_py.interop.opened import OpenTable, options_of, storage_of, storage_op
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage, StrPath
 from hudi_py.timeline.properties import load_table_config
+from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import load_timeline
 from hudi_py.transaction.protocols import Committed
 from hudi_py.transaction.session import TableSession
@@ -69,7 +70,7 @@ def register(
     Args:
         storage_options: of the table, whose credentials AWS Glue takes, too.
     """
-    source = Source(storage, table, load_timeline(storage, table))
+    source = TableState(storage, table, load_timeline(storage, table))
     entries: list[Registered] = []
     for name in settings.catalogs:
         entries += _registered(name, source, settings, storage_options)
@@ -77,7 +78,7 @@ def register(
 
 
 def _registered(
-    catalog: str, source: Source, settings: SyncSettings, storage_options: Mapping[str, str] | None
+    catalog: str, source: TableState, settings: SyncSettings, storage_options: Mapping[str, str] | None
 ) -> list[Registered]:
     names, options = settings.names(source.config, catalog), settings.options
     if catalog in (config.HMS, config.GLUE):

@@ -18,9 +18,9 @@ from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant
 from hudi_py.model.limits import parse_json
 from hudi_py.model.names import FileId, PartitionPath, join_path
 from hudi_py.model.properties import TableConfig
-from hudi_py.storage import Storage
 from hudi_py.storage.threads import when_remote
 from hudi_py.timeline.metadata import read_commit_metadata
+from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline
 
 _FORMAT: Final = 1
@@ -75,17 +75,23 @@ class Index:
         }
         return json.dumps(members, separators=(",", ":")).encode()
 
-    def changed_groups(self, storage: Storage, config: TableConfig, timeline: Timeline) -> frozenset[Group] | None:
+    def changed_groups(self, state: TableState) -> frozenset[Group] | None:
         """The file groups whose rows commits may have changed since; None if commits do not say."""
-        if not config.logs_named_by_instant or self.table != digest(config) or not self._follows(timeline):
+        if (
+            not state.config.logs_named_by_instant
+            or self.table != digest(state.config)
+            or not self._follows(state.timeline)
+        ):
             # before version 8, blocks of a log become valid without a change of the file
             return None
-        new = [each for each in timeline.completed if _text(each) not in self.completed]
+        new = [each for each in state.timeline.completed if _text(each) not in self.completed]
         writes = [each for each in new if each.action.comparable in WRITE_ACTIONS]
         if any(each.action not in _NO_ROWS for each in new if each not in writes):
             return None  # a rollback, restore or an unknown action
         found: set[Group] = set()
-        for commit in when_remote(storage, lambda each: read_commit_metadata(storage, timeline.layout, each), writes):
+        for commit in when_remote(
+            state.storage, lambda each: read_commit_metadata(state.storage, state.timeline.layout, each), writes
+        ):
             found.update((PartitionPath(stat.partition_path), FileId(stat.file_id)) for stat in commit.stats)
             for partition, names in commit.replaced.items():
                 found.update((PartitionPath(partition), FileId(name)) for name in names)

@@ -45,8 +45,8 @@ from hudi_py.read.request import ScanArguments, ScanRequest
 from hudi_py.read.snapshot import Snapshot, open_snapshot
 from hudi_py.read.split import Split
 from hudi_py.storage import MemoryStorage, Storage
-from hudi_py.timeline.properties import load_table_config
-from hudi_py.timeline.timeline import Timeline, load_timeline
+from hudi_py.timeline.state import load_state as load_table_state
+from hudi_py.timeline.timeline import Timeline
 from hudi_py.timeline.times import epoch_ms, table_zone
 
 _log = logging.getLogger(__name__)
@@ -185,10 +185,9 @@ class _Attempt:
         """Raises SupersededError, and what `publish_table` raises."""
         # before the timeline: whatever is published meanwhile makes the commit fail, so no older state follows a newer
         published = self._target.load()
-        config = load_table_config(self._storage)
-        timeline = load_timeline(self._storage, config)
-        _check_table(config, self._storage.uri)
-        snapshot = open_snapshot(self._storage, config, timeline)
+        state = load_table_state(self._storage)
+        _check_table(state.config, self._storage.uri)
+        snapshot = open_snapshot(state)
         created: Published | None = None
         if published is None:
             columns = self._columns(snapshot, new_metadata("", (), 0, 0), ())
@@ -272,7 +271,7 @@ class _Attempt:
             summary = parent["summary"]
             index = read_index(files, summary.get(INDEX))
             if index is not None and summary.get(VIEW) == self._request.query_type:
-                groups = index.changed_groups(self._storage, snapshot.config, snapshot.timeline)
+                groups = index.changed_groups(snapshot)
         if parent is None or index is None or groups is None:
             return load_state(files, parent), plan_scan(snapshot, self._request).splits
         return load_groups(files, parent, index, groups), self._splits_of(snapshot, groups)

@@ -209,7 +209,7 @@ def _create_by_name(context: ServiceContext, request: IndexRequest) -> None:
     check(context.config())  # refuse before anything is rolled back
     with recovered(context.session, f"create the index {request.name}") as table:
         session, config, timeline = table.session, table.config, table.timeline
-        schema = resolve_table_schema(storage, config, timeline)
+        schema = resolve_table_schema(table)
         columns = None if schema is None else schema.arrow
         if request.kind == SECONDARY_KIND:
             definition = secondary_definition(config, columns, request.name, request.column, request.options)

@@ -32,11 +32,10 @@ from hudi_py.metadata_write.table.buffer import GroupBuffer, GroupKey
 from hudi_py.metadata_write.table.create import lost_files
 from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.names import nested_partitions
-from hudi_py.model.properties import TableConfig
 from hudi_py.model.words import Spoken, counted
 from hudi_py.progress import Progress
 from hudi_py.services.context import ServiceContext
-from hudi_py.storage import Storage
+from hudi_py.timeline.state import TableState
 from hudi_py.timeline.table_schema import resolve_table_schema
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.session import TableSession
@@ -143,7 +142,7 @@ def verify(
     settings = settings if settings is not None else MetadataWriteSettings.of(context.options)
     with context.locked("verify the metadata table") as table:
         config, timeline = table.config, table.timeline
-        metadata = open_metadata(context.storage, config, timeline)
+        metadata = open_metadata(table)
         lost = lost_files(table.session.view(timeline))
         there = config.metadata_partitions
         known = maintained_names(context.storage, config, there)
@@ -151,15 +150,13 @@ def verify(
         if metadata is None:
             return VerifyReport(reason="the table has no metadata table", lost_files=lost)
         nested = tuple(inner for _, inner in nested_partitions(StorageLister(context.storage, config).partitions()))
-        checks = compare(context.storage, config, timeline, metadata, settings, chosen, context.progress)
+        checks = compare(table, metadata, settings, chosen, context.progress)
         others = tuple(name for name in there if name not in known) if names is None else ()
         return VerifyReport(checks, others, lost_files=lost, nested=tuple(dict.fromkeys(nested)))
 
 
 def compare(
-    storage: Storage,
-    config: TableConfig,
-    timeline: Timeline,
+    state: TableState,
     metadata: MetadataTable,
     settings: MetadataWriteSettings,
     names: Collection[str],
@@ -170,7 +167,7 @@ def compare(
     Raises:
         CorruptFileError: the metadata table cannot be read at all.
     """
-    source = _source(storage, config, timeline, settings, read_damaged=True)
+    source = _source(state, settings, read_damaged=True)
     checks = []
     for partition in maintained(names):
         progress.phase(f"verifying {partition.name}")
@@ -190,16 +187,14 @@ def _compared(source: TableSource, partition: MetadataPartition, metadata: Metad
 
 def source_of(session: TableSession, timeline: Timeline, settings: MetadataWriteSettings) -> TableSource:
     """The table as the storage lists it, without its metadata table."""
-    return _source(session.storage, session.config, timeline, settings, read_damaged=False)
+    return _source(session.state(timeline), settings, read_damaged=False)
 
 
-def _source(
-    storage: Storage, config: TableConfig, timeline: Timeline, settings: MetadataWriteSettings, *, read_damaged: bool
-) -> TableSource:
-    schema = resolve_table_schema(storage, config, timeline)
+def _source(state: TableState, settings: MetadataWriteSettings, *, read_damaged: bool) -> TableSource:
+    schema = resolve_table_schema(state)
     text = json.dumps(schema.stored_avro) if schema is not None else ""
-    view = load_view(storage, config, timeline, read_damaged=read_damaged)
-    return TableSource(storage, config, timeline, view, text, settings)
+    view = load_view(state, read_damaged=read_damaged)
+    return TableSource(state.storage, state.config, state.timeline, view, text, settings)
 
 
 def check_names(

@@ -127,7 +127,7 @@ class FilesIndex(MetadataPartition):
         if change.action is not Action.RESTORE:
             yield from self.changes(source, change)
             return
-        known = read_files(MetadataTable(source.storage, source.config, source.timeline))
+        known = read_files(MetadataTable(source))
         partitions = [partition_of_key(key) for key in known.get(ALL_PARTITIONS, {})]
         recorded = {partition: known.get(partition or ".", {}) for partition in partitions}
         present = {partition: files for listing in listed(source) for partition, files in listing.items()}

@@ -307,7 +307,7 @@ def _apart(files: Iterable[DataFile]) -> Iterable[list[DataFile]]:
 
 def _retyped(source: TableSource, kept: KeptStatistics) -> bool:
     """Whether the commit changes the type of a column with statistics."""
-    before = resolve_table_schema(source.storage, source.config, source.timeline)
+    before = resolve_table_schema(source)
     if before is None or (text := json.dumps(before.stored_avro)) == source.schema_json:
         return False
     former = {column.name: column for column in KeptStatistics.of(replace(source, schema_json=text)).columns}
@@ -386,7 +386,7 @@ def _belongs(source: TableSource, name: str, begun: str) -> bool:
         return False
     if source.config.version < _MERGED_LOGS:
         return log.instant == begun
-    completed = ArchivedCompletions(source.storage, source.config, source.timeline).of(log.instant, (begun,))
+    completed = ArchivedCompletions(source).of(log.instant, (begun,))
     return completed is not None and completed >= begun
 
 

@@ -47,8 +47,8 @@ from hudi_py.model.names import FileId, PartitionPath, join_path, parse_log_file
 from hudi_py.model.properties import TableConfig
 from hudi_py.schema import StoredRows
 from hudi_py.storage import Storage
+from hudi_py.timeline.state import TableState
 from hudi_py.timeline.table_schema import resolve_table_schema
-from hudi_py.timeline.timeline import Timeline
 from hudi_py.timeline.times import epoch_ms, table_zone
 from hudi_py.transaction.protocols import TableChange
 
@@ -177,7 +177,7 @@ class RecordIndex(MetadataPartition):
         commit = change.commit
         if commit is None:
             return
-        scope = None if is_partitioned(source) else unique_keys(source.storage, source.config, source.timeline)
+        scope = None if is_partitioned(source) else unique_keys(source)
         if commit.operation in _SERVICES or (commit.operation not in REPLACING and not commit.stats):
             if scope is not None:
                 note_write(source.storage, scope, source.timeline, change.instant, None)
@@ -278,13 +278,13 @@ class Arrivals:
         return self._live[partition]
 
 
-def unique_keys(storage: Storage, config: TableConfig, timeline: Timeline) -> KeyScope | None:
+def unique_keys(state: TableState) -> KeyScope | None:
     """What is known of the table's keys, if they are known to be unique; a damaged note is none."""
     try:
-        scope = read_scope(storage)
+        scope = read_scope(state.storage)
     except CorruptFileError:
         return None
-    return scope if scope is not None and scope.is_unique(config, timeline) else None
+    return scope if scope is not None and scope.is_unique(state.config, state.timeline) else None
 
 
 def warn_repeated(config: TableConfig, key: str) -> None:
@@ -351,7 +351,7 @@ def _pairs(found: SidecarContent | KeyChanges) -> Iterator[tuple[pa.Array, bool]
 def key_reader(source: TableSource, change: TableChange | None = None) -> KeyReader:
     """Reads the rows of the table's files with the schema of the change, which is the table's by default."""
     config, timeline = source.config, source.timeline
-    stored = resolve_table_schema(source.storage, config, timeline)
+    stored = resolve_table_schema(source)
     own = source.schema_json if change is not None and source.schema_json else None
     if stored is not None and own is None:
         schema, history = stored.arrow, stored.history

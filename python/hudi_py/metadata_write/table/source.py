@@ -15,9 +15,7 @@ from hudi_py.metadata.table import MetadataTable, open_metadata
 from hudi_py.metadata_write.partitions.definitions import read_definitions
 from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.model.instant import WRITE_ACTIONS
-from hudi_py.model.properties import TableConfig
-from hudi_py.storage import Storage
-from hudi_py.timeline.timeline import Timeline
+from hudi_py.timeline.state import TableState
 from hudi_py.transaction.protocols import TableChange
 from hudi_py.view import FileSystemView
 
@@ -26,15 +24,10 @@ _FEW_FILES: Final = 1024
 
 
 @dataclass(frozen=True)
-class TableSource:
-    """The current state of the table whose metadata is written; the table lock is held."""
+class TableSource(TableState):
+    """The current state of the table whose metadata is written, as read under the table lock, which is held. In its
+    timeline the action being recorded is still pending."""
 
-    storage: Storage
-    """Storage of the table, not of the metadata table."""
-    config: TableConfig
-    """The properties, as read under the lock."""
-    timeline: Timeline
-    """Active timeline, in which the action being recorded is still pending."""
     view: FileSystemView
     """View of that timeline, without the files of the action being recorded."""
     schema_json: str
@@ -75,7 +68,7 @@ class TableSource:
         lister = self.view.lister
         if isinstance(lister, MetadataLister):
             return lister.metadata
-        return open_metadata(self.storage, self.config, self.timeline)
+        return open_metadata(self)
 
     @cached_property
     def definitions(self) -> Mapping[str, Mapping[str, Any]]:

@@ -243,9 +243,7 @@ class Inference:
             seen = self._snapshot
             found = self._written[archived] = defaultdict(list)
             for commit in read_commits(
-                seen.storage,
-                seen.config,
-                seen.timeline,
+                seen,
                 InstantRange(),
                 skip_compaction=False,
                 skip_clustering=False,
@@ -263,7 +261,7 @@ class Inference:
 
     def _files_view(self) -> FileSystemView:
         if self._view is None:
-            self._view = load_view(self._snapshot.storage, self._snapshot.config, self._snapshot.timeline)
+            self._view = load_view(self._snapshot)
         return self._view
 
     def _base_file(self, partition: PartitionPath, name: str, size: int) -> BaseFile:

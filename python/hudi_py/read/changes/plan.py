@@ -75,7 +75,7 @@ def change_range(snapshot: Snapshot, request: ScanRequest) -> ChangeRange:
     )
     # A commit requested after a time also completed after it
     completed = InstantRange(first, last if isinstance(end, CommitTimes) else None)
-    commits = read_commits(snapshot.storage, snapshot.config, timeline, completed)
+    commits = read_commits(snapshot, completed)
     return ChangeRange(
         tuple(commit for commit in commits if span.holds(commit.time)),
         first is None,
@@ -148,7 +148,7 @@ def _source(
     snapshot: Snapshot, changes: Mapping[tuple[PartitionPath, FileId], Sequence[Change]], request: ScanRequest
 ) -> ChangeSource:
     config = snapshot.config
-    resolved = resolve_table_schema(snapshot.storage, config, snapshot.timeline)
+    resolved = resolve_table_schema(snapshot)
     record: dict[str, Any] = {"type": "record", "name": "record", "fields": []}
     if resolved:
         record = resolved.avro

@@ -25,7 +25,7 @@ from hudi_py.view.filesystem_view import FileSystemView
 
 def _opened(table: Opened, partition: str = FILES) -> MetadataTable:
     """Raises TableNotFoundError if there is no metadata table, or it lacks a partition."""
-    found = open_metadata(table.storage, table.config, table.timeline)
+    found = open_metadata(table.state)
     if found is None or not found.has(partition):
         raise TableNotFoundError(
             f"Cannot show the metadata table of {table.storage.uri}: hoodie.table.metadata.partitions of the table "
@@ -63,7 +63,7 @@ def _wanted(given: Given, name: str) -> list[str]:
 
 def _column_stats(table: Opened, given: Given) -> Rows:
     """Of the base files of the newest slices, by column and file."""
-    files = _newest(table, load_view(table.storage, table.config, table.timeline), given)
+    files = _newest(table, load_view(table.state), given)
     for record in _records(table, _wanted(given, "targetColumns")):
         if record["file"] in files:
             low, high = (_text(_bound(record, name)) for name in ("low", "high"))
@@ -113,7 +113,7 @@ def _text(value: Any) -> str:
 
 def _overlap(table: Opened, given: Given) -> Rows:
     """How many files of a partition have a value between their bounds, over all bounds: by column and average."""
-    view = load_view(table.storage, table.config, table.timeline)
+    view = load_view(table.state)
     bases = _newest(table, view, given)
     groups: dict[str, int] = {path: len(view.latest_slices(path)) for path in set(bases.values())}
     points: dict[tuple[str, str], list[tuple[Any, int]]] = defaultdict(list)

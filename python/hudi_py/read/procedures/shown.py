@@ -14,6 +14,7 @@ from hudi_py.errors import ConfigError
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage, open_storage
 from hudi_py.timeline.properties import load_table_config
+from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline, load_timeline
 
 Rows = Iterable[Sequence[Any]]
@@ -44,9 +45,14 @@ class Opened:
         """Raises TableNotFoundError if there is no table."""
         return load_table_config(self.storage)
 
-    @cached_property
+    @property
     def timeline(self) -> Timeline:
-        return load_timeline(self.storage, self.config)
+        return self.state.timeline
+
+    @cached_property
+    def state(self) -> TableState:
+        """Raises TableNotFoundError if there is no table."""
+        return TableState(self.storage, self.config, load_timeline(self.storage, self.config))
 
     def absolute(self, path: str) -> str:
         """A path below the table's as Apache Hudi shows it."""

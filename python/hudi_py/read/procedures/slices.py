@@ -35,7 +35,7 @@ def _view(table: Opened, given: Given) -> FileSystemView:
             f"Cannot show files of pending instants of {table.storage.uri}: include_in_flight => true is not "
             "supported; CALL show_timeline shows which are pending, the call without it the files of completed ones"
         )
-    return load_view(table.storage, table.config, _until(table, given), read_damaged=True)
+    return load_view(table.state.at(_until(table, given)), read_damaged=True)
 
 
 def _until(table: Opened, given: Given) -> Timeline:

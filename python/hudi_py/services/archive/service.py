@@ -19,7 +19,6 @@ from hudi_py.errors import TableNotFoundError
 from hudi_py.metadata.table import FILES as FILES_PARTITION
 from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant, InstantTime
 from hudi_py.model.layout import MARKERS, METADATA_TABLE
-from hudi_py.model.properties import TableConfig
 from hudi_py.model.words import counted, show_bytes
 from hudi_py.services.archive import lsm, v1, v2
 from hudi_py.services.archive.replaced import first_replaced
@@ -123,14 +122,12 @@ def archive_commits(context: ServiceContext, state: TableState, commits: Sequenc
     _Archiver(context, ArchiveSettings(), state).archive(commits, ArchiveReport(NAME, None))
 
 
-def archived_after(
-    storage: Storage, config: TableConfig, timeline: Timeline, time: InstantTime
-) -> list[ArchivedInstant]:
+def archived_after(state: TableState, time: InstantTime) -> list[ArchivedInstant]:
     """Archived commits after a savepointed one that is still active (`hoodie.archive.beyond.savepoint`)."""
-    active = {instant.time for instant in timeline.instants}
+    active = {instant.time for instant in state.timeline.instants}
     return archived_instants(
-        storage,
-        config,
+        state.storage,
+        state.config,
         since=time,
         chosen=lambda each: each.action in WRITE_ACTIONS and each.time > time and each.time not in active,
     )
@@ -143,6 +140,7 @@ class _Archiver:
         self._context = context
         self._storage = context.storage
         self._settings = settings
+        self._state = state
         self._config = state.config
         self._timeline = state.timeline
         self._folder = archive_folder(self._config)
@@ -181,7 +179,7 @@ class _Archiver:
         reason = too_few(self._timeline, self._settings)
         if reason:
             return Selection((), reason)
-        facts = gather_facts(self._storage, self._config, self._timeline, data_timeline)
+        facts = gather_facts(self._state, data_timeline)
         return select_instants(self._timeline, self._settings, facts)
 
     def archive(self, instants: Sequence[Instant], report: ArchiveReport) -> ArchiveReport:
@@ -264,23 +262,21 @@ class _Archiver:
             remove_markers(self._storage, time)
 
 
-def gather_facts(
-    storage: Storage, config: TableConfig, timeline: Timeline, data_timeline: Timeline | None = None
-) -> Facts:
+def gather_facts(state: TableState, data_timeline: Timeline | None = None) -> Facts:
     """Collects the facts, apart from the timeline, that decide which instants may be archived.
 
     Raises:
         CorruptFileError: the last clean, a replacecommit, or a pending rollback or restore cannot be read.
     """
-    has_metadata_table = FILES_PARTITION in config.metadata_partitions
-    last = last_clean(storage, timeline)
+    has_metadata_table = FILES_PARTITION in state.config.metadata_partitions
+    last = last_clean(state.storage, state.timeline)
     return Facts(
-        merge_on_read=config.is_mor,
+        merge_on_read=state.config.is_mor,
         earliest_retained=last[1].earliest_commit_to_retain if last is not None else "",
-        replaced=first_replaced(storage, timeline),
+        replaced=first_replaced(state.storage, state.timeline),
         has_metadata_table=has_metadata_table,
-        metadata_compaction=_last_metadata_compaction(storage) if has_metadata_table else None,
-        rolled_back=tuple(_undone(storage, timeline)),
+        metadata_compaction=_last_metadata_compaction(state.storage) if has_metadata_table else None,
+        rolled_back=tuple(_undone(state.storage, state.timeline)),
         data_timeline=data_timeline,
     )
 

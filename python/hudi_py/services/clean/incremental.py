@@ -14,6 +14,7 @@ from hudi_py.storage import Storage
 from hudi_py.storage.threads import when_remote
 from hudi_py.timeline.clean_records import CleanMetadata, decode_clean_metadata
 from hudi_py.timeline.metadata import decode_rollback_metadata, read_commit_metadata
+from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline
 
 FILTERED = "hudi_py.partition_filter"
@@ -43,9 +44,7 @@ def last_clean(storage: Storage, timeline: Timeline) -> tuple[Instant, CleanMeta
 
 
 def changed_partitions(
-    storage: Storage,
-    timeline: Timeline,
-    config: TableConfig,
+    state: TableState,
     last: tuple[Instant, CleanMetadata] | None,
     earliest: Instant,
     savepoints: tuple[str, ...],
@@ -59,29 +58,29 @@ def changed_partitions(
         earliest: the earliest commit to retain now.
         savepoints: times of the existing savepoints.
     """
-    if last is None or not config.partition_fields:
+    if last is None or not state.config.partition_fields:
         return None
     instant, metadata = last
     since = metadata.earliest_commit_to_retain
-    if not since or (timeline.start is not None and since < timeline.start):
+    if not since or (state.timeline.start is not None and since < state.timeline.start):
         return None
     if metadata.savepoints - set(savepoints) or FILTERED in metadata.extra:
         return None
-    if _released_files(storage, timeline, instant):
+    if _released_files(state.storage, state.timeline, instant):
         return None
     commits = [
         commit
-        for commit in timeline.write_completed
+        for commit in state.timeline.write_completed
         if commit.time < earliest.time and (commit.time >= since or (commit.completion_time or "") > instant.time)
     ]
     found = {partition.partition_path for partition in metadata.partitions if partition.failed}
 
     def touched(commit: Instant) -> set[str]:
-        content = read_commit_metadata(storage, timeline.layout, commit, may_be_empty=True)
-        return _superseding(content, commit.action, config)
+        content = read_commit_metadata(state.storage, state.timeline.layout, commit, may_be_empty=True)
+        return _superseding(content, commit.action, state.config)
 
     try:
-        return found.union(*when_remote(storage, touched, commits))
+        return found.union(*when_remote(state.storage, touched, commits))
     except FileNotFoundError:  # a commit was archived since it was listed
         return None
 

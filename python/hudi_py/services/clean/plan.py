@@ -52,7 +52,7 @@ def plan_clean(context: ServiceContext, state: TableState, settings: CleanSettin
     guards = load_guards(storage, timeline)
     changed: set[str] | None = None
     if settings.incremental and earliest is not None:
-        changed = changed_partitions(storage, timeline, config, last, earliest, guards.savepoints)
+        changed = changed_partitions(state, last, earliest, guards.savepoints)
     files: dict[str, tuple[str, ...]] = {}
     partitions: list[str] = []
     considered = 0
@@ -60,7 +60,7 @@ def plan_clean(context: ServiceContext, state: TableState, settings: CleanSettin
         view = context.view(state)
         chosen = sorted(changed) if changed is not None else _chosen(view.partitions(), settings)
         considered = len(chosen)
-        planner = _Planner(context, timeline, settings, earliest, guards, view, metadata)
+        planner = _Planner(context, settings, earliest, guards, view, metadata)
         for partition, names, deletable in planner.plan(chosen):
             if names or deletable:
                 # even without files, or Apache Hudi would not report the partition as deleted
@@ -123,7 +123,6 @@ class _Planner:
     def __init__(
         self,
         context: ServiceContext,
-        timeline: Timeline,
         settings: CleanSettings,
         earliest: Instant | None,
         guards: Guards,
@@ -135,7 +134,7 @@ class _Planner:
         self._earliest = earliest.time if earliest is not None else None
         self._guards = guards
         self._view = view
-        self._slicer = Slicer(context.storage, view.config, timeline, view.pending_compaction)
+        self._slicer = Slicer(view)
         self._failed = {part.partition_path: part.failed for part in last.partitions} if last is not None else {}
         self._storage_lister = StorageLister(context.storage, view.config)
 
@@ -242,7 +241,7 @@ def needed_files(
 ) -> set[tuple[str, str]]:
     """Partition path and name of files that must stay: those of guarded slices, and of each group's newest slice."""
     view = context.view(state)
-    slicer = Slicer(context.storage, view.config, state.timeline, view.pending_compaction)
+    slicer = Slicer(view)
     found: set[tuple[str, str]] = set(guards.clustering)
     for partition in partitions:
         names = [info.name for info in view.lister.files(PartitionPath(partition))]

@@ -319,7 +319,7 @@ def _known_sizes(context: ServiceContext, files: Sequence[File]) -> dict[File, i
     state = context.state()
     if FILES not in state.config.metadata_partitions:
         return {}
-    lister, wanted = metadata_lister(storage, state.config, state.timeline)[0], set(files)
+    lister, wanted = metadata_lister(state)[0], set(files)
     partitions = sorted({PartitionPath(partition) for partition, _ in files})
     lister.prefetch(partitions)
     listed = ((partition, info) for partition in partitions for info in lister.files(partition))

@@ -7,16 +7,12 @@ every file of a table.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from hudi_py.model.instant import InstantTime
-from hudi_py.model.properties import TableConfig
-from hudi_py.storage import Storage
 from hudi_py.timeline.archived import ArchivedCompletions
-from hudi_py.timeline.metadata import FileGroup
-from hudi_py.timeline.timeline import Timeline
+from hudi_py.view import FileSystemView
 from hudi_py.view.filesystem_view import base_extensions
 
 CHANGE_LOG: Final = ".cdc"
@@ -35,23 +31,17 @@ class Slice:
 
 
 class Slicer:
-    """Groups the files of partitions into the slices of a timeline. Thread-safe."""
+    """Groups the files of partitions into the slices of a view's timeline. Thread-safe."""
 
-    def __init__(
-        self,
-        storage: Storage,
-        config: TableConfig,
-        timeline: Timeline,
-        pending_compaction: Mapping[FileGroup, InstantTime],
-    ) -> None:
-        self._by_completion = config.has_completion_times
-        self._extensions = base_extensions(config)
-        self._timeline = timeline
-        self._scheduled = pending_compaction
+    def __init__(self, view: FileSystemView) -> None:
+        self._by_completion = view.config.has_completion_times
+        self._extensions = base_extensions(view.config)
+        self._timeline = view.timeline
+        self._scheduled = view.pending_compaction
         # caches by requested time: there are few instants and many files
         self._committed: dict[str, bool] = {}
         self._completed: dict[str, str | None] = {}
-        self._archived = ArchivedCompletions(storage, config, timeline)
+        self._archived = ArchivedCompletions(view.state)
 
     def groups(self, partition: str, names: Iterable[str]) -> dict[str, list[Slice]]:
         """Maps file ids to slices, newest first. Files of uncommitted instants are left out."""

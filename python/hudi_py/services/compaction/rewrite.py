@@ -28,6 +28,7 @@ from hudi_py.read.split import ReadSpec
 from hudi_py.schema import FILE_NAME, META_FIELDS, OPERATION, SchemaHistory, with_meta, with_operation
 from hudi_py.schema.stored import avro_text_field, avro_with_meta, compact_json
 from hudi_py.storage import Storage
+from hudi_py.timeline.state import TableState
 from hudi_py.timeline.table_schema import (
     LATEST_SCHEMA_KEY,
     SCHEMA_KEY,
@@ -66,9 +67,7 @@ class RewriteSettings:
     @classmethod
     def of(
         cls,
-        storage: Storage,
-        config: TableConfig,
-        timeline: Timeline,
+        state: TableState,
         options: Options,
         *,
         as_of: InstantTime,
@@ -76,7 +75,7 @@ class RewriteSettings:
     ) -> RewriteSettings:
         """
         Args:
-            timeline: the current timeline.
+            state: the current state.
             as_of: the plan's instant. If columns are identified by id, a base file has the columns of its instant.
             logs: whether the slices are rewritten as log files.
 
@@ -84,25 +83,25 @@ class RewriteSettings:
             UnsupportedTableError: a feature of the table would be lost or broken.
             ConfigError: an option has a value that is not supported.
         """
-        check_compactable(config)
-        commits = NewestCommits(storage, timeline)
-        table = resolve_table_schema(storage, config, timeline, commits, writes=True)
+        check_compactable(state.config)
+        commits = NewestCommits(state.storage, state.timeline)
+        table = resolve_table_schema(state, commits, writes=True)
         if table is not None and table.evolves_on_read:
-            earlier = tuple(instant for instant in timeline.files if instant.time <= as_of)
-            then = Timeline(timeline.layout, earlier, timeline.start)
-            commits = NewestCommits(storage, then)
-            table = resolve_table_schema(storage, config, then, commits)
+            earlier = tuple(instant for instant in state.timeline.files if instant.time <= as_of)
+            then = Timeline(state.timeline.layout, earlier, state.timeline.start)
+            commits = NewestCommits(state.storage, then)
+            table = resolve_table_schema(state.at(then), commits)
         if table is None:
             raise UnsupportedTableError(
-                f"Cannot compact the table at {storage.uri}: its schema is in neither a commit nor a data file; write "
-                "to the table first"
+                f"Cannot compact the table at {state.storage.uri}: its schema is in neither a commit nor a data file; "
+                "write to the table first"
             )
-        check_types(config, table.avro)
+        check_types(state.config, table.avro)
         stored = table.stored
         schema, avro = stored.columns(table.arrow), stored.avro(table.avro)
         if logs:
             schema, avro = with_meta(table.arrow), avro_with_meta(table.avro)
-        if OPERATION not in schema.names and has_operation_column(storage, config, commits):
+        if OPERATION not in schema.names and has_operation_column(state.storage, state.config, commits):
             schema, avro = with_operation(schema), _with_operation(avro)
         extra = {SCHEMA_KEY: compact_json(table.stored_avro)}
         if table.evolves_on_read:
@@ -117,13 +116,13 @@ class RewriteSettings:
             schema=schema,
             avro_json=compact_json(avro),
             extra=extra,
-            merge=merge_settings(config, options.values),
+            merge=merge_settings(state.config, options.values),
             history=table.history,
-            committed=CommittedInstants.of(config, timeline),
+            committed=CommittedInstants.of(state.config, state.timeline),
             bloom=bloom_config(options) if stored.has_meta else None,
-            layout=file_layout(config, options),
+            layout=file_layout(state.config, options),
             memory=replace(memory, limit=max(memory.limit // threads, 1)),
-            changes=ChangeLogging.of(config, table.stored_avro, options.get(write_config.LOG_BLOCK_MAX_SIZE)),
+            changes=ChangeLogging.of(state.config, table.stored_avro, options.get(write_config.LOG_BLOCK_MAX_SIZE)),
         )
 
 

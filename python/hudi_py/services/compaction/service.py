@@ -98,7 +98,7 @@ class Compaction(LogRewriting):
         return Chosen(chosen, plan)
 
     def table_settings(self, context: ServiceContext, state: TableState, instant: InstantTime) -> RewriteSettings:
-        found = RewriteSettings.of(context.storage, state.config, state.timeline, context.options, as_of=instant)
+        found = RewriteSettings.of(state, context.options, as_of=instant)
         schema = found.extra[SCHEMA_KEY]
         wanted = context.session.metadata.sidecar(state.config, schema)
         if wanted is None or not wanted.columns:

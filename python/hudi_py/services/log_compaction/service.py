@@ -81,9 +81,7 @@ class LogCompaction(LogRewriting):
     def table_settings(self, context: ServiceContext, state: TableState, instant: InstantTime) -> RewriteSettings:
         config = state.config
         check_logs_compactable(config, context.options)
-        settings = RewriteSettings.of(
-            context.storage, config, state.timeline, context.options, as_of=instant, logs=True
-        )
+        settings = RewriteSettings.of(state, context.options, as_of=instant, logs=True)
         if settings.history is not None and settings.history.query is not None:
             raise UnsupportedTableError(
                 f"Cannot compact the logs of the table at {context.storage.uri}: its schema evolves on read "

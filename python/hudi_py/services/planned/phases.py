@@ -15,7 +15,6 @@ from hudi_py.model.commit import CommitMetadata, WriteStat
 from hudi_py.model.instant import Action, CompletionTime, InstantTime
 from hudi_py.model.layout import sidecar_folder
 from hudi_py.model.names import PartitionPath, join_path
-from hudi_py.model.properties import TableConfig
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.planned.removal import remove_plan
 from hudi_py.services.planned.report import ServiceReport
@@ -186,9 +185,9 @@ class SliceService(ABC, Generic[Settings, Report_co]):
         """
         check_open(context.storage, work.attempt)
         threads = context.threads
-        timeline = context.timeline()
-        plan = existing_plan(context.storage, timeline, work.instant, self.action)
-        sizes = _sizes(context, work.attempt.config, timeline, [plan.operations[task] for task in tasks])
+        state = context.state()
+        plan = existing_plan(context.storage, state.timeline, work.instant, self.action)
+        sizes = _sizes(context, state, [plan.operations[task] for task in tasks])
         if sizes and max(sizes.values()) <= _SMALL_BYTES:  # it would wait for answers most of the time
             threads = max(threads, REQUESTS)
         context.progress.phase("compacting", len(tasks))
@@ -245,9 +244,7 @@ class SliceService(ABC, Generic[Settings, Report_co]):
         give_up_attempt(context.session, work.attempt)
 
 
-def _sizes(
-    context: ServiceContext, config: TableConfig, timeline: Timeline, operations: Sequence[CompactionOperation]
-) -> Mapping[str, int]:
+def _sizes(context: ServiceContext, state: TableState, operations: Sequence[CompactionOperation]) -> Mapping[str, int]:
     """Path to size of the files of some operations, as far as they are listed; empty for a local table, where looking
     at each file costs little."""
     storage = context.storage
@@ -260,9 +257,9 @@ def _sizes(
         for name in (each.base_file, *each.log_files)
         if name is not None
     }
-    lister: Lister = StorageLister(storage, config)
+    lister: Lister = StorageLister(storage, state.config)
     if len(partitions) > FEW_PARTITIONS:
-        lister = metadata_lister(storage, config, timeline)[0]
+        lister = metadata_lister(state)[0]
     lister.prefetch(partitions)
     return {info.path: info.size for partition in partitions for info in lister.files(partition) if info.path in wanted}
 

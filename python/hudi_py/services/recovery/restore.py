@@ -120,7 +120,7 @@ def _check(context: ServiceContext, timeline: Timeline, savepoint: Instant, plan
             if instant.time in undone:
                 metadata = read_commit_metadata(context.storage, timeline.layout, instant)
                 check_logs(context.storage, config, instant, metadata)
-    archived = archived_after(context.storage, config, timeline, savepoint.time)
+    archived = archived_after(context.session.at(config).state(timeline), savepoint.time)
     if archived:
         raise HistoryCleanedError(
             f"Cannot restore {context.storage.uri} to {savepoint.time}: {len(archived)} later commits have been "

@@ -9,7 +9,6 @@ from hudi_py.errors import ConfigError, ConflictError, HistoryCleanedError
 from hudi_py.model.commit import NO_PREVIOUS_COMMIT, CommitMetadata
 from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant, InstantTime, State
 from hudi_py.model.names import parse_base_file_name, parse_log_file_name
-from hudi_py.model.properties import TableConfig
 from hudi_py.model.words import counted
 from hudi_py.services.archive.service import archived_after
 from hudi_py.services.clean.guards import savepoints_of
@@ -18,6 +17,7 @@ from hudi_py.services.planned.report import ServiceReport, listed
 from hudi_py.storage import Storage
 from hudi_py.timeline.metadata import RollbackMetadata, decode_rollback_metadata, read_commit_metadata
 from hudi_py.timeline.pending_plans import COMPACTIONS, PendingPlans, compaction_plan
+from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.attempt import check_dead
 from hudi_py.transaction.recovery.failed_writes import recovered
@@ -92,7 +92,7 @@ def rollback(context: ServiceContext, instant: str, *, with_newer: bool = False)
             return _report_of_earlier(context, timeline, instant)
         if not found.completed:
             return _roll_back_pending(context, table, found)
-        undone = _undone(context, table.config, timeline, found, with_newer=with_newer)
+        undone = _undone(context, table, found, with_newer=with_newer)
         context.session.metadata.check(table.session, tuple(each.time for each in undone))
         done = [_roll_back(context, table, each) for each in undone]
         timeline = context.timeline()
@@ -110,14 +110,12 @@ def preview_rollback(context: ServiceContext, instant: str, *, with_newer: bool 
     if not found.completed:
         check_dead(context.session, state.timeline, found, "roll back")
         return () if found.state is State.REQUESTED else (found,)
-    return tuple(_undone(context, state.config, state.timeline, found, with_newer=with_newer))
+    return tuple(_undone(context, state, found, with_newer=with_newer))
 
 
-def _undone(
-    context: ServiceContext, config: TableConfig, timeline: Timeline, found: Instant, *, with_newer: bool
-) -> list[Instant]:
+def _undone(context: ServiceContext, state: TableState, found: Instant, *, with_newer: bool) -> list[Instant]:
     """The completed instants to undo, newest first. Raises if one cannot be undone."""
-    newer = [each for each in timeline.write_completed if each.time > found.time]
+    newer = [each for each in state.timeline.write_completed if each.time > found.time]
     if newer and not with_newer:
         raise ConflictError(
             f"Cannot roll back the {found.action.value} {found.time} of {context.storage.uri}: newer "
@@ -127,27 +125,25 @@ def _undone(
             instant=newer[-1].time,
         )
     undone = [*reversed(newer), found]
-    _check_archived(context, config, timeline, undone)
+    _check_archived(state, undone)
     gone: set[str] = set()
     for each in undone:
         gone.add(each.time)
-        _check(context, config, timeline, each, gone)
+        _check(context, state, each, gone)
     return undone
 
 
-def _check_archived(
-    context: ServiceContext, config: TableConfig, timeline: Timeline, undone: Collection[Instant]
-) -> None:
+def _check_archived(state: TableState, undone: Collection[Instant]) -> None:
     """Refuses to undo all commits of an active timeline that begins after archived ones: without a commit that says
     where it begins, no reader counts files of the archived ones as committed (`isBeforeTimelineStarts`, 1.2.0)."""
     gone = {each.time for each in undone}
-    if any(each.time not in gone for each in timeline.write_completed):
+    if any(each.time not in gone for each in state.timeline.write_completed):
         return
-    archived = archived_after(context.storage, config, timeline, InstantTime(""))
+    archived = archived_after(state, InstantTime(""))
     if archived:
         found = min(undone, key=lambda each: each.time)
         raise HistoryCleanedError(
-            f"Cannot roll back the {found.action.value} {found.time} of {context.storage.uri}: no commit would be left "
+            f"Cannot roll back the {found.action.value} {found.time} of {state.storage.uri}: no commit would be left "
             f"on the active timeline, and the rows of the {len(archived)} archived ones, such as {archived[-1].time}, "
             "would no longer be read; undo newer commits only, or write the rows of an earlier time again",
             instant=found.time,
@@ -222,13 +218,12 @@ def _report(
     )
 
 
-def _check(
-    context: ServiceContext, config: TableConfig, timeline: Timeline, instant: Instant, undone: Collection[str]
-) -> None:
+def _check(context: ServiceContext, state: TableState, instant: Instant, undone: Collection[str]) -> None:
     """Refuses a rollback that would delete files a savepoint or a plan needs, or lose rows.
 
     `undone`: the instants that will have been undone by then, including this one.
     """
+    timeline = state.timeline
     if any(savepoint.time == instant.time for savepoint in savepoints_of(timeline)):
         raise ConflictError(
             f"Cannot roll back the {instant.action.value} {instant.time} of {context.storage.uri}: it has a "
@@ -236,7 +231,7 @@ def _check(
             instant=instant.time,
         )
     metadata = read_commit_metadata(context.storage, timeline.layout, instant)
-    check_logs(context.storage, config, instant, metadata)
+    check_logs(context.storage, state.config, instant, metadata)
     touched = {(stat.partition_path, stat.file_id) for stat in metadata.stats}
     plans = PendingPlans(context.storage, timeline)
     for service in timeline.pending:

@@ -166,7 +166,7 @@ def delete_savepoint(context: ServiceContext, instant: str) -> SavepointReport:
         files: Files = {}
         if found.completed:
             commits = [commit for commit in timeline.write_completed if commit.time == found.time]
-            if commits and archived_after(context.storage, state.config, timeline, found.time):
+            if commits and archived_after(state, found.time):
                 archive_commits(context, state, commits)
             files = read_savepoint(context.storage, timeline, found).files
             # The completed file first (`SavepointHelpers.deleteSavepoint`): an inflight savepoint keeps nothing

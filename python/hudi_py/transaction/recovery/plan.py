@@ -18,6 +18,7 @@ from hudi_py.model.properties import TableConfig
 from hudi_py.storage import FileInfo, Storage
 from hudi_py.storage.threads import in_threads
 from hudi_py.timeline.metadata import RollbackPlan, RollbackRequest, read_commit_metadata
+from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.instants import requested_path
 from hudi_py.transaction.markers import Marker, MarkerType, read_markers
@@ -49,12 +50,12 @@ def plan_rollback(
         CorruptFileError: a marker does not name a data file, or the commit metadata cannot be read.
         UnsupportedTableError: it shares log files with others from before the upgrade to table version 8 or later.
     """
-    storage, config = session.storage, session.config
-    lister = lister or StorageLister(storage, config)
+    state, storage = session.state(timeline), session.storage
+    lister = lister or StorageLister(storage, session.config)
     if instant.completed:
-        requests = list(_completed(storage, config, timeline, instant, lister))
+        requests = list(_completed(state, instant, lister))
     elif restoring and instant.action is Action.COMPACTION:
-        requests = list(_listed(storage, config, timeline, instant, lister, logs=True))
+        requests = list(_listed(state, instant, lister, logs=True))
     elif instant.state is State.REQUESTED:
         requests = []  # nothing is written before the inflight file exists
     else:
@@ -64,7 +65,7 @@ def plan_rollback(
         else:
             # Writers keep appending to the slice that a pending compaction opened: its logs are not the compaction's
             logs = instant.action is not Action.COMPACTION
-            requests = list(_listed(storage, config, timeline, instant, lister, logs=logs))
+            requests = list(_listed(state, instant, lister, logs=logs))
     return RollbackPlan(instant.time, instant.action.value, tuple(requests))
 
 
@@ -99,14 +100,12 @@ def _marked(storage: Storage, instant: Instant, markers: tuple[Marker, ...]) -> 
     yield from _blocks(storage, instant, appended)
 
 
-def _listed(
-    storage: Storage, config: TableConfig, timeline: Timeline, instant: Instant, lister: Lister, *, logs: bool
-) -> Iterator[RollbackRequest]:
+def _listed(state: TableState, instant: Instant, lister: Lister, *, logs: bool) -> Iterator[RollbackRequest]:
     """Plans by the names of all files; in version 6 also by blocks in logs that changed since the instant began.
 
     `logs`: log files named by the instant are deleted too.
     """
-    begun = storage.stat(requested_path(timeline.layout, instant.time, instant.action))
+    begun = state.storage.stat(requested_path(state.timeline.layout, instant.time, instant.action))
     begun_ms = begun.modified_ms if begun is not None else 0
     appended: set[LogGroup] = set()
     for partition, files in _listings(lister):
@@ -118,19 +117,17 @@ def _listed(
             is_log = log is not None and not log.cdc
             if owner[1] == instant.time:
                 if logs or not is_log:
-                    yield _deletion(storage, partition, info.path)
-            elif not config.logs_named_by_instant and is_log and info.modified_ms >= begun_ms:
+                    yield _deletion(state.storage, partition, info.path)
+            elif not state.config.logs_named_by_instant and is_log and info.modified_ms >= begun_ms:
                 appended.add((partition, *owner))
     if instant.action not in (Action.COMPACTION, Action.CLUSTERING):
-        yield from _blocks(storage, instant, appended)
+        yield from _blocks(state.storage, instant, appended)
 
 
-def _completed(
-    storage: Storage, config: TableConfig, timeline: Timeline, instant: Instant, lister: Lister
-) -> Iterator[RollbackRequest]:
+def _completed(state: TableState, instant: Instant, lister: Lister) -> Iterator[RollbackRequest]:
     """Plans by the statistics of the commit. On MERGE_ON_READ the table is listed too, as logs of the file slices that
     the instant opened are deleted with them."""
-    metadata = read_commit_metadata(storage, timeline.layout, instant)
+    metadata = read_commit_metadata(state.storage, state.timeline.layout, instant)
     paths: dict[str, str] = {}  # path to partition
     appended: dict[LogGroup, set[str]] = defaultdict(set)
     for stat in metadata.stats:
@@ -140,22 +137,22 @@ def _completed(
             continue
         if owner[1] == instant.time:
             paths[stat.path] = stat.partition_path
-        elif not config.logs_named_by_instant:
+        elif not state.config.logs_named_by_instant:
             appended[stat.partition_path, owner[0], owner[1]].add(stat.path)
-        elif _is_whole(storage, stat.path, instant):  # a log from before the table was upgraded
+        elif _is_whole(state.storage, stat.path, instant):  # a log from before the table was upgraded
             paths[stat.path] = stat.partition_path
-    if config.is_mor:
+    if state.config.is_mor:
         for folder, files in _listings(lister):
             for info in files:
                 owner = _owner(info.name)
                 if owner is not None and owner[1] == instant.time:
                     paths[info.path] = folder
     for path, partition in sorted(paths.items()):
-        yield _deletion(storage, partition, path)
+        yield _deletion(state.storage, partition, path)
     for (partition, file_id, base_instant), logs in sorted(appended.items()):
         # Logs deleted with a compaction's slice need no block; one in a new log would bring the slice back
-        infos = (storage.stat(path) for path in sorted(logs))
-        there = {f"{storage.uri}/{info.path}": info.size for info in infos if info is not None}
+        infos = (state.storage.stat(path) for path in sorted(logs))
+        there = {f"{state.storage.uri}/{info.path}": info.size for info in infos if info is not None}
         if there:
             yield RollbackRequest(partition, file_id, base_instant, (), there)
 

@@ -164,7 +164,7 @@ def plan_statement(
         return call
     statement = statement_of(text, call.source.empty_table())
     session = statement_session(call.storage(), statement, bare, metadata, (), dict(storage_options) or None)
-    bound, settings = bind_statement(session.storage, session.view(session.timeline()), statement, bare)
+    bound, settings = bind_statement(session.view(session.timeline()), statement, bare)
     if not isinstance(bound, BoundMergeOf):
         return call
     return replace(call, columns=SourceColumns.of(bound.bound, settings))

@@ -69,7 +69,7 @@ def check_statement(
 ) -> None:
     """Raises the errors of `run_statement` that show before any row is read."""
     session = statement_session(storage, statement, options, metadata, (), storage_options)
-    bind_statement(storage, session.view(session.timeline()), statement, options)
+    bind_statement(session.view(session.timeline()), statement, options)
 
 
 def statement_session(
@@ -99,7 +99,7 @@ def _attempt(session: TableSession, statement: Statement, options: Options) -> t
     config, kind = session.config, statement.operation
 
     def plan(view: FileSystemView) -> tuple[Bound, WriteSettings]:
-        return bind_statement(session.storage, view, statement, options)
+        return bind_statement(view, statement, options)
 
     progress = Progress.on_terminal(f"{statement.title} {config.name}")
     try:
@@ -121,15 +121,13 @@ def _attempt(session: TableSession, statement: Statement, options: Options) -> t
     return _counted(done, changed), committed_write(commit, statement.java_name, changed.result.stats, {})
 
 
-def bind_statement(
-    storage: Storage, view: FileSystemView, statement: Statement, options: Options
-) -> tuple[Bound, WriteSettings]:
+def bind_statement(view: FileSystemView, statement: Statement, options: Options) -> tuple[Bound, WriteSettings]:
     """Check a statement against a state of its table. Return it bound, with the settings of its write.
 
     Raises:
         ConfigError, SchemaMismatchError, UnsupportedTableError: it does not fit the table.
     """
-    settings = settings_as_stored(storage, view, statement.operation, options, statement.title)
+    settings = settings_as_stored(view, statement.operation, options, statement.title)
     return statement.bind(view.config, settings, options), settings
 
 

@@ -52,7 +52,7 @@ def read_slices(context: WriteContext, request: ScanRequest) -> Iterator[tuple[S
     """The rows of a request in the state that the write sees, each batch with the split of its file group."""
     transaction = context.transaction
     storage = transaction.storage
-    scan = make_scan(storage, transaction.config, transaction.timeline, request)
+    scan = make_scan(transaction.state, request)
 
     def read(split: Split) -> Iterator[tuple[Split, pa.RecordBatch]]:
         for batch in read_split_on(storage, split):

@@ -145,13 +145,13 @@ def plan_spread(
         owner=None if owner_pid is None else process_identity(owner_pid),
     )
     transaction = WriteTransaction.attach(handle, storage=session.storage)
-    bound, settings = bind_statement(session.storage, transaction.view, statement, options)
+    bound, settings = bind_statement(transaction.view, statement, options)
     context = bound.narrowed(WriteContext(transaction, settings))
     num_rows, num_bytes = sum(each.num_rows for each in files), sum(each.file.num_bytes for each in files)
     merge = bound if isinstance(bound, BoundMergeOf) else None
     exact = num_rows <= _EXACT_KEYS
     request = bound.request(context) if merge is None else _request(merge, context, files, exact=exact)
-    scan = None if request is None else make_scan(transaction.storage, handle.config, transaction.timeline, request)
+    scan = None if request is None else make_scan(transaction.state, request)
     splits = [] if scan is None else scan.splits()
     size = sum(split.size for split in splits)
     if size + num_bytes <= options.get(write_config.LOCAL_MAX_BYTES) and (

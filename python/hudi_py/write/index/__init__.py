@@ -10,9 +10,7 @@ from hudi_py.metadata.key_scope import read_scope
 from hudi_py.metadata.locations import is_by_partition
 from hudi_py.metadata.table import RECORD_INDEX
 from hudi_py.model.files import BaseFile
-from hudi_py.model.properties import TableConfig
-from hudi_py.storage import Storage
-from hudi_py.timeline.timeline import Timeline
+from hudi_py.timeline.state import TableState
 from hudi_py.view import FileSystemView
 from hudi_py.write.index.base_files import BaseFileIndex, GlobalBaseFileIndex, Live
 from hudi_py.write.index.bucket import BucketIndex, Buckets, SimpleBuckets
@@ -49,19 +47,15 @@ _ENABLE = {
 }
 
 
-def open_buckets(
-    index: BucketIndex, storage: Storage, timeline: Timeline, view: FileSystemView, instant: str = ""
-) -> Buckets:
+def open_buckets(index: BucketIndex, view: FileSystemView, instant: str = "") -> Buckets:
     """The buckets of a table, which are read where they are asked for. `instant`: of the write, if it has begun."""
     if not index.consistent:
-        return SimpleBuckets(index, storage)
-    return ConsistentBuckets(index, storage, timeline, view, instant)
+        return SimpleBuckets(index, view.state.storage)
+    return ConsistentBuckets(index, view, instant)
 
 
 def open_index(
-    storage: Storage,
-    config: TableConfig,
-    timeline: Timeline,
+    state: TableState,
     view: FileSystemView,
     settings: IndexSettings,
     *,
@@ -73,17 +67,17 @@ def open_index(
     as in Apache Hudi.
 
     Args:
-        timeline, view: the table as the write sees it.
+        state, view: the table as the write sees it.
         threads, check_key, live: see `BaseFileIndex`.
 
     Raises:
         ConfigError: the table has no record index, or one of the other kind.
         CorruptFileError, UnsupportedTableError: the metadata table cannot be read.
     """
-    kind = settings.type
+    storage, config, kind = state.storage, state.config, settings.type
     metadata = None
     if settings.uses_record_index(config):
-        metadata = open_metadata(storage, config, timeline)
+        metadata = open_metadata(state)
     if metadata is None and kind != GLOBAL_RECORD_INDEX:
         files = BaseFileIndex(storage, settings, threads, check_key, live)
         return GlobalBaseFileIndex(files, view) if settings.is_global else files

@@ -20,8 +20,6 @@ from hudi_py.formats.hash_ring import COMMITTED_SUFFIX, FIRST_INSTANT, RING_SUFF
 from hudi_py.model.files import FileSlice
 from hudi_py.model.layout import HASHING_METADATA
 from hudi_py.model.names import FileId, PartitionPath
-from hudi_py.storage import Storage
-from hudi_py.timeline.timeline import Timeline
 from hudi_py.view import FileSystemView
 from hudi_py.write.index.bucket import BucketIndex, check_file_keys, mismatch, spread_by_partition
 from hudi_py.write.rows import KeyedRows
@@ -32,14 +30,12 @@ class ConsistentBuckets:
 
     fixed_ids = True
 
-    def __init__(
-        self, index: BucketIndex, storage: Storage, timeline: Timeline, view: FileSystemView, instant: str = ""
-    ) -> None:
+    def __init__(self, index: BucketIndex, view: FileSystemView, instant: str = "") -> None:
         """`instant`: of the write, if it has begun."""
         self._index = index
         self._instant = instant
-        self._storage = storage
-        self._timeline = timeline
+        self._storage = view.state.storage
+        self._timeline = view.timeline
         self._view = view
         self._rings: dict[str, HashRing] = {}
         self._stored: set[str] = set()

@@ -11,7 +11,6 @@ from hudi_py.model.layout import BUCKET_INDEX, BUCKET_RULES, HASHING_METADATA
 from hudi_py.model.names import PartitionPath
 from hudi_py.storage import Storage
 from hudi_py.timeline.table_schema import NewestCommits
-from hudi_py.timeline.timeline import Timeline
 from hudi_py.view import FileSystemView
 from hudi_py.write.index.bucket import Buckets
 from hudi_py.write.index.consistent import ConsistentBuckets
@@ -23,9 +22,7 @@ in 43), but of those with three zeros first only one in 43,000."""
 _CHECKED_PARTITIONS = 3
 
 
-def check_table_index(
-    storage: Storage, timeline: Timeline, view: FileSystemView, buckets: Buckets | None = None
-) -> None:
+def check_table_index(view: FileSystemView, buckets: Buckets | None = None) -> None:
     """Refuses a table that is written with the bucket index, or with `buckets` one that is not, or has others. Checks a
     few partitions of the newest write that wrote files: the partition being written may be new, and have no file groups
     yet.
@@ -33,8 +30,8 @@ def check_table_index(
     Raises:
         ConfigError: names the sign.
     """
-    check_folder(storage, buckets)
-    commits = NewestCommits(storage, timeline)
+    check_folder(view.state.storage, buckets)
+    commits = NewestCommits(view.state.storage, view.timeline)
     stats = next((commit.stats for commit in commits if commit.stats), ())
     written: dict[PartitionPath, list[str]] = {}
     for stat in stats:

@@ -135,9 +135,7 @@ def index_of(context: WriteContext) -> Index:
         keygen.check_existing_key(key, base.path)
 
     return open_index(
-        transaction.storage,
-        transaction.config,
-        transaction.timeline,
+        transaction.state,
         transaction.view,
         context.settings.index,
         threads=context.settings.threads,

@@ -40,8 +40,8 @@ from hudi_py.schema.stored import compact_json
 from hudi_py.storage import Storage, with_durability
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.schema_files import newest_history
+from hudi_py.timeline.state import TableState
 from hudi_py.timeline.table_schema import SCHEMA_KEY, SCHEMA_OF_PLAN, resolve_table_schema
-from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.column_ids import ColumnIds
 from hudi_py.transaction.conflicts.policy import ALTER_SCHEMA
 from hudi_py.transaction.protocols import MetadataWriter
@@ -174,7 +174,7 @@ def alter_table(
     session = open_session(storage, config, options, metadata, storage_options=storage_options)
 
     def plan(view: FileSystemView) -> Altered:
-        planned = altered(storage, config, view.timeline, changes, options)
+        planned = altered(view.state, changes, options)
         if planned is None:
             raise NothingToDoError("the columns are like that already")
         return planned
@@ -194,15 +194,14 @@ def alter_table(
     return replace(result, retries=retries)
 
 
-def altered(
-    storage: Storage, config: TableConfig, timeline: Timeline, changes: Sequence[ColumnChange], options: Options
-) -> Altered | None:
+def altered(state: TableState, changes: Sequence[ColumnChange], options: Options) -> Altered | None:
     """The schema of a table after changes; None if it is the same.
 
     Raises:
         ConfigError, SchemaMismatchError, UnsupportedTableError: the changes are not possible.
     """
-    stored = resolve_table_schema(storage, config, timeline, writes=True)
+    config = state.config
+    stored = resolve_table_schema(state, writes=True)
     if stored is None:
         raise ConfigError(
             f"Cannot alter the table '{config.name}': it has no columns yet; write rows to it, which may have any"
@@ -212,11 +211,11 @@ def altered(
     has_ids = latest is not None or options.get(write_config.SCHEMA_ON_READ)
     versions: tuple[InternalSchema, ...] = ()
     if latest is None and has_ids:
-        versions = _versions_so_far(storage, config, timeline) or (with_ids(stored.avro, config.name),)
+        versions = _versions_so_far(state) or (with_ids(stored.avro, config.name),)
         latest = reconciled(versions[-1], stored.avro, config.name)
     elif latest is None:
         latest = with_ids(stored.avro)
-    fixed = _fixed(storage, config)
+    fixed = _fixed(state.storage, config)
     ordered = {name for name, what in fixed.items() if what == _ORDERING}
     columns = Columns(latest, config.name, fixed, ordered, stored=bool(has_ids))
     done = []
@@ -238,24 +237,24 @@ def altered(
     return Altered(text, ids, tuple(done))
 
 
-def _versions_so_far(storage: Storage, config: TableConfig, timeline: Timeline) -> tuple[InternalSchema, ...]:
+def _versions_so_far(state: TableState) -> tuple[InternalSchema, ...]:
     """The versions that the schema of a table without ids has had, oldest first, by the commits that are not archived.
 
     Apache Hudi begins with the newest one only, and then cannot read files in which a column has a narrower type.
     """
-    stored = newest_history(storage, timeline)  # a write without ids may have followed
+    stored = newest_history(state.storage, state.timeline)  # a write without ids may have followed
     found = list(stored.versions) if stored is not None else []
-    for instant in timeline.write_completed:
+    for instant in state.timeline.write_completed:
         if found and int(instant.time) <= found[-1].version_id:
             continue
-        commit = read_commit_metadata(storage, timeline.layout, instant, may_be_empty=True)
+        commit = read_commit_metadata(state.storage, state.timeline.layout, instant, may_be_empty=True)
         text = commit.extra.get(SCHEMA_KEY)
         if not text or commit.operation in SCHEMA_OF_PLAN:
             continue
         avro = json.loads(text)
         if not found:
-            found.append(with_ids(avro, config.name))
-        elif (made := reconciled(found[-1], avro, config.name)) is not found[-1]:
+            found.append(with_ids(avro, state.config.name))
+        elif (made := reconciled(found[-1], avro, state.config.name)) is not found[-1]:
             found.append(replace(made, version_id=int(instant.time)))
     return tuple(found)
 
