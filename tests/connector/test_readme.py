@@ -1,4 +1,4 @@
-"""The README's example is short, and runs as pasted into PySpark's shell."""
+"""The README's example is short, and runs as pasted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_the_example_is_short_and_runs(spark: SparkSession, tmp_path: Path, caps
     counted = [line for line in code.splitlines() if line.strip() and not line.lstrip().startswith("#")]
     assert len(counted) <= MOST_LINES
     try:
-        exec(code, {"spark": spark})  # the shell's name for its session
+        exec(code, {})
     finally:
         disable(spark)
     assert "13.0" in capsys.readouterr().out
