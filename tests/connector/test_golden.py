@@ -43,7 +43,7 @@ def parameters() -> list[Any]:
     quick = set(covering(rows, "golden tables through Spark", 24))
     quick |= {at for at, query in enumerate(found) if query.table in SAMPLE}
     others = [at for at in range(len(found)) if at not in quick]
-    slow = {others[at] for at in covering([rows[at] for at in others], "more of them", 15)}
+    slow = {others[at] for at in covering([rows[at] for at in others], "more of them", 8)}
     return [
         pytest.param(query, id=query.id, marks=() if at in quick else MARKS[at in slow])
         for at, query in enumerate(found)

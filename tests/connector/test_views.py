@@ -188,7 +188,7 @@ def test_pins_are_the_same_in_every_process(path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", cases(sorted(load()), "native files", 30, quick=[*NEVER_NATIVE, *ALL_NATIVE, *sorted(load())[::4]])
+    "name", cases(sorted(load()), "native files", 15, quick=[*NEVER_NATIVE, *ALL_NATIVE, *sorted(load())[::4]])
 )
 def test_native_files_hold_the_rows_as_the_table_shows_them(golden: Extracted, name: str) -> None:
     """Read without any of our rules, by the columns of the plan, they are the splits' rows."""

@@ -13,6 +13,7 @@ import pytest
 import hudi_py
 from hudi_py.formats.parquet import BLOOM_FILTER
 from tests.oracle.client import Oracle, OracleError
+from tests.support.choice import cases
 
 ROWS = pa.table(
     {"id": [f"k{n:02}" for n in range(40)], "p": [f"p{n % 4}" for n in range(40)], "v": range(40), "ts": [1] * 40}
@@ -42,7 +43,9 @@ def made(path: Path, version: int, kind: str, *, filters: bool) -> None:
     assert max(sizes) < 200
 
 
-@pytest.mark.parametrize(("version", "kind", "filters"), [(6, "cow", False), (8, "mor", True), (9, "cow", True)])
+@pytest.mark.parametrize(
+    ("version", "kind", "filters"), cases([(6, "cow", False), (8, "mor", True), (9, "cow", True)], "bloom filters", 1)
+)
 def test_upserts_find_the_keys(oracle: Oracle, tmp_path: Path, version: int, kind: str, filters: bool) -> None:
     path = tmp_path / "t"
     made(path, version, kind, filters=filters)
@@ -56,6 +59,7 @@ def test_upserts_find_the_keys(oracle: Oracle, tmp_path: Path, version: int, kin
     assert oracle.check(path)["problems"] == []
 
 
+@pytest.mark.nightly
 def test_the_release_before_finds_them(oracle_015: Oracle, tmp_path: Path) -> None:
     path = tmp_path / "t"
     made(path, 6, "cow", filters=True)
@@ -77,6 +81,7 @@ def loaded(path: Path, entries: str | None) -> None:
         hudi_py.write(path, some, "bulk_insert", KEYED | number, table_version=9)
 
 
+@pytest.mark.nightly
 def test_clustering_by_binary_copy(oracle: Oracle, tmp_path: Path) -> None:
     """It unites the filters of files, and needs filters of one size, as it does of Apache Hudi's own files."""
     path = tmp_path / "t"

@@ -26,7 +26,7 @@ from tests.stores import servers
 from tests.support.answering import Handler, listening
 from tests.support.catalogs import FAST, HIVE
 
-pytestmark = [pytest.mark.oracle, pytest.mark.slow]
+pytestmark = [pytest.mark.oracle, pytest.mark.nightly]
 pytest.importorskip("thrift")
 
 CALLBACK = "hoodie.write.commit.callback."
@@ -176,7 +176,6 @@ def told_of(got: list[tuple[str, str, str]]) -> tuple[dict[str, Any], set[str]]:
     return messages[0], {re.split(r"[ {]", line)[0] for line in lines if line and not line.startswith("#")}
 
 
-@pytest.mark.nightly
 def test_its_spark_reads_by_name_what_we_register(hive_oracle: Oracle, metastore: str, tmp_path: Path) -> None:
     options = {
         **FAST,

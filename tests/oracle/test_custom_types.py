@@ -246,6 +246,7 @@ def test_parquet_logs_nested_blobs_and_new_columns(oracle: Oracle, tmp_path: Pat
     assert oracle.check(path, deep=True)["problems"] == []
 
 
+@pytest.mark.nightly
 def test_what_apache_hudi_cannot_write(oracle: Oracle, tmp_path: Path) -> None:
     """Vectors in change logs and in ORC files: its writes fail, ours are refused."""
     columns = pa.schema([("id", pa.string()), declared("e", "VECTOR(2)", pa.list_(pa.float32())), ("ts", pa.int64())])

@@ -9,6 +9,7 @@ import pytest
 
 import hudi_py
 from tests.oracle.client import Oracle
+from tests.support.choice import cases
 
 ROWS = pa.table({"id": [f"person-{n}" for n in range(9)], "p": ["a", "b", "c"] * 3, "ts": [1] * 9, "v": range(9)})
 OPTIONS = {
@@ -26,7 +27,9 @@ KEYED = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("version", "kind", "cdc"), [(6, "mor", False), (8, "cow", True), (9, "mor", False)])
+@pytest.mark.parametrize(
+    ("version", "kind", "cdc"), cases([(6, "mor", False), (8, "cow", True), (9, "mor", False)], "goes on", 1)
+)
 def test_it_goes_on(oracle: Oracle, tmp_path: Path, version: int, kind: str, cdc: bool) -> None:
     path = tmp_path / "t"
     options = {**OPTIONS, "hoodie.table.cdc.enabled": str(cdc).lower()}

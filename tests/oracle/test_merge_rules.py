@@ -102,7 +102,9 @@ def test_random_logs(oracle: Oracle, tmp_path: Path, version: int, mode: str, ki
     assert_rows_equal(ours, oracle.read(table.uri))
 
 
-@pytest.mark.parametrize(("version", "kind"), [(6, "long"), (8, "int with nulls"), (9, "text")])
+@pytest.mark.parametrize(
+    ("version", "kind"), cases([(6, "long"), (8, "int with nulls"), (9, "text")], "fields of structs", 1)
+)
 def test_an_ordering_field_of_a_struct(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
     table = random_table(tmp_path / "t", version, "EVENT", kind, marked=True, nested=True)
     ours = hudi_py.open_table(table.uri).scan(["id", "name"]).to_table()

@@ -77,7 +77,7 @@ def agree(oracle: Oracle, path: Path, version: int, kind: str, *, deep: bool = F
     assert oracle.check(str(path), keys=1, deep=deep)["problems"] == []
 
 
-@in_turn("services of the metadata table", 0, 3)
+@in_turn("services of the metadata table", 0, 3, chosen="nightly")
 @pytest.mark.parametrize(("version", "kind"), cases(KINDS, "one metadata table", 1))
 def test_both_sides_keep_one_metadata_table(version: int, kind: str, oracle: Oracle, tmp_path: Path) -> None:
     path = tmp_path / "t"
@@ -95,7 +95,7 @@ def test_both_sides_keep_one_metadata_table(version: int, kind: str, oracle: Ora
     assert verify(context(path, version, kind)).ok
 
 
-@in_turn("services of the metadata table", 1, 3)
+@in_turn("services of the metadata table", 1, 3, chosen="nightly")
 @pytest.mark.parametrize(("version", "kind"), cases([(9, "cow"), (6, "mor"), (8, "mor")], "take over and rebuild", 1))
 def test_we_take_over_and_rebuild_what_apache_hudi_made(
     version: int, kind: str, oracle: Oracle, tmp_path: Path
@@ -115,7 +115,7 @@ def test_we_take_over_and_rebuild_what_apache_hudi_made(
     agree(oracle, path, version, kind)
 
 
-@in_turn("services of the metadata table", 2, 3)
+@in_turn("services of the metadata table", 2, 3, chosen="nightly")
 @pytest.mark.parametrize(("version", "kind"), cases([(9, "mor"), (6, "cow")], "a plan of ours", 1))
 def test_apache_hudi_carries_out_a_plan_of_ours(
     version: int, kind: str, oracle: Oracle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

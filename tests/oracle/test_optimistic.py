@@ -48,6 +48,7 @@ def rows(keys: list[int], ts: int) -> pa.Table:
     return pa.Table.from_pylist(listed, SCHEMA)
 
 
+@in_turn("one began first", 0, 2, others="nightly")
 @pytest.mark.parametrize(
     ("version", "kind", "retries"), cases([(*case, n) for case in CASES for n in ("0", "2")], "ours began first", 1)
 )
@@ -88,6 +89,7 @@ def test_apache_hudi_commits_while_we_write(
 
 
 # where its logs are named by its instant, so that it can be seen that they are there
+@in_turn("one began first", 1, 2, others="nightly")
 @pytest.mark.parametrize(
     ("version", "kind", "overlapping"),
     cases(

@@ -31,6 +31,7 @@ def types_of(root: Path) -> set[str]:
     return {str(schema.field("at").type) for schema in schemas}
 
 
+@pytest.mark.nightly
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", ["TIMESTAMP_MILLIS", "INT96"])
 @pytest.mark.parametrize("operation", ["bulk_insert", "upsert"])
@@ -85,6 +86,7 @@ def test_lists_in_the_legacy_format_are_read_and_rewritten(oracle: Oracle, tmp_p
     assert oracle.read(ours, drop_meta=True).sort_by("id").to_pylist()[0]["ts"] == 3
 
 
+@pytest.mark.nightly
 def test_the_column_of_operations_loses_what_is_in_logs(oracle: Oracle, tmp_path: Path) -> None:
     """Why `hoodie.allow.operation.metadata.field` is refused."""
     given = {"hoodie.allow.operation.metadata.field": "true", "hoodie.parquet.small.file.limit": "0"}

@@ -127,11 +127,14 @@ def make(oracle: Oracle, root: Path, version: int, kind: str, listed: bool) -> t
     return states, options
 
 
+BACK = "rollback_to_savepoint(table => '{{table}}', instant_time => '{}')"
+
+
 @in_turn("recovery", 0, 2)
 @pytest.mark.parametrize(("version", "kind", "metadata"), cases(KINDS, "restores", 1))
 def test_restores(oracle: Oracle, tmp_path: Path, version: int, kind: str, metadata: bool) -> None:
     table = tmp_path / "t"
-    (_, before, _, after), options = make(oracle, table, version, kind, not metadata)
+    (_, before, _, _), options = make(oracle, table, version, kind, not metadata)
     assert bool(load_table_config(LocalStorage(str(table))).metadata_partitions) == metadata
     saved = context(table).timeline().write_completed[1].time
     by_them = copy(table, "saved-by-them")
@@ -149,9 +152,8 @@ def test_restores(oracle: Oracle, tmp_path: Path, version: int, kind: str, metad
     assert (mine.instant, mine.user, mine.comment) == (other.instant, other.user, other.comment)
 
     restored = copy(table, "restored-by-them")
-    back = f"rollback_to_savepoint(table => '{{table}}', instant_time => '{saved}')"
     # with what the table was written with: without, a restore would make a metadata table, or drop an index
-    oracle.call(restored, back, options)
+    oracle.call(restored, BACK.format(saved), options)
     assert theirs(oracle, restored) == ours(restored) == before
     (their_restore,) = of_action(restored, Action.RESTORE)
 
@@ -165,10 +167,22 @@ def test_restores(oracle: Oracle, tmp_path: Path, version: int, kind: str, metad
     oracle.write(by_them, more, "upsert", options=options)
     assert theirs(oracle, by_them) == ours(by_them) != before
 
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(("version", "kind", "metadata"), cases(KINDS, "plans of restores", 1))
+def test_plans_of_restores(oracle: Oracle, tmp_path: Path, version: int, kind: str, metadata: bool) -> None:
+    table = tmp_path / "t"
+    (_, before, _, after), options = make(oracle, table, version, kind, not metadata)
+    saved = context(table).timeline().write_completed[1].time
+    create_savepoint(context(table), saved, user="u", comment="c")
+
     # their plan, carried out by our next write
+    restored = copy(table, "restored-by-them")
+    oracle.call(restored, BACK.format(saved), options)
+    (their_restore,) = of_action(restored, Action.RESTORE)
+    path = f"{context(restored).timeline().layout.folder}/{their_restore.time}.restore.requested"
     planned = copy(table, "planned-by-them")
-    path = f"{folder}/{their_restore.time}.restore.requested"
-    LocalStorage(str(planned)).put(path, plan)
+    LocalStorage(str(planned)).put(path, LocalStorage(str(restored)).read(path))
     os.utime(planned / path, (0, 0))
     assert read(planned) == after
     recover(planned)
@@ -186,7 +200,7 @@ def test_restores(oracle: Oracle, tmp_path: Path, version: int, kind: str, metad
         with pytest.raises(Killed):
             restore(context(half, KillingStorage(str(half), call)), saved)
         (half / ".hoodie/lock").unlink()
-        oracle.call(half, back, options)
+        oracle.call(half, BACK.format(saved), options)
         assert [restore.completed for restore in of_action(half, Action.RESTORE)] == [True]
         assert theirs(oracle, half) == ours(half) == before
 

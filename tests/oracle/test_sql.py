@@ -189,7 +189,7 @@ def way(spark: SparkSession, *, enabled: bool) -> Callable[[str], DataFrame]:
 @pytest.mark.parametrize(
     ("page", "kind"),
     [
-        pytest.param("quick start", "cow"),
+        pytest.param("quick start", "cow", marks=pytest.mark.nightly),
         pytest.param("without keys", "cow", marks=pytest.mark.nightly),
         pytest.param("ddl", "cow", marks=pytest.mark.long),
         pytest.param("dml", "mor", marks=pytest.mark.long),

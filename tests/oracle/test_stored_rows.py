@@ -119,7 +119,7 @@ class Turns:
         self.check()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("form", list(FORMS))
 @pytest.mark.parametrize(("version", "kind"), [(version, kind) for version in (6, 8, 9) for kind in ("cow", "mor")])
 @pytest.mark.parametrize("first", ["ours", "theirs"])

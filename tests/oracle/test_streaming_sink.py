@@ -85,14 +85,14 @@ def in_turns(turns: Turns) -> None:
 KINDS = [("6", "MERGE_ON_READ"), ("9", "COPY_ON_WRITE"), ("9", "MERGE_ON_READ")]
 
 
-@in_turn("batches by turns", 1, 2)
+@in_turn("batches by turns", 1, 2, chosen="nightly")
 @pytest.mark.parametrize(("version", "kind"), cases(KINDS, "batches by turns", 1))
 def test_batches_by_turns(oracle: Oracle, tmp_path: Path, version: str, kind: str) -> None:
     options = {"hoodie.write.table.version": version, "hoodie.datasource.write.table.type": kind}
     in_turns(Turns(oracle, tmp_path, options))
 
 
-@in_turn("batches by turns", 0, 2)
+@in_turn("batches by turns", 0, 2, chosen="nightly")
 def test_batches_by_turns_with_the_oldest_release(oracle_015: Oracle, tmp_path: Path) -> None:
     kind = {"hoodie.datasource.write.table.type": "COPY_ON_WRITE"}
     turns = Turns(oracle_015, tmp_path, kind)
