@@ -38,7 +38,6 @@ from hudi_py.metadata_write.maintenance.verify import source_of
 from hudi_py.metadata_write.partitions.column_stats import ColumnStats, KeptStatistics, stats_records
 from hudi_py.metadata_write.partitions.files import FilesIndex
 from hudi_py.metadata_write.partitions.partition_stats import PartitionStats
-from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.table.create import create_metadata_table, initialise
 from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.commit import WriteStat
@@ -146,13 +145,12 @@ class ManyFiles:
         for name in names:
             self.storage.put(f"{name}/.hoodie_partition_metadata", METAFILE)
         context = service_context(self.storage, WRITE, "make")
-        settings = MetadataWriteSettings.of(context.options)
         with context.locked("make the metadata table") as table:
             session = table.session
             own = create_metadata_table(session)
             described = {name: files[name] for name in names}
             for made in (MadeFiles(files), MadeColumnStats(described), MadePartitionStats(names)):
-                source = source_of(session, table.timeline, settings)
+                source = source_of(session, table.timeline, context.options)
                 session = session.at(initialise(own, source, made))
 
 

@@ -32,7 +32,6 @@ from hudi_py.metadata_write.maintenance.indexes import (
 from hudi_py.metadata_write.maintenance.rebuild import drop, rebuild
 from hudi_py.metadata_write.maintenance.verify import VerifyReport, verify
 from hudi_py.metadata_write.maintenance.whole import change_metadata_table
-from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.writer import MetadataTableWriter
 from hudi_py.model.instant import InstantTime
 from hudi_py.model.limits import parse_json
@@ -64,7 +63,7 @@ def metadata_writer(options: Options) -> MetadataWriter:
     Raises:
         ConfigError: options of the metadata table contradict each other.
     """
-    return MetadataTableWriter(MetadataWriteSettings.of(_bare(options)))
+    return MetadataTableWriter(_bare(options))
 
 
 def after_commit(options: Options) -> tuple[AfterCommit, ...]:

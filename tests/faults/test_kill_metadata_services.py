@@ -13,7 +13,6 @@ import pytest
 import hudi_py
 from hudi_py.metadata_write.maintenance.rebuild import drop, rebuild
 from hudi_py.metadata_write.maintenance.verify import verify
-from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.writer import MetadataTableWriter
 from hudi_py.model.instant import Action
 from hudi_py.services.context import ServiceContext
@@ -35,10 +34,6 @@ GIVEN = {
 ALL = {Action.COMMIT, Action.CLEAN}
 
 
-def settings(version: int) -> MetadataWriteSettings:
-    return MetadataWriteSettings.of(options(version, "cow", GIVEN))
-
-
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory):
     """`tables(version)`: compaction, clean and archiving are due on its metadata table."""
@@ -52,7 +47,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory):
                 write(storage, rows(range(3), turn), version=version, kind="cow", given=GIVEN, maintained=False)
                 if turn in (1, 3):
                     eager = {**GIVEN, "hoodie.metadata.compact.max.delta.commits": "1", "hoodie.keep.max.commits": "90"}
-                    maintain(storage, MetadataWriteSettings.of(options(version, "cow", eager)), clock_of(storage))
+                    maintain(storage, options(version, "cow", eager), clock_of(storage))
         return made[version]
 
     return table
@@ -64,7 +59,7 @@ def test_killed_at_any_call(tables, tmp_path: Path, version: int, torn: bool, st
     shutil.copytree(tables(version), whole)
     counting = KillingStorage(str(whole))
     before = own_instants(LocalStorage(str(whole)))
-    reports = maintain(counting, settings(version), clock_of(counting))
+    reports = maintain(counting, options(version, "cow", GIVEN), clock_of(counting))
     assert [report.service for report in reports] == ["clean", "compaction", "archive"]
     check(whole)
     count = len(counting.calls)
@@ -74,7 +69,7 @@ def test_killed_at_any_call(tables, tmp_path: Path, version: int, torn: bool, st
         shutil.copytree(tables(version), root)
         storage = KillingStorage(str(root), call, torn=torn)
         with pytest.raises(Killed):
-            maintain(storage, settings(version), clock_of(storage))
+            maintain(storage, options(version, "cow", GIVEN), clock_of(storage))
         check_listing(LocalStorage(str(root)))  # as readers in between see it
         write(LocalStorage(str(root)), rows(range(5), 99), version=version, kind="cow", given=GIVEN)
         check(root)
@@ -107,7 +102,7 @@ def test_log_compaction_killed_at_any_call(tmp_path: Path, torn: bool) -> None:
         "hoodie.metadata.compact.max.delta.commits": "90",
         "hoodie.keep.max.commits": "90",
     }
-    wanted = MetadataWriteSettings.of(options(9, "cow", given))
+    wanted = options(9, "cow", given)
     table = tmp_path / "table"
     for turn in range(3):
         write(LocalStorage(str(table)), rows(range(3), turn), kind="cow", given=given, maintained=False)
@@ -149,7 +144,7 @@ CALLS: dict[str, Callable[[ServiceContext], object]] = {
 
 def service_context(storage: Storage, version: int) -> ServiceContext:
     chosen = options(version, "mor", INDEXED)
-    metadata = MetadataTableWriter(MetadataWriteSettings.of(chosen))
+    metadata = MetadataTableWriter(chosen)
     return ServiceContext.of(storage, chosen, metadata, clock=clock_of(storage))
 
 

@@ -12,7 +12,6 @@ import pytest
 import hudi_py
 from hudi_py.config import Options
 from hudi_py.metadata_write.maintenance.verify import verify
-from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.writer import MetadataTableWriter
 from hudi_py.services.compaction import Compaction
 from hudi_py.services.context import ServiceContext
@@ -42,7 +41,7 @@ GIVEN = {
 def context(storage: Storage) -> ServiceContext:
     options = Options.resolve(GIVEN, defaults={})
     clock = InstantClock(load_table_config(storage), skew_ms=5)
-    writer = MetadataTableWriter(MetadataWriteSettings.of(options))
+    writer = MetadataTableWriter(options)
     return ServiceContext.of(storage, options, writer, clock=clock)
 
 
@@ -68,7 +67,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Path]:
                 table_type="mor",
                 table_version=version,
             )
-            writer = MetadataTableWriter(MetadataWriteSettings.of(options))
+            writer = MetadataTableWriter(options)
             write_rows(storage, rows(range(10), 1), "insert", options, metadata=writer)
             write_rows(storage, rows(range(4), 2), "upsert", options, metadata=writer)
             assert "files" in load_table_config(storage).metadata_partitions

@@ -11,7 +11,6 @@ from hudi_py.config import Options
 from hudi_py.metadata_write.maintenance import services
 from hudi_py.metadata_write.maintenance.rebuild import rebuild
 from hudi_py.metadata_write.maintenance.verify import verify
-from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.writer import MetadataTableWriter
 from hudi_py.model.instant import Action
 from hudi_py.services.archive import archive
@@ -44,7 +43,7 @@ KINDS = [(9, "mor"), (6, "cow"), (8, "cow"), (6, "mor")]
 def context(path: Path, version: int, kind: str) -> ServiceContext:
     storage = LocalStorage(str(path))
     chosen: Options = options(version, kind, OURS)
-    metadata = MetadataTableWriter(MetadataWriteSettings.of(chosen))
+    metadata = MetadataTableWriter(chosen)
     return ServiceContext.of(storage, chosen, metadata, clock=clock_of(storage))
 
 
@@ -104,7 +103,7 @@ def test_we_take_over_and_rebuild_what_apache_hudi_made(
     theirs(oracle, path, version, kind, 0, 5)
     assert verify(context(path, version, kind)).ok
     storage = LocalStorage(str(path))
-    maintain(storage, MetadataWriteSettings.of(options(version, kind, OURS)), clock_of(storage))
+    maintain(storage, options(version, kind, OURS), clock_of(storage))
     agree(oracle, path, version, kind)
     rebuild(context(path, version, kind), names=["record_index", "column_stats"])
     theirs(oracle, path, version, kind, 10, 1)

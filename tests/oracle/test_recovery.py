@@ -12,7 +12,6 @@ import pytest
 
 import hudi_py
 from hudi_py.config import Options
-from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.writer import MetadataTableWriter
 from hudi_py.model.instant import Action, Instant
 from hudi_py.model.names import FileId, LogFileName, parse_log_file_name
@@ -41,9 +40,7 @@ KINDS = [
     *((version, "mor", False) for version in (6, 9)),
 ]
 _NO_LOG = LogFileName(FileId(""), "", 0, "")
-KEEPS, DROPS = (
-    MetadataTableWriter(MetadataWriteSettings.of(Options.resolve(given, defaults={}))) for given in ({}, LISTED)
-)
+KEEPS, DROPS = (MetadataTableWriter(Options.resolve(given, defaults={})) for given in ({}, LISTED))
 
 
 def writer_of(storage: Storage) -> MetadataTableWriter:

@@ -18,7 +18,6 @@ import hudi_py
 from hudi_py.config import Options, Scope
 from hudi_py.formats.avro import decode_values
 from hudi_py.formats.hfile import read_hfile
-from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.layout import METADATA_TABLE
 from hudi_py.storage import FolderStorage, Storage, open_storage
@@ -107,9 +106,9 @@ def rows(ids: list[int], ts: int, *, shift: int = 0, extra: bool = False) -> pa.
     return pa.table(columns)
 
 
-def settings(options: dict[str, str]) -> MetadataWriteSettings:
+def resolved(options: dict[str, str]) -> Options:
     kept = {key: value for key, value in options.items() if key.startswith("hoodie.metadata.")}
-    return MetadataWriteSettings.of(Options.resolve(kept, Scope.WRITE, defaults={}))
+    return Options.resolve(kept, Scope.WRITE, defaults={})
 
 
 def steps(oracle: Oracle, path: str, kind: str, version: int, options: dict[str, str]) -> Iterator[str]:
@@ -154,7 +153,7 @@ def test_records_are_those_of_apache_hudi(oracle: Oracle, tmp_path: Path, kind: 
     storage = open_storage(path)
     for done in steps(oracle, path, kind, version, KEEP):
         instant = newest(storage)
-        theirs, ours = stored(storage, instant.time), remade(storage, instant, settings(KEEP), None)
+        theirs, ours = stored(storage, instant.time), remade(storage, instant, resolved(KEEP), None)
         assert len(theirs) > 20
         found = list(differences(theirs, ours, UNTRUE))
         assert not found, f"{done}: {len(found)} differences\n" + "\n".join(found[:12])
@@ -192,7 +191,7 @@ def test_first_records_are_those_of_apache_hudi(oracle: Oracle, tmp_path: Path, 
         timeline,
         load_view(TableState(storage, config, timeline)),
         newest_schema(storage, timeline),
-        settings(KEEP),
+        resolved(KEEP),
     )
     ours = made(
         records

@@ -10,7 +10,6 @@ from hudi_py.config import Options
 from hudi_py.metadata.files import read_files
 from hudi_py.metadata.table import FILES, MetadataTable
 from hudi_py.metadata_write.maintenance.services import run_due
-from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.table.session import open_metadata_session
 from hudi_py.metadata_write.writer import MetadataTableWriter
 from hudi_py.model.instant import Instant
@@ -56,17 +55,13 @@ def options(version: int, kind: str, given: dict[str, str] | None = None) -> Opt
     )
 
 
-def maintain(storage: Storage, settings: MetadataWriteSettings, clock: InstantClock) -> list[ServiceReport]:
+def maintain(storage: Storage, chosen: Options, clock: InstantClock) -> list[ServiceReport]:
     """What is due on the metadata table of the table at `storage`, where it has one."""
     session = session_of(storage, clock=clock)
     if FILES not in session.config.metadata_partitions:
         return []
     own = open_metadata_session(session)
-    return run_due(own, own.timeline(), session.timeline(), settings)
-
-
-def settings(given: dict[str, str] | None = None) -> MetadataWriteSettings:
-    return MetadataWriteSettings.of(options(9, "mor", given))
+    return run_due(own, own.timeline(), session.timeline(), chosen)
 
 
 def write(
@@ -81,10 +76,8 @@ def write(
 ) -> WriteResult:
     """One write; `maintained=False` leaves the metadata table's services out."""
     chosen = options(version, kind, given)
-    writer = MetadataTableWriter(MetadataWriteSettings.of(chosen))
-    return write_rows(
-        storage, data, operation, chosen, metadata=writer if maintained else Unmaintained(writer.settings)
-    )
+    writer = MetadataTableWriter(chosen)
+    return write_rows(storage, data, operation, chosen, metadata=writer if maintained else Unmaintained(chosen))
 
 
 class Unmaintained(MetadataTableWriter):

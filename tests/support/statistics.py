@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from hudi_py.config import Options
 from hudi_py.formats.avro import decode_values
 from hudi_py.formats.hfile import read_hfile
 from hudi_py.formats.log import BlockType, HeaderKey, read_blocks, read_content
@@ -19,7 +20,6 @@ from hudi_py.metadata_write.partitions.base import MetadataPartition
 from hudi_py.metadata_write.partitions.bloom_filters import BloomFilters
 from hudi_py.metadata_write.partitions.column_stats import ColumnStats
 from hudi_py.metadata_write.partitions.partition_stats import PartitionStats
-from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.table.session import open_metadata_session
 from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant
@@ -97,7 +97,7 @@ def before(storage: Storage, instant: Instant) -> Timeline:
     return timeline_of(timeline.layout, [file for file in timeline.files if file.time < instant.time])
 
 
-def remade(storage: Storage, instant: Instant, settings: MetadataWriteSettings, change: TableChange | None) -> Records:
+def remade(storage: Storage, instant: Instant, options: Options, change: TableChange | None) -> Records:
     """What the builders make of an instant that has completed, which must be the newest."""
     config, timeline = load_table_config(storage), before(storage, instant)
     if change is None:
@@ -111,7 +111,7 @@ def remade(storage: Storage, instant: Instant, settings: MetadataWriteSettings, 
     earlier = own.view(timeline_of(own.layout, [file for file in files if file.time < instant.time]))
     state = TableState(storage, config, timeline)
     view = load_view(state, metadata_lister(state, earlier)[0])
-    source = TableSource(storage, config, timeline, view, schema, settings)
+    source = TableSource(storage, config, timeline, view, schema, options)
     builders = [builder for builder in BUILDERS if builder.name in config.metadata_partitions]
     return made(records for builder in builders for records in builder.changes(source, change))
 

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from hudi_py.config import lock, read, table, write
 from hudi_py.config.option import Option, Policy, Problems, Scope
-from hudi_py.config.options import SECRET_KEYS, SECRET_PREFIX, STORAGE_PREFIX, Options
+from hudi_py.config.options import DEFAULTS, SECRET_KEYS, SECRET_PREFIX, STORAGE_PREFIX, Options
 
 __all__ = [
+    "DEFAULTS",
     "SECRET_KEYS",
     "SECRET_PREFIX",
     "STORAGE_PREFIX",

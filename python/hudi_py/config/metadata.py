@@ -5,7 +5,13 @@ Whether there is a metadata table at all is `indexes.METADATA_ENABLE`, for reads
 
 from __future__ import annotations
 
-from hudi_py.config.option import Scope, choice, declared, flag, integer, names, number, optional_text, text
+from typing import TYPE_CHECKING
+
+from hudi_py.config.option import Scope, choice, declared, flag, integer, names, number, optional_text, pairs, text
+from hudi_py.errors import ConfigError
+
+if TYPE_CHECKING:
+    from hudi_py.config.options import Options
 
 AUTO_INITIALIZE = flag(
     "hoodie.metadata.auto.initialize",
@@ -126,11 +132,10 @@ EXPRESSION_INDEX_COLUMN = text(
     "",
     example="ts",
 )
-EXPRESSION_INDEX_OPTIONS = text(
+EXPRESSION_INDEX_OPTIONS = pairs(
     "hoodie.metadata.index.expression.options",
     "The function and the options of the index that `hoodie.metadata.index.expression.column` asks for.",
     Scope.WRITE,
-    "",
     example="expr=from_unixtime,format=yyyy-MM-dd",
 )
 EXPRESSION_INDEX_TYPE = choice(
@@ -276,3 +281,21 @@ MAX_DELTA_COMMITS_WHEN_PENDING = integer(
 )
 
 OPTIONS = declared(globals())
+
+
+def check_metadata(options: Options) -> None:
+    """Raises ConfigError if both kinds of record index are asked for, or limits contradict each other."""
+    if options.get(GLOBAL_RECORD_INDEX) and options.get(RECORD_INDEX):
+        raise ConfigError(
+            f"Cannot keep two record indexes: {GLOBAL_RECORD_INDEX.key} and {RECORD_INDEX.key} are both true; set only "
+            "one of them"
+        )
+    for fewest, most in (
+        (GLOBAL_RECORD_INDEX_MIN_GROUPS, GLOBAL_RECORD_INDEX_MAX_GROUPS),
+        (RECORD_INDEX_MIN_GROUPS, RECORD_INDEX_MAX_GROUPS),
+    ):
+        if options.get(fewest) > options.get(most):
+            raise ConfigError(
+                f"Cannot size the record index: the minimum of {options.get(fewest)} file groups exceeds the maximum "
+                f"of {options.get(most)}"
+            )

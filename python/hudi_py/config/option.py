@@ -167,6 +167,11 @@ def names(key: str, help: str, scope: Scope, **more: Any) -> Option[tuple[str, .
     return Option(key, "comma-separated list", _names, (), help, scope, **more)
 
 
+def pairs(key: str, help: str, scope: Scope, **more: Any) -> Option[tuple[tuple[str, str], ...]]:
+    """An option holding comma-separated pairs `name=value`."""
+    return Option(key, "comma-separated pairs name=value", _pairs, (), help, scope, **more)
+
+
 def flag(key: str, help: str, scope: Scope, default: bool, **more: Any) -> Option[bool]:
     """An option that is `true` or `false`."""
     return Option(key, _FLAG, _flag, default, help, scope, **more)
@@ -218,6 +223,14 @@ def _optional_text(value: str) -> str | None:
 
 def _names(value: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in value.split(",") if part.strip())
+
+
+def _pairs(value: str) -> tuple[tuple[str, str], ...]:
+    found = [pair.partition("=") for pair in value.split(",") if pair.strip()]
+    for name, equals, _ in found:
+        if not equals:
+            raise ValueError(f"pairs such as a=b, separated by commas, but {name!r} has no value")
+    return tuple((name.strip(), text.strip()) for name, _, text in found)
 
 
 def _flag(value: str) -> bool:

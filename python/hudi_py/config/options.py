@@ -173,6 +173,10 @@ class Options:
         text = (self.storage if option.secret else self.values).get(option.key)
         return option.default if text is None else option.read(text, self.names.get(option.key))
 
+    def asked(self, option: Option[T]) -> T | None:
+        """The option's value if it was set, in the call or in `hudi-defaults.conf`."""
+        return self.get(option) if self.given(option) else None
+
     def given(self, option: Option[Any]) -> bool:
         """Whether the option was set, in the call or in `hudi-defaults.conf`."""
         return option.key in (self.storage if option.secret else self.values)
@@ -192,8 +196,12 @@ class Options:
         return replace(self, values={key: text for key, text in self.values.items() if key not in keys})
 
     def without_credentials(self) -> Options:
-        """A copy without the options of the storage and secrets: other processes may receive it."""
-        return replace(self, storage={})
+        """These options without those of the storage and secrets: other processes may receive them."""
+        return replace(self, storage={}) if self.storage else self
+
+
+DEFAULTS: Final = Options(Scope.WRITE, {}, {}, {}, {})
+"""Options of which none is set, not even by `hudi-defaults.conf`."""
 
 
 def _text(key: object, value: object) -> str | None:

@@ -14,7 +14,7 @@ from hudi_py.health.codes import CODES
 from hudi_py.health.environment import check_environment, environment
 from hudi_py.health.facts import Facts, Limits
 from hudi_py.health.findings import Diagnosis, Finding
-from hudi_py.metadata_write.settings import MetadataWriteSettings
+from hudi_py.metadata_write.writer import MetadataTableWriter
 from hudi_py.progress import Progress
 from hudi_py.services.archive.select import ArchiveSettings
 from hudi_py.storage import Storage
@@ -64,8 +64,8 @@ def diagnose(
         ConfigError: an option is unknown or not valid.
     """
     resolved = Options.resolve(options, Scope.WRITE)
-    for settings in (ArchiveSettings, TransactionSettings, MetadataWriteSettings):
-        settings.of(resolved)  # what is wrong with the options is no finding about the table
+    for check in (ArchiveSettings.of, TransactionSettings.of, MetadataTableWriter):
+        check(resolved)  # what is wrong with the options is no finding about the table
     facts = Facts(
         storage,
         resolved,

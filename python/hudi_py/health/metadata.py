@@ -12,7 +12,6 @@ from hudi_py.metadata.keys import ALL_PARTITIONS, partition_key, partition_of_ke
 from hudi_py.metadata.table import FILES, MetadataTable, open_metadata
 from hudi_py.metadata_write.maintenance.verify import compare
 from hudi_py.metadata_write.partitions.registry import maintained_names
-from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.model.layout import META_FOLDER, METADATA_TABLE
 from hudi_py.model.names import join_path, parse_base_file_name, parse_log_file_name
 from hudi_py.model.words import counted
@@ -104,8 +103,7 @@ def _counts(facts: Facts, path: str, pending: set[str]) -> bool:
 def _records(facts: Facts, metadata: MetadataTable, *, skip_files: bool) -> Iterator[Finding]:
     known = maintained_names(facts.storage, facts.table, facts.table.metadata_partitions)
     names = [name for name in known if not (skip_files and name == FILES)]
-    settings = MetadataWriteSettings.of(facts.options)
-    for check in compare(facts.state, metadata, settings, names, facts.progress):
+    for check in compare(facts.state, metadata, facts.options, names, facts.progress):
         if not check.ok:
             code = "index.record" if check.partition == "record_index" else "metadata.index"
             yield Finding(

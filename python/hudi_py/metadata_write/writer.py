@@ -11,14 +11,19 @@ import json
 import logging
 import warnings
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
+from hudi_py.config import DEFAULTS, Options
+from hudi_py.config import metadata as metadata_config
+from hudi_py.config.indexes import METADATA_ENABLE
+from hudi_py.config.write import DROP_INDEXES
 from hudi_py.errors import ConfigError, CorruptFileError, HudiError, StorageError
 from hudi_py.file_stats.columns import indexed_columns
 from hudi_py.file_stats.sidecar import SidecarSettings
 from hudi_py.formats.avro import arrow_schema
+from hudi_py.metadata.expressions import check_zone
 from hudi_py.metadata.files import metadata_lister
 from hudi_py.metadata.locations import EXPRESSION_PREFIX, SECONDARY_PREFIX
 from hudi_py.metadata.records import note_written
@@ -58,7 +63,6 @@ from hudi_py.metadata_write.partitions.registry import (
 )
 from hudi_py.metadata_write.partitions.secondary_index import KIND as SECONDARY_KIND
 from hudi_py.metadata_write.partitions.secondary_index import changes_texts
-from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.table.create import (
     create_metadata_table,
     drop_partitions,
@@ -94,7 +98,18 @@ _log = logging.getLogger(__name__)
 class MetadataTableWriter:
     """A `MetadataWriter` that maintains every partition it knows, whether or not the options name it."""
 
-    settings: MetadataWriteSettings = field(default_factory=MetadataWriteSettings)
+    options: Options = DEFAULTS
+
+    def __post_init__(self) -> None:
+        """Raises ConfigError if options contradict each other, or for an unknown time zone."""
+        metadata_config.check_metadata(self.options)
+        zone = self.options.get(metadata_config.EXPRESSION_INDEX_ZONE)
+        try:
+            check_zone(zone or "UTC")
+        except ValueError as error:
+            raise ConfigError(
+                f"Option {metadata_config.EXPRESSION_INDEX_ZONE.key} = '{zone}' is not valid: {error}"
+            ) from None
 
     @property
     def maintains(self) -> bool:
@@ -105,10 +120,10 @@ class MetadataTableWriter:
         """See `MetadataWriter.check`. Undoing a delta commit undoes every index, so rollbacks are refused only if a
         compaction has moved its records into base files."""
         if self._drops:
-            DropMetadata(self.settings.drop_indexes).check(session, rolled_back)
+            DropMetadata(self.options.get(DROP_INDEXES)).check(session, rolled_back)
             return
         foreign = self._foreign(session.storage, session.config)
-        if not foreign or self.settings.drop_indexes:
+        if not foreign or self.options.get(DROP_INDEXES):
             return
         if not rolled_back or not self._can_undo(session, rolled_back):
             what = f"roll back {', '.join(rolled_back)} of" if rolled_back else "write to"
@@ -123,15 +138,15 @@ class MetadataTableWriter:
         storage, config = session.storage, session.config
         forget_checked(storage)
         if self._drops:
-            drop_metadata_table(storage, drop_indexes=self.settings.drop_indexes)
+            drop_metadata_table(storage, drop_indexes=self.options.get(DROP_INDEXES))
             return load_table_config(storage)
         config = self._without_foreign(storage, config)
-        gone = unwanted_partitions(self.settings, config)
+        gone = unwanted_partitions(self.options, config)
         if gone:
             config = drop_partitions(storage, config, gone)
         own: TableSession | None = None
-        wanted = set(wanted_partitions(self.settings, config))
-        if self.settings.enabled:
+        wanted = set(wanted_partitions(self.options, config))
+        if self.options.get(METADATA_ENABLE):
             wanted.update(config.metadata_partitions_to_make)
         if COLUMN_STATS in wanted - {*config.metadata_partitions}:
             schema = resolve_table_schema(session.at(config).state(timeline))
@@ -154,11 +169,11 @@ class MetadataTableWriter:
     def record(self, session: TableSession, timeline: Timeline, change: TableChange) -> MetadataUpdate:
         """See `MetadataWriter.record`."""
         if self._drops:
-            return DropMetadata(self.settings.drop_indexes).record(session, timeline, change)
+            return DropMetadata(self.options.get(DROP_INDEXES)).record(session, timeline, change)
         storage, config = session.storage, session.config
         dropped: tuple[str, ...] = ()
         if change.action not in (Action.ROLLBACK, Action.RESTORE):
-            dropped = self._foreign(storage, config) if self.settings.drop_indexes else ()
+            dropped = self._foreign(storage, config) if self.options.get(DROP_INDEXES) else ()
             config = self._without_foreign(storage, config)
         if change.commit is not None and LATEST_SCHEMA_KEY in change.commit.extra:
             gone = _STATISTICS & {*config.metadata_partitions, *config.metadata_partitions_to_make}
@@ -195,7 +210,7 @@ class MetadataTableWriter:
                 own_view,
                 change.instant,
                 self._records(source, change),
-                new_groups=self.settings.partition_record_index_groups[0],
+                new_groups=self.options.get(metadata_config.RECORD_INDEX_MIN_GROUPS),
                 written=written,
             )
         except CorruptFileError as error:
@@ -215,14 +230,14 @@ class MetadataTableWriter:
         there = () if self._drops else config.metadata_partitions
         keys = RECORD_INDEX in there
         kept = [partition for partition in PARTITIONS if partition.name in there]
-        columns = tuple(name for each in kept for name in each.columns(config, schema_json, self.settings))
+        columns = tuple(name for each in kept for name in each.columns(config, schema_json, self.options))
         return SidecarSettings(keys, columns) if keys or columns else None
 
     # -- internals ------------------------------------------------------------------------------------------------
 
     @property
     def _drops(self) -> bool:
-        return not self.settings.enabled and self.settings.auto_delete
+        return not self.options.get(METADATA_ENABLE) and self.options.get(metadata_config.AUTO_DELETE_PARTITIONS)
 
     def _maintain(
         self,
@@ -236,7 +251,7 @@ class MetadataTableWriter:
         are still current, as the lock is held. `written`: see `write_delta`."""
         note_written(own.storage, written or {})
         try:
-            run_due(own, own_timeline, timeline, self.settings)
+            run_due(own, own_timeline, timeline, self.options)
         except Exception as error:  # of any kind: the action is completed, and the next one tries again
             _log.warning("the services of %s are left to the next write: %s", own.storage.uri, error)
 
@@ -252,7 +267,7 @@ class MetadataTableWriter:
         """Defines the indexes that the options name unless their columns have them. Returns the properties, and the
         partitions to make. A table without commits gets them with the next write."""
         storage, config = session.storage, session.config
-        asked = asked_indexes(self.settings, partial(read_definitions, storage, config))
+        asked = asked_indexes(self.options, partial(read_definitions, storage, config))
         schema = resolve_table_schema(session.state(timeline)) if asked and timeline.write_completed else None
         if schema is None:
             return config, ()
@@ -260,20 +275,20 @@ class MetadataTableWriter:
         for kind, name, column in asked:
             if kind == SECONDARY_KIND:
                 there = RECORD_INDEX in (*config.metadata_partitions, *later)
-                partitioned = is_partitioned_in(storage, config, self.settings)
+                partitioned = is_partitioned_in(storage, config, self.options)
                 check_record_index(name, config, there=there, partitioned=partitioned)
                 definition = secondary_definition(config, schema.arrow, name, column, {})
             else:
-                options = self.settings.expression_options
+                given = dict(self.options.get(metadata_config.EXPRESSION_INDEX_OPTIONS))
                 definition = expression_definition(
-                    config, schema.arrow, name, column, options, kind=kind, settings=self.settings.options
+                    config, schema.arrow, name, column, given, kind=kind, settings=self.options
                 )
             config = put_definition(storage, config, definition)
             made.append(definition.name)
         return config, tuple(made)
 
     def _without_foreign(self, storage: Storage, config: TableConfig) -> TableConfig:
-        foreign = self._foreign(storage, config) if self.settings.drop_indexes else ()
+        foreign = self._foreign(storage, config) if self.options.get(DROP_INDEXES) else ()
         if not foreign:
             return config
         return drop_partitions(storage, config, foreign)
@@ -311,8 +326,8 @@ class MetadataTableWriter:
             return state.config
         columns = indexed_columns(
             json.dumps(found.stored_avro),
-            names=self.settings.columns,
-            limit=self.settings.max_columns,
+            names=self.options.get(metadata_config.COLUMN_STATS_COLUMNS),
+            limit=self.options.get(metadata_config.COLUMN_STATS_MAX_COLUMNS),
             meta_columns=state.config.populates_meta_fields,
             index_version=1 if version_of(definitions, COLUMN_STATS, state.config) == "V1" else 2,
         )
@@ -343,7 +358,7 @@ class MetadataTableWriter:
         """Drops the metadata table; some of its partitions are rebuilt next."""
         names = [partition.name for partition in maintained(maintained_names(storage, config, tuple(to_make)))]
         if RECORD_INDEX in names:
-            config = note_kind(storage, config, self.settings)
+            config = note_kind(storage, config, self.options)
         drop_metadata_table(storage, drop_indexes=True, to_make=names)
         return load_table_config(storage)
 
@@ -364,7 +379,7 @@ class MetadataTableWriter:
         storage, config = session.storage, session.config
         # another engine's indexer is building the inflight ones
         not_now = {*config.metadata_partitions, *config.metadata_partitions_inflight}
-        if self.settings.defer_record_index and not timeline.completed:
+        if self.options.get(metadata_config.DEFER_RECORD_INDEX) and not timeline.completed:
             not_now.add(RECORD_INDEX)
         made = maintained(maintained_names(storage, config, tuple({*wanted} - not_now)))
         names = [partition.name for partition in made]
@@ -382,7 +397,7 @@ class MetadataTableWriter:
             if self._lacks_files(session, timeline):
                 return config
         if RECORD_INDEX in names:
-            config = note_kind(storage, config, self.settings)
+            config = note_kind(storage, config, self.options)
         if set(names) != set(config.metadata_partitions_to_make):
             config = note_to_make(storage, names)
         for partition in made:
@@ -404,7 +419,7 @@ class MetadataTableWriter:
         return bool(lost)
 
     def _check_initial(self, timeline: Timeline) -> None:
-        if not self.settings.auto_initialize and timeline.completed:
+        if not self.options.get(metadata_config.AUTO_INITIALIZE) and timeline.completed:
             raise ConfigError(
                 "Cannot create a metadata table without the files of the table: hoodie.metadata.auto.initialize=false, "
                 "and the table has commits; remove the option, or write with hoodie.metadata.enable=false"
@@ -422,7 +437,7 @@ class MetadataTableWriter:
         found = table_schema_of(json.loads(own), state.config) if own else resolve_table_schema(state)
         schema = json.dumps(found.stored_avro) if found is not None else ""
         view = load_view(state, metadata_lister(state, own_view)[0])
-        return TableSource(state.storage, state.config, timeline, view, schema, self.settings)
+        return TableSource(state.storage, state.config, timeline, view, schema, self.options)
 
     def _records(self, source: TableSource, change: TableChange) -> Iterator[MetadataRecords]:
         """The action's changes to each partition that the table has or that is being created."""

@@ -12,7 +12,6 @@ from hudi_py.config import Options
 from hudi_py.metadata import open_metadata
 from hudi_py.metadata.files import read_files
 from hudi_py.metadata.keys import ALL_PARTITIONS, partition_of_key
-from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.writer import MetadataTableWriter
 from hudi_py.model.names import parse_base_file_name, parse_log_file_name
 from hudi_py.storage import FolderStorage, Storage
@@ -66,7 +65,7 @@ def write(
 
 
 def writer(options: Mapping[str, str] | None = None) -> MetadataTableWriter:
-    return MetadataTableWriter(MetadataWriteSettings.of(Options.resolve(dict(options or {}), defaults={})))
+    return MetadataTableWriter(Options.resolve(dict(options or {}), defaults={}))
 
 
 def clock(storage: Storage) -> InstantClock:

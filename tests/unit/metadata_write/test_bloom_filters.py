@@ -7,12 +7,12 @@ import uuid
 
 import pytest
 
+from hudi_py.config import DEFAULTS
 from hudi_py.formats.parquet import read_footer
 from hudi_py.metadata import open_metadata
 from hudi_py.metadata.keys import bloom_filter_key
 from hudi_py.metadata.locations import bloom_filters
 from hudi_py.metadata_write.partitions.bloom_filters import BloomFilters
-from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.instant import Action, InstantTime
 from hudi_py.model.names import PartitionPath, join_path
@@ -37,7 +37,7 @@ def source(storage: Storage) -> TableSource:
     config = load_table_config(storage)
     timeline = load_timeline(storage, config)
     view = load_view(TableState(storage, config, timeline))
-    return TableSource(storage, config, timeline, view, "", MetadataWriteSettings(bloom_filters=True))
+    return TableSource(storage, config, timeline, view, "", DEFAULTS)
 
 
 def base_files(storage: Storage) -> list[tuple[str, str]]:

@@ -163,7 +163,7 @@ def columns_of(storage: Storage, names: tuple[str, ...] = COLUMNS) -> tuple[Inde
 
 def context(storage: Storage, version: int, kind: str, given: dict[str, str]) -> ServiceContext:
     chosen = kept_up.options(version, kind, given)
-    return ServiceContext.of(storage, chosen, MetadataTableWriter(kept_up.settings(given)))
+    return ServiceContext.of(storage, chosen, MetadataTableWriter(kept_up.options(9, "mor", given)))
 
 
 @pytest.mark.parametrize(("version", "kind"), cases(product((6, 8, 9), ("cow", "mor")), "what files tell", 3))
@@ -253,7 +253,7 @@ def _deletion(storage: Storage) -> list[MetadataRecords]:
     timeline = load_timeline(storage, config)
     schema = read_commit_metadata(storage, timeline.layout, timeline.completed[-1]).extra["schema"]
     source = TableSource(
-        storage, config, timeline, load_view(TableState(storage, config, timeline)), schema, kept_up.settings()
+        storage, config, timeline, load_view(TableState(storage, config, timeline)), schema, kept_up.options(9, "mor")
     )
     commit = CommitMetadata("DELETE_PARTITION", replaced={"a": ("f",), "b": ()})
     change = TableChange(InstantTime("20990101000000000"), Action.REPLACE_COMMIT, commit)

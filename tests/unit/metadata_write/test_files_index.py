@@ -8,11 +8,11 @@ import uuid
 import pyarrow as pa
 import pytest
 
+from hudi_py.config import Options
 from hudi_py.formats.avro import decode_values
 from hudi_py.metadata_write.encoding.records import SCHEMA_JSON, MetadataRecords
 from hudi_py.metadata_write.partitions.files import FilesIndex
 from hudi_py.metadata_write.partitions.listing import listed
-from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.commit import CommitMetadata, WriteStat
 from hudi_py.model.instant import Action, CompletionTime, Instant, InstantTime, State
@@ -28,7 +28,7 @@ T = InstantTime("20260101000000000")
 CONFIG = TableConfig({"hoodie.table.name": "t", "hoodie.table.version": "9", "hoodie.table.partition.fields": "p"})
 
 
-def source(storage: MemoryStorage | None = None, **settings: str) -> TableSource:
+def source(storage: MemoryStorage | None = None, given: dict[str, str] | None = None) -> TableSource:
     layout = layout_for(CONFIG)
     files = [
         Instant(T, Action.COMMIT, State.COMPLETED, f"{T}_1.commit", CompletionTime("20260101000000001")),
@@ -42,7 +42,7 @@ def source(storage: MemoryStorage | None = None, **settings: str) -> TableSource
     storage = storage or MemoryStorage(f"files-{uuid.uuid4()}")
     timeline = timeline_of(layout, files)
     view = load_view(TableState(MemoryStorage(f"files-{uuid.uuid4()}"), CONFIG, timeline_of(layout, [])))
-    return TableSource(storage, CONFIG, timeline, view, "", MetadataWriteSettings(**settings))
+    return TableSource(storage, CONFIG, timeline, view, "", Options.resolve(given, defaults={}))
 
 
 def decoded(chunks) -> dict[str, dict[str, tuple[int, bool]]]:
@@ -119,7 +119,7 @@ def test_files_of_actions_that_are_not_completed_are_not_listed():
     storage.put("tmp/.hoodie_partition_metadata", b"")
     expected = {name: 5 for name, there in names.items() if there}
     assert list(listed(source(storage))) == [{"a": expected, "tmp": {}}]
-    assert list(listed(source(storage, directory_filter="t.p"))) == [{"a": expected}]
+    assert list(listed(source(storage, {"hoodie.metadata.dir.filter.regex": "t.p"}))) == [{"a": expected}]
     made = decoded(FilesIndex().initial(source(storage)))
     assert made["a"] == dict.fromkeys(expected, (5, False))
     assert made["__all_partitions__"] == {"a": (0, False), "tmp": (0, False)}

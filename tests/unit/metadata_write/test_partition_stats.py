@@ -25,7 +25,7 @@ from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import load_timeline, timeline_of
 from hudi_py.transaction.protocols import TableChange
 from hudi_py.view import load_view
-from tests.support.kept_up import rows, settings, write
+from tests.support.kept_up import options, rows, write
 from tests.support.renamed import renamed
 from tests.support.statistics import Records, made, stored
 
@@ -41,7 +41,9 @@ def source(storage: Storage) -> TableSource:
     config = load_table_config(storage)
     timeline = load_timeline(storage, config)
     schema = read_commit_metadata(storage, timeline.layout, timeline.completed[-1]).extra["schema"]
-    return TableSource(storage, config, timeline, load_view(TableState(storage, config, timeline)), schema, settings())
+    return TableSource(
+        storage, config, timeline, load_view(TableState(storage, config, timeline)), schema, options(9, "mor")
+    )
 
 
 def stat_of(storage: Storage, partition: str) -> WriteStat:

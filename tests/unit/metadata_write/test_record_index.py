@@ -15,6 +15,8 @@ import pyarrow as pa
 import pytest
 
 import hudi_py
+from hudi_py.config import Options
+from hudi_py.config import metadata as metadata_config
 from hudi_py.file_stats.sidecar import SidecarSettings
 from hudi_py.formats.avro import decode_values
 from hudi_py.metadata.locations import location_id, partition_groups
@@ -22,7 +24,6 @@ from hudi_py.metadata_write.encoding.records import SCHEMA_JSON, MetadataRecords
 from hudi_py.metadata_write.partitions import record_entries
 from hudi_py.metadata_write.partitions.record_entries import Location, RecordEntries
 from hudi_py.metadata_write.partitions.record_index import RecordIndex, is_partitioned
-from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.metadata_write.writer import MetadataTableWriter
 from hudi_py.storage import MemoryStorage, open_storage
@@ -37,8 +38,8 @@ from hudi_py.write.context import WriteContext
 from tests.support.choice import cases
 
 QUICK = {"hoodie.time.generator.max_expected_clock_skew_ms": "1", "hoodie.metadata.enable": "false"}
-_GLOBAL = MetadataWriteSettings(global_record_index=True)
-_PARTITIONED = MetadataWriteSettings(record_index=True)
+_GLOBAL = Options.resolve({"hoodie.metadata.global.record.level.index.enable": "true"}, defaults={})
+_PARTITIONED = Options.resolve({"hoodie.metadata.record.level.index.enable": "true"}, defaults={})
 
 Place = tuple[str, str]
 """Partition path and file id."""
@@ -55,12 +56,12 @@ def _rows(keys: list[int], ts: list[int], deleted: list[bool]) -> pa.Table:
     )
 
 
-def _source(path: str, settings: MetadataWriteSettings) -> TableSource:
+def _source(path: str, options: Options) -> TableSource:
     """The table as of now: files of later instants do not count."""
     storage = open_storage(path)
     config = load_table_config(storage)
     timeline = load_timeline(storage, config)
-    return TableSource(storage, config, timeline, load_view(TableState(storage, config, timeline)), "", settings)
+    return TableSource(storage, config, timeline, load_view(TableState(storage, config, timeline)), "", options)
 
 
 def _places(path: str) -> dict[str, Place]:
@@ -114,21 +115,21 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> MemoryStorage:
 
 
 @pytest.mark.parametrize(
-    ("version", "kind", "settings"), cases(product((6, 9), ("cow", "mor"), (_GLOBAL, _PARTITIONED)), "any history", 3)
+    ("version", "kind", "options"), cases(product((6, 9), ("cow", "mor"), (_GLOBAL, _PARTITIONED)), "any history", 3)
 )
 def test_any_history_leaves_the_rows_that_are_there(
-    tmp_path: Path, kept: MemoryStorage, version: int, kind: str, settings: MetadataWriteSettings
+    tmp_path: Path, kept: MemoryStorage, version: int, kind: str, options: Options
 ) -> None:
-    chance = random.Random(f"{version}{kind}{settings.record_index}")
+    chance = random.Random(f"{version}{kind}{options is _PARTITIONED or None}")
     path = str(tmp_path / "t")
     table: dict[str, Any] = {"record_key": "k", "partition_by": "p", "ordering_by": "ts"}
     table |= {"table_type": kind, "table_version": version}
     data = _rows(list(range(12)), [10] * 12, [False] * 12)
     hudi_py.write(path, data, "insert", QUICK, **table)
     builder = RecordIndex()
-    told, derived = _Index(settings is _PARTITIONED), _Index(settings is _PARTITIONED)
+    told, derived = _Index(options is _PARTITIONED), _Index(options is _PARTITIONED)
     for index in (told, derived):
-        index.apply(builder.initial(_source(path, settings)))
+        index.apply(builder.initial(_source(path, options)))
         assert index.places() == _places(path)
     for turn in range(6):
         keys = chance.sample(range(20), 6)
@@ -136,10 +137,10 @@ def test_any_history_leaves_the_rows_that_are_there(
         if operation == "insert":
             keys = [100 * (turn + 1) + key for key in keys[:2]]
         marks = [operation == "upsert" and chance.random() < 0.4 for _ in keys]
-        source = _source(path, settings)
+        source = _source(path, options)
         result = hudi_py.write(path, _rows(keys, [chance.randrange(5, 16) for _ in keys], marks), operation, QUICK)
         assert result.instant is not None
-        completed = _source(path, settings).timeline.write_completed[-1]
+        completed = _source(path, options).timeline.write_completed[-1]
         metadata = read_commit_metadata(source.storage, source.timeline.layout, completed)
         change = TableChange(result.instant, completed.action, metadata)
         derived.apply(builder.changes(source, change))
@@ -262,11 +263,12 @@ def test_file_groups_are_counted_out_by_rows(tmp_path: Path) -> None:
     builder = RecordIndex()
     assert builder.file_groups(_source(path, _GLOBAL)) == 10
     # 100 entries of 48 bytes a group, 3000 rows doubled
-    small = replace(_GLOBAL, record_index_group_bytes=4800)
+    small = _GLOBAL.replace({metadata_config.RECORD_INDEX_MAX_GROUP_BYTES: "4800"})
     assert builder.file_groups(_source(path, small)) == 60
-    assert builder.file_groups(_source(path, replace(small, record_index_groups=(10, 25)))) == 25
-    assert builder.file_groups(_source(path, replace(small, record_index_groups=(70, 90)))) == 70
+    fewest, most = metadata_config.GLOBAL_RECORD_INDEX_MIN_GROUPS, metadata_config.GLOBAL_RECORD_INDEX_MAX_GROUPS
+    assert builder.file_groups(_source(path, small.replace({most: "25"}))) == 25
+    assert builder.file_groups(_source(path, small.replace({fewest: "70", most: "90"}))) == 70
     prefixes = ["record-index-p0", "record-index-p1", "record-index-p2"]
-    by_partition = replace(_PARTITIONED, record_index_group_bytes=4800)
+    by_partition = _PARTITIONED.replace({metadata_config.RECORD_INDEX_MAX_GROUP_BYTES: "4800"})
     assert builder.file_groups(_source(path, by_partition)) == dict.fromkeys(prefixes, 10)
     assert builder.file_groups(_source(path, _PARTITIONED)) == dict.fromkeys(prefixes, 1)

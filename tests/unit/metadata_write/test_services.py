@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from hudi_py.config import archive, clean, compaction
+from hudi_py.config import Options, archive, clean, compaction
 from hudi_py.errors import ConflictError, CorruptFileError
 from hudi_py.metadata_write.maintenance import services
 from hudi_py.metadata_write.maintenance.services import own_options
@@ -21,7 +21,7 @@ from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import load_timeline
 from hudi_py.transaction.instants import request
 from hudi_py.transaction.protocols import NoMetadata
-from tests.support.kept_up import check_listing, clock_of, maintain, options, own, own_instants, rows, settings, write
+from tests.support.kept_up import check_listing, clock_of, maintain, options, own, own_instants, rows, write
 
 EAGER = {"hoodie.metadata.compact.max.delta.commits": "3"}
 TIDY = {
@@ -36,6 +36,10 @@ TIDY = {
 @pytest.fixture
 def storage() -> MemoryStorage:
     return MemoryStorage(f"memory://{uuid.uuid4()}")
+
+
+def options_of(given: dict[str, str]) -> Options:
+    return options(9, "mor", given)
 
 
 def compactions(storage: MemoryStorage) -> list[str]:
@@ -77,13 +81,13 @@ def test_a_compaction_is_due_after_so_many_delta_commits(storage: MemoryStorage)
     # the delta commits that make the partitions count, as they do in Apache Hudi
     assert counts[0] <= 1
     assert counts[-1] - counts[0] == 2
-    reports = maintain(storage, settings({"hoodie.metadata.compact.max.delta.commits": "1"}), clock_of(storage))
+    reports = maintain(storage, options_of({"hoodie.metadata.compact.max.delta.commits": "1"}), clock_of(storage))
     assert [report.service for report in reports] in ([], ["compaction"])
 
 
 def test_without_a_metadata_table_there_is_nothing_to_do(storage: MemoryStorage) -> None:
     write(storage, rows(range(3)), given={"hoodie.metadata.enable": "false"})
-    assert maintain(storage, settings(EAGER), clock_of(storage)) == []
+    assert maintain(storage, options_of(EAGER), clock_of(storage)) == []
 
 
 def test_what_an_instant_that_is_pending_wrote_stays_out_of_a_compaction(storage: MemoryStorage) -> None:
@@ -94,7 +98,7 @@ def test_what_an_instant_that_is_pending_wrote_stays_out_of_a_compaction(storage
     last = timeline.write_completed[-1]
     # as if the process had died before the completed file
     storage.delete(timeline.layout.path(last.file_name))
-    (report,) = maintain(storage, settings(EAGER), clock_of(storage))
+    (report,) = maintain(storage, options_of(EAGER), clock_of(storage))
     assert isinstance(report, CompactionReport)
     assert report.instant is not None
     assert report.instant < last.time
@@ -106,7 +110,7 @@ def test_what_an_instant_that_is_pending_wrote_stays_out_of_a_compaction(storage
     assert not any(name.encode() in plan for name in logs)
     # a second time there is one of this instant
     assert (
-        maintain(storage, settings({**EAGER, "hoodie.metadata.compact.max.delta.commits": "1"}), clock_of(storage))
+        maintain(storage, options_of({**EAGER, "hoodie.metadata.compact.max.delta.commits": "1"}), clock_of(storage))
         == []
     )
 
@@ -116,9 +120,13 @@ def test_version_6_waits_for_what_is_pending(storage: MemoryStorage) -> None:
         write(storage, rows(range(4), turn), version=6, given=EAGER, maintained=False)
     timeline = load_timeline(storage, load_table_config(storage))
     request(storage, timeline.layout, timeline.write_completed[-1].time, Action.COMPACTION, b"plan")
-    assert maintain(storage, settings(EAGER), clock_of(storage)) == []
+    assert maintain(storage, options_of(EAGER), clock_of(storage)) == []
     with pytest.raises(ConflictError, match="6 delta commits|5 delta commits|4 delta commits"):
-        maintain(storage, settings({**EAGER, "hoodie.metadata.max.deltacommits.when_pending": "2"}), clock_of(storage))
+        maintain(
+            storage,
+            options_of({**EAGER, "hoodie.metadata.max.deltacommits.when_pending": "2"}),
+            clock_of(storage),
+        )
 
 
 def test_a_plan_that_was_not_carried_out_comes_first(storage: MemoryStorage, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,7 +139,7 @@ def test_a_plan_that_was_not_carried_out_comes_first(storage: MemoryStorage, mon
     with monkeypatch.context() as patch:
         patch.setattr(services, "compact_base_file", broken)
         with pytest.raises(CorruptFileError, match="no"):
-            maintain(storage, settings(EAGER), clock_of(storage))
+            maintain(storage, options_of(EAGER), clock_of(storage))
     (pending,) = [i for i in own_instants(storage) if not i.completed]
     assert (pending.action, pending.state) == (Action.COMPACTION, State.REQUESTED)
     write(storage, rows(range(8), 9), given=EAGER)
@@ -169,7 +177,7 @@ def test_a_failing_service_does_not_fail_the_write(
 )  # fmt: skip
 def test_how_much_is_kept_follows_from_the_table(given: dict[str, str], expected: tuple[str, object, object]) -> None:
     policy, number, versions = expected
-    found = own_options(settings(given))
+    found = own_options(options_of(given))
     assert found.get(clean.POLICY) == policy
     of_policy: Callable[[], object] = lambda: found.get(  # noqa: E731
         clean.HOURS_RETAINED if policy == "KEEP_LATEST_BY_HOURS" else clean.COMMITS_RETAINED
@@ -182,7 +190,9 @@ def test_how_much_is_kept_follows_from_the_table(given: dict[str, str], expected
 
 def test_other_options_follow_from_the_table_too() -> None:
     found = own_options(
-        settings(
+        options(
+            9,
+            "mor",
             {
                 "hoodie.keep.min.commits": "7",
                 "hoodie.keep.max.commits": "9",
@@ -193,7 +203,7 @@ def test_other_options_follow_from_the_table_too() -> None:
                 "hoodie.clean.incremental.enabled": "false",
                 "hoodie.metadata.compact.max.delta.commits": "4",
                 "hoodie.metadata.compact.trigger.strategy": "NUM_OR_TIME",
-            }
+            },
         )
     )
     assert (found.get(archive.MIN_COMMITS), found.get(archive.MAX_COMMITS)) == (8, 10)
@@ -229,7 +239,7 @@ def test_logs_are_compacted_among_themselves_where_the_options_ask_for_it(
     assert all(instant.completed for instant in own_instants(storage))
     chosen = options(version, kind, given)
     context = ServiceContext.of(storage, chosen, NoMetadata(), clock=clock_of(storage))
-    report = verify(context, settings(given))
+    report = verify(context)
     assert report.ok, report
 
 
@@ -250,11 +260,11 @@ def test_a_log_compaction_that_was_not_carried_out_comes_first(
     with monkeypatch.context() as patch:
         patch.setattr(services, "compact_logs", broken)
         with pytest.raises(CorruptFileError, match="no"):
-            maintain(storage, settings(given), clock_of(storage))
+            maintain(storage, options_of(given), clock_of(storage))
     check_listing(storage)
     (pending,) = [i for i in own_instants(storage) if not i.completed]
     assert pending.action is Action.LOG_COMPACTION
-    reports = maintain(storage, settings(EAGER), clock_of(storage))
+    reports = maintain(storage, options_of(EAGER), clock_of(storage))
     assert reports[0].instant == pending.time
     assert all(instant.completed for instant in own_instants(storage))
     check_listing(storage)

@@ -19,7 +19,6 @@ from hudi_py.metadata_write.maintenance.verify import PartitionCheck, VerifyRepo
 from hudi_py.metadata_write.partitions.column_stats import StatsCheck
 from hudi_py.metadata_write.partitions.partition_stats import PartitionStatsCheck
 from hudi_py.metadata_write.partitions.registry import with_dependants
-from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.writer import MetadataTableWriter
 from hudi_py.model.instant import Action
 from hudi_py.services.archive import archive
@@ -56,7 +55,7 @@ def storage() -> MemoryStorage:
 def context(storage: Storage, given: dict[str, str] | None = None) -> ServiceContext:
     version = load_table_config(storage).version
     chosen = options(version, "mor", {**EVERYTHING, **(given or {})})
-    metadata = MetadataTableWriter(MetadataWriteSettings.of(chosen))
+    metadata = MetadataTableWriter(chosen)
     return ServiceContext.of(storage, chosen, metadata, clock=clock_of(storage))
 
 
@@ -399,7 +398,7 @@ def test_counts_of_a_partition_tell_of_nulls_and_values(values: int, nulls: int,
 def test_a_pending_plan_loses_what_was_dropped_since(storage: MemoryStorage, monkeypatch: pytest.MonkeyPatch) -> None:
     for turn in range(3):
         write(storage, rows(range(4), turn), given=EVERYTHING, maintained=False)
-    eager = MetadataWriteSettings.of(options(9, "mor", {"hoodie.metadata.compact.max.delta.commits": "1"}))
+    eager = options(9, "mor", {"hoodie.metadata.compact.max.delta.commits": "1"})
 
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("no")

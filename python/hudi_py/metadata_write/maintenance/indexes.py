@@ -8,6 +8,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from hudi_py.config import metadata as metadata_config
 from hudi_py.errors import ConfigError, ConflictError, CorruptFileError
 from hudi_py.metadata.key_scope import read_scope
 from hudi_py.metadata.table import FILES, RECORD_INDEX
@@ -25,7 +26,6 @@ from hudi_py.metadata_write.partitions.named import (
 from hudi_py.metadata_write.partitions.record_index import is_partitioned_in, note_kind
 from hudi_py.metadata_write.partitions.registry import maintained
 from hudi_py.metadata_write.partitions.secondary_index import KIND as SECONDARY_KIND
-from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.table.create import drop_partitions, initialise, lost_files, note_to_make
 from hudi_py.metadata_write.table.session import open_metadata_session
 from hudi_py.model.properties import TableConfig
@@ -177,25 +177,24 @@ def _create_record_index(context: ServiceContext, request: IndexRequest) -> None
             f"Cannot create the record index {request.name!r} of {context.storage.uri}: its name is {RECORD_INDEX}"
         )
     partitioned = request.options.get("isPartitioned", "").strip().lower() == "true"
-    settings = MetadataWriteSettings.of(context.options)
-    rebuild(
-        context,
-        replace(settings, global_record_index=not partitioned, record_index=partitioned, needs_unique_keys=True),
-        names=[RECORD_INDEX],
-    )
+    kinds = {
+        metadata_config.GLOBAL_RECORD_INDEX: "false" if partitioned else "true",
+        metadata_config.RECORD_INDEX: "true" if partitioned else "false",
+    }
+    rebuild(replace(context, options=context.options.replace(kinds)), [RECORD_INDEX], needs_unique_keys=True)
 
 
 def _create_by_name(context: ServiceContext, request: IndexRequest) -> None:
     storage = context.storage
-    settings = replace(MetadataWriteSettings.of(context.options), needs_unique_keys=True)
-    asked = bool(settings.global_record_index or settings.record_index)
+    options = context.options
+    asked = options.get(metadata_config.GLOBAL_RECORD_INDEX) or options.get(metadata_config.RECORD_INDEX)
 
     def check(config: TableConfig) -> bool:
         """Whether the record index must be built first."""
         if request.kind != SECONDARY_KIND:
             return False
         there = RECORD_INDEX in config.metadata_partitions
-        partitioned = is_partitioned_in(storage, config, settings)
+        partitioned = is_partitioned_in(storage, config, options)
         check_record_index(request.name, config, there=there or asked, partitioned=partitioned)
         scope = read_scope(storage) if there else None
         if scope is not None and scope.repeated is not None:
@@ -221,7 +220,7 @@ def _create_by_name(context: ServiceContext, request: IndexRequest) -> None:
                 request.column,
                 request.options,
                 kind=request.kind,
-                settings=context.options,
+                settings=options,
             )
         partition = definition.name
         if partition in config.metadata_partitions:
@@ -234,14 +233,15 @@ def _create_by_name(context: ServiceContext, request: IndexRequest) -> None:
             )
         to_make = [RECORD_INDEX, partition] if check(config) else [partition]
         if RECORD_INDEX in to_make:
-            config = note_kind(storage, config, settings)
+            config = note_kind(storage, config, options)
         config = put_definition(storage, config, definition)
         config = note_to_make(storage, {*config.metadata_partitions_to_make, *to_make})
         try:
             own = open_metadata_session(session.at(config))
             for made in maintained(to_make):
                 context.progress.phase(f"building {made.name}")
-                config = initialise(own, source_of(session.at(config), timeline, settings), made)
+                source = source_of(session.at(config), timeline, options, needs_unique_keys=True)
+                config = initialise(own, source, made)
         except BaseException:  # also when interrupted: a half-built index must not stay listed as one to make
             drop_partitions(storage, context.config(), to_make)
             raise

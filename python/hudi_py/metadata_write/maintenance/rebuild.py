@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
 
+from hudi_py.config import Options
+from hudi_py.config import metadata as metadata_config
 from hudi_py.errors import ConfigError, ConflictError, CorruptFileError
 from hudi_py.metadata.table import COLUMN_STATS, FILES, RECORD_INDEX
 from hudi_py.metadata_write.maintenance.verify import check_names, source_of
@@ -18,7 +19,6 @@ from hudi_py.metadata_write.partitions.registry import (
     partition_of,
     with_dependants,
 )
-from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.table.create import (
     create_metadata_table,
     drop_partitions,
@@ -35,7 +35,7 @@ from hudi_py.transaction.recovery.failed_writes import recovered
 
 
 def rebuild(
-    context: ServiceContext, settings: MetadataWriteSettings | None = None, names: Collection[str] | None = None
+    context: ServiceContext, names: Collection[str] | None = None, *, needs_unique_keys: bool = False
 ) -> tuple[str, ...]:
     """Rebuilds partitions of the metadata table from the table's files, by default all that hudi-py maintains.
 
@@ -44,9 +44,9 @@ def rebuild(
 
     Args:
         context: of the table, not of its metadata table.
-        settings: None: from the context's options. An index keeps its definition (the columns of `column_stats`,
-            whether the record index is partitioned).
-        names: partitions to rebuild; those the table does not have are created.
+        names: partitions to rebuild; those the table does not have are created. An index keeps its definition (the
+            columns of `column_stats`, whether the record index is partitioned).
+        needs_unique_keys: see `TableSource`.
 
     Returns:
         The partitions that were made, in order.
@@ -58,7 +58,6 @@ def rebuild(
         CorruptFileError: data files that completed commits wrote are missing or too short; nothing was changed.
         LockError: the table lock could not be acquired in time.
     """
-    settings = settings if settings is not None else MetadataWriteSettings.of(context.options)
     storage = context.storage
     _to_rebuild(storage, context.config(), names)  # refuse before anything is rolled back
     with recovered(context.session, "rebuild the metadata table", beside=True) as table:
@@ -79,9 +78,9 @@ def rebuild(
                 + (f" (and {len(lost) - 1} more, see metadata.verify())" if len(lost) > 1 else "")
                 + "; restore them from a copy, or undo the commits (rollback, restore), then rebuild"
             )
-        settings = _as_defined(settings, context.storage, config)
+        options = _as_defined(context.options, context.storage, config)
         if RECORD_INDEX in chosen:
-            config = note_kind(storage, config, settings)
+            config = note_kind(storage, config, options)
         if FILES in chosen:
             drop_metadata_table(storage, drop_indexes=True, to_make=chosen)
             config = context.config()
@@ -92,7 +91,7 @@ def rebuild(
         made: list[str] = []
         for partition in maintained(chosen):
             context.progress.phase(f"building {partition.name}")
-            source = source_of(session.at(config), table.timeline, settings)
+            source = source_of(session.at(config), table.timeline, options, needs_unique_keys=needs_unique_keys)
             try:
                 config = initialise(own, source, partition)
             except ConfigError:  # an index that the table cannot have must not stay listed as one to make
@@ -190,8 +189,10 @@ def _checked(names: Collection[str], config: TableConfig, storage: Storage) -> s
     return set(names)
 
 
-def _as_defined(settings: MetadataWriteSettings, storage: Storage, config: TableConfig) -> MetadataWriteSettings:
-    """The settings with values from the table's own index definitions."""
+def _as_defined(options: Options, storage: Storage, config: TableConfig) -> Options:
+    """The options with values from the table's own index definitions."""
     definitions = read_definitions(storage, config)
     columns = source_fields(definitions, COLUMN_STATS)
-    return replace(settings, columns=tuple(columns)) if columns and not settings.columns else settings
+    if not columns or options.get(metadata_config.COLUMN_STATS_COLUMNS):
+        return options
+    return options.replace({metadata_config.COLUMN_STATS_COLUMNS: ",".join(columns)})

@@ -17,12 +17,12 @@ from hudi_py.config import Options
 from hudi_py.config import archive as archive_config
 from hudi_py.config import clean as clean_config
 from hudi_py.config import compaction as compaction_config
+from hudi_py.config import metadata as metadata_config
 from hudi_py.config.option import Option
 from hudi_py.errors import ConflictError
 from hudi_py.merge import CommittedInstants
 from hudi_py.metadata.table import valid_instants
 from hudi_py.metadata_write.maintenance.compact import RecordCounts, compact_base_file, compact_logs
-from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.table.session import COMMIT_SCHEMA
 from hudi_py.model.commit import CompactedLogs
 from hudi_py.model.instant import WRITE_ACTIONS, Action, InstantTime
@@ -95,9 +95,7 @@ def _logs(task: RewriteTask, counts: RecordCounts) -> CompactedLogs:
     )
 
 
-def run_due(
-    own: TableSession, timeline: Timeline, data: Timeline, settings: MetadataWriteSettings
-) -> list[ServiceReport]:
+def run_due(own: TableSession, timeline: Timeline, data: Timeline, options: Options) -> list[ServiceReport]:
     """Runs the services due on the metadata table; the lock of its table must be held.
 
     Pending compactions come first; then a clean, a compaction if one is due, a log compaction if the options ask for it
@@ -113,17 +111,17 @@ def run_due(
     Raises:
         HudiError: a service failed. The next call finishes or undoes its work.
     """
-    services = _Services(own, data, settings)
+    services = _Services(own, data, options)
     return [report for report in services.run(timeline) if report.instant is not None]
 
 
 class _Services:
-    def __init__(self, own: TableSession, data: Timeline, settings: MetadataWriteSettings) -> None:
+    def __init__(self, own: TableSession, data: Timeline, options: Options) -> None:
         self._own = own
         self._data = data
-        self._settings = settings
-        options = own_options(settings)
-        self._context = ServiceContext(replace(own, settings=TransactionSettings.of(options)), options)
+        of_own = own_options(options)
+        self._context = ServiceContext(replace(own, settings=TransactionSettings.of(of_own)), of_own)
+        self._logs_compacted = options.get(metadata_config.LOG_COMPACTION)
 
     def _timeline(self) -> Timeline:
         return self._own.timeline()
@@ -142,7 +140,7 @@ class _Services:
         now = InstantTime(format_instant(wall_clock_ms(), self._context.session.zone))
         due = not why_not_due(Trigger.of(options), timeline, now, self._context.session.zone)
         # only attempts at compactions leave anything here, so another listing with every commit is not needed
-        if due or self._settings.log_compaction:
+        if due or self._logs_compacted:
             sweep_vanished(self._own.storage, {instant.time for instant in timeline.pending})
         # compactions create what a clean removes: checking before each of them is enough, and avoids listing the
         # partitions with every commit
@@ -207,7 +205,7 @@ class _Services:
 
     def _compact(self, newest: InstantTime, *, due: bool) -> Iterator[ServiceReport]:
         """`compactIfNecessary`, `validateCompactionScheduling`, and the rules of the version 6 writer."""
-        if not due and not self._settings.log_compaction:
+        if not due and not self._logs_compacted:
             return
         timeline = self._timeline()
         instant: InstantTime | None
@@ -229,7 +227,7 @@ class _Services:
             scheduled = compaction.schedule(self._context, instant=instant)
             if scheduled.instant is not None:
                 yield self._run(compaction, scheduled.instant)
-        if self._settings.log_compaction and not held and self._own.config.has_completion_times:
+        if self._logs_compacted and not held and self._own.config.has_completion_times:
             logs = self._log_compaction()
             scheduled = logs.schedule(self._context)
             if scheduled.instant is not None:
@@ -240,7 +238,7 @@ class _Services:
         compactions = [i.time for i in timeline.completed if i.action is Action.COMMIT]
         since = compactions[-1] if compactions else ""
         waiting = sum(i.action is Action.DELTA_COMMIT and i.time > since for i in timeline.instants)
-        if waiting > self._settings.max_commits_when_pending:
+        if waiting > self._context.options.get(metadata_config.MAX_DELTA_COMMITS_WHEN_PENDING):
             raise ConflictError(
                 f"Cannot compact the metadata table at {self._own.storage.uri}: it has {waiting} delta commits since "
                 f"its last compaction, and {held} is still pending in its table; complete that instant or roll it "
@@ -248,20 +246,19 @@ class _Services:
             )
 
 
-def own_options(settings: MetadataWriteSettings) -> Options:
+def own_options(options: Options) -> Options:
     """The options of the metadata table's services, derived from those of its table
     (`HoodieMetadataWriteUtils.createMetadataWriteConfig`, 1.2.0)."""
-    options = settings.options
     values: dict[Option[Any], str] = {
-        compaction_config.TRIGGER_STRATEGY: settings.compact_trigger,
-        compaction_config.MAX_DELTA_COMMITS: str(settings.compact_commits),
-        compaction_config.MAX_DELTA_SECONDS: str(settings.compact_seconds),
+        compaction_config.TRIGGER_STRATEGY: options.get(metadata_config.COMPACT_TRIGGER),
+        compaction_config.MAX_DELTA_COMMITS: str(options.get(metadata_config.COMPACT_DELTA_COMMITS)),
+        compaction_config.MAX_DELTA_SECONDS: str(options.get(metadata_config.COMPACT_DELTA_SECONDS)),
         compaction_config.STRATEGY: "UnBoundedCompactionStrategy",
-        compaction_config.LOG_BLOCKS_THRESHOLD: str(settings.log_compaction_blocks),
+        compaction_config.LOG_BLOCKS_THRESHOLD: str(options.get(metadata_config.LOG_COMPACTION_BLOCKS)),
         archive_config.MIN_COMMITS: str(options.get(archive_config.MIN_COMMITS) + 1),
         archive_config.MAX_COMMITS: str(options.get(archive_config.MAX_COMMITS) + 1),
     }
-    if settings.derive_clean_policy:
+    if options.get(metadata_config.DERIVE_CLEAN_POLICY):
         of_table = CleanSettings.of(options.without(*_CHOSEN_PARTITIONS))
         values[clean_config.POLICY] = of_table.policy
         commits = max(_LEAST_COMMITS_RETAINED, int(of_table.commits_retained * _SHARE))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hudi_py.config import Options
 from hudi_py.errors import ConfigError, CorruptFileError, first_line
 from hudi_py.merge import scan_log
 from hudi_py.metadata.table import (
@@ -27,7 +28,6 @@ from hudi_py.metadata_write.encoding.records import no_keys, no_values
 from hudi_py.metadata_write.maintenance.compact import merge_slice
 from hudi_py.metadata_write.partitions.base import MetadataPartition
 from hudi_py.metadata_write.partitions.registry import maintained, maintained_names, partition_of
-from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.table.buffer import GroupBuffer, GroupKey
 from hudi_py.metadata_write.table.create import lost_files
 from hudi_py.metadata_write.table.source import TableSource
@@ -122,9 +122,7 @@ class VerifyReport(Spoken):
         return "\n".join(lines)
 
 
-def verify(
-    context: ServiceContext, settings: MetadataWriteSettings | None = None, names: Collection[str] | None = None
-) -> VerifyReport:
+def verify(context: ServiceContext, names: Collection[str] | None = None) -> VerifyReport:
     """Compares partitions of the metadata table (by default all) with the table's files, under the table lock. Changes
     nothing. Lost and damaged data files are reported, not raised.
 
@@ -132,14 +130,12 @@ def verify(
 
     Args:
         context: of the table, not of its metadata table.
-        settings: None: from the context's options.
 
     Raises:
         ConfigError: the table has no such partition, or hudi-py does not maintain it.
         CorruptFileError: the metadata table cannot be read at all, or lacks commits of its table.
         LockError: the table lock could not be acquired in time.
     """
-    settings = settings if settings is not None else MetadataWriteSettings.of(context.options)
     with context.locked("verify the metadata table") as table:
         config, timeline = table.config, table.timeline
         metadata = open_metadata(table)
@@ -150,7 +146,7 @@ def verify(
         if metadata is None:
             return VerifyReport(reason="the table has no metadata table", lost_files=lost)
         nested = tuple(inner for _, inner in nested_partitions(StorageLister(context.storage, config).partitions()))
-        checks = compare(table, metadata, settings, chosen, context.progress)
+        checks = compare(table, metadata, context.options, chosen, context.progress)
         others = tuple(name for name in there if name not in known) if names is None else ()
         return VerifyReport(checks, others, lost_files=lost, nested=tuple(dict.fromkeys(nested)))
 
@@ -158,7 +154,7 @@ def verify(
 def compare(
     state: TableState,
     metadata: MetadataTable,
-    settings: MetadataWriteSettings,
+    options: Options,
     names: Collection[str],
     progress: Progress,
 ) -> tuple[PartitionCheck, ...]:
@@ -167,7 +163,7 @@ def compare(
     Raises:
         CorruptFileError: the metadata table cannot be read at all.
     """
-    source = _source(state, settings, read_damaged=True)
+    source = _source(state, options, read_damaged=True)
     checks = []
     for partition in maintained(names):
         progress.phase(f"verifying {partition.name}")
@@ -185,16 +181,19 @@ def _compared(source: TableSource, partition: MetadataPartition, metadata: Metad
         return PartitionCheck(partition.name, error=first_line(error))
 
 
-def source_of(session: TableSession, timeline: Timeline, settings: MetadataWriteSettings) -> TableSource:
+def source_of(
+    session: TableSession, timeline: Timeline, options: Options, *, needs_unique_keys: bool = False
+) -> TableSource:
     """The table as the storage lists it, without its metadata table."""
-    return _source(session.state(timeline), settings, read_damaged=False)
+    source = _source(session.state(timeline), options, read_damaged=False)
+    return replace(source, needs_unique_keys=needs_unique_keys)
 
 
-def _source(state: TableState, settings: MetadataWriteSettings, *, read_damaged: bool) -> TableSource:
+def _source(state: TableState, options: Options, *, read_damaged: bool) -> TableSource:
     schema = resolve_table_schema(state)
     text = json.dumps(schema.stored_avro) if schema is not None else ""
     view = load_view(state, read_damaged=read_damaged)
-    return TableSource(state.storage, state.config, state.timeline, view, text, settings)
+    return TableSource(state.storage, state.config, state.timeline, view, text, options)
 
 
 def check_names(

@@ -7,7 +7,6 @@ from hudi_py.errors import ConfigError
 from hudi_py.metadata.table import FILES
 from hudi_py.metadata_write.maintenance.rebuild import drop, rebuild
 from hudi_py.metadata_write.partitions.registry import wanted_partitions
-from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.services.context import ServiceContext
 
 
@@ -35,11 +34,10 @@ def change_metadata_table(context: ServiceContext, action: str) -> tuple[str, ..
         raise ConfigError(
             f"Cannot open the metadata table of {uri}: there is none; CALL create_metadata_table makes one"
         )
-    settings = MetadataWriteSettings.of(context.options)
-    wanted = wanted_partitions(settings, config)
+    wanted = wanted_partitions(context.options, config)
     if not wanted:
         raise ConfigError(
             f"Cannot make the metadata table of {uri}: hoodie.metadata.enable is false; set it to true, or leave it out"
         )
     missing = [name for name in wanted if name not in config.metadata_partitions]
-    return rebuild(context, settings, missing) if missing else ()
+    return rebuild(context, missing) if missing else ()

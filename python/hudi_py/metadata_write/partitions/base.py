@@ -11,12 +11,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hudi_py.config import Options
 from hudi_py.formats.avro import decode_values
 from hudi_py.metadata_write.encoding.payloads import Combine, newest
 from hudi_py.metadata_write.encoding.records import RECORD, MetadataRecords
 from hudi_py.metadata_write.encoding.values import behind_meta
 from hudi_py.metadata_write.partitions.definitions import IndexDefinition
-from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.properties import TableConfig
 from hudi_py.transaction.protocols import TableChange
@@ -89,10 +89,10 @@ class MetadataPartition(ABC):
         """What precedes the number in its file ids (`MetadataPartitionType.getFileIdPrefix`, 1.2.0)."""
 
     @abstractmethod
-    def wanted(self, settings: MetadataWriteSettings, config: TableConfig) -> bool:
+    def wanted(self, options: Options, config: TableConfig) -> bool:
         """Whether the options of a write ask for it, regardless of whether the table has it."""
 
-    def unwanted(self, settings: MetadataWriteSettings) -> bool:
+    def unwanted(self, options: Options) -> bool:
         """Whether the options of a write ask to drop it."""
         return False
 
@@ -128,7 +128,7 @@ class MetadataPartition(ABC):
         """The current definition of the index, stored at its creation and with every commit. None: not stored."""
         return None
 
-    def columns(self, config: TableConfig, schema_json: str, settings: MetadataWriteSettings) -> tuple[str, ...]:
+    def columns(self, config: TableConfig, schema_json: str, options: Options) -> tuple[str, ...]:
         """Columns whose ranges file writers must store in sidecars, for a write with an Avro schema."""
         return ()
 

@@ -17,6 +17,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hudi_py.config import Options
+from hudi_py.config import metadata as metadata_config
 from hudi_py.errors import CorruptFileError
 from hudi_py.file_stats.files import DataFile
 from hudi_py.formats.base_files import read_footer
@@ -27,7 +29,6 @@ from hudi_py.metadata_write.encoding.records import ARROW_SCHEMA, BLOOM_FILTER_R
 from hudi_py.metadata_write.partitions.base import MetadataPartition, RecordCheck, unset
 from hudi_py.metadata_write.partitions.column_stats import files_of_commit
 from hudi_py.metadata_write.partitions.listing import Listing, listed
-from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.instant import Action
 from hudi_py.model.names import PartitionPath, join_path, parse_base_file_name
@@ -77,15 +78,15 @@ class BloomFilters(MetadataPartition):
     superfluous_harm: ClassVar[bool] = False
     check: ClassVar[type[RecordCheck]] = BloomCheck
 
-    def wanted(self, settings: MetadataWriteSettings, config: TableConfig) -> bool:
-        return settings.bloom_filters is True
+    def wanted(self, options: Options, config: TableConfig) -> bool:
+        return options.get(metadata_config.BLOOM_FILTERS)
 
-    def unwanted(self, settings: MetadataWriteSettings) -> bool:
-        return settings.bloom_filters is False
+    def unwanted(self, options: Options) -> bool:
+        return options.asked(metadata_config.BLOOM_FILTERS) is False
 
     def file_groups(self, source: TableSource) -> int:
         """As configured."""
-        return source.settings.bloom_filters_groups
+        return source.options.get(metadata_config.BLOOM_FILTERS_FILE_GROUPS)
 
     def initial(self, source: TableSource) -> Iterator[MetadataRecords]:
         """The filters of all existing base files, including older versions of file groups."""

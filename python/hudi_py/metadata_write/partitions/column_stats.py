@@ -18,6 +18,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hudi_py.config import Options
+from hudi_py.config import metadata as metadata_config
 from hudi_py.config.metadata import COLUMN_STATS_COLUMNS
 from hudi_py.file_stats.columns import IndexedColumn, indexed_columns
 from hudi_py.file_stats.files import DataFile
@@ -30,7 +32,6 @@ from hudi_py.metadata_write.encoding.stats_values import removal_values, stats_v
 from hudi_py.metadata_write.partitions.base import MetadataPartition, RecordCheck, unset
 from hudi_py.metadata_write.partitions.definitions import IndexDefinition, source_fields, version_of
 from hudi_py.metadata_write.partitions.listing import Listing, listed
-from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.instant import Action
@@ -53,7 +54,7 @@ class StatsCheck(RecordCheck):
         # the columns in the table's own definition, whatever this call's options ask for
         columns = source_fields(source.definitions, COLUMN_STATS)
         if columns:
-            source = replace(source, settings=replace(source.settings, columns=tuple(columns)))
+            source = replace(source, options=source.options.replace({COLUMN_STATS_COLUMNS: ",".join(columns)}))
         super().__init__(source)
 
     @cached_property
@@ -122,22 +123,22 @@ class ColumnStats(MetadataPartition):
     superfluous_harm: ClassVar[bool] = False
     check: ClassVar[type[RecordCheck]] = StatsCheck
 
-    def wanted(self, settings: MetadataWriteSettings, config: TableConfig) -> bool:
-        return settings.column_stats is not False and not self.unsupported_by(config)
+    def wanted(self, options: Options, config: TableConfig) -> bool:
+        return options.get(metadata_config.COLUMN_STATS) and not self.unsupported_by(config)
 
     def unsupported_by(self, config: TableConfig) -> str:
         # as in Apache Hudi (`MetadataPartitionType.isMetadataPartitionEnabled`, 1.2.0)
         return "base files in Parquet or ORC" if config.base_file_format == "LANCE" else ""
 
-    def unwanted(self, settings: MetadataWriteSettings) -> bool:
-        return settings.column_stats is False
+    def unwanted(self, options: Options) -> bool:
+        return options.asked(metadata_config.COLUMN_STATS) is False
 
     def combine(self, *, logs_only: bool) -> Combine:
         return combine_stats
 
     def file_groups(self, source: TableSource) -> int:
         """As configured."""
-        return source.settings.column_stats_groups
+        return source.options.get(metadata_config.COLUMN_STATS_FILE_GROUPS)
 
     def initial(self, source: TableSource) -> Iterator[MetadataRecords]:
         """Ranges of every existing file with rows, including older versions of file groups."""
@@ -160,15 +161,15 @@ class ColumnStats(MetadataPartition):
         if change.action is Action.CLEAN:
             yield from _removals(change.deleted, KeptStatistics.of(source))
 
-    def columns(self, config: TableConfig, schema_json: str, settings: MetadataWriteSettings) -> tuple[str, ...]:
+    def columns(self, config: TableConfig, schema_json: str, options: Options) -> tuple[str, ...]:
         """Names of the indexed columns, for a write with an Avro schema."""
-        return tuple(column.name for column in _columns(config, schema_json, settings, config.index_version))
+        return tuple(column.name for column in _columns(config, schema_json, options, config.index_version))
 
     def definition(self, source: TableSource) -> IndexDefinition:
         """The columns indexed now. Warns about configured names that are not among them."""
         kept = KeptStatistics.of(source)
         fields = tuple(column.name for column in kept.columns)
-        unknown = set(source.settings.columns) - {*fields, *META_FIELDS, OPERATION}
+        unknown = set(source.options.get(COLUMN_STATS_COLUMNS)) - {*fields, *META_FIELDS, OPERATION}
         if unknown and source.schema_json:
             warnings.warn(
                 f"No statistics are stored for {', '.join(map(repr, sorted(unknown)))}, "
@@ -193,7 +194,7 @@ class KeptStatistics:
         """The current state. Reads the index definitions."""
         stored = version_of(source.definitions, COLUMN_STATS, source.config)
         version = 1 if stored == "V1" else 2
-        return cls(_columns(source.config, source.schema_json, source.settings, version), version)
+        return cls(_columns(source.config, source.schema_json, source.options, version), version)
 
 
 def files_of_commit(commit: CommitMetadata) -> list[DataFile]:
@@ -221,13 +222,11 @@ def stats_records(ranges: Iterable[tuple[DataFile, ColumnRanges | None]], *, ind
     return MetadataRecords(COLUMN_STATS, pa.array(keys, pa.string()), values)
 
 
-def _columns(
-    config: TableConfig, schema_json: str, settings: MetadataWriteSettings, index_version: int
-) -> tuple[IndexedColumn, ...]:
+def _columns(config: TableConfig, schema_json: str, options: Options, index_version: int) -> tuple[IndexedColumn, ...]:
     return indexed_columns(
         schema_json,
-        names=settings.columns,
-        limit=settings.max_columns,
+        names=options.get(COLUMN_STATS_COLUMNS),
+        limit=options.get(metadata_config.COLUMN_STATS_MAX_COLUMNS),
         meta_columns=config.populates_meta_fields,
         index_version=index_version,
     )

@@ -13,6 +13,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from hudi_py.config import Options
+from hudi_py.config import metadata as metadata_config
 from hudi_py.errors import HudiError
 from hudi_py.file_stats.files import DataFile
 from hudi_py.formats.bloom import BloomFilter
@@ -23,7 +25,6 @@ from hudi_py.metadata_write.partitions.bloom_filters import BloomCheck
 from hudi_py.metadata_write.partitions.column_stats import StatsCheck, files_of_commit
 from hudi_py.metadata_write.partitions.expression_records import BLOOM_KIND, RangeRecords, records_of
 from hudi_py.metadata_write.partitions.partition_stats import PartitionStatsCheck, files_beside, files_of_slice
-from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.instant import Action
 from hudi_py.model.names import PartitionPath
@@ -84,18 +85,18 @@ class ExpressionIndex(MetadataPartition):
     def file_id_prefix(self) -> str:
         return self.name.replace("_", "-")
 
-    def wanted(self, settings: MetadataWriteSettings, config: TableConfig) -> bool:
+    def wanted(self, options: Options, config: TableConfig) -> bool:
         return False  # made by name
 
-    def unwanted(self, settings: MetadataWriteSettings) -> bool:
-        return settings.expression_indexes is False
+    def unwanted(self, options: Options) -> bool:
+        return not options.get(metadata_config.EXPRESSION_INDEX)
 
     def combine(self, *, logs_only: bool) -> Combine:
         return combine_stats
 
     def file_groups(self, source: TableSource) -> int:
         """As configured."""
-        return source.settings.expression_groups
+        return source.options.get(metadata_config.EXPRESSION_INDEX_FILE_GROUPS)
 
     def initial(self, source: TableSource) -> Iterator[MetadataRecords]:
         """The records of the files of the newest slices, and of all partitions."""

@@ -9,6 +9,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from hudi_py.config import Options
+from hudi_py.config import metadata as metadata_config
 from hudi_py.config import write as write_config
 from hudi_py.config.option import Option
 from hudi_py.errors import ConfigError, CorruptFileError
@@ -87,7 +88,7 @@ class ExpressionFiles:
             key_reader(source, change),
             expression_in(found),
             str(found["sourceFields"][0]),
-            source.settings.expression_zone,
+            source.options.get(metadata_config.EXPRESSION_INDEX_ZONE) or "UTC",
         )
         why = "" if files.kind is None else files.expression.check_column(files.kind)
         if why:
@@ -255,7 +256,7 @@ def records_of(source: TableSource, name: str, change: TableChange | None) -> Ra
     if definition.get("indexType") == BLOOM_KIND:
         newest = max((instant.time for instant in source.timeline.write_completed), default="")
         instant = newest if change is None else change.instant
-        return FilterRecords(files, filters_of(source.settings.options, options_in(definition)), instant)
+        return FilterRecords(files, filters_of(source.options, options_in(definition)), instant)
     typed = named_columns(source.schema_json, [files.field]) if source.schema_json else ()
     column = typed[0] if typed else IndexedColumn(files.field, ValueType.NULL)
     if files.expression.name != IDENTITY and files.kind is not None:

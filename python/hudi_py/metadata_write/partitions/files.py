@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from hudi_py.config import Options
 from hudi_py.metadata.files import read_files
 from hudi_py.metadata.keys import ALL_PARTITIONS, partition_key, partition_of_key
 from hudi_py.metadata.table import FILES, MetadataTable
@@ -29,7 +30,6 @@ from hudi_py.metadata_write.encoding.records import (
 )
 from hudi_py.metadata_write.partitions.base import MetadataPartition, RecordCheck
 from hudi_py.metadata_write.partitions.listing import Listing, listed
-from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.instant import Action
 from hudi_py.model.properties import TableConfig
@@ -81,7 +81,7 @@ class FilesIndex(MetadataPartition):
     file_id_prefix: ClassVar[str] = "files"
     check: ClassVar[type[RecordCheck]] = FilesCheck
 
-    def wanted(self, settings: MetadataWriteSettings, config: TableConfig) -> bool:
+    def wanted(self, options: Options, config: TableConfig) -> bool:
         return True
 
     def combine(self, *, logs_only: bool) -> Combine:

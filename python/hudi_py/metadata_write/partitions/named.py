@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from hudi_py.config import Options
 from hudi_py.config import metadata as config_metadata
+from hudi_py.config import metadata as metadata_config
 from hudi_py.errors import ConfigError
 from hudi_py.metadata.expressions import EXPR, FILTER_SIZES, IDENTITY, Expression
 from hudi_py.metadata.locations import EXPRESSION_PREFIX, SECONDARY_PREFIX
@@ -20,7 +21,6 @@ from hudi_py.metadata_write.partitions.expression_records import (
     filters_of,
 )
 from hudi_py.metadata_write.partitions.secondary_index import KIND, is_indexable
-from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.model.properties import TableConfig
 from hudi_py.schema import StoredRows
 from hudi_py.schema.paths import type_at
@@ -142,16 +142,19 @@ def check_record_index(name: str, config: TableConfig, *, there: bool, partition
 
 
 def asked_indexes(
-    settings: MetadataWriteSettings, definitions: Callable[[], Mapping[str, Mapping[str, Any]]]
+    options: Options, definitions: Callable[[], Mapping[str, Mapping[str, Any]]]
 ) -> list[tuple[str, str, str]]:
     """The kind, name and column of the indexes that the options of a write ask for and the table lacks
     (`isNewSecondaryIndexDefinitionRequired`, `isNewExpressionIndexDefinitionRequired`, 1.2.0)."""
     wanted: list[tuple[str, str, str]] = []
-    if settings.secondary_column and settings.secondary_indexes is not False:
-        wanted.append((KIND, "", settings.secondary_column))
-    function = settings.expression_options.get(EXPR, IDENTITY)
-    if settings.expression_column and settings.expression_options and settings.expression_indexes is not False:
-        wanted.append((settings.expression_kind, function, settings.expression_column))
+    column = options.get(metadata_config.SECONDARY_INDEX_COLUMN)
+    if column and options.get(metadata_config.SECONDARY_INDEX):
+        wanted.append((KIND, "", column))
+    given = dict(options.get(metadata_config.EXPRESSION_INDEX_OPTIONS))
+    column = options.get(metadata_config.EXPRESSION_INDEX_COLUMN)
+    if column and given and options.get(metadata_config.EXPRESSION_INDEX):
+        kind = options.get(metadata_config.EXPRESSION_INDEX_TYPE).lower()
+        wanted.append((kind, given.get(EXPR, IDENTITY), column))
     if not wanted:
         return []
     there = [
@@ -163,7 +166,7 @@ def asked_indexes(
         if name.startswith((SECONDARY_PREFIX, EXPRESSION_PREFIX))
     ]
     return [
-        (kind, settings.index_name or column.replace(".", "_"), column)
+        (kind, options.get(metadata_config.INDEX_NAME) or column.replace(".", "_"), column)
         for kind, function, column in wanted
         if (function, column) not in there
     ]

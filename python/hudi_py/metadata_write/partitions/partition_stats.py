@@ -23,6 +23,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hudi_py.config import Options
+from hudi_py.config import metadata as metadata_config
 from hudi_py.file_stats.columns import IndexedColumn
 from hudi_py.file_stats.files import DataFile
 from hudi_py.file_stats.ranges import RANGES, ColumnRanges, Range, merge_groups, widest
@@ -40,7 +42,6 @@ from hudi_py.metadata_write.partitions.column_stats import (
     shown_range,
     stats_records,
 )
-from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.files import FileSlice
 from hudi_py.model.layout import SCHEMAS
@@ -93,16 +94,16 @@ class PartitionStats(MetadataPartition):
     superfluous_harm: ClassVar[bool] = False
     check: ClassVar[type[RecordCheck]] = PartitionStatsCheck
 
-    def wanted(self, settings: MetadataWriteSettings, config: TableConfig) -> bool:
-        return settings.column_stats is not False and not self.unsupported_by(config)
+    def wanted(self, options: Options, config: TableConfig) -> bool:
+        return options.get(metadata_config.COLUMN_STATS) and not self.unsupported_by(config)
 
-    def unwanted(self, settings: MetadataWriteSettings) -> bool:
-        return settings.column_stats is False
+    def unwanted(self, options: Options) -> bool:
+        return options.asked(metadata_config.COLUMN_STATS) is False
 
     def checking(self, source: TableSource) -> RecordCheck:
         """Values count, not the defaults in place of them: a compaction may store such a default after a later request
         has described the partition without it."""
-        given = (source.storage, source.config, source.timeline, source.view, source.schema_json, source.settings)
+        given = (source.storage, source.config, source.timeline, source.view, source.schema_json, source.options)
         return self.check(_SourceOfValues(*given))
 
     def combine(self, *, logs_only: bool) -> Combine:
@@ -115,7 +116,7 @@ class PartitionStats(MetadataPartition):
 
     def file_groups(self, source: TableSource) -> int:
         """As configured."""
-        return source.settings.partition_stats_groups
+        return source.options.get(metadata_config.PARTITION_STATS_FILE_GROUPS)
 
     def initial(self, source: TableSource) -> Iterator[MetadataRecords]:
         """Ranges of all partitions over their newest slices."""

@@ -20,6 +20,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hudi_py.config import Options
+from hudi_py.config import metadata as metadata_config
+from hudi_py.config.option import Option
 from hudi_py.errors import ConfigError, CorruptFileError
 from hudi_py.file_stats.keys import (
     KeyChanges,
@@ -38,7 +41,6 @@ from hudi_py.metadata_write.encoding.records import MetadataRecords
 from hudi_py.metadata_write.partitions.base import MetadataPartition, RecordCheck
 from hudi_py.metadata_write.partitions.definitions import IndexDefinition, put_definition
 from hudi_py.metadata_write.partitions.record_entries import Location, RecordEntries
-from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.files import BaseFile, FileSlice, LogFile
@@ -101,11 +103,11 @@ class RecordIndex(MetadataPartition):
     file_id_prefix: ClassVar[str] = "record-index"
     check: ClassVar[type[RecordCheck]] = LocationCheck
 
-    def wanted(self, settings: MetadataWriteSettings, config: TableConfig) -> bool:
-        return bool(settings.global_record_index or settings.record_index)
+    def wanted(self, options: Options, config: TableConfig) -> bool:
+        return options.get(metadata_config.GLOBAL_RECORD_INDEX) or options.get(metadata_config.RECORD_INDEX)
 
-    def unwanted(self, settings: MetadataWriteSettings) -> bool:
-        asked = (settings.global_record_index, settings.record_index)
+    def unwanted(self, options: Options) -> bool:
+        asked = (options.asked(metadata_config.GLOBAL_RECORD_INDEX), options.asked(metadata_config.RECORD_INDEX))
         return not any(asked) and False in asked
 
     def file_groups(self, source: TableSource) -> int | Mapping[str, int]:
@@ -113,14 +115,13 @@ class RecordIndex(MetadataPartition):
         per data partition, by file id prefix (`HoodieTableMetadataUtil.estimateFileGroupCount`)."""
         view = source.view
         if is_partitioned(source):
-            bounds = source.settings.partition_record_index_groups
             return {
-                partition_groups(partition): group_count(source, bounds, slices)
+                partition_groups(partition): group_count(source, PARTITION_GROUPS, slices)
                 for partition in view.partitions()
                 if (slices := view.latest_slices(partition))
             }
         slices = [slice_ for partition in view.partitions() for slice_ in view.latest_slices(partition)]
-        return group_count(source, source.settings.record_index_groups, slices)
+        return group_count(source, GLOBAL_GROUPS, slices)
 
     def definition(self, source: TableSource) -> IndexDefinition:
         """Stores whether the index is partitioned."""
@@ -152,12 +153,12 @@ class RecordIndex(MetadataPartition):
         they are not.
 
         Raises:
-            ConfigError: they are not, and the settings refuse that.
+            ConfigError: they are not, and must be.
         """
         if is_partitioned(source):
             return
         repeated = next(iter(source.repeated_keys), None)
-        if repeated is not None and source.settings.needs_unique_keys:
+        if repeated is not None and source.needs_unique_keys:
             raise ConfigError(
                 f"Cannot create a record index of the table {source.config.name!r}: the record key {repeated!r} is in "
                 "several file groups, and the index has one place for a key; delete the other rows, or create one by "
@@ -217,20 +218,20 @@ def record_index_definition(*, partitioned: bool) -> IndexDefinition:
 
 def is_partitioned(source: TableSource) -> bool:
     """Whether the record index is partitioned: as it is, or is defined to become, or else as the options ask."""
-    return is_partitioned_in(source.storage, source.config, source.settings)
+    return is_partitioned_in(source.storage, source.config, source.options)
 
 
-def note_kind(storage: Storage, config: TableConfig, settings: MetadataWriteSettings) -> TableConfig:
+def note_kind(storage: Storage, config: TableConfig, options: Options) -> TableConfig:
     """Stores the kind of a record index in its definition before it is created or rebuilt: the writer that continues
     after a crash may have other options."""
     if RECORD_INDEX in config.metadata_partitions_to_make:
         return config  # already stored
     return put_definition(
-        storage, config, record_index_definition(partitioned=is_partitioned_in(storage, config, settings))
+        storage, config, record_index_definition(partitioned=is_partitioned_in(storage, config, options))
     )
 
 
-def is_partitioned_in(storage: Storage, config: TableConfig, settings: MetadataWriteSettings) -> bool:
+def is_partitioned_in(storage: Storage, config: TableConfig, options: Options) -> bool:
     """As `is_partitioned`."""
     if RECORD_INDEX in config.metadata_partitions:
         files = storage.list(f"{METADATA_TABLE}/{RECORD_INDEX}")
@@ -239,7 +240,7 @@ def is_partitioned_in(storage: Storage, config: TableConfig, settings: MetadataW
         return is_by_partition(storage, config, prefixes)
     if RECORD_INDEX in config.metadata_partitions_to_make:
         return is_by_partition(storage, config, ())
-    return settings.record_index is True
+    return options.get(metadata_config.RECORD_INDEX)
 
 
 class Arrivals:
@@ -362,19 +363,26 @@ def key_reader(source: TableSource, change: TableChange | None = None) -> KeyRea
     return KeyReader(source.storage, schema, merge_settings(config), committed, history)
 
 
-def group_count(source: TableSource, bounds: tuple[int, int], slices: Iterable[FileSlice]) -> int:
+GLOBAL_GROUPS: Final = (
+    metadata_config.GLOBAL_RECORD_INDEX_MIN_GROUPS,
+    metadata_config.GLOBAL_RECORD_INDEX_MAX_GROUPS,
+)
+PARTITION_GROUPS: Final = (metadata_config.RECORD_INDEX_MIN_GROUPS, metadata_config.RECORD_INDEX_MAX_GROUPS)
+
+
+def group_count(source: TableSource, bounds: tuple[Option[int], Option[int]], slices: Iterable[FileSlice]) -> int:
     """Number of file groups for an entry for each row of some slices (`estimateFileGroupCount`, 1.2.0)."""
-    least, most = bounds
+    least, most = (source.options.get(option) for option in bounds)
     if least == most:
         return least
-    settings = source.settings
-    by_group = settings.record_index_group_bytes // _RECORD_BYTES
+    growth = source.options.get(metadata_config.RECORD_INDEX_GROWTH)
+    by_group = source.options.get(metadata_config.RECORD_INDEX_MAX_GROUP_BYTES) // _RECORD_BYTES
     bases = [slice_.base_file for slice_ in slices if slice_.base_file is not None]
     # a row takes more than a byte, so small tables need no footers read
-    if sum(base.size for base in bases) * settings.record_index_growth < (least + 1) * max(by_group, 1):
+    if sum(base.size for base in bases) * growth < (least + 1) * max(by_group, 1):
         return least
     rows = sum(count for _, count in in_order(lambda base: _num_rows(source.storage, base), bases))
-    wanted = -int(-rows * settings.record_index_growth // 1) // max(by_group, 1)
+    wanted = -int(-rows * growth // 1) // max(by_group, 1)
     return max(least, min(most, wanted, 2**31 - 1))
 
 

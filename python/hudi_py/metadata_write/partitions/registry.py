@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
+from hudi_py.config import Options
+from hudi_py.config import metadata as metadata_config
+from hudi_py.config.indexes import METADATA_ENABLE
 from hudi_py.metadata.locations import EXPRESSION_PREFIX, SECONDARY_PREFIX
 from hudi_py.metadata.table import FILES
 from hudi_py.metadata_write.encoding.payloads import Combine, newest
@@ -20,7 +23,6 @@ from hudi_py.metadata_write.partitions.partition_stats import PartitionStats
 from hudi_py.metadata_write.partitions.record_index import RecordIndex
 from hudi_py.metadata_write.partitions.secondary_index import KIND as SECONDARY_KIND
 from hudi_py.metadata_write.partitions.secondary_index import SecondaryIndex
-from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
 
@@ -72,21 +74,21 @@ def maintained_names(storage: Storage, config: TableConfig, names: Collection[st
     return tuple(name for name in names if is_maintained(name, definitions))
 
 
-def wanted_partitions(settings: MetadataWriteSettings, config: TableConfig) -> tuple[str, ...]:
+def wanted_partitions(options: Options, config: TableConfig) -> tuple[str, ...]:
     """Partitions that the options ask for, whether or not the table has them, in order of creation."""
-    if not settings.enabled:
+    if not options.get(METADATA_ENABLE):
         return ()
-    return tuple(partition.name for partition in PARTITIONS if partition.wanted(settings, config))
+    return tuple(partition.name for partition in PARTITIONS if partition.wanted(options, config))
 
 
-def unwanted_partitions(settings: MetadataWriteSettings, config: TableConfig) -> tuple[str, ...]:
+def unwanted_partitions(options: Options, config: TableConfig) -> tuple[str, ...]:
     """Partitions that the table has, or was about to get, and that the options disable or drop by name, with those that
     need them."""
-    if not settings.auto_delete or not settings.enabled:
+    if not options.get(metadata_config.AUTO_DELETE_PARTITIONS) or not options.get(METADATA_ENABLE):
         return ()
     there = tuple(dict.fromkeys((*config.metadata_partitions, *config.metadata_partitions_to_make)))
-    gone = {partition.name for partition in maintained(there) if partition.unwanted(settings)}
-    gone |= {name for name in there if name == settings.drop_index and name != FILES}
+    gone = {partition.name for partition in maintained(there) if partition.unwanted(options)}
+    gone |= {name for name in there if name == options.get(metadata_config.DROP_INDEX) and name != FILES}
     return with_dependants(gone, there)
 
 

@@ -14,6 +14,8 @@ from typing import Any, ClassVar, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hudi_py.config import Options
+from hudi_py.config import metadata as metadata_config
 from hudi_py.errors import CorruptFileError
 from hudi_py.file_stats.keys import KeyReader
 from hudi_py.formats.arrays import combined
@@ -23,8 +25,7 @@ from hudi_py.metadata_write.encoding.records import SECONDARY_INDEX_RECORD, Meta
 from hudi_py.metadata_write.partitions.base import MetadataPartition, RecordCheck
 from hudi_py.metadata_write.partitions.definitions import source_fields, version_of
 from hudi_py.metadata_write.partitions.record_entries import Location, RecordEntries
-from hudi_py.metadata_write.partitions.record_index import REPLACING, group_count, in_order, key_reader
-from hudi_py.metadata_write.settings import MetadataWriteSettings
+from hudi_py.metadata_write.partitions.record_index import GLOBAL_GROUPS, REPLACING, group_count, in_order, key_reader
 from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.files import BaseFile, FileSlice, LogFile
@@ -63,16 +64,16 @@ class SecondaryIndex(MetadataPartition):
     def file_id_prefix(self) -> str:
         return self.name.replace("_", "-")
 
-    def wanted(self, settings: MetadataWriteSettings, config: TableConfig) -> bool:
+    def wanted(self, options: Options, config: TableConfig) -> bool:
         return False  # made by name
 
-    def unwanted(self, settings: MetadataWriteSettings) -> bool:
-        return settings.secondary_indexes is False
+    def unwanted(self, options: Options) -> bool:
+        return not options.get(metadata_config.SECONDARY_INDEX)
 
     def file_groups(self, source: TableSource) -> int:
         """As many as a global record index would have."""
         slices = [slice_ for partition in source.view.partitions() for slice_ in source.view.latest_slices(partition)]
-        return group_count(source, source.settings.record_index_groups, slices)
+        return group_count(source, GLOBAL_GROUPS, slices)
 
     def initial(self, source: TableSource) -> Iterator[MetadataRecords]:
         """An entry for each row. Reads key and column of all base files, and merges slices that have log files."""

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
+from hudi_py.config import Options
 from hudi_py.file_stats.columns import IndexedColumn
 from hudi_py.file_stats.files import DataFile, ranges_of_files
 from hudi_py.file_stats.ranges import ColumnRanges
 from hudi_py.metadata.files import MetadataLister
 from hudi_py.metadata.table import MetadataTable, open_metadata
 from hudi_py.metadata_write.partitions.definitions import read_definitions
-from hudi_py.metadata_write.settings import MetadataWriteSettings
 from hudi_py.model.instant import WRITE_ACTIONS
 from hudi_py.timeline.state import TableState
 from hudi_py.transaction.protocols import TableChange
@@ -33,7 +33,10 @@ class TableSource(TableState):
     schema_json: str
     """Avro JSON of the table's schema without meta columns, or of the change's own schema if it has one. Empty if the
     table has no schema yet."""
-    settings: MetadataWriteSettings
+    options: Options
+    """Those of the write."""
+    needs_unique_keys: bool = False
+    """Whether a record index over all partitions is refused where a key is in several file groups."""
 
     repeated_keys: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
     """A key with rows in several file groups, once a record index over all partitions has found one."""

@@ -18,15 +18,15 @@ from hudi_py.metadata_write.partitions.definitions import (
     version_of,
 )
 from hudi_py.metadata_write.partitions.registry import unwanted_partitions, wanted_partitions
-from hudi_py.metadata_write.settings import MetadataWriteSettings
+from hudi_py.metadata_write.writer import MetadataTableWriter
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import MemoryStorage
 from hudi_py.timeline.properties import create_table_config, load_table_config
 
 
-def settings(**options: str) -> MetadataWriteSettings:
+def asked(**options: str) -> Options:
     given = {f"hoodie.metadata.{key.replace('_', '.')}": value for key, value in options.items()}
-    return MetadataWriteSettings.of(Options.resolve(given, defaults={}))
+    return Options.resolve(given, defaults={})
 
 
 def config(version: int = 9, *, partitioned: bool = True, partitions: str = "") -> TableConfig:
@@ -51,48 +51,32 @@ def config(version: int = 9, *, partitioned: bool = True, partitions: str = "") 
     ],
 )
 def test_defaults_are_those_of_apache_hudi_on_spark(version, partitioned, expected):
-    assert wanted_partitions(settings(), config(version, partitioned=partitioned)) == expected
+    assert wanted_partitions(asked(), config(version, partitioned=partitioned)) == expected
 
 
 def test_indexes_come_in_the_order_in_which_apache_hudi_makes_them():
-    asked = settings(index_bloom_filter_enable="true", record_index_enable="true")
-    assert wanted_partitions(asked, config()) == (
+    indexes = asked(index_bloom_filter_enable="true", record_index_enable="true")
+    assert wanted_partitions(indexes, config()) == (
         "files",
         "column_stats",
         "bloom_filters",
         "record_index",
         "partition_stats",
     )
-    assert wanted_partitions(settings(index_column_stats_enable="false"), config()) == ("files",)
-    assert wanted_partitions(settings(enable="false"), config()) == ()
+    assert wanted_partitions(asked(index_column_stats_enable="false"), config()) == ("files",)
+    assert wanted_partitions(asked(enable="false"), config()) == ()
 
 
 def test_an_index_goes_only_where_its_option_is_false():
     table = config(partitions="bloom_filters,column_stats,files,partition_stats,record_index")
-    assert unwanted_partitions(settings(), table) == ()
-    assert unwanted_partitions(settings(index_column_stats_enable="false"), table) == (
+    assert unwanted_partitions(asked(), table) == ()
+    assert unwanted_partitions(asked(index_column_stats_enable="false"), table) == (
         "column_stats",
         "partition_stats",
     )
-    assert unwanted_partitions(settings(record_index_enable="false"), table) == ("record_index",)
-    assert unwanted_partitions(settings(record_level_index_enable="false", record_index_enable="true"), table) == ()
-    assert unwanted_partitions(settings(index_bloom_filter_enable="false", auto_delete_partitions="false"), table) == ()
-
-
-def test_aliases_and_numbers():
-    found = settings(
-        global_record_level_index_enable="true",
-        record_index_min_filegroup_count="3",
-        partitioned_record_index_max_filegroup_count="7",
-        compact_max_delta_commits="4",
-        index_column_stats_column_list="a, b",
-    )
-    assert found.global_record_index
-    assert found.record_index is None
-    assert found.record_index_groups == (3, 10000)
-    assert found.partition_record_index_groups == (1, 7)
-    assert found.compact_commits == 4
-    assert found.columns == ("a", "b")
+    assert unwanted_partitions(asked(record_index_enable="false"), table) == ("record_index",)
+    assert unwanted_partitions(asked(record_level_index_enable="false", record_index_enable="true"), table) == ()
+    assert unwanted_partitions(asked(index_bloom_filter_enable="false", auto_delete_partitions="false"), table) == ()
 
 
 @pytest.mark.parametrize(
@@ -104,11 +88,12 @@ def test_aliases_and_numbers():
             "minimum of 5 .* maximum of 4",
         ),
         ({"compact_max_delta_commits": "0"}, "at least 1"),
+        ({"index_expression_options": "expr"}, "such as a=b, separated by commas, but 'expr' has no value"),
     ],
 )
 def test_contradictions_are_refused(options, message):
     with pytest.raises(ConfigError, match=message):
-        settings(**options)
+        MetadataTableWriter(asked(**options))
 
 
 # -- definitions
