@@ -1,25 +1,31 @@
-"""One attempt at an action that writes data files: begun, joined by any number of processes, then closed or undone.
+"""The life of an action that writes data files: begun, joined by any number of processes, then completed or undone.
 
-Its state on the timeline is Apache Hudi's: requested, inflight, completed. Everything else is in the folder of running
-writes (`owner.claim`).
+An action is carried out in attempts. Its state on the timeline is Apache Hudi's: requested, inflight, completed.
+Everything else is in the folder of running writes (`owner.claim`). A write is a `WriteTransaction`, the execution of a
+plan a `PlannedAction`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from abc import ABC, abstractmethod
 from types import TracebackType
+from typing import TYPE_CHECKING, TypeVar
 
 from hudi_py.errors import ConfigError, ConflictError, RolledBackError
-from hudi_py.model.commit import WriteStat
+from hudi_py.file_stats.sidecar import holds_sidecars, release_sidecars
+from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.instant import Action, Instant, InstantTime, State
-from hudi_py.model.layout import owner_path
+from hudi_py.model.layout import owner_path, sidecar_folder
 from hudi_py.model.names import parse_base_file_name, parse_log_file_name
 from hudi_py.storage import Storage
 from hudi_py.timeline.layout import Layout
+from hudi_py.timeline.metadata import encode_commit_metadata, read_commit_metadata
 from hudi_py.timeline.pending_plans import compaction_plan
 from hudi_py.timeline.plan_checks import check_partition
 from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline
+from hudi_py.transaction.action import CommitResult, complete_action
+from hudi_py.transaction.column_ids import ColumnIds
 from hudi_py.transaction.instants import begin, revert
 from hudi_py.transaction.markers import read_markers
 from hudi_py.transaction.owner.claim import (
@@ -34,53 +40,218 @@ from hudi_py.transaction.owner.claim import (
 )
 from hudi_py.transaction.owner.heartbeat import Heartbeat, now_ms
 from hudi_py.transaction.owner.identity import WriterIdentity, begin_work, end_work, new_writer_id, process_identity
+from hudi_py.transaction.protocols import TableChange
 from hudi_py.transaction.publication import Publication, check_files, remove_unreported
 from hudi_py.transaction.recovery.failed_writes import consistent, examine
 from hudi_py.transaction.session import LockedTable, TableSession
 
+if TYPE_CHECKING:
+    from hudi_py.transaction.conflicts.early import EarlyDetection
 
-def heartbeat_of(session: TableSession, instant: InstantTime) -> Heartbeat:
-    """The heartbeat of an instant, at the configured interval."""
-    settings = session.settings
-    return Heartbeat(
-        session.storage, instant, interval_ms=settings.heartbeat_interval_ms, expiry_ms=settings.heartbeat_expiry_ms
-    )
+RunningT = TypeVar("RunningT", bound="RunningAction")
 
 
-def begin_attempt(table: LockedTable, instant: InstantTime, action: Action, *, local: bool) -> Attempt:
-    """Moves a plan to inflight for a new attempt, after removing what a dead attempt left behind.
+class RunningAction(ABC):
+    """One process's part in an attempt at an action: its publication and its heartbeat.
 
-    Args:
-        local: whether this process lives until the attempt is over, so that its death ends the attempt. Otherwise only
-            the heartbeat shows whether it is alive.
-
-    Raises:
-        ConfigError: there is no such pending plan.
-        ConflictError: another attempt is under way.
+    As a context manager it calls `start` on entry and `rest` on exit.
     """
-    session, storage = table.session, table.session.storage
-    found = next((each for each in table.plans.of(action) if each.time == instant), None)
-    if found is None:
-        raise ConfigError(
-            f"Cannot run the {action.value} {instant} of {storage.uri}: there is no such pending plan; pending: "
-            + (", ".join(each.time for each in table.plans.of(action)) or "none"),
-            instant=instant,
+
+    def __init__(self, session: TableSession, attempt: Attempt, early: EarlyDetection | None = None) -> None:
+        self.session = session
+        self.storage = session.storage
+        self.attempt = attempt
+        self.publication = Publication(session.storage, attempt, early)
+        """Grants permits for data files of the action and publishes them."""
+        settings = session.settings
+        self._heartbeat = Heartbeat(
+            session.storage,
+            attempt.instant,
+            interval_ms=settings.heartbeat_interval_ms,
+            expiry_ms=settings.heartbeat_expiry_ms,
         )
-    if found.state is State.INFLIGHT or holder(storage, session.layout, instant, action) is not None:
-        check_dead(session, table.timeline, found, "run")
-        undo_attempt(storage, session.layout, instant, action)
-    owner = WriterIdentity(new_writer_id(), process_identity() if local else None)
-    attempt = Attempt(instant, action, table.config, owner)
-    begin_work(owner.id)
-    try:
-        storage.put_if_absent(owner_path(instant), owner.to_json().encode())
-        claim(storage, attempt)
-        heartbeat_of(session, instant).first_beat()
-        begin(storage, session.layout, instant, action)
-    except BaseException:  # whatever the cause, this process no longer works on it
-        end_work(owner.id)
-        raise
-    return attempt
+
+    @property
+    def instant(self) -> InstantTime:
+        return self.attempt.instant
+
+    @property
+    def sidecars(self) -> str:
+        """Folder of the sidecars, in which writers of data files store statistics for the metadata table."""
+        return sidecar_folder(self.instant)
+
+    @abstractmethod
+    def start(self) -> None:
+        """Keep the heartbeat alive from this process. Raises RolledBackError if the attempt was given up."""
+
+    def rest(self) -> None:
+        """Stop this process's heartbeat; the action stays pending. Idempotent."""
+        self._heartbeat.stop()
+
+    def __enter__(self: RunningT) -> RunningT:
+        if not self._heartbeat.running:
+            self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if error is None:
+                self.storage.sync()  # another process may complete the action
+        finally:
+            self.rest()
+
+    def _completed(self, timeline: Timeline) -> Instant | None:
+        """The instant if it is completed."""
+        found = timeline.find(self.instant, self.attempt.action)
+        return found if found is not None and found.completed else None
+
+    def _publish(
+        self,
+        table: LockedTable,
+        metadata: CommitMetadata,
+        *,
+        sidecars: str,
+        ids: ColumnIds | None = None,
+        knows_keys: bool = False,
+    ) -> CommitResult:
+        """Complete the attempt, to which the instant belongs, under the table lock: from now on no file is published,
+        and files without statistics are removed.
+
+        Args:
+            sidecars: folder of the sidecars; empty if there are none.
+            ids: of the columns, if the table's schema evolves on read.
+            knows_keys: see `TableChange`.
+
+        Raises:
+            RolledBackError: a file in the statistics is missing.
+            CorruptFileError: such a file does not have the size that was written.
+        """
+        storage, attempt = self.storage, self.attempt
+        close_claim(storage, attempt.instant)
+        remove_unreported(storage, attempt.instant, {path for stat in metadata.stats for path in stat.files})
+        check_files(storage, attempt, metadata.stats)
+        if ids is not None:
+            ids.store(table, attempt.instant)
+        change = TableChange(
+            attempt.instant, attempt.action.comparable, metadata, sidecars=sidecars, knows_keys=knows_keys
+        )
+        content = encode_commit_metadata(metadata, table.timeline.layout, action=attempt.action, completed=True)
+        return complete_action(table, attempt.instant, attempt.action, content, change)
+
+
+class PlannedAction(RunningAction):
+    """One process's part in an attempt at a plan, such as that of a compaction. The plan stays if the attempt fails."""
+
+    @classmethod
+    def begin(cls, table: LockedTable, instant: InstantTime, action: Action, *, local: bool) -> PlannedAction:
+        """Move a plan to inflight for a new attempt, after removing what a dead attempt left behind.
+
+        Args:
+            local: whether this process lives until the attempt is over, so that its death ends the attempt. Otherwise
+                only the heartbeat shows whether it is alive.
+
+        Raises:
+            ConfigError: there is no such pending plan.
+            ConflictError: another attempt is under way.
+        """
+        session, storage = table.session, table.session.storage
+        found = next((each for each in table.plans.of(action) if each.time == instant), None)
+        if found is None:
+            raise ConfigError(
+                f"Cannot run the {action.value} {instant} of {storage.uri}: there is no such pending plan; pending: "
+                + (", ".join(each.time for each in table.plans.of(action)) or "none"),
+                instant=instant,
+            )
+        if found.state is State.INFLIGHT or holder(storage, session.layout, instant, action) is not None:
+            check_dead(session, table.timeline, found, "run")
+            undo_attempt(storage, session.layout, instant, action)
+        owner = WriterIdentity(new_writer_id(), process_identity() if local else None)
+        begun = cls(session, Attempt(instant, action, table.config, owner))
+        begin_work(owner.id)
+        try:
+            storage.put_if_absent(owner_path(instant), owner.to_json().encode())
+            claim(storage, begun.attempt)
+            begun._heartbeat.first_beat()
+            begin(storage, session.layout, instant, action)
+        except BaseException:  # whatever the cause, this process no longer works on it
+            begun.end()
+            raise
+        return begun
+
+    @classmethod
+    def join(cls, session: TableSession, state: TableState, instant: InstantTime, action: Action) -> PlannedAction:
+        """Take part in the running attempt at a plan.
+
+        Raises:
+            ConfigError: no attempt is running.
+        """
+        owner = holder(session.storage, session.layout, instant, action)
+        found = state.timeline.find(instant, action)
+        if owner is None or found is None or found.state is not State.INFLIGHT:
+            raise ConfigError(
+                f"Cannot take part in the {action.value} {instant} of {session.storage.uri}: it is not under way; "
+                "begin it",
+                instant=instant,
+            )
+        return cls(session, Attempt(instant, action, state.config, owner))
+
+    def start(self) -> None:
+        """See `RunningAction.start`. An expired heartbeat alone is harmless: no process took part for a while."""
+        check_open(self.storage, self.attempt)
+        try:
+            self._heartbeat.start()
+        except RolledBackError:
+            # a process that considers an attempt dead undoes it under the table lock, so none did and none will
+            with consistent(self.session, f"continue the {self.attempt}"):
+                check_open(self.storage, self.attempt)
+                self._heartbeat.first_beat()
+            self._heartbeat.start()
+
+    def commit(self, metadata: CommitMetadata) -> tuple[CommitResult, CommitMetadata]:
+        """Complete the action. Idempotent. Return the metadata with which it was completed.
+
+        Raises:
+            RolledBackError: the instant now belongs to another attempt, or a file is missing.
+            CorruptFileError: a file does not have the size that was written.
+        """
+        storage, attempt = self.storage, self.attempt
+        with consistent(self.session, f"commit the {attempt}") as table:
+            done = self._completed(table.timeline)
+            if done is not None:
+                completion = table.session.completion_shown(done.completion_time)
+                found = read_commit_metadata(storage, table.timeline.layout, done)
+                return CommitResult(self.instant, completion), found
+            if table.timeline.find(self.instant, attempt.action) is None:
+                raise superseded(storage, attempt, "its plan is missing")
+            owner = holder(storage, table.session.layout, self.instant, attempt.action)
+            if owner is None or owner.id != attempt.owner.id:
+                what = "another attempt has begun" if owner is not None else "its owner is unknown"
+                raise superseded(storage, attempt, what)
+            held = self.sidecars if holds_sidecars(storage, self.sidecars) else ""
+            completed = self._publish(table, metadata, sidecars=held)
+        forget_write(storage, self.instant)
+        self.end()
+        release_sidecars(storage, self.sidecars)
+        return completed, metadata
+
+    def give_up(self) -> None:
+        """Undo a failed attempt, unless it was completed or belongs to another process. The plan stays."""
+        storage, attempt = self.storage, self.attempt
+        release_sidecars(storage, self.sidecars)
+        try:
+            with consistent(self.session, f"give up the {attempt}") as table:
+                owner = holder(storage, self.session.layout, self.instant, attempt.action)
+                pending = any(each.time == self.instant for each in table.plans.of(attempt.action))
+                if pending and owner is not None and owner.id == attempt.owner.id:
+                    undo_attempt(storage, self.session.layout, self.instant, attempt.action)
+        finally:
+            self.end()
+
+    def end(self) -> None:
+        """Note that this process is no longer at work on the attempt. Idempotent."""
+        end_work(self.attempt.owner.id)
 
 
 def check_dead(session: TableSession, timeline: Timeline, service: Instant, purpose: str) -> None:
@@ -96,97 +267,6 @@ def check_dead(session: TableSession, timeline: Timeline, service: Instant, purp
         f"until it is done (a dead one counts as failed after {expiry_ms / 1000:.0f} s)",
         instant=service.time,
     )
-
-
-def join_attempt(session: TableSession, state: TableState, instant: InstantTime, action: Action) -> Attempt:
-    """The running attempt at a plan, for another process to join.
-
-    Raises:
-        ConfigError: no attempt is running.
-    """
-    owner = holder(session.storage, session.layout, instant, action)
-    found = state.timeline.find(instant, action)
-    if owner is None or found is None or found.state is not State.INFLIGHT:
-        raise ConfigError(
-            f"Cannot take part in the {action.value} {instant} of {session.storage.uri}: it is not under way; begin it",
-            instant=instant,
-        )
-    return Attempt(instant, action, state.config, owner)
-
-
-class Participation:
-    """One process's part in an attempt; as a context manager it keeps the heartbeat alive."""
-
-    def __init__(self, session: TableSession, attempt: Attempt) -> None:
-        self._session = session
-        self._attempt = attempt
-        self._heartbeat = heartbeat_of(session, attempt.instant)
-        self.publication = Publication(session.storage, attempt)
-
-    def __enter__(self) -> Participation:
-        """Raises RolledBackError if the attempt was given up in the meantime.
-
-        An expired heartbeat alone is harmless: no process took part for a while.
-        """
-        session, attempt = self._session, self._attempt
-        check_open(session.storage, attempt)
-        try:
-            self._heartbeat.start()
-        except RolledBackError:
-            # a process that considers an attempt dead undoes it under the table lock, so none did and none will
-            with consistent(session, f"continue the {attempt}"):
-                check_open(session.storage, attempt)
-                self._heartbeat.first_beat()
-            self._heartbeat.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            if error is None:
-                self._session.storage.sync()  # another process may complete the attempt
-        finally:
-            self._heartbeat.stop()
-
-
-def close_attempt(table: LockedTable, attempt: Attempt, stats: Iterable[WriteStat], *, owned: bool = False) -> None:
-    """Stops publication: from now on no file is published, and files not in `stats` are removed.
-
-    `owned`: the caller has found, under this lock, that the instant belongs to the attempt.
-
-    Raises:
-        RolledBackError: the instant now belongs to another attempt, or a file in `stats` is missing.
-        CorruptFileError: a file in `stats` does not have the size that was written.
-    """
-    storage = table.session.storage
-    if not owned:
-        owner = holder(storage, table.session.layout, attempt.instant, attempt.action)
-        if owner is None or owner.id != attempt.owner.id:
-            what = "another attempt has begun" if owner is not None else "its owner is unknown"
-            raise superseded(storage, attempt, what)
-    close_claim(storage, attempt.instant)
-    reported = list(stats)
-    remove_unreported(storage, attempt.instant, {path for stat in reported for path in stat.files})
-    check_files(storage, attempt, reported)
-
-
-def end_attempt(storage: Storage, attempt: Attempt) -> None:
-    """Removes what a completed or undone attempt keeps besides timeline and data."""
-    forget_write(storage, attempt.instant)
-    end_work(attempt.owner.id)
-
-
-def give_up_attempt(session: TableSession, attempt: Attempt) -> None:
-    """Undoes a failed attempt at a plan, unless it was completed or belongs to another process."""
-    try:
-        with consistent(session, f"give up the {attempt}") as table:
-            owner = holder(session.storage, session.layout, attempt.instant, attempt.action)
-            pending = any(each.time == attempt.instant for each in table.plans.of(attempt.action))
-            if pending and owner is not None and owner.id == attempt.owner.id:
-                undo_attempt(session.storage, session.layout, attempt.instant, attempt.action)
-    finally:
-        end_work(attempt.owner.id)
 
 
 def undo_attempt(storage: Storage, layout: Layout, instant: InstantTime, action: Action) -> None:

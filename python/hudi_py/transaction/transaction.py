@@ -28,8 +28,8 @@ from hudi_py.errors import ConflictError, HudiError, RolledBackError
 from hudi_py.file_stats.sidecar import release_sidecars
 from hudi_py.metadata.table import checked_view
 from hudi_py.model.commit import CommitMetadata, WriteStat
-from hudi_py.model.instant import Action, Instant, InstantTime
-from hudi_py.model.layout import ARCHIVE, sidecar_folder, stage_folder
+from hudi_py.model.instant import Action, InstantTime
+from hudi_py.model.layout import ARCHIVE, stage_folder
 from hudi_py.model.names import PartitionPath, nested_partitions
 from hudi_py.model.properties import TableConfig
 from hudi_py.model.words import counted, show_bytes
@@ -40,8 +40,8 @@ from hudi_py.timeline.metadata import encode_commit_metadata, encode_replace_req
 from hudi_py.timeline.state import TableState
 from hudi_py.timeline.table_schema import SCHEMA_KEY
 from hudi_py.timeline.timeline import Timeline
-from hudi_py.transaction.action import CommitResult, complete_action
-from hudi_py.transaction.attempt import close_attempt, heartbeat_of
+from hudi_py.transaction.action import CommitResult
+from hudi_py.transaction.attempt import RunningAction
 from hudi_py.transaction.column_ids import ColumnIds
 from hudi_py.transaction.conflicts import WriteScope
 from hudi_py.transaction.conflicts.early import EarlyDetection
@@ -72,8 +72,6 @@ from hudi_py.transaction.owner.identity import (
     process_identity,
 )
 from hudi_py.transaction.partition_metafile import nested_error
-from hudi_py.transaction.protocols import TableChange
-from hudi_py.transaction.publication import Publication
 from hudi_py.transaction.recovery.rollback import is_rolled_back, rollback_instant
 from hudi_py.transaction.session import LockedTable, TableSession
 from hudi_py.view import FileSystemView
@@ -83,7 +81,7 @@ _log = logging.getLogger(__name__)
 Plan = TypeVar("Plan")
 
 
-class WriteTransaction:
+class WriteTransaction(RunningAction):
     """One process's part in the write of an instant. Methods may be called from several threads.
 
     As a context manager it calls `start` on entry and `rest` on exit. Leaving the block without a commit aborts a write
@@ -91,19 +89,14 @@ class WriteTransaction:
     """
 
     def __init__(self, session: TableSession, handle: TransactionHandle, *, owns: bool = False) -> None:
-        self.handle = handle
-        self.session = session
-        self.storage = session.storage
-        self._owns = owns
-        self._layout: Layout = session.layout
-        self._attempt = Attempt(handle.instant, handle.action, handle.config, handle.writer)
-        self._heartbeat = heartbeat_of(session, handle.instant)
         optimistic = handle.settings.optimistic
         early = None
         if optimistic is not None and optimistic.early:
             early = EarlyDetection(session, optimistic, WriteScope(handle.instant, handle.pin))
-        self.publication = Publication(session.storage, self._attempt, early)
-        """Grants permits for data files of the write and publishes them."""
+        super().__init__(session, Attempt(handle.instant, handle.action, handle.config, handle.writer), early)
+        self.handle = handle
+        self._owns = owns
+        self._layout: Layout = session.layout
         self._mutex = threading.RLock()
         self._timeline: Timeline | None = None
         self._view: FileSystemView | None = None
@@ -187,10 +180,6 @@ class WriteTransaction:
     # -- the writer's view ----------------------------------------------------------------------------------------
 
     @property
-    def instant(self) -> InstantTime:
-        return self.handle.instant
-
-    @property
     def config(self) -> TableConfig:
         return self.handle.config
 
@@ -233,11 +222,6 @@ class WriteTransaction:
         """
         return stage_folder(self.instant)
 
-    @property
-    def sidecars(self) -> str:
-        """Folder of the sidecars, in which writers of data files store statistics for the metadata table."""
-        return sidecar_folder(self.instant)
-
     # -- life cycle -----------------------------------------------------------------------------------------------
 
     def start(self) -> None:
@@ -252,20 +236,15 @@ class WriteTransaction:
                 with self.session.locked("begin a write") as table:
                     if not self._is_ours():
                         self._make_pending(table)
-            check_open(self.storage, self._attempt)
+            check_open(self.storage, self.attempt)
             begin_work(self.handle.writer.id)
             self._heartbeat.start()
 
     def rest(self) -> None:
-        """Stops this process's heartbeat; the write stays pending. Idempotent."""
-        self._heartbeat.stop()
+        """Stop this process's heartbeat; the write stays pending. Idempotent."""
+        super().rest()
         release_sidecars(self.storage, self.sidecars)
         end_work(self.handle.writer.id)
-
-    def __enter__(self) -> WriteTransaction:
-        if not self._heartbeat.running:  # `begin` has already started it
-            self.start()
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -330,10 +309,7 @@ class WriteTransaction:
                     with contextlib.suppress(RolledBackError):  # checked under the lock
                         self._heartbeat.start()
                 with self.session.locked(f"commit the write {self.instant}") as table:
-                    done = self._published(table.timeline)
-                    if done is None:
-                        done = self._publish(table, metadata, relied_on, ids, knows_keys)
-                        note_first_commit(table)
+                    done = self._commit_locked(table, metadata, relied_on, ids, knows_keys)
             except BaseException as error:
                 if done is None or not isinstance(error, OSError):
                     if not beating:
@@ -374,13 +350,13 @@ class WriteTransaction:
                 timeline = table.timeline
                 found = holder(self.storage, self._layout, self.instant, self.handle.action)
                 ours = found is not None and found.id == self.handle.writer.id
-                pending = _find(timeline.pending, self.instant, self.handle.action)
-                if ours and pending is not None:
+                begun = timeline.find(self.instant, self.handle.action)
+                if ours and begun is not None and not begun.completed:
                     _log.info("the write %s of %s is given up", self.instant, self.storage.uri)
-                    rollback_instant(table, pending)
+                    rollback_instant(table, begun)
                 elif ours:
                     forget_write(self.storage, self.instant)
-                elif found is None and _find(timeline.instants, self.instant, self.handle.action) is None:
+                elif found is None and begun is None:
                     # nothing has begun it yet, and a late task attempt must not
                     forbid(self.storage, self.instant)
             self._finish()
@@ -390,15 +366,15 @@ class WriteTransaction:
     def _is_ours(self) -> bool:
         """Whether the instant is pending (or completed) by this writer. An empty inflight file proves nothing."""
         try:
-            content = self.storage.read(self._attempt.inflight)
+            content = self.storage.read(self.attempt.inflight)
         except FileNotFoundError:
             return False
         if self.handle.writer.id.encode() in content:
             return True
         raise ConflictError(
             f"Cannot write to {self.storage.uri} under the instant {self.instant}: another writer has taken it "
-            f"({self._attempt.inflight}); write again",
-            path=self._attempt.inflight,
+            f"({self.attempt.inflight}); write again",
+            path=self.attempt.inflight,
             instant=self.instant,
         )
 
@@ -409,7 +385,7 @@ class WriteTransaction:
         """
         handle, timeline = self.handle, table.timeline
         check_not_made_anew(self.session, handle.config, table.config)
-        if _find(timeline.completed, handle.instant, handle.action) is not None:
+        if self._completed(timeline) is not None:
             raise self._superseded("it is completed, and not by an inflight file of this writer")
         if is_rolled_back(self.storage, timeline, handle.instant):
             raise self._superseded("a rollback names it")
@@ -421,7 +397,7 @@ class WriteTransaction:
             raise self._superseded("the timeline begins after it")
         if not fresh and is_forbidden(self.storage, handle.instant):
             raise self._superseded("it was aborted before it began")
-        claim(self.storage, self._attempt)  # first, so that every trace of the instant names its writer
+        claim(self.storage, self.attempt)  # first, so that every trace of the instant names its writer
         self._heartbeat.first_beat()
         requested = encode_replace_request(handle.operation) if handle.action is Action.REPLACE_COMMIT else b""
         self.storage.put_if_absent(requested_path(self._layout, handle.instant, handle.action), requested)
@@ -431,7 +407,7 @@ class WriteTransaction:
             action=handle.action,
             completed=False,
         )
-        if not self.storage.put_if_absent(self._attempt.inflight, content) and not self._is_ours():
+        if not self.storage.put_if_absent(self.attempt.inflight, content) and not self._is_ours():
             raise self._superseded("its inflight file has vanished")
         _log.info("the write %s of %s begins: %s", handle.instant, self.storage.uri, handle.operation)
 
@@ -444,15 +420,9 @@ class WriteTransaction:
         return not several or any(True for _ in self.storage.list(f"{self._layout.folder}/{ARCHIVE}"))
 
     def _superseded(self, what: str) -> RolledBackError:
-        return superseded(self.storage, self._attempt, what)
+        return superseded(self.storage, self.attempt, what)
 
-    def _published(self, timeline: Timeline) -> CommitResult | None:
-        completed = _find(timeline.completed, self.instant, self.handle.action)
-        if completed is None or not self._is_ours():
-            return None
-        return CommitResult(self.instant, self.session.completion_shown(completed.completion_time))
-
-    def _publish(
+    def _commit_locked(
         self,
         table: LockedTable,
         metadata: CommitMetadata,
@@ -461,6 +431,9 @@ class WriteTransaction:
         knows_keys: bool,
     ) -> CommitResult:
         """The part of the commit under the lock."""
+        completed = self._completed(table.timeline)
+        if completed is not None and self._is_ours():
+            return CommitResult(self.instant, self.session.completion_shown(completed.completion_time))
         handle, timeline = self.handle, table.timeline
         if not self._is_ours():
             raise self._superseded("its inflight file has vanished")
@@ -482,14 +455,10 @@ class WriteTransaction:
             raise gone
         # by the current properties: another engine may have created or dropped indexes since the write began
         handle.metadata.check(table.session)
-        close_attempt(table, self._attempt, metadata.stats, owned=True)
-        if ids is not None:
-            ids.store(table, self.instant)
         knows_keys = knows_keys and not completed_since(timeline, scope)
-        change = TableChange(self.instant, handle.action, metadata, sidecars=self.sidecars, knows_keys=knows_keys)
-        content = encode_commit_metadata(metadata, self._layout, action=handle.action, completed=True)
-        done = complete_action(table, self.instant, handle.action, content, change)
+        done = self._publish(table, metadata, sidecars=self.sidecars, ids=ids, knows_keys=knows_keys)
         _log_commit(self.storage.uri, self.instant, metadata)
+        note_first_commit(table)
         return done
 
     def _warn_left(self, error: OSError) -> None:
@@ -550,10 +519,3 @@ def _log_commit(table: str, instant: InstantTime, metadata: CommitMetadata) -> N
         *(counted(len(stats), "file"), counted(len({stat.partition_path for stat in stats}), "partition")),
         show_bytes(sum(stat.file_size for stat in stats)),
     )
-
-
-def _find(instants: Sequence[Instant], time_: InstantTime, action: Action) -> Instant | None:
-    for instant in instants:
-        if instant.time == time_ and instant.action.comparable is action.comparable:
-            return instant
-    return None

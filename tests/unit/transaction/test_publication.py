@@ -125,7 +125,7 @@ def test_a_closed_claim_leaves_a_trace_until_the_write_is_forgotten(uploads):
         assert [info.name for info in uploads.list(STAGING)] == [tx.instant]
         with pytest.raises(RolledBackError, match="takes no more files"):
             write_base(tx, "a", "late")
-        claim(uploads, tx._attempt)  # of an attempt that is made again
+        claim(uploads, tx.attempt)  # of an attempt that is made again
         commit(tx, [stat])
     assert leftovers(uploads) == set()
     assert data_files(uploads) == {stat.path}

@@ -67,7 +67,7 @@ def compact_slice(context: ServiceContext, planned: CompactionSlice, rewrite: Re
     started = time.monotonic()
     whole = slice_of(context.storage, planned.operation, planned.sizes)
     base = whole.base_file
-    publication, token, settings = planned.participation.publication, write_token(planned.number), planned.work.settings
+    publication, token, settings = planned.running.publication, write_token(planned.number), planned.work.settings
     extension = planned.work.attempt.config.base_file_extension
     permit = publication.permit_base_file(
         whole.partition, whole.file_id, token, merges=base is not None, extension=extension
@@ -135,7 +135,7 @@ def publish_rewritten(
         storage, work.attempt.config, context.options, work.instant, whole, permit.temp_path, name, work.settings, watch
     )
     try:
-        with planned.participation.publication.publishing(permit):
+        with planned.running.publication.publishing(permit):
             done = rewrite(task)
     except FileNotFoundError as error:
         raise HistoryCleanedError(

@@ -58,7 +58,7 @@ def compact_logs(context: ServiceContext, planned: CompactionSlice, rewrite: Rew
     """
     started = time.monotonic()
     whole = slice_of(context.storage, planned.operation, planned.sizes)
-    publication = planned.participation.publication
+    publication = planned.running.publication
     permit = publication.permit_log_file(whole.partition, whole.file_id, write_token(planned.number), new_group=False)
     name = permit.path.rpartition("/")[2]
     parsed = parse_log_file_name(name)

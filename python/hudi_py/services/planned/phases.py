@@ -9,11 +9,9 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Generic, TypeVar
 
 from hudi_py.errors import ConfigError
-from hudi_py.file_stats.sidecar import holds_sidecars, release_sidecars
 from hudi_py.metadata.files import FEW_PARTITIONS, metadata_lister
 from hudi_py.model.commit import CommitMetadata, WriteStat
 from hudi_py.model.instant import Action, CompletionTime, InstantTime
-from hudi_py.model.layout import sidecar_folder
 from hudi_py.model.names import PartitionPath, join_path
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.planned.removal import remove_plan
@@ -21,25 +19,13 @@ from hudi_py.services.planned.report import ServiceReport
 from hudi_py.storage import Storage
 from hudi_py.storage.threads import REQUESTS, in_threads
 from hudi_py.timeline.compaction_records import encode_compaction_plan
-from hudi_py.timeline.metadata import encode_commit_metadata, read_commit_metadata
 from hudi_py.timeline.pending_plans import compaction_plan
 from hudi_py.timeline.plans import CompactionOperation, CompactionPlan
 from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline
-from hudi_py.transaction.action import complete_action
-from hudi_py.transaction.attempt import (
-    Participation,
-    begin_attempt,
-    close_attempt,
-    end_attempt,
-    give_up_attempt,
-    join_attempt,
-    undo_attempt,
-)
+from hudi_py.transaction.attempt import PlannedAction, undo_attempt
 from hudi_py.transaction.instants import requested_path
-from hudi_py.transaction.owner.claim import Attempt, check_open, superseded
-from hudi_py.transaction.owner.identity import end_work
-from hudi_py.transaction.protocols import TableChange
+from hudi_py.transaction.owner.claim import Attempt, check_open
 from hudi_py.view import Lister, StorageLister
 
 _log = logging.getLogger(__name__)
@@ -70,7 +56,7 @@ class PlannedSlice(Generic[Settings]):
     """One operation of a plan in progress, and the attempt that executes it."""
 
     work: SliceWork[Settings]
-    participation: Participation
+    running: PlannedAction
     operation: CompactionOperation
     number: int
     """Number of the operation in its plan."""
@@ -139,7 +125,7 @@ class SliceService(ABC, Generic[Settings, Report_co]):
             ConflictError: another process is executing it.
             UnsupportedTableError: a feature of the table would be lost.
         """
-        attempt: Attempt | None = None
+        begun: PlannedAction | None = None
         storage, action = context.storage, self.action
         try:
             with context.locked(f"begin the {action.value} {instant}") as table:
@@ -148,30 +134,30 @@ class SliceService(ABC, Generic[Settings, Report_co]):
                 settings = self.settings(context, table, instant)
                 kept = self.still_needed(context, table, plan.operations)
                 obsolete = bool(plan.operations) and not kept
-                attempt = begin_attempt(table, instant, action, local=self.local)
+                begun = PlannedAction.begin(table, instant, action, local=self.local)
                 if obsolete:
                     undo_attempt(storage, timeline.layout, instant, action)
                     remove_plan(table, instant, action)
                 elif len(kept) < len(plan.operations):
                     rewrite_plan(storage, timeline, instant, action, replace(plan, operations=kept))
         except BaseException:  # in any case, this process is not executing the plan
-            if attempt is not None:
-                end_work(attempt.owner.id)
+            if begun is not None:
+                begun.end()
             raise
         if not obsolete:
-            return SliceWork(attempt, len(kept), settings)
-        end_work(attempt.owner.id)
+            return SliceWork(begun.attempt, len(kept), settings)
+        begun.end()
         reason = (
             f"the {action.value} {instant} was removed: later compactions cover the logs of its file groups, or the "
             "file groups were replaced"
         )
         _log.warning("%s", reason)
-        return SliceWork(attempt, 0, settings, removed=reason)
+        return SliceWork(begun.attempt, 0, settings, removed=reason)
 
     def join(self, context: ServiceContext, instant: InstantTime) -> SliceWork[Settings]:
         """See `PlannedService.join`."""
         state = context.state()
-        attempt = join_attempt(context.session, state, instant, self.action)
+        attempt = PlannedAction.join(context.session, state, instant, self.action).attempt
         plan = existing_plan(context.storage, state.timeline, instant, self.action)
         return SliceWork(attempt, len(plan.operations), self.settings(context, state, instant))
 
@@ -191,10 +177,10 @@ class SliceService(ABC, Generic[Settings, Report_co]):
         if sizes and max(sizes.values()) <= _SMALL_BYTES:  # it would wait for answers most of the time
             threads = max(threads, REQUESTS)
         context.progress.phase("compacting", len(tasks))
-        with Participation(context.session, work.attempt) as participation:
+        with PlannedAction(context.session, work.attempt) as running:
 
             def outcome(task: int) -> Outcome:
-                planned = PlannedSlice(work, participation, plan.operations[task], task, sizes)
+                planned = PlannedSlice(work, running, plan.operations[task], task, sizes)
                 return Outcome(task, self.rewrite_one(context, planned))
 
             return in_threads(outcome, tasks, threads)
@@ -206,42 +192,25 @@ class SliceService(ABC, Generic[Settings, Report_co]):
             ConfigError: a task has no outcome.
             RolledBackError: the attempt was given up in the meantime.
         """
-        storage, attempt, action = context.storage, work.attempt, self.action
         stats = {outcome.task: outcome.stat for outcome in outcomes}
         missing = [task for task in range(work.num_tasks) if task not in stats]
         if missing:
             raise ConfigError(
-                f"Cannot commit the {action.value} {work.instant} of {storage.uri}: {len(missing)} of its "
+                f"Cannot commit the {work.attempt} of {context.storage.uri}: {len(missing)} of its "
                 f"{work.num_tasks} tasks were not executed, the first is {missing[0]}; execute them, then commit"
             )
-        with context.locked(f"commit the {action.value} {work.instant}") as table:
-            timeline = table.timeline
-            done = timeline.find(work.instant, action)
-            if done is not None and done.completed:
-                found = read_commit_metadata(storage, timeline.layout, done)
-                return self.report(work.instant, table.session.completion_shown(done.completion_time), found)
-            if done is None:
-                raise superseded(storage, attempt, "its plan is missing")
-            metadata = CommitMetadata(
-                operation=self.operation,
-                stats=tuple(stats[task] for task in sorted(stats)),
-                extra=self.commit_extra(work),
-                compacted=True,
-            )
-            close_attempt(table, attempt, metadata.stats)
-            content = encode_commit_metadata(metadata, timeline.layout, action=action, completed=True)
-            folder = sidecar_folder(work.instant)
-            held = folder if holds_sidecars(storage, folder) else ""
-            change = TableChange(work.instant, action.comparable, commit=metadata, sidecars=held)
-            completed = complete_action(table, work.instant, action, content, change)
-        end_attempt(storage, attempt)
-        release_sidecars(storage, folder)
-        return self.report(work.instant, completed.completion_time, metadata)
+        metadata = CommitMetadata(
+            operation=self.operation,
+            stats=tuple(stats[task] for task in sorted(stats)),
+            extra=self.commit_extra(work),
+            compacted=True,
+        )
+        done, metadata = PlannedAction(context.session, work.attempt).commit(metadata)
+        return self.report(work.instant, done.completion_time, metadata)
 
     def give_up(self, context: ServiceContext, work: SliceWork[Settings]) -> None:
         """Removes the files of the attempt; the plan stays."""
-        release_sidecars(context.storage, sidecar_folder(work.instant))
-        give_up_attempt(context.session, work.attempt)
+        PlannedAction(context.session, work.attempt).give_up()
 
 
 def _sizes(context: ServiceContext, state: TableState, operations: Sequence[CompactionOperation]) -> Mapping[str, int]:
