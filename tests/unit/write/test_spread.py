@@ -248,3 +248,13 @@ def test_one_process_runs_what_is_small(tmp_path: Path, monkeypatch: pytest.Monk
     most = {"hoodie.py.local.max.bytes": str(1 << 30), "hoodie.py.staging.max.bytes": "10"}
     merging(source((5, "m")), "id", path, {**OPTIONS, **most}).when_matched_update_all().execute()
     assert tasks
+
+
+def test_what_one_process_runs_is_not_begun_for_tasks_before(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    make(tmp_path / "t", OPTIONS)
+    options = {**OPTIONS, "hoodie.py.local.max.bytes": str(1 << 30)}
+    merge = merging(source((5, "m")), "id", tmp_path / "t", options).when_matched_update_all()
+    with caplog.at_level("DEBUG", logger="hudi_py.transaction.session"):
+        done = merge.execute()
+    locked = [record.getMessage().rpartition(", to ")[2] for record in caplog.records if ", to " in record.getMessage()]
+    assert locked == ["begin a write", f"commit the write {done.instant}"]

@@ -19,6 +19,7 @@ from hudi_py.model.properties import TableConfig
 from hudi_py.read.request import ScanRequest
 from hudi_py.read.split import Split
 from hudi_py.schema import RECORD_KEY
+from hudi_py.view import FileSystemView
 from hudi_py.write.combinations import writes_partial_logs
 from hudi_py.write.context import WriteContext
 from hudi_py.write.dml.merge_plan import BoundMerge, MergePlan, bind_merge
@@ -85,13 +86,13 @@ class BoundMergeOf:
     def narrowed(self, context: WriteContext) -> WriteContext:
         return context.updating(self.bound.updated_columns)
 
-    def request(self, context: WriteContext) -> ScanRequest | None:
+    def request(self, settings: WriteSettings, view: FileSystemView) -> ScanRequest | None:
         paths, matching = self.source.partitions, self.bound.matching
         if paths is None:
             paths = matching.partitions(self.source.distinct)
         asked = None if paths is None else paths.drop_null().unique().to_pylist()
         keys = matching.asked(self.source.distinct)
-        return merge_request(self.bound, self.options, context, keys=keys, partitions=asked)
+        return merge_request(self.bound, self.options, settings, view, keys=keys, partitions=asked)
 
     def collect(
         self, context: WriteContext, slices: Iterable[tuple[Split, pa.RecordBatch]], held: PartitionedRows
@@ -106,7 +107,8 @@ class BoundMergeOf:
 def merge_request(
     bound: BoundMerge,
     options: Options,
-    context: WriteContext,
+    settings: WriteSettings,
+    view: FileSystemView,
     *,
     keys: Sequence[str] | None,
     partitions: Iterable[str] | None,
@@ -121,9 +123,9 @@ def merge_request(
     if bound.by_source:
         return scan_request(options, columns=columns)
     asked = None
-    if partitions is not None and not context.settings.index.is_global:
+    if partitions is not None and not settings.index.is_global:
         wanted = set(partitions)
-        asked = [path for path in context.transaction.view.partitions() if path in wanted]
+        asked = [path for path in view.partitions() if path in wanted]
         if not asked:
             return None
     if keys is not None and not keys:

@@ -34,6 +34,7 @@ from hudi_py.transaction.owner.identity import process_identity
 from hudi_py.transaction.protocols import AfterCommit
 from hudi_py.transaction.session import TableSession
 from hudi_py.transaction.transaction import WriteTransaction
+from hudi_py.view import FileSystemView
 from hudi_py.write.context import TaskId, WriteContext
 from hudi_py.write.distributed import TASK_MEMORY, DistributedWrite, TaskResult, commit_write
 from hudi_py.write.dml.merge import BoundMergeOf, Merge, bind_columns, merge_request
@@ -42,7 +43,7 @@ from hudi_py.write.dml.merging import Merging
 from hudi_py.write.dml.run import bind_statement
 from hudi_py.write.dml.slices import places_of
 from hudi_py.write.dml.source import KeyFilter, SourceColumns, StagedSource
-from hudi_py.write.dml.statements import Counts, Statement, located_rows
+from hudi_py.write.dml.statements import Bound, Counts, Statement, located_rows
 from hudi_py.write.dml.text import statement_of
 from hudi_py.write.groups import GroupWriter, write_groups
 from hudi_py.write.operation import Operation
@@ -52,6 +53,7 @@ from hudi_py.write.routed import decode
 from hudi_py.write.routing import Router, Sizes, key_hashes, record_size
 from hudi_py.write.rows import LocatedRows, PartitionedRows
 from hudi_py.write.rows.partitioned import split_by_partition
+from hudi_py.write.settings import WriteSettings
 from hudi_py.write.staging import staged_rows
 
 PARCELS = pa.schema([("to", pa.string()), ("kind", pa.string()), ("rows", pa.binary())])
@@ -122,7 +124,9 @@ def plan_spread(
     after: tuple[AfterCommit, ...] = (),
     owner_pid: int | None = None,
 ) -> SpreadPlan | None:
-    """Plans a statement for the tasks of an engine: chooses its instant and pins the table. Writes nothing.
+    """Plan a statement for the tasks of an engine: choose its instant and pin the table. Write nothing.
+
+    The table lock is taken only once it is known that one process would not do it faster.
 
     Args:
         statement: without the rows of its source.
@@ -138,6 +142,13 @@ def plan_spread(
         HudiError: as `run_statement`, if the statement does not fit its table, or another write is pending.
     """
     config, kind = session.config, statement.operation
+    view = session.view_for_write(session.timeline())
+    read = _Reading.of(view, statement, options, files)
+    num_bytes = sum(each.file.num_bytes for each in files)
+    if read.size + num_bytes <= options.get(write_config.LOCAL_MAX_BYTES) and (
+        num_bytes <= options.get(write_config.STAGING_MAX_BYTES)
+    ):
+        return None
     handle = WriteTransaction.plan(
         session,
         action=kind.action(config),
@@ -145,19 +156,10 @@ def plan_spread(
         owner=None if owner_pid is None else process_identity(owner_pid),
     )
     transaction = WriteTransaction.attach(handle, storage=session.storage)
-    bound, settings = bind_statement(transaction.view, statement, options)
-    context = bound.narrowed(WriteContext(transaction, settings))
-    num_rows, num_bytes = sum(each.num_rows for each in files), sum(each.file.num_bytes for each in files)
-    merge = bound if isinstance(bound, BoundMergeOf) else None
-    exact = num_rows <= _EXACT_KEYS
-    request = bound.request(context) if merge is None else _request(merge, context, files, exact=exact)
-    scan = None if request is None else make_scan(transaction.state, request)
-    splits = [] if scan is None else scan.splits()
-    size = sum(split.size for split in splits)
-    if size + num_bytes <= options.get(write_config.LOCAL_MAX_BYTES) and (
-        num_bytes <= options.get(write_config.STAGING_MAX_BYTES)
-    ):
-        return None
+    if transaction.timeline.moved_since(view.timeline):
+        read = _Reading.of(transaction.view, statement, options, files)
+    merge = read.bound if isinstance(read.bound, BoundMergeOf) else None
+    context = read.bound.narrowed(WriteContext(transaction, read.settings))
     write = DistributedWrite(
         handle,
         context.settings,
@@ -177,35 +179,73 @@ def plan_spread(
     for file in files:
         inserts.update(dict(file.inserts))
     by_source = merge is not None and bool(merge.bound.by_source)
-    matching = size if by_source else min(size, num_bytes)
+    matching = read.size if by_source else min(read.size, num_bytes)
     made = SpreadStatement(
         write,
         text,
         statement.source.schema if isinstance(statement, Merge) else pa.schema([]),
         tuple(files),
-        pa.schema([]) if scan is None else scan.schema,
+        read.schema,
         Sizes(dict(inserts), record_size(context, context.row_schema)),
         parts=min(_tasks((matching + num_bytes) * _INFLATION), _MOST_PARTS),
-        filters=merge is not None and not by_source and not exact,
+        filters=merge is not None and not by_source and not _is_exact(files),
     )
     sources = [(number,) for number in range(len(files))]
-    work = tuple(zlib.compress(pickle.dumps(each)) for each in (*_packed(splits), *sources))
-    return SpreadPlan(made, work, merge is not None, _tasks(num_bytes if config.is_mor else size + num_bytes))
+    work = tuple(zlib.compress(pickle.dumps(each)) for each in (*_packed(read.splits), *sources))
+    return SpreadPlan(made, work, merge is not None, _tasks(num_bytes if config.is_mor else read.size + num_bytes))
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """A statement bound to a state of its table, and what it reads of it."""
+
+    bound: Bound
+    settings: WriteSettings
+    schema: pa.Schema
+    splits: Sequence[Split]
+
+    @classmethod
+    def of(
+        cls,
+        view: FileSystemView,
+        statement: Statement,
+        options: Options,
+        files: Sequence[StagedSource],
+    ) -> _Reading:
+        bound, settings = bind_statement(view, statement, options)
+        if isinstance(bound, BoundMergeOf):
+            request = _request(bound, settings, view, files)
+        else:
+            request = bound.request(settings, view)
+        if request is None:
+            return cls(bound, settings, pa.schema([]), ())
+        scan = make_scan(view.state, request)
+        return cls(bound, settings, scan.schema, scan.splits())
+
+    @property
+    def size(self) -> int:
+        """Bytes of the table that it reads."""
+        return sum(split.size for split in self.splits)
+
+
+def _is_exact(files: Sequence[StagedSource]) -> bool:
+    """Whether the keys of a source choose the files of the table."""
+    return sum(each.num_rows for each in files) <= _EXACT_KEYS
 
 
 def _request(
-    merge: BoundMergeOf, context: WriteContext, files: Sequence[StagedSource], *, exact: bool
+    merge: BoundMergeOf, settings: WriteSettings, view: FileSystemView, files: Sequence[StagedSource]
 ) -> ScanRequest | None:
     """As `Merge` asks for the rows of a table, whose keys the staged source knows only if it is small."""
     keys = None
-    if exact:
-        columns = SourceColumns.of(merge.bound, context.settings)
-        rows = staged_rows(context.transaction.storage, [each.file for each in files])
+    if _is_exact(files):
+        columns = SourceColumns.of(merge.bound, settings)
+        rows = staged_rows(view.state.storage, [each.file for each in files])
         found = pa.chunked_array([columns.texts(columns.inputs(batch)) for batch in rows], pa.string())
         keys = columns.matching.asked(combined(found.drop_null().unique()))
     asked = [each.partitions for each in files]
     partitions = None if None in asked else {path for each in asked for path in each or ()}
-    return merge_request(merge.bound, merge.options, context, keys=keys, partitions=partitions)
+    return merge_request(merge.bound, merge.options, settings, view, keys=keys, partitions=partitions)
 
 
 def _packed(splits: Iterable[Split]) -> Iterator[tuple[Split, ...]]:

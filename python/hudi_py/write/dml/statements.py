@@ -16,6 +16,7 @@ from hudi_py.read.filter import parse_filter
 from hudi_py.read.request import ScanRequest
 from hudi_py.read.split import Split
 from hudi_py.schema import RECORD_KEY, with_meta
+from hudi_py.view import FileSystemView
 from hudi_py.write.context import WriteContext
 from hudi_py.write.dml.assignments import Assignment, check_changeable, parse_assignments
 from hudi_py.write.dml.slices import Condition, hold, read_slices, scan_request
@@ -49,8 +50,8 @@ class Changed:
 class Bound(Protocol):
     """A statement that was checked against its table."""
 
-    def request(self, context: WriteContext) -> ScanRequest | None:
-        """The rows of the table that it needs; None: none."""
+    def request(self, settings: WriteSettings, view: FileSystemView) -> ScanRequest | None:
+        """Return the rows of the table that it needs; None if it needs none."""
 
     def collect(
         self, context: WriteContext, slices: Iterable[tuple[Split, pa.RecordBatch]], held: PartitionedRows
@@ -64,7 +65,7 @@ class Bound(Protocol):
 def run_bound(bound: Bound, whole: WriteContext) -> Changed:
     """Reads and writes, once for each attempt."""
     context = bound.narrowed(whole)
-    request = bound.request(context)
+    request = bound.request(context.settings, context.transaction.view)
     with context.transaction.view.naming_lost_files(), located_rows(context) as held:
         slices = () if request is None else read_slices(context, request)
         counts = bound.collect(context, slices, held)
@@ -171,7 +172,7 @@ class _OfRows:
     change: Callable[[WriteContext, pa.RecordBatch, Callable[..., None]], Counts]
     """Gives the rows of a batch as they are written to a function."""
 
-    def request(self, context: WriteContext) -> ScanRequest:
+    def request(self, settings: WriteSettings, view: FileSystemView) -> ScanRequest:
         return self.asks
 
     def collect(
