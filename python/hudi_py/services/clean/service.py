@@ -28,7 +28,7 @@ from hudi_py.services.clean.plan import needed_files, plan_clean
 from hudi_py.services.clean.policy import COMPACTIONS, CleanSettings
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.planned.report import ServiceReport, listed
-from hudi_py.services.planned.service import Preview, Scheduled
+from hudi_py.services.planned.service import Preview, Scheduled, check_executed
 from hudi_py.storage.base import BulkStorage
 from hudi_py.timeline.clean_records import (
     CleanedPartition,
@@ -240,12 +240,7 @@ class Cleaning:
             found = _clean(context, timeline, work.instant)
             if found.completed:
                 return _report_of_completed(self.name, context, timeline, found)
-            missing = set(range(work.num_tasks)) - {outcome.task for outcome in outcomes}
-            if missing:
-                raise ConfigError(
-                    f"Cannot complete the clean {work.instant} of {context.storage.uri}: {len(missing)} of its "
-                    f"{work.num_tasks} tasks were not executed, the first is {min(missing)}; execute them first"
-                )
+            check_executed(context, f"clean {work.instant}", work, {outcome.task for outcome in outcomes})
             plan = _read_plan(context, timeline.layout, work.instant)
             if plan is None:
                 raise ConflictError(

@@ -16,6 +16,7 @@ from hudi_py.model.names import PartitionPath, join_path
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.planned.removal import remove_plan
 from hudi_py.services.planned.report import ServiceReport
+from hudi_py.services.planned.service import check_executed
 from hudi_py.storage import Storage
 from hudi_py.storage.threads import REQUESTS, in_threads
 from hudi_py.timeline.compaction_records import encode_compaction_plan
@@ -193,12 +194,7 @@ class SliceService(ABC, Generic[Settings, Report_co]):
             RolledBackError: the attempt was given up in the meantime.
         """
         stats = {outcome.task: outcome.stat for outcome in outcomes}
-        missing = [task for task in range(work.num_tasks) if task not in stats]
-        if missing:
-            raise ConfigError(
-                f"Cannot commit the {work.attempt} of {context.storage.uri}: {len(missing)} of its "
-                f"{work.num_tasks} tasks were not executed, the first is {missing[0]}; execute them, then commit"
-            )
+        check_executed(context, str(work.attempt), work, stats.keys())
         metadata = CommitMetadata(
             operation=self.operation,
             stats=tuple(stats[task] for task in sorted(stats)),

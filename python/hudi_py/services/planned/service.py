@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, TypeVar
 
@@ -129,6 +129,24 @@ class PlannedService(Protocol[WorkT, OutcomeT, Report_co]):
 
 AnyService: TypeAlias = PlannedService[Any, Any, Report]
 """A service of any kind. Its work and outcomes are only passed back to the same service."""
+
+
+def check_executed(context: ServiceContext, what: str, work: Work, executed: Collection[int]) -> None:
+    """Refuse to complete a plan of which a task has no outcome.
+
+    Args:
+        what: the action, such as "clean 20260101000000000".
+        executed: numbers of the tasks that have one.
+
+    Raises:
+        ConfigError: names the first such task.
+    """
+    missing = sorted({*range(work.num_tasks)} - {*executed})
+    if missing:
+        raise ConfigError(
+            f"Cannot complete the {what} of {context.storage.uri}: {len(missing)} of its {work.num_tasks} tasks were "
+            f"not executed, the first is {missing[0]}; execute them first"
+        )
 
 
 def run(
