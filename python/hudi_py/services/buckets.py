@@ -112,9 +112,9 @@ def rescale_buckets(
             for path in sorted(view.partitions())
             if (count := buckets_by_rule(rules, path)) != before.buckets_in(path)
         ]
-        groups = {
-            str(path): [str(slice_.file_id) for slice_ in view.latest_slices_for_write(path)] for path, _ in changed
-        }
+        view.lister.prefetch([path for path, _ in changed])
+        found = {str(path): view.latest_slices_for_write(path) for path, _ in changed}
+        groups = {path: [str(slice_.file_id) for slice_ in slices] for path, slices in found.items() if slices}
         by_rules = replace(before, count=rules.default, rules=rules, rules_to_store=False)
         settings = replace(settings, index=replace(settings.index, buckets=by_rules), overwritten=())
         return _Rescaling(groups, settings, rules, tuple((str(path), count) for path, count in changed))
