@@ -652,7 +652,7 @@ MUTATIONS: Final = (
     Mutation(
         "first write: the mark outlasts the first commit",
         CORE + "transaction/transaction.py",
-        "                        note_first_commit(table)\n",
+        "        note_first_commit(table)\n",
         "",
         "tests/unit/write/test_first_write.py",
     ),
@@ -754,6 +754,13 @@ MUTATIONS: Final = (
         "        if inner is not None:",
         "        if inner is None and False:",
         "tests/unit/write/test_nested_partitions.py",
+    ),
+    Mutation(
+        "write: what was planned before the timeline moved is not planned again",
+        CORE + "transaction/transaction.py",
+        "        if transaction.timeline.moved_since(view.timeline):\n",
+        "        if False:\n",
+        "tests/unit/transaction/test_transaction.py",
     ),
     Mutation(
         "commit: partitions of several tasks may lie in one another",
@@ -2089,8 +2096,8 @@ MUTATIONS: Final = (
     Mutation(
         "changes: the commit takes change logs for files of lost attempts",
         CORE + "transaction/attempt.py",
-        "{path for stat in reported for path in stat.files}",
-        "{stat.path for stat in reported}",
+        "{path for stat in metadata.stats for path in stat.files}",
+        "{stat.path for stat in metadata.stats}",
         "tests/unit/write/test_changes.py",
     ),
     # -- catalogs, callbacks -----------------------------------------------------------------------------------------
