@@ -2197,8 +2197,8 @@ MUTATIONS: Final = (
     Mutation(
         "engines: a query of Polars reads a newer state than its scan",
         CORE + "read/scan.py",
-        "        return self._planned(request)\n",
-        "        return self._planned(replace(request, as_of=None))\n",
+        "        return _planned(self._snapshot, self._span, request, time.monotonic())\n",
+        "        return make_scan(self._snapshot, replace(request, as_of=None))\n",
         "tests/unit/interop/test_engines.py",
     ),
     Mutation(

@@ -217,7 +217,7 @@ def _with_bases(snapshot: Snapshot, splits: Sequence[Split], request: ScanReques
     partial = when_remote(storage, is_partial, splits)
     if not any(partial):
         return list(splits)
-    view = load_view(snapshot)
+    view = snapshot.view(by_metadata=False)
     result: list[Split] = []
     for split, needs_base in zip(splits, partial, strict=True):
         for slice_ in view.latest_slices(split.partition) if needs_base else ():

@@ -11,6 +11,8 @@ import pyarrow as pa
 
 from hudi_py.errors import SchemaMismatchError
 from hudi_py.merge import merge_settings
+from hudi_py.metadata.files import MetadataLister
+from hudi_py.metadata.table import MetadataTable
 from hudi_py.model.files import FileSlice
 from hudi_py.model.names import PartitionPath
 from hudi_py.read.arguments import check_partitions
@@ -18,7 +20,7 @@ from hudi_py.read.base_file import row_group_sizes
 from hudi_py.read.filter import Filter, parse_filter
 from hudi_py.read.keys import virtual_key_fields
 from hudi_py.read.partition import PathFormat, path_values
-from hudi_py.read.prune_files import FilePruning, Pruned, metadata_of
+from hudi_py.read.prune_files import FilePruning, Pruned
 from hudi_py.read.request import ScanRequest
 from hudi_py.read.snapshot import Snapshot
 from hudi_py.read.split import ReadSpec, Split, split_of
@@ -27,7 +29,7 @@ from hudi_py.read.task import missing_file
 from hudi_py.schema import META_FIELDS, RECORD_KEY
 from hudi_py.storage import Storage
 from hudi_py.storage.threads import in_threads
-from hudi_py.view import FileSystemView, load_view
+from hudi_py.view import FileSystemView
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +76,14 @@ def plan_scan(
     key_fields: tuple[str, ...] = ()
     if keys is not None or has_keys:
         key_fields = virtual_key_fields(config, schema, uri, deletes=emit_deletes or mode == "unmerged")
-    uses_metadata = request.use_metadata and view is None
-    lister, metadata = metadata_of(
-        snapshot, request, listing=uses_metadata, pruning=condition is not None or keys is not None
-    )
-    listed_by, given_view = "commits", view is not None
+    given_view = view is not None
+    uses_metadata = request.use_metadata and not given_view
+    metadata: MetadataTable | None = None
     if view is None:
-        view = load_view(snapshot, lister, read_damaged=request.read_damaged)
-        listed_by = "storage" if lister is None else "metadata table"
+        view = snapshot.view(by_metadata=request.use_metadata, read_damaged=request.read_damaged)
+        metadata = view.lister.metadata if isinstance(view.lister, MetadataLister) else None
+    elif request.use_metadata and request.use_indexes and (condition is not None or keys is not None):
+        metadata = snapshot.metadata("files are not pruned by it")
     buckets = request.buckets
     if buckets is not None and (condition is not None or keys is not None):
         buckets = buckets.of_table(snapshot.storage, snapshot.timeline, snapshot.as_of)
@@ -94,7 +96,7 @@ def plan_scan(
     steps = [Pruned("partition path", "partitions", len(before), len(after))]
     pruning = FilePruning(
         snapshot,
-        metadata,
+        metadata if request.use_indexes else None,
         condition,
         # indexes may store a key of one column in another form
         None if key_fields else keys,
@@ -106,8 +108,6 @@ def plan_scan(
     )
     after = pruning.partitions(after)
     slices = _slices(view, after, snapshot, request.query_type)
-    if lister is not None and lister.is_storage:
-        listed_by = "storage"
     check_slices(config, slices, uri, request.bootstrap_sources)
     settings = merge_settings(config, request.options.values) if any(slice_.log_files for slice_ in slices) else None
     # without a merge older versions of a row count too (a caller that passes a view may not merge), and a user-defined
@@ -137,6 +137,7 @@ def plan_scan(
         for path in dict.fromkeys(slice_.partition for slice_ in slices)
     }
     splits = tuple(split_of(spec, slice_, values[slice_.partition]) for slice_ in slices)
+    listed_by = "commits" if given_view else "storage" if view.lister.is_storage else "metadata table"
     return Plan(spec, splits, len(before), len(after), listed_by, tuple(steps))
 
 
@@ -177,8 +178,7 @@ def check_known(seen: Iterable[str], snapshot: Snapshot, request: ScanRequest) -
     partitions = request.partitions
     if partitions is None or set(partitions) <= set(seen):
         return
-    lister, _ = metadata_of(snapshot, request, listing=True, pruning=False)
-    view = load_view(snapshot, lister)
+    view = snapshot.view(by_metadata=request.use_metadata, read_damaged=request.read_damaged)
     check_partitions(partitions, {*seen, *view.partitions()}, snapshot.config, snapshot.storage.uri)
 
 

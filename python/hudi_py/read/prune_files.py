@@ -16,7 +16,7 @@ from hudi_py.config import Options, indexes
 from hudi_py.config import metadata as metadata_config
 from hudi_py.errors import HudiError, StorageError
 from hudi_py.formats.parquet import open_parquet, read_footer
-from hudi_py.metadata import MetadataTable, metadata_lister, open_metadata
+from hudi_py.metadata import MetadataTable
 from hudi_py.metadata.files import warn_unused
 from hudi_py.metadata.key_scope import read_scope
 from hudi_py.metadata.locations import (
@@ -39,12 +39,10 @@ from hudi_py.read.keys import equalities, keys_of_filter, texts_of_filter
 from hudi_py.read.partition import columns_from_paths
 from hudi_py.read.predicate import Column, Comparison, Literal, Membership, Node
 from hudi_py.read.prune_row_groups import row_groups_to_read
-from hudi_py.read.request import ScanRequest
 from hudi_py.read.snapshot import Snapshot
 from hudi_py.read.statistics import Statistics
 from hudi_py.schema import RECORD_KEY
 from hudi_py.storage.threads import in_threads
-from hudi_py.view import Lister
 
 T = TypeVar("T")
 
@@ -309,31 +307,6 @@ class FilePruning:
             return list(before)
         self._steps.append(Pruned(step, what, len(before), len(after), why))
         return after
-
-
-def metadata_of(
-    snapshot: Snapshot, request: ScanRequest, *, listing: bool, pruning: bool
-) -> tuple[Lister | None, MetadataTable | None]:
-    """The lister of the metadata table (None: list the storage), and the metadata table if its indexes are used.
-
-    Args:
-        listing: whether files will be listed.
-        pruning: whether there is a condition to prune files by.
-    """
-    if not request.use_metadata or not snapshot.config.metadata_partitions:
-        return None, None
-    if listing:
-        lister, metadata = metadata_lister(snapshot)
-        return (lister if metadata is not None else None), (metadata if request.use_indexes else None)
-    if not request.use_indexes or not pruning:
-        return None, None
-    try:
-        return None, open_metadata(snapshot)
-    except StorageError:  # not damage
-        raise
-    except (HudiError, FileNotFoundError) as error:
-        warn_unused(snapshot.storage.uri, error, "files are not pruned by it")
-        return None, None
 
 
 def _both(left: frozenset[str] | None, right: frozenset[str] | None) -> frozenset[str] | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -13,7 +12,7 @@ import pyarrow.compute as pc
 
 from hudi_py.config import incremental
 from hudi_py.errors import ConfigError, missing_library
-from hudi_py.read.changes.plan import change_range, plan_changes
+from hudi_py.read.changes.plan import ChangeRange, change_range, plan_changes
 from hudi_py.read.counting import count_split, is_counted_by_footer
 from hudi_py.read.explain import explain_plan, log_plan
 from hudi_py.read.filter import all_of
@@ -23,7 +22,7 @@ from hudi_py.read.notes import note_on_range, note_on_time
 from hudi_py.read.parallel import ordered
 from hudi_py.read.pin import PlanPin
 from hudi_py.read.plan import Plan, divide, plan_scan
-from hudi_py.read.ranges import resolve_range, time_of
+from hudi_py.read.ranges import CommitRange, resolve_range, time_of
 from hudi_py.read.request import ScanRequest
 from hudi_py.read.snapshot import Snapshot, open_snapshot
 from hudi_py.read.split import Split
@@ -47,21 +46,21 @@ class Scan:
     def __init__(
         self,
         snapshot: Snapshot,
-        plan: Plan,
+        span: ChangeRange | CommitRange | None,
         request: ScanRequest,
-        *,
-        state: str,
-        planned: Callable[[ScanRequest], Scan],
+        plan: Plan,
     ) -> None:
-        """Use `make_scan`. `state` describes the state or range of the table for `explain`; `planned` answers another
-        request on the same timeline."""
+        """Use `make_scan`. `span`: the commits whose rows are read; None: all rows of the snapshot."""
         self._snapshot = snapshot
-        self._plan = plan
+        self._span = span
         self._request = request
-        self._planned = planned
+        self._plan = plan
         self._query_type = request.query_type
-        self._state = state
         self._limit = request.limit
+        if span is not None:
+            self._state = span.text
+        else:
+            self._state = f"as of {snapshot.as_of}" if snapshot.as_of else f"pinned at {snapshot.pin.time or '-'}"
 
     @property
     def snapshot(self) -> Snapshot:
@@ -101,7 +100,7 @@ class Scan:
             request = replace(request, columns=tuple(columns))
         if request.limit is None and not isinstance(request.filter, pc.Expression):
             request = replace(request, filter=all_of([request.filter, needed]))
-        return self._planned(request)
+        return _planned(self._snapshot, self._span, request, time.monotonic())
 
     def splits(self, target_bytes: int | None = None) -> list[Split]:
         """The parts of the scan, in the order of its rows. `read_split` reads one, in any process.
@@ -223,43 +222,46 @@ def make_scan(state: TableState, request: ScanRequest) -> Scan:
     It is planned at once: a later plan could silently miss a file that was cleaned in between.
     """
     began = time.monotonic()
-    scan = _planned(state, request)
+    as_of = None if request.as_of is None else time_of(request.as_of, state.timeline, by_completion=False)
+    snapshot = open_snapshot(state, as_of)
+    if request.query_type == "cdc":
+        return _planned(snapshot, change_range(snapshot, request), request, began)
+    span = None
+    if request.query_type == "incremental":
+        span = resolve_range(snapshot, request)
+        if request.options.get(incremental.SCHEMA_AT_END) and span.commits:
+            snapshot = open_snapshot(state, schema_as_of=span.commits[-1].time)
+    return _planned(snapshot.with_deletes(request.emit_deletes), span, request, began)
+
+
+def _planned(snapshot: Snapshot, span: ChangeRange | CommitRange | None, request: ScanRequest, began: float) -> Scan:
+    scan = Scan(snapshot, span, request, _plan(snapshot, span, request))
     log_plan(scan.plan(), scan.state, time.monotonic() - began)
     return scan
 
 
-def _planned(state: TableState, request: ScanRequest) -> Scan:
-    planned = partial(make_scan, state)
-    as_of = None if request.as_of is None else time_of(request.as_of, state.timeline, by_completion=False)
-    snapshot = open_snapshot(state, as_of)
-    if request.query_type == "cdc":
-        changes = change_range(snapshot, request)
-        plan = plan_changes(snapshot, changes.commits, request, reachable_only=changes.reachable_only)
-        if not changes.commits:
-            plan = replace(plan, note=note_on_range(snapshot, request, changes.text, by_completion=False))
-        return Scan(snapshot, plan, request, state=changes.text, planned=planned)
-    if request.query_type != "incremental":
-        snapshot = snapshot.with_deletes(request.emit_deletes)
-        shown = f"as of {snapshot.as_of}" if snapshot.as_of else f"pinned at {snapshot.pin.time or '-'}"
+def _plan(snapshot: Snapshot, span: ChangeRange | CommitRange | None, request: ScanRequest) -> Plan:
+    if span is None:
         plan = plan_scan(snapshot, request)
-        plan = replace(plan, note=note_on_time(snapshot, has_files=bool(plan.splits)))
-        return Scan(snapshot, plan, request, state=shown, planned=planned)
-    span = resolve_range(snapshot, request)
-    if request.options.get(incremental.SCHEMA_AT_END) and span.commits:
-        snapshot = open_snapshot(state, schema_as_of=span.commits[-1].time)
-    snapshot = snapshot.with_deletes(request.emit_deletes)
-    fallback = request.options.get(incremental.FALLBACK)
-    plan = plan_incremental(
-        snapshot,
-        span.commits,
-        request,
-        end=span.end,
-        fallback=(state.config.has_completion_times if fallback is None else fallback) and not span.reachable_only,
-        reachable_only=span.reachable_only,
-    )
-    if not span.commits:
-        plan = replace(plan, note=note_on_range(snapshot, request, span.text, by_completion=span.by_completion))
-    return Scan(snapshot, plan, request, state=span.text, planned=planned)
+        return replace(plan, note=note_on_time(snapshot, has_files=bool(plan.splits)))
+    if isinstance(span, ChangeRange):
+        by_completion = False
+        plan = plan_changes(snapshot, span.commits, request, reachable_only=span.reachable_only)
+    else:
+        by_completion = span.by_completion
+        fallback = request.options.get(incremental.FALLBACK)
+        plan = plan_incremental(
+            snapshot,
+            span.commits,
+            request,
+            end=span.end,
+            fallback=(snapshot.config.has_completion_times if fallback is None else fallback)
+            and not span.reachable_only,
+            reachable_only=span.reachable_only,
+        )
+    if span.commits:
+        return plan
+    return replace(plan, note=note_on_range(snapshot, request, span.text, by_completion=by_completion))
 
 
 def _pandas_types(backend: str | None) -> Callable[[pa.DataType], Any] | None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 
-from hudi_py.errors import HistoryCleanedError, UnsupportedTableError
+from hudi_py.errors import HistoryCleanedError, HudiError, StorageError, UnsupportedTableError
 from hudi_py.merge import CommittedInstants
+from hudi_py.metadata.files import MetadataLister, warn_unused
+from hudi_py.metadata.table import MetadataTable, open_metadata
 from hudi_py.model.instant import Action, Instant, InstantTime
 from hudi_py.model.names import FileId, PartitionPath, parse_base_file_name, parse_log_file_name
 from hudi_py.read.support import check_schema, check_table, text_partition_columns
@@ -21,12 +24,15 @@ from hudi_py.timeline.state import TableState
 from hudi_py.timeline.table_schema import NewestCommits, has_operation_column, resolve_table_schema
 from hudi_py.timeline.timeline import Pin, Timeline
 from hudi_py.timeline.times import parse_instant, table_zone
-from hudi_py.view import load_view
+from hudi_py.view import FileSystemView, Lister, StorageLister, load_view
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Snapshot(TableState):
-    """The state of a table that a scan reads. Its timeline is pinned: it has no later completions."""
+    """The state of a table that a scan reads. Its timeline is pinned: it has no later completions.
+
+    Its metadata table and its file slices are opened when they are first needed, and only once.
+    """
 
     schema: pa.Schema
     """All columns of rows, meta columns first."""
@@ -34,6 +40,7 @@ class Snapshot(TableState):
     as_of: InstantTime | None = None
     history: SchemaHistory | None = None
     """Maps columns of base files and log blocks to those of `schema`; None: by name."""
+    _views: dict[tuple[bool, bool], FileSystemView] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def committed(self) -> CommittedInstants | None:
@@ -43,6 +50,36 @@ class Snapshot(TableState):
     def with_deletes(self, emitted: bool) -> Snapshot:
         """This state, with the column `_hoodie_operation` if deletes are returned as rows."""
         return replace(self, schema=with_operation(self.schema)) if emitted else self
+
+    def metadata(self, instead: str) -> MetadataTable | None:
+        """Return the metadata table. If it is damaged, return None, with a warning of what happens `instead`."""
+        if isinstance(self._opened, Exception):
+            warn_unused(self.storage.uri, self._opened, instead)
+            return None
+        return self._opened
+
+    def view(self, *, by_metadata: bool, read_damaged: bool = False) -> FileSystemView:
+        """Return the file slices, for `read_damaged` see `load_view`.
+
+        `by_metadata`: whether the metadata table lists files; the storage does if there is none, or it is damaged.
+        """
+        found = self._views.get((by_metadata, read_damaged))
+        if found is None:
+            lister: Lister = StorageLister(self.storage, self.config)
+            if by_metadata and (metadata := self.metadata("files are listed instead")) is not None:
+                lister = MetadataLister(metadata, lister)
+            found = load_view(self, lister, read_damaged=read_damaged)
+            self._views[by_metadata, read_damaged] = found
+        return found
+
+    @cached_property
+    def _opened(self) -> MetadataTable | Exception | None:
+        try:
+            return open_metadata(self)
+        except StorageError:  # not damage
+            raise
+        except (HudiError, FileNotFoundError) as error:
+            return error
 
 
 def open_snapshot(

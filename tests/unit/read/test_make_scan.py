@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -82,3 +83,10 @@ def test_no_partition_gives_no_rows(table: hudi_py.Table) -> None:
     scan = table.scan(partitions=[])
     assert scan.to_table().num_rows == 0
     assert scan.to_table().schema.equals(scan.schema)
+
+
+def test_a_scan_is_narrowed_without_another_look_at_the_timeline(table: hudi_py.Table, tmp_path: Path) -> None:
+    scan = table.scan()
+    shutil.rmtree(tmp_path / "t" / ".hoodie")
+    assert scan.narrow(["_hoodie_record_key"], "ts = 1").to_table().num_rows == 3
+    assert scan.narrow(needed="ts = 2").count() == 0

@@ -16,7 +16,7 @@ from hudi_py.model.names import FileId, PartitionPath, parse_base_file_name, par
 from hudi_py.read.changes.split import Change, InferenceCase
 from hudi_py.read.snapshot import Snapshot
 from hudi_py.timeline.commits import Commit, InstantRange, read_commits
-from hudi_py.view import FileSystemView, load_view
+from hudi_py.view import FileSystemView
 
 _YIELDS_CHANGES = frozenset(
     {
@@ -73,7 +73,6 @@ class Inference:
         self._snapshot = snapshot
         self._uri = snapshot.storage.uri
         self._partitions = partitions
-        self._view: FileSystemView | None = None
         self._names: dict[PartitionPath, frozenset[str]] = {}
         self._written: dict[bool, dict[tuple[str, str], list[_Written]]] = {}
 
@@ -260,9 +259,7 @@ class Inference:
         return self._files_view().slices_of(partition, file_id)
 
     def _files_view(self) -> FileSystemView:
-        if self._view is None:
-            self._view = load_view(self._snapshot)
-        return self._view
+        return self._snapshot.view(by_metadata=False)
 
     def _base_file(self, partition: PartitionPath, name: str, size: int) -> BaseFile:
         parsed = parse_base_file_name(name)
