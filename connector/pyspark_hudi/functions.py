@@ -58,7 +58,7 @@ class Query:
     def eval(self, path: str, query_type: str, options: Any = None) -> Iterator[Row]:
         resolved = _query(query_type, {**(options or {}), spark_config.PIN.key: self._pin})
         planned = plan_table(path, resolved, None)
-        yield from _rows(read_splits(planned.spec, planned.splits, resolved.storage or None), self._schema)
+        yield from _rows(read_splits(planned.spec, planned.splits, resolved.for_storage()), self._schema)
 
 
 class TableChanges:
@@ -87,7 +87,7 @@ class TableChanges:
     def eval(self, path: str, format: str, begin: Any, end: Any = None, options: Any = None) -> Iterator[Row]:
         resolved = _changes(format, begin, end, {**(options or {}), spark_config.PIN.key: self._pin})
         planned = plan_table(path, resolved, None)
-        yield from _rows(read_splits(planned.spec, planned.splits, resolved.storage or None), self._schema)
+        yield from _rows(read_splits(planned.spec, planned.splits, resolved.for_storage()), self._schema)
 
 
 class QueryTimeline:

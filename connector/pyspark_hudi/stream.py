@@ -141,5 +141,5 @@ class HudiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, StreamPartition):  # Spark runs a task even for an empty batch
             return
-        for batch in sized(read_splits(partition.spec, partition.splits, self._options.storage or None)):
+        for batch in sized(read_splits(partition.spec, partition.splits, self._options.for_storage())):
             yield to_target(batch.rename_columns(self._target.names), self._target)

@@ -82,7 +82,7 @@ def open_table(
         ConfigError: an option is unknown, refused or not valid.
     """
     resolved = Options.resolve(options, Scope.READ)
-    storage = open_storage(path, {**resolved.storage, **(storage_options or {})} or None)
+    storage = open_storage(path, resolved.for_storage(storage_options))
     return Table(storage, load_table_config(storage), dict(options or {}), storage_options)
 
 
@@ -124,7 +124,7 @@ def create_table(
         table_type=table_type,
         table_version=table_version,
     )
-    storage = open_storage(path, {**resolved.storage, **(storage_options or {})} or None)
+    storage = open_storage(path, resolved.for_storage(storage_options))
     config = create_empty_table(with_durability(storage, resolved.get(DURABLE)), schema, resolved)
     return Table(storage, config, {}, storage_options)
 
@@ -166,7 +166,7 @@ def write(
         table_type=table_type,
         table_version=table_version,
     )
-    storage = open_storage(path, {**resolved.storage, **(storage_options or {})} or None)
+    storage = open_storage(path, resolved.for_storage(storage_options))
     return _write_rows(storage, data, operation, resolved, storage_options)
 
 
@@ -180,7 +180,7 @@ def _write_rows(
         options,
         after=after_commit(options),
         metadata=metadata_writer(options),
-        storage_options={**options.storage, **(storage_options or {})} or None,
+        storage_options=options.for_storage(storage_options),
     )
 
 
@@ -645,7 +645,7 @@ class Table(TableIndexes, ErasureMethods, HealthMethods, ServicePreviews, Report
             resolved,
             after=after_commit(resolved),
             metadata=metadata_writer(resolved),
-            storage_options={**resolved.storage, **(self._storage_options or {})} or None,
+            storage_options=resolved.for_storage(self._storage_options),
         )
 
     def _serving(self, title: str, options: Mapping[str, Any] | None = None) -> AbstractContextManager[ServiceContext]:

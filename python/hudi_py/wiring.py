@@ -182,7 +182,7 @@ def announcing(
     path: str, options: Options, storage_options: Mapping[str, str] | None = None
 ) -> AbstractContextManager[None]:
     """Announces what is done in the context to the table at a path. Raises as `announced`."""
-    given = storage_options or options.storage or None
+    given = options.for_storage(storage_options)
     return announced(open_storage(path, given), options, given)
 
 
@@ -479,7 +479,7 @@ class IndexChange:
     def run(self, path: str, options: Options) -> None:
         """Raises as the methods of `TableIndexes`."""
         check_many_processes(options)
-        given = options.storage or None
+        given = options.for_storage()
         storage = open_storage(path, given)
         context = ServiceContext.of(storage, options, metadata_writer(options), storage_options=given)
         if self.action == "create":
@@ -495,7 +495,7 @@ class IndexChange:
 
 def index_table(path: str, options: Options) -> pa.Table:
     """`Table.indexes` of the table at a path."""
-    storage = open_storage(path, options.storage or None)
+    storage = open_storage(path, options.for_storage())
     return index_report(storage, load_table_config(storage))
 
 

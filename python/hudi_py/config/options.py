@@ -195,6 +195,10 @@ class Options:
         keys = {option.key for option in options}
         return replace(self, values={key: text for key, text in self.values.items() if key not in keys})
 
+    def for_storage(self, given: Mapping[str, str] | None = None) -> dict[str, str] | None:
+        """The options of the storage, where those `given` beside these options prevail; None if there are none."""
+        return {**self.storage, **(given or {})} or None
+
     def without_credentials(self) -> Options:
         """These options without those of the storage and secrets: other processes may receive them."""
         return replace(self, storage={}) if self.storage else self

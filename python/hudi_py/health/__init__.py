@@ -147,4 +147,4 @@ def _shown(title: str) -> Iterator[Progress]:
 
 def _opened(path: StrPath, options: Mapping[str, Any] | None, storage_options: Mapping[str, str] | None) -> Storage:
     resolved = Options.resolve(options, Scope.WRITE)
-    return open_storage(path, {**resolved.storage, **(storage_options or {})} or None)
+    return open_storage(path, resolved.for_storage(storage_options))

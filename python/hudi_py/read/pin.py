@@ -109,7 +109,7 @@ class PlanPin:
 
 def load_pinned(path: str, options: Options) -> tuple[TableState, PlanPin | None]:
     """The table with its newest timeline, or with the timeline as of the pin in the options."""
-    state = load_state(open_storage(path, options.storage or None))
+    state = load_state(open_storage(path, options.for_storage()))
     text = options.get(spark_config.PIN)
     if text is None:
         return state, None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -22,6 +21,7 @@ from hudi_py.read.scan import Scan, make_scan
 from hudi_py.read.split import ReadSpec, Split
 from hudi_py.read.task import missing_file, read_split_on
 from hudi_py.storage import Storage, open_storage
+from hudi_py.storage.threads import processors
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class TaskSize:
         return cls(
             options.get(read_config.SPLIT_BYTES),
             options.get(read_config.OPEN_COST_BYTES),
-            chosen or 2 * (os.cpu_count() or 1),
+            chosen or 2 * processors(),
         )
 
     def target(self, splits: Sequence[Split]) -> int:
@@ -166,7 +166,7 @@ def tasks_of(spec: ReadSpec, splits: Sequence[Split], options: Options) -> list[
     """
     size = TaskSize.of(options)
     target = size.target(splits)
-    storage = open_storage(spec.uri, options.storage or None)
+    storage = open_storage(spec.uri, options.for_storage())
     tasks: list[tuple[Split, ...]] = []
     held: list[Split] = []
     volume = 0

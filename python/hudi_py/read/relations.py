@@ -116,7 +116,7 @@ _RELATIONS: Final = {
 
 def relation(path: str, options: Options, name: str, *arguments: Any) -> pa.Table:
     """The rows of the table function `name`, called with the arguments that follow the path."""
-    storage = open_storage(path, options.storage or None)
+    storage = open_storage(path, options.for_storage())
     config = load_table_config(storage)
     report: Any = _RELATIONS[name][0]
     rows: pa.Table = report(storage, config, load_timeline(storage, config), *arguments)
@@ -130,7 +130,7 @@ def relation_schema(path: str, options: Options, name: str) -> pa.Schema:
         TableNotFoundError: there is no table at `path`.
         UnsupportedTableError: the table cannot be read.
     """
-    load_table_config(open_storage(path, options.storage or None))
+    load_table_config(open_storage(path, options.for_storage()))
     return _RELATIONS[name][1]
 
 

@@ -69,7 +69,7 @@ class TableStream:
 
     @classmethod
     def open(cls, path: str, options: Options, schema: pa.Schema | None = None) -> TableStream:
-        return cls(open_storage(path, options.storage or None), options, schema)
+        return cls(open_storage(path, options.for_storage()), options, schema)
 
     def output_schema(self, columns: Sequence[str] | None = None) -> pa.Schema:
         """The schema of a query that starts now, with these columns in order; None: all.

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 from hudi_py.config import Options
-from hudi_py.config import write as write_config
 from hudi_py.metadata.files import metadata_lister
 from hudi_py.model.properties import TableConfig
 from hudi_py.progress import Progress
 from hudi_py.storage import Storage
+from hudi_py.storage.threads import write_threads
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.properties import check_writable
 from hudi_py.timeline.state import TableState, load_state
@@ -62,7 +61,7 @@ class ServiceContext:
     @property
     def threads(self) -> int:
         """How many files are processed in parallel."""
-        return self.options.get(write_config.WRITE_THREADS) or os.cpu_count() or 1
+        return write_threads(self.options)
 
     def config(self) -> TableConfig:
         """The table's current properties."""

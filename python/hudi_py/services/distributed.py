@@ -64,7 +64,7 @@ class ServiceCall:
     """The plan to execute, in the phase `execute`."""
 
     def context(self) -> ServiceContext:
-        storage_options = self.options.storage or None
+        storage_options = self.options.for_storage()
         storage = open_storage(self.path, storage_options)
         return ServiceContext.of(storage, self.options, self.metadata, storage_options=storage_options)
 
@@ -176,7 +176,7 @@ def begin(
 
 def call_report(path: str, options: Options) -> pa.Table:
     """The report of the call whose token is in the options, as one row; no row if there is none: `REPORT_SCHEMA`."""
-    storage = open_storage(path, options.storage or None)
+    storage = open_storage(path, options.for_storage())
     report = read_report(storage, options.get(spark_config.SERVICE_TOKEN) or "")
     return pa.Table.from_pylist([] if report is None else [{"report": json.dumps(report)}], REPORT_SCHEMA)
 

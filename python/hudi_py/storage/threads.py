@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final, TypeVar
 
+from hudi_py.config import Options
+from hudi_py.config import write as write_config
 from hudi_py.storage.base import Storage
 
 REQUESTS: Final = 16
@@ -17,9 +19,28 @@ _T = TypeVar("_T")
 _R = TypeVar("_R")
 
 
+_WAITING_BYTES: Final = 8 << 20
+
+
+def processors() -> int:
+    """Return the number of processors of this machine."""
+    return os.cpu_count() or 1
+
+
 def default_threads() -> int:
-    """Of work that is not waiting. At most 4: more contend for the interpreter, and each buffers what it reads."""
-    return max(1, min(4, os.cpu_count() or 1))
+    """Return the threads of reads. At most 4: more contend for the interpreter, and each buffers what it reads."""
+    return min(4, processors())
+
+
+def write_threads(options: Options) -> int:
+    """Return how many files are written in parallel: by default one for each processor."""
+    return options.get(write_config.WRITE_THREADS) or processors()
+
+
+def waiting_threads(threads: int, sizes: Iterable[int]) -> int:
+    """Return the threads for work on files of these sizes: as many as there may be requests where all are small, since
+    it mostly waits for a storage then."""
+    return max(threads, REQUESTS) if all(size <= _WAITING_BYTES for size in sizes) else threads
 
 
 def in_threads(work: Callable[[_T], _R], items: Iterable[_T], threads: int = REQUESTS) -> list[_R]:

@@ -72,7 +72,7 @@ class TableSession:
             config=config,
             settings=TransactionSettings.of(options),
             clock=clock,
-            storage_options={**options.storage, **(storage_options or {})} or None,
+            storage_options=options.for_storage(storage_options),
         )
 
     @classmethod

@@ -67,7 +67,7 @@ def for_batch(write: DistributedWrite, batch: Batch) -> DistributedWrite:
 
 def abort_stream(path: str, options: Options, stream: str, metadata: MetadataWriter) -> None:
     """Roll back what a batch of a query left pending, for a process that does not have its plan."""
-    storage = with_durability(open_storage(path, options.storage or None), options.get(write_config.DURABLE))
+    storage = with_durability(open_storage(path, options.for_storage()), options.get(write_config.DURABLE))
     config = existing_table(storage)
     if config is None:
         return

@@ -77,9 +77,6 @@ class DistributedWrite:
     """The normalised schema of the rows, without meta columns."""
     combine: bool
     """For an overwrite by the rows of an upsert: whether to keep one row per key."""
-    max_staged_bytes: int
-    """Staged rows beyond this are merged part by part."""
-    allow_empty: bool
     extra: tuple[tuple[str, str], ...]
     """For the commit's extra metadata."""
     options: Options
@@ -162,10 +159,10 @@ def plan_write(
         )
     operation = _overwriting(requested, options) if overwrite else requested
     incoming = normalise_schema(schema)
-    storage = with_durability(open_storage(path, options.storage or None), options.get(write_config.DURABLE))
+    storage = with_durability(open_storage(path, options.for_storage()), options.get(write_config.DURABLE))
     transaction_settings = TransactionSettings.of(options)
     owner = None if owner_pid is None else process_identity(owner_pid)
-    first = FirstWrite.of(owner, transaction_settings, options.storage or None)
+    first = FirstWrite.of(owner, transaction_settings, options.for_storage())
     config = open_or_create(storage, existing_table(storage), incoming, operation, options, after, first)
     operation = operation_on(config, operation)
     with first.taken_back(storage, config):
@@ -186,8 +183,6 @@ def plan_write(
         operation,
         incoming,
         combine=combine and not settings.keygen.generates_keys,
-        max_staged_bytes=options.get(write_config.STAGING_MAX_BYTES),
-        allow_empty=options.get(write_config.ALLOW_EMPTY_COMMIT),
         extra=tuple(options.commit_metadata.items()),
         options=options.without_credentials(),
         after=after,
@@ -237,7 +232,12 @@ def commit_write(write: DistributedWrite, results: Sequence[TaskResult]) -> Writ
     transaction = write.attach()
     staged = [result.staged for result in results if result.staged is not None]
     stats = [stat for result in results for stat in result.stats]
-    if not write.allow_empty and not stats and not staged and write.settings.deleted_partitions is None:
+    if (
+        not write.options.get(write_config.ALLOW_EMPTY_COMMIT)
+        and not stats
+        and not staged
+        and write.settings.deleted_partitions is None
+    ):
         transaction.abort()
         return nothing_written(write)
     _check_groups(write, results)
@@ -260,7 +260,7 @@ def commit_write(write: DistributedWrite, results: Sequence[TaskResult]) -> Writ
             causes = (LockError, OSError, *(CONFLICTS if optimistic else ()))
             retries, pause_s = max(retries, write.options.get(sink.RETRY_COUNT) - 1), retry_pause_s(write.options)
         if optimistic and sum(each.num_bytes for each in staged) + sum(each.file_size for each in stats) > (
-            write.max_staged_bytes
+            write.options.get(write_config.STAGING_MAX_BYTES)
         ):
             retries = 0  # more than one process is to write
         if write.arrival == "groups":
@@ -355,7 +355,7 @@ def nothing_written(write: DistributedWrite) -> WriteResult:
 
 def _is_large(write: DistributedWrite, num_bytes: int) -> bool:
     """Whether so much was staged that the commit merges it part by part, through its local disk."""
-    if num_bytes <= write.max_staged_bytes:
+    if num_bytes <= write.options.get(write_config.STAGING_MAX_BYTES):
         return False
     _log.warning(
         "one process merges the %d MB that the tasks of the write %s of %s have staged, which is more than "

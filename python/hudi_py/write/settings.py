@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -22,6 +21,7 @@ from hudi_py.model.properties import TableConfig
 from hudi_py.schema import META_FIELDS, RECORD_KEY, StoredRows
 from hudi_py.schema.paths import column_of
 from hudi_py.schema.stored import compact_json
+from hudi_py.storage.threads import write_threads
 from hudi_py.timeline.table_schema import resolve_table_schema
 from hudi_py.view import FileSystemView
 from hudi_py.write.changes import ChangeLogging
@@ -198,7 +198,7 @@ def write_settings(view: FileSystemView, incoming: pa.Schema, operation: Operati
         and options.get(write_config.BULK_INSERT_SORT_MODE) in _SORTED,
         overwritten=options.get(write_config.OVERWRITTEN_PARTITIONS),
         deleted_partitions=deleted_partitions(operation, options),
-        threads=options.get(write_config.WRITE_THREADS) or os.cpu_count() or 1,
+        threads=write_threads(options),
         threads_given=options.get(write_config.WRITE_THREADS) > 0,
     )
 

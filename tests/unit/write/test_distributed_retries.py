@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,8 +11,9 @@ import pytest
 
 import hudi_py
 from hudi_py.config import Options, Scope
+from hudi_py.config import write as write_config
 from hudi_py.errors import ConflictError
-from hudi_py.wiring import metadata_writer
+from hudi_py.wiring import after_commit, metadata_writer
 from hudi_py.write import staging
 from hudi_py.write.distributed import (
     DistributedWrite,
@@ -53,6 +55,16 @@ def planned(root: str, retries: int, operation: str = "upsert", **changes: bool)
     }
     resolved = Options.resolve(given, Scope.WRITE, defaults={})
     return plan_write(root, resolved, rows(range(1), "").schema, metadata=metadata_writer(resolved), **changes)
+
+
+def test_a_plan_has_the_options_once(root):
+    given = {**OPTIONS, "storage.token": "hush", "hoodie.metadata.dir.filter.regex": "a_folder_left_out"}
+    resolved = Options.resolve(given, Scope.WRITE, defaults={})
+    metadata, after = metadata_writer(resolved), after_commit(resolved)
+    assert after
+    plan = plan_write(root, resolved, rows(range(1), "").schema, metadata=metadata, after=after)
+    assert pickle.dumps(plan).count(b"a_folder_left_out") == 1
+    abort_write(plan)
 
 
 def read(root: str) -> dict[int, str]:
@@ -118,8 +130,9 @@ def test_what_tasks_have_written_is_read_back_and_written_again(root, monkeypatc
 
 def test_more_than_one_process_is_to_write_is_not_written_again(root, monkeypatch):
     write, results = overwriting(root, monkeypatch, 3)
+    little = write.options.replace({write_config.STAGING_MAX_BYTES: str(results[0].stats[0].file_size)})
     with pytest.raises(ConflictError):
-        commit_write(replace(write, max_staged_bytes=results[0].stats[0].file_size), results)
+        commit_write(replace(write, options=little), results)
     abort_write(write)
     assert set(read(root).values()) == {"first", "theirs"}
 

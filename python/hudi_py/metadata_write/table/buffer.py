@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ import pyarrow.compute as pc
 
 from hudi_py.metadata.keys import file_groups, secondary_prefixes
 from hudi_py.metadata_write.encoding.records import MetadataRecords
-from hudi_py.storage.threads import REQUESTS, in_threads
+from hudi_py.storage.threads import REQUESTS, in_threads, processors
 
 T = TypeVar("T")
 
@@ -99,7 +98,7 @@ class GroupBuffer:
         """
         results: list[T] = []
         waiting: list[tuple[int, GroupKey, pa.Table]] = []
-        threads = min(_THREADS, os.cpu_count() or 1)
+        threads = min(_THREADS, processors())
         held = 0
         for number, (key, rows) in enumerate(self.groups()):
             waiting.append((number, key, rows))

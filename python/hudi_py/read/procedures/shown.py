@@ -38,7 +38,7 @@ class Opened:
 
     @cached_property
     def storage(self) -> Storage:
-        return open_storage(self.path, self.options.storage or None)
+        return open_storage(self.path, self.options.for_storage())
 
     @cached_property
     def config(self) -> TableConfig:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -28,6 +27,7 @@ from hudi_py.read.split import ReadSpec
 from hudi_py.schema import FILE_NAME, META_FIELDS, OPERATION, SchemaHistory, with_meta, with_operation
 from hudi_py.schema.stored import avro_text_field, avro_with_meta, compact_json
 from hudi_py.storage import Storage
+from hudi_py.storage.threads import write_threads
 from hudi_py.timeline.state import TableState
 from hudi_py.timeline.table_schema import (
     LATEST_SCHEMA_KEY,
@@ -111,7 +111,7 @@ class RewriteSettings:
         for option in (read_config.MERGE_MEMORY, read_config.FLINK_MERGE_MEMORY):
             options.get(option)  # an option of reads, so it was not checked with those of writes
         memory = LogMemory.of(options.values)
-        threads = options.get(write_config.WRITE_THREADS) or os.cpu_count() or 1
+        threads = write_threads(options)
         return cls(
             schema=schema,
             avro_json=compact_json(avro),

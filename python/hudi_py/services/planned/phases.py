@@ -18,7 +18,7 @@ from hudi_py.services.planned.removal import remove_plan
 from hudi_py.services.planned.report import ServiceReport
 from hudi_py.services.planned.service import check_executed
 from hudi_py.storage import Storage
-from hudi_py.storage.threads import REQUESTS, in_threads
+from hudi_py.storage.threads import in_threads, waiting_threads
 from hudi_py.timeline.compaction_records import encode_compaction_plan
 from hudi_py.timeline.pending_plans import compaction_plan
 from hudi_py.timeline.plans import CompactionOperation, CompactionPlan
@@ -30,8 +30,6 @@ from hudi_py.transaction.owner.claim import Attempt, check_open
 from hudi_py.view import Lister, StorageLister
 
 _log = logging.getLogger(__name__)
-_SMALL_BYTES = 8 << 20
-"""Size of files up to which as many slices are rewritten at a time as there may be requests."""
 
 Settings = TypeVar("Settings")
 Report_co = TypeVar("Report_co", bound=ServiceReport, covariant=True)
@@ -171,12 +169,10 @@ class SliceService(ABC, Generic[Settings, Report_co]):
             UnsupportedTableError: the logs contain something that cannot be rewritten.
         """
         check_open(context.storage, work.attempt)
-        threads = context.threads
         state = context.state()
         plan = existing_plan(context.storage, state.timeline, work.instant, self.action)
         sizes = _sizes(context, state, [plan.operations[task] for task in tasks])
-        if sizes and max(sizes.values()) <= _SMALL_BYTES:  # it would wait for answers most of the time
-            threads = max(threads, REQUESTS)
+        threads = waiting_threads(context.threads, sizes.values()) if sizes else context.threads
         context.progress.phase("compacting", len(tasks))
         with PlannedAction(context.session, work.attempt) as running:
 

@@ -166,8 +166,6 @@ def plan_spread(
         kind,
         context.row_schema,
         combine=False,
-        max_staged_bytes=options.get(write_config.STAGING_MAX_BYTES),
-        allow_empty=options.get(write_config.ALLOW_EMPTY_COMMIT),
         extra=tuple(options.commit_metadata.items()),
         options=options.without_credentials(),
         after=after,

@@ -14,7 +14,7 @@ from hudi_py.model.commit import WriteStat
 from hudi_py.model.files import FileSlice
 from hudi_py.model.instant import Action
 from hudi_py.model.names import FileId, PartitionPath, parse_log_file_name
-from hudi_py.storage.threads import REQUESTS, in_threads
+from hudi_py.storage.threads import in_threads, waiting_threads
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.view import FileSystemView
 from hudi_py.write.context import WriteContext
@@ -28,9 +28,6 @@ from hudi_py.write.placement.assign import (
 )
 from hudi_py.write.rows import PartitionedRows, RowNumbers
 from hudi_py.write.workers import Workers
-
-_SMALL_BYTES = 8 << 20
-"""Bytes of all rows, and of a base file, that are written by as many threads as there may be requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,13 +193,12 @@ def write_partitions(
 def _threads(context: WriteContext, held: PartitionedRows) -> int:
     """As many as the settings say; more for small files on a remote storage, where they mostly wait for answers."""
     transaction, threads = context.transaction, context.settings.threads
-    if transaction.storage.is_local or context.settings.threads_given or held.num_bytes > _SMALL_BYTES:
+    if transaction.storage.is_local or context.settings.threads_given:
         return threads
-    if not transaction.config.is_mor:
-        slices = (slice_ for partition in held.partitions for slice_ in transaction.view.latest_slices(partition))
-        if any(slice_.base_file is not None and slice_.base_file.size > _SMALL_BYTES for slice_ in slices):
-            return threads
-    return max(threads, REQUESTS)
+    partitions = () if transaction.config.is_mor else held.partitions
+    slices = (slice_ for partition in partitions for slice_ in transaction.view.latest_slices(partition))
+    sizes = (slice_.base_file.size for slice_ in slices if slice_.base_file is not None)
+    return waiting_threads(threads, chain([held.num_bytes], sizes))
 
 
 def fillable(context: WriteContext, path: PartitionPath) -> list[FileSlice]:
