@@ -152,20 +152,20 @@ def resize_buckets(context: ServiceContext, instant: str | None = None) -> Resiz
         return _ResizePlan(groups, settings, chosen)
 
     try:
-        done, plan = rewrite_groups(
+        commit, stats, plan = rewrite_groups(
             session, choose, _resized, operation="CLUSTER", verb="resize", progress=context.progress
         )
     except NothingToDoError as error:
         return ResizeReport(_SERVICE, None, reason=str(error))
     return ResizeReport(
         _SERVICE,
-        done.commit.instant,
-        done.commit.completion_time,
+        commit.instant,
+        commit.completion_time,
         num_split=sum(len(each.split) for each in plan.chosen.values()),
         num_merged=sum(len(numbers) for each in plan.chosen.values() for numbers in each.merged),
         num_partitions=len(plan.chosen),
-        num_files=len(done.stats),
-        num_bytes=sum(stat.file_size for stat in done.stats),
+        num_files=len(stats),
+        num_bytes=sum(stat.file_size for stat in stats),
     )
 
 

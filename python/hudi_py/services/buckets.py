@@ -132,10 +132,9 @@ def rescale_buckets(
             f"Cannot change the buckets of the table '{config.name}': its key generator makes partition paths of "
             "times, so that rows do not hold their partition; change them with Apache Hudi"
         )
-    done, plan = rewrite_groups(
+    commit, _, plan = rewrite_groups(
         session, choose, rewrite, operation=BUCKET_RESCALE, verb="change the buckets of", progress=context.progress
     )
-    commit = done.commit
     return BucketReport(_SERVICE, commit.instant, commit.completion_time, partitions=plan.changed, rules=known)
 
 

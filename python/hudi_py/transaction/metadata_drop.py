@@ -11,6 +11,7 @@ import json
 import warnings
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from hudi_py.config import concurrency
 from hudi_py.errors import ConfigError, ConflictError, CorruptFileError
@@ -22,7 +23,9 @@ from hudi_py.storage import Storage
 from hudi_py.timeline.properties import load_table_config, update_table_config
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.protocols import MetadataUpdate, TableChange
-from hudi_py.transaction.session import TableSession
+
+if TYPE_CHECKING:
+    from hudi_py.transaction.session import TableSession
 
 DROPPABLE = frozenset({"files", "column_stats", "partition_stats", "bloom_filters"})
 """Java's next write rebuilds these automatically; other indexes are made on request and costly to rebuild."""

@@ -23,6 +23,7 @@ from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline, load_timeline
 from hudi_py.transaction.conflicts import ConflictPolicy, conflict_policy
 from hudi_py.transaction.locks import LockProvider, TableLock, table_lock
+from hudi_py.transaction.metadata_drop import DropMetadata
 from hudi_py.transaction.protocols import MetadataWriter
 from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.view import FileSystemView, StorageLister, load_view
@@ -52,25 +53,28 @@ class TableSession:
         cls,
         storage: Storage,
         options: Options,
-        metadata: MetadataWriter,
+        metadata: MetadataWriter | None = None,
         *,
         config: TableConfig | None = None,
         clock: InstantClock | None = None,
         storage_options: Mapping[str, str] | None = None,
     ) -> TableSession:
-        """Open a session for an action with these options. For the arguments see `open`.
+        """Open a session for actions with these options. For the other arguments see `open`.
 
-        `storage_options`: those of the storage, besides the ones among `options`.
+        Args:
+            metadata: by default, actions that would outdate the metadata table drop it.
+            storage_options: options of the storage besides those among `options`.
 
         Raises:
             ConfigError: options contradict each other.
             TableNotFoundError: there is no table.
         """
+        settings = TransactionSettings.of(options)
         return cls.open(
             storage,
-            metadata,
+            metadata or DropMetadata(settings.drop_indexes),
             config=config,
-            settings=TransactionSettings.of(options),
+            settings=settings,
             clock=clock,
             storage_options=options.for_storage(storage_options),
         )

@@ -23,7 +23,6 @@ from hudi_py.progress import Progress
 from hudi_py.storage import Storage, with_durability
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.properties import load_table_config
-from hudi_py.transaction.metadata_drop import DropMetadata
 from hudi_py.transaction.owner.identity import process_identity
 from hudi_py.transaction.protocols import AfterCommit, Committed, MetadataWriter, run_after
 from hudi_py.transaction.session import TableSession
@@ -164,7 +163,9 @@ def write_rows(
     def written(existing: TableConfig | None) -> WriteResult:
         config = open_or_create(storage, existing, source, kind, options, after, first)
         with first.taken_back(storage, config):
-            session = open_session(storage, config, options, metadata, storage_options=storage_options, clock=clock)
+            session = TableSession.of(
+                storage, options, metadata, config=config, clock=clock, storage_options=storage_options
+            )
             done, committed = _write(session, source, operation_on(config, kind), options)
         return done if committed is None else replace(done, services=run_after(after, session, committed))
 
@@ -192,20 +193,6 @@ def _write(
     with replayable_batches(source, batches, most) as rows_of:
         (result, committed), retries = redo_on_conflict(lambda: _run(session, source, rows_of(), kind, options), most)
     return replace(result, retries=retries), committed
-
-
-def open_session(
-    storage: Storage,
-    config: TableConfig,
-    options: Options,
-    metadata: MetadataWriter | None,
-    *,
-    storage_options: Mapping[str, str] | None = None,
-    clock: InstantClock | None = None,
-) -> TableSession:
-    """A session of one process for a write with these options; see `write_rows`."""
-    metadata = metadata or DropMetadata(options.get(write_config.DROP_INDEXES))
-    return TableSession.of(storage, options, metadata, config=config, clock=clock, storage_options=storage_options)
 
 
 def parse_operation(operation: str | Operation | None, options: Options) -> Operation:

@@ -37,15 +37,6 @@ class GroupsToReplace:
 PlanT = TypeVar("PlanT", bound=GroupsToReplace)
 
 
-@dataclass(frozen=True, slots=True)
-class ReplacedGroups:
-    """A rewrite that was committed."""
-
-    commit: CommitResult
-    stats: Sequence[WriteStat]
-    """One for each file written."""
-
-
 def rewrite_groups(
     session: TableSession,
     choose: Callable[[FileSystemView], PlanT],
@@ -54,8 +45,8 @@ def rewrite_groups(
     operation: str,
     verb: str,
     progress: Progress,
-) -> tuple[ReplacedGroups, PlanT]:
-    """Replace file groups by new ones, as one commit.
+) -> tuple[CommitResult, Sequence[WriteStat], PlanT]:
+    """Replace file groups by new ones, as one commit. Return it, the statistics of the new files, and the plan.
 
     Args:
         choose: plans the rewrite; called again if the timeline moves before the write has begun.
@@ -71,7 +62,7 @@ def rewrite_groups(
         context = WriteContext(transaction, plan.settings, progress=progress)
         stats = list(rewrite(context, plan))
         commit = context.commit(stats, replaced=plan.groups)
-    return ReplacedGroups(commit, stats), plan
+    return commit, stats, plan
 
 
 def check_unplanned(storage: Storage, timeline: Timeline, groups: Groups, verb: str) -> None:

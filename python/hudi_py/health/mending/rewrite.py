@@ -273,8 +273,10 @@ def replace_groups(
             context.buckets.replace(partition, ids)
         return insert_new(context, batches).stats
 
-    done, _ = rewrite_groups(session, choose, rewrite, operation="INSERT_OVERWRITE", verb="rewrite", progress=progress)
-    return done.commit.instant
+    commit, _, _ = rewrite_groups(
+        session, choose, rewrite, operation="INSERT_OVERWRITE", verb="rewrite", progress=progress
+    )
+    return commit.instant
 
 
 def _checked(context: WriteContext, rows: pa.Table) -> Iterator[pa.RecordBatch]:

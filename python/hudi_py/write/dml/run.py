@@ -20,7 +20,7 @@ from hudi_py.transaction.session import TableSession
 from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.transaction.transaction import begin_planned
 from hudi_py.view import FileSystemView
-from hudi_py.write.api import existing_table, open_or_create, open_session
+from hudi_py.write.api import existing_table, open_or_create
 from hudi_py.write.context import WriteContext
 from hudi_py.write.dml.statements import Bound, Changed, Statement, run_bound
 from hudi_py.write.result import WriteResult, committed_write, result_of
@@ -92,7 +92,7 @@ def statement_session(
         )
     first = FirstWrite.of(process_identity(), TransactionSettings.of(options), storage_options)
     config = open_or_create(storage, existing, pa.schema([]), statement.operation, options, after, first)
-    return open_session(storage, config, options, metadata, storage_options=storage_options)
+    return TableSession.of(storage, options, metadata, config=config, storage_options=storage_options)
 
 
 def _attempt(session: TableSession, statement: Statement, options: Options) -> tuple[WriteResult, Committed | None]:

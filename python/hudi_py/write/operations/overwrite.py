@@ -62,7 +62,7 @@ def delete_partitions(context: WriteContext, batches: Iterable[pa.RecordBatch]) 
     """
     named = context.settings.deleted_partitions
     partitions = _partitions_of(context, batches) if named is None else _named(context, named)
-    check_no_pending_compaction(context, partitions)
+    _check_no_pending_compaction(context, partitions)
     return OperationResult([], replaced_groups(context, partitions, "delete"))
 
 
@@ -122,7 +122,7 @@ def _quoted(text: str) -> str:
     return "".join(char if char.isalnum() or char in "_ " else f"\\x{{{ord(char):x}}}" for char in text)
 
 
-def check_no_pending_compaction(context: WriteContext, partitions: Sequence[PartitionPath]) -> None:
+def _check_no_pending_compaction(context: WriteContext, partitions: Sequence[PartitionPath]) -> None:
     transaction = context.transaction
     plans = PendingPlans(transaction.storage, transaction.timeline)
     for instant in plans.of(*COMPACTIONS):

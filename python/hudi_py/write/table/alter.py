@@ -45,9 +45,10 @@ from hudi_py.timeline.table_schema import SCHEMA_KEY, SCHEMA_OF_PLAN, resolve_ta
 from hudi_py.transaction.column_ids import ColumnIds
 from hudi_py.transaction.conflicts.policy import ALTER_SCHEMA
 from hudi_py.transaction.protocols import MetadataWriter
+from hudi_py.transaction.session import TableSession
 from hudi_py.transaction.transaction import NothingToDoError, begin_planned
 from hudi_py.view import FileSystemView
-from hudi_py.write.api import existing_table, open_session
+from hudi_py.write.api import existing_table
 from hudi_py.write.result import WriteResult, result_of
 from hudi_py.write.retry import redo_on_conflict
 from hudi_py.write.table.evolution import SchemaChange
@@ -171,7 +172,7 @@ def alter_table(
     config = existing_table(storage)
     if config is None:
         raise TableNotFoundError(f"Cannot alter the table at {storage.uri}: there is none; check the path")
-    session = open_session(storage, config, options, metadata, storage_options=storage_options)
+    session = TableSession.of(storage, options, metadata, config=config, storage_options=storage_options)
 
     def plan(view: FileSystemView) -> Altered:
         planned = altered(view.state, changes, options)

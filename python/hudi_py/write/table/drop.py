@@ -10,7 +10,8 @@ from hudi_py.storage import Storage
 from hudi_py.transaction.locks import TableLock
 from hudi_py.transaction.protocols import MetadataWriter
 from hudi_py.transaction.recovery.failed_writes import refuse_living
-from hudi_py.write.api import existing_table, open_session
+from hudi_py.transaction.session import TableSession
+from hudi_py.write.api import existing_table
 from hudi_py.write.table.first import remove, remove_metadata_folder
 
 
@@ -35,7 +36,7 @@ def drop_table(
     config = existing_table(storage)
     if config is None:
         return False
-    session = open_session(storage, config, options, metadata, storage_options=storage_options)
+    session = TableSession.of(storage, options, metadata, config=config, storage_options=storage_options)
     with session.locked(f"drop the table at {storage.uri}") as table:
         refuse_living(table, table.timeline.pending, "drop the table")
         _delete(table.session.storage, table.lock)

@@ -12,7 +12,7 @@ from hudi_py.storage import Storage
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.transaction.partition_metafile import partition_metafile
 from hudi_py.transaction.protocols import MetadataWriter
-from hudi_py.write.api import open_session
+from hudi_py.transaction.session import TableSession
 
 _NO_INSTANT = "00000000000000"
 """What the file of a folder names that no commit has made (`HoodieTimeline.INIT_INSTANT_TS`)."""
@@ -41,7 +41,7 @@ def add_partitions(
         UnsupportedTableError: the table version can only be read.
     """
     config = load_table_config(storage)
-    session = open_session(storage, config, options, metadata, storage_options=storage_options)
+    session = TableSession.of(storage, options, metadata, config=config, storage_options=storage_options)
     with session.locked(f"add partitions to the table at {storage.uri}") as table:
         own = table.session.storage
         there = {path for path in paths if any(name.startswith(PARTITION_METAFILE) for name in own.names(path))}

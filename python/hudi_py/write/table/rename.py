@@ -11,7 +11,7 @@ from hudi_py.storage import Storage, open_storage
 from hudi_py.timeline.properties import load_table_config, update_table_config
 from hudi_py.transaction.protocols import MetadataWriter
 from hudi_py.transaction.recovery.failed_writes import recovered, refuse_living
-from hudi_py.write.api import open_session
+from hudi_py.transaction.session import TableSession
 
 _NAME = "hoodie.table.name"
 
@@ -66,7 +66,7 @@ def rename_table(
     """
     path = storage.uri
     check_move(path, target, storage)
-    session = open_session(storage, load_table_config(storage), options, metadata, storage_options=storage_options)
+    session = TableSession.of(storage, options, metadata, storage_options=storage_options)
     with recovered(session, f"rename the table at {path}") as table:
         # A service that is only planned moves with the table
         writes = {instant.time for instant in table.plans.writes}
