@@ -70,8 +70,8 @@ class Counting:
         pinned, options = self.pinned, self.options
         others = [split for split in pinned.splits if not _by_footer(pinned, split)]
         many = len(pinned.splits) - len(others) > _MOST_FOOTERS or sum(split.size for split in others) > _MOST_BYTES
-        merge = pinned.spec.merge
-        if many or (merge is not None and merge.merger is not None):  # a user's class runs in tasks only
+        logs = pinned.spec.logs
+        if many or (logs is not None and logs.merge.merger is not None):  # a user's class runs in tasks only
             counts = rows_of(self.spark, CountReader(pinned, options), _COUNTS)
             return sum(int(row[0]) for row in counts.collect())
         try:

@@ -160,7 +160,7 @@ def _why_not_faster(splits: Sequence[Split], reasons: Sequence[str | None]) -> l
 
 
 def _is_merged(split: Split) -> bool:
-    return split.merged and split.spec.mode != "base"
+    return split.merged
 
 
 def _base_files(spec: ReadSpec, splits: Sequence[Split]) -> list[str]:

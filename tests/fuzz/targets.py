@@ -24,12 +24,10 @@ from pyarrow import orc
 from hudi_py.errors import HudiError
 from hudi_py.formats.avro import decode_log_content, read_container
 from hudi_py.formats.avro.types import arrow_schema
-from hudi_py.formats.base_files import iter_base_batches as iter_batches_of
-from hudi_py.formats.base_files import read_footer as read_footer_of
+from hudi_py.formats.base_files import iter_base_batches, read_footer
 from hudi_py.formats.bloom import BloomConfig, BloomFilter
 from hudi_py.formats.hfile import read_hfile
 from hudi_py.formats.log import BlockType, HeaderKey, decode_deletes, read_blocks, read_content
-from hudi_py.formats.parquet import iter_base_batches, read_footer
 from hudi_py.formats.varint import varint
 from hudi_py.model.names import parse_base_file_name, parse_log_file_name
 from hudi_py.model.properties import TableConfig, parse_properties
@@ -272,9 +270,9 @@ def run_bomb(given: tuple[str, bytes]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, f"f.{extension}").write_bytes(data)
         storage = LocalStorage(folder)
-        _tried(lambda _: read_footer_of(storage, f"f.{extension}"), b"")
+        _tried(lambda _: read_footer(storage, f"f.{extension}"), b"")
         rows = 0
-        for batch in iter_batches_of(storage, f"f.{extension}", None):
+        for batch in iter_base_batches(storage, f"f.{extension}", None):
             rows += batch.num_rows
             if rows > 1 << 22:
                 break

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,10 +11,10 @@ import pytest
 
 import hudi_py
 from hudi_py.merge import LogMemory
-from hudi_py.read.base_file import read_base
+from hudi_py.read.base_file import BaseFileReader
 from hudi_py.read.counting import count_split
 from hudi_py.read.parts import CHUNK_ROWS, added_rows, replaced_rows
-from hudi_py.read.slice import slice_rows
+from hudi_py.read.slice import SliceReader
 from hudi_py.read.split import Split
 from hudi_py.schema import COMMIT_TIME
 from hudi_py.storage import Storage, open_storage
@@ -23,6 +22,7 @@ from hudi_py.testing.rows import assert_rows_equal
 from tests.golden.expectations import asked, options_of, refusal
 from tests.golden.tables import Expected, Extracted
 from tests.support.choice import covering
+from tests.support.splits import with_memory
 
 pytestmark = pytest.mark.slow  # tests/connector/test_native_plan.py has quick ones
 
@@ -52,8 +52,8 @@ def kept(storage: Storage, split: Split) -> pa.Table:
     assert split.base_file is not None
     spec = split.spec
     schema = spec.read_schema()
-    base = list(read_base(storage, split.base_file, schema, history=spec.history))
-    table = pa.Table.from_batches(base, schema)
+    with BaseFileReader(storage, split.base_file, spec.history) as reader:
+        table = pa.Table.from_batches(list(reader.batches(schema)), schema)
     gone = np.zeros(table.num_rows, np.bool_)
     for batch in replaced_rows(storage, split):
         assert set(batch.column("file").to_pylist()) == {str(split.base_file.name)}
@@ -74,7 +74,8 @@ def of_range(table: pa.Table, split: Split) -> pa.Table:
 
 def assert_parts_are_whole(storage: Storage, split: Split) -> None:
     schema = split.spec.read_schema()
-    whole = of_range(pa.Table.from_batches(list(slice_rows(storage, split)), schema), split)
+    with SliceReader(storage, split) as reader:
+        whole = of_range(pa.Table.from_batches(list(reader.rows()), schema), split)
     added = of_range(pa.Table.from_batches(list(added_rows(storage, split)), schema), split)
     assert_rows_equal(pa.concat_tables([of_range(kept(storage, split), split), added]), whole)
     assert count_split(storage, split) == whole.num_rows
@@ -91,5 +92,4 @@ def test_parts_are_the_slice(golden: Extracted, query: Expected) -> None:
             if split.base_file is None or not split.log_files or split.spec.mode != "merge" or split.partition_values:
                 continue
             assert_parts_are_whole(storage, split)
-            spilling = replace(split, spec=replace(split.spec, memory=LogMemory(limit=1)))
-            assert_parts_are_whole(storage, spilling)
+            assert_parts_are_whole(storage, with_memory(split, LogMemory(limit=1)))

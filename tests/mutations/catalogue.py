@@ -793,7 +793,7 @@ MUTATIONS: Final = (
     Mutation(
         "changes: a block of another instant in a change log is passed over",
         CORE + "read/changes/rows.py",
-        "                _check_foreign(storage, log, block, change, read_damaged=source.rows.read_damaged)\n",
+        "                _check_foreign(storage, log, block, change, read_damaged=source.read_damaged)\n",
         "",
         "tests/unit/read/test_damage.py",
     ),
@@ -899,7 +899,7 @@ MUTATIONS: Final = (
     # -- writing -----------------------------------------------------------------------------------------------------
     Mutation(
         "keys at the upper end of a base file's range are not looked for in it",
-        CORE + "formats/parquet.py",
+        CORE + "formats/base_reader.py",
         "pc.less_equal(keys, high)",
         "pc.less(keys, high)",
         "tests/unit/write/test_index.py",
@@ -1040,8 +1040,8 @@ MUTATIONS: Final = (
     Mutation(
         "stored rows: keys of old rows are not computed where files lack them",
         CORE + "write/handles/merge.py",
-        "            yield with_keys(whole, key_fields)\n",
-        "            yield whole\n",
+        "                yield with_keys(batch, key_fields)\n",
+        "                yield batch\n",
         "tests/unit/write/test_stored_rows.py",
     ),
     Mutation(
@@ -1132,7 +1132,7 @@ MUTATIONS: Final = (
     Mutation(
         "orc: any number of rows is believed",
         CORE + "formats/orc.py",
-        "        _check_rows(file, path)\n",
+        "                _check_rows(self.orc, path)\n",
         "",
         "tests/unit/formats/test_bombs.py",
     ),
@@ -1167,7 +1167,7 @@ MUTATIONS: Final = (
     Mutation(
         "parquet: a column whose name is damaged is missing",
         CORE + "formats/parquet.py",
-        "            _check_columns(file, path)\n",
+        "                _check_columns(self.parquet, path)\n",
         "",
         "tests/unit/formats/test_parquet.py",
     ),
@@ -1730,8 +1730,8 @@ MUTATIONS: Final = (
     Mutation(
         "compaction: logs are left out",
         CORE + "services/compaction/rewrite.py",
-        "task.slice.log_files, spec",
-        "task.slice.log_files[:-1], spec",
+        "split_of(spec, task.slice)",
+        "split_of(spec, replace(task.slice, log_files=task.slice.log_files[:-1]))",
         "tests/unit/services/compaction/test_compaction_service.py",
     ),
     Mutation(

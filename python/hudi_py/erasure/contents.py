@@ -7,7 +7,6 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,8 +17,7 @@ from hudi_py.formats.avro import decode_log_content
 from hudi_py.formats.base_files import iter_base_batches
 from hudi_py.formats.hfile import open_hfile, read_hfile
 from hudi_py.formats.log import BlockType, HeaderKey, LogBlock, decode_deletes, read_blocks, read_content
-from hudi_py.merge import merge_settings
-from hudi_py.merge.decode import read_versions
+from hudi_py.merge import LogSpec, SliceLog, merge_settings
 from hudi_py.merge.entries import KEY as ENTRY_KEY
 from hudi_py.merge.keys import record_keys
 from hudi_py.model.changes import AFTER, BEFORE
@@ -28,9 +26,9 @@ from hudi_py.model.files import BaseFile
 from hudi_py.model.names import BaseFileName, PartitionPath, parse_base_file_name
 from hudi_py.model.properties import TableConfig
 from hudi_py.read.partition import path_values
-from hudi_py.read.slice import slice_rows
+from hudi_py.read.slice import SliceReader
 from hudi_py.read.split import KnownValues, ReadSpec, Split
-from hudi_py.schema import OPERATION, PARTITION_PATH, RECORD_KEY
+from hudi_py.schema import PARTITION_PATH, RECORD_KEY
 from hudi_py.storage import FileInfo, FolderStorage, Storage
 
 _LOGGED = (BlockType.AVRO, BlockType.PARQUET, BlockType.HFILE, BlockType.DELETE)
@@ -43,7 +41,7 @@ class DataFiles:
     storage: Storage
     config: TableConfig
     spec: ReadSpec
-    """How a scan of the filter's columns and the record key reads rows. `merge` may be None."""
+    """How a scan of the filter's columns and the record key reads rows. `logs` may be None."""
     sources: Mapping[tuple[str, str], str]
     """The source of each base file that was bootstrapped without its rows."""
 
@@ -75,15 +73,17 @@ class DataFiles:
     ) -> Iterator[pa.Table]:
         file = BaseFile(partition, name, info.size, self.sources.get((partition, name.file_id)))
         split = Split(self._spec, partition, name.file_id, file, (), partition_values=self._values(partition))
-        for batch in slice_rows(storage, split):
-            yield pa.Table.from_batches([batch])
+        with SliceReader(storage, split) as reader:
+            for batch in reader.rows():
+                yield pa.Table.from_batches([batch])
 
     def _of_log(self, blocks: list[LogBlock], partition: str) -> Iterator[pa.Table]:
         logged = [block for block in blocks if block.type in _LOGGED]
         if not logged:
             return
         values = self._values(partition)
-        for versions in read_versions(self.storage, logged, self._logged, self._merging, history=self.spec.history):
+        log = SliceLog(self.storage, logged, self._logs, self.spec.history)
+        for versions in log.versions(log.columns(self.spec.table_schema, self._spec.read_schema().names)):
             rows = versions.rows
             for name, value in values:
                 at = rows.schema.get_field_index(name)
@@ -114,17 +114,11 @@ class DataFiles:
     def _spec(self) -> ReadSpec:
         names = tuple(dict.fromkeys((RECORD_KEY, *self.spec.wanted_columns)))
         known = tuple(name for name in names if name in self.spec.table_schema.names)
-        return replace(self.spec, columns=known, filter=None, keys=None, limit=None, mode="merge", read_damaged=False)
+        return replace(self.spec, columns=known, filter=None, keys=None, limit=None, mode="merge")
 
     @cached_property
-    def _merging(self) -> Any:
-        return self.spec.merge or merge_settings(self.config)
-
-    @cached_property
-    def _logged(self) -> pa.Schema:
-        needed = {*self._spec.read_schema().names, RECORD_KEY, OPERATION, *self._merging.columns}
-        schema = pa.schema([each for each in self.spec.table_schema if each.name in needed])
-        return schema if RECORD_KEY in schema.names else schema.append(pa.field(RECORD_KEY, pa.string()))
+    def _logs(self) -> LogSpec:
+        return self.spec.logs or LogSpec(merge_settings(self.config))
 
     def _values(self, partition: str) -> KnownValues:
         return path_values(self.config, self.spec.table_schema, PartitionPath(partition), self.storage.uri)

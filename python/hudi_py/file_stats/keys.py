@@ -16,14 +16,13 @@ import pyarrow.compute as pc
 from hudi_py.errors import CorruptFileError
 from hudi_py.formats.base_files import iter_base_batches
 from hudi_py.formats.lookup import TextSet
-from hudi_py.merge import CommittedInstants, MergeSettings, reduce_log, scan_log
-from hudi_py.merge.decode import read_versions
+from hudi_py.merge import LogSpec, MergeSettings
 from hudi_py.merge.entries import KEY as ENTRY_KEY
 from hudi_py.merge.keys import key_columns, keys_of
 from hudi_py.merge.reduce import Mask
 from hudi_py.model.files import FileSlice, LogFile
-from hudi_py.read.slice import MERGE_ROWS, read_slice
-from hudi_py.read.split import ReadSpec
+from hudi_py.read.slice import MERGE_ROWS, SliceReader
+from hudi_py.read.split import ReadSpec, split_of
 from hudi_py.schema import RECORD_KEY, SchemaHistory
 from hudi_py.storage import Storage
 
@@ -37,10 +36,12 @@ class KeyReader:
     storage: Storage
     schema: pa.Schema
     """All columns of a row, the record key among the first (`StoredRows.keyed`)."""
-    merge: MergeSettings
-    committed: CommittedInstants | None
-    """Instants whose log blocks count; None since table version 8, where log file names decide."""
+    logs: LogSpec
     history: SchemaHistory | None = None
+
+    @property
+    def merge(self) -> MergeSettings:
+        return self.logs.merge
 
     def of_slice(self, slice_: FileSlice) -> Iterator[pa.Array]:
         """The keys (string) of the merged rows of a slice."""
@@ -82,29 +83,25 @@ class KeyReader:
             table_schema=self.schema,
             columns=tuple(columns),
             batch_rows=MERGE_ROWS,
-            merge=self.merge,
-            committed=self.committed,
+            logs=self.logs,
             key_fields=self.merge.key_fields,
             history=self.history,
         )
-        return read_slice(self.storage, slice_.base_file, slice_.log_files, spec)
+        with SliceReader(self.storage, split_of(spec, slice_)) as reader:
+            yield from reader.rows()
 
     def deleted_by(self, log_files: Sequence[LogFile]) -> pa.Array:
         """The keys (string) that log files delete, regardless of the base file."""
-        wanted = {RECORD_KEY, *self.merge.columns}
-        schema = pa.schema([field for field in self.schema if field.name in wanted])
-        blocks = scan_log(self.storage, log_files, committed=self.committed)
-        records = reduce_log(self.storage, blocks, schema, self.merge, history=self.history)
-        if records is None:
-            return pa.array([], pa.string())
-        return records.keys.filter(pa.array(records.winners.deletes))
+        log = self.logs.open(self.storage, log_files, self.history)
+        parts = log.parts(log.columns(self.schema, ()))
+        deleted = [records.keys.filter(pa.array(records.winners.deletes)) for records in parts]
+        return pa.concat_arrays([pa.array([], pa.string()), *deleted])
 
     def touched_by(self, log: LogFile) -> pa.Array:
         """The distinct keys (string) of the rows and deletes of a log file."""
-        schema = pa.schema([field for field in self.schema if field.name in {RECORD_KEY, *self.merge.columns}])
-        blocks = scan_log(self.storage, [log], committed=self.committed)
+        opened = self.logs.open(self.storage, [log], self.history)
         parts = [pa.array([], pa.string())]
-        for versions in read_versions(self.storage, blocks, schema, self.merge, history=self.history):
+        for versions in opened.versions(opened.columns(self.schema, ())):
             for keys in (versions.rows[RECORD_KEY], versions.entries[ENTRY_KEY]):
                 parts.extend(chunk.cast(pa.string()) for chunk in keys.chunks)
         return pa.concat_arrays(parts).unique()

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
+from hudi_py.formats.base_reader import BATCH_ROWS, BaseFileFooter, OpenBaseFile
 from hudi_py.formats.base_rows import BaseFileSummary
 from hudi_py.formats.bloom import BloomConfig
-from hudi_py.formats.lance import iter_lance_batches, lance_footer
+from hudi_py.formats.lance import LanceBaseFile
 from hudi_py.formats.lance_writer import LanceFileWriter
-from hudi_py.formats.orc import open_orc, orc_batches, orc_footer
+from hudi_py.formats.orc import OrcBaseFile
 from hudi_py.formats.orc_writer import OrcFileWriter
-from hudi_py.formats.parquet import BATCH_ROWS, BaseFileFooter, batches_of, footer_of, open_parquet
+from hudi_py.formats.parquet import ParquetBaseFile
 from hudi_py.formats.parquet_writer import ROW_GROUP_BYTES, BaseFileWriter, Pages
 from hudi_py.model.zones import local_zone_name
 
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
 
 WRITTEN = ("PARQUET", "ORC", "LANCE")
 """Formats of base files that can be written, as `hoodie.table.base.file.format` names them."""
-
-Batches = Callable[[Collection[str] | None, int], Iterator[pa.RecordBatch]]
 
 
 class BaseWriter(Protocol):
@@ -58,20 +55,6 @@ class BaseWriter(Protocol):
     ) -> None: ...
 
 
-@dataclass(frozen=True)
-class OpenBaseFile:
-    """A base file, open for reading."""
-
-    read_footer: Callable[[], BaseFileFooter]
-    batches: Batches
-    """Its rows, given columns (None: all) and the maximum rows of a batch, as `iter_base_batches`."""
-
-    @cached_property
-    def footer(self) -> BaseFileFooter:
-        """What the file says of itself; its bloom filter takes time to decode."""
-        return self.read_footer()
-
-
 @dataclass(frozen=True, slots=True)
 class FileLayout:
     """How base files are written. Without effect on Lance files."""
@@ -85,14 +68,13 @@ class FileLayout:
 
 
 def extension_of(path: str) -> str:
-    """The extension of a file's name, without the dot."""
-    return path.rpartition(".")[2]
+    """Return the extension of a file's name, without the dot and in lower case."""
+    return path.rpartition(".")[2].lower()
 
 
-@contextmanager
-def open_base_file(storage: Storage, path: str) -> Iterator[OpenBaseFile]:
-    """Opens a base file of any format. Errors in the file become `CorruptFileError` in the context. The timestamps of
-    ORC files are wall-clock times in the zone of this process.
+def open_base_file(storage: Storage, path: str) -> OpenBaseFile:
+    """Open a base file of any format; a file without a known extension counts as Parquet. Timestamps of ORC files are
+    wall-clock times in the zone of this process.
 
     Raises:
         CorruptFileError: the file is damaged, or of another format than its name says.
@@ -101,26 +83,12 @@ def open_base_file(storage: Storage, path: str) -> Iterator[OpenBaseFile]:
     """
     extension = extension_of(path)
     if extension == "lance":
-        yield OpenBaseFile(
-            lambda: lance_footer(storage, path),
-            lambda names, rows: iter_lance_batches(storage, path, names, batch_rows=rows),
-        )
-    elif extension == "orc":
-        with open_orc(storage, path) as orc:
-            zone = local_zone_name()
-            yield OpenBaseFile(
-                lambda: orc_footer(orc, path),
-                lambda names, rows: orc_batches(orc, path, names, batch_rows=rows, zone=zone),
-            )
-    else:
-        with open_parquet(storage, path) as file:
-            yield OpenBaseFile(
-                lambda: footer_of(file, path), lambda names, rows: batches_of(file, names, batch_rows=rows)
-            )
+        return LanceBaseFile(storage, path)
+    return OrcBaseFile(storage, path, local_zone_name()) if extension == "orc" else ParquetBaseFile(storage, path)
 
 
 def read_footer(storage: Storage, path: str) -> BaseFileFooter:
-    """What a base file says of itself. Raises what `open_base_file` raises."""
+    """Return what a base file says of itself. Raises what `open_base_file` raises."""
     with open_base_file(storage, path) as file:
         return file.footer
 
@@ -128,16 +96,12 @@ def read_footer(storage: Storage, path: str) -> BaseFileFooter:
 def iter_base_batches(
     storage: Storage, path: str, columns: Collection[str] | None, *, batch_rows: int = BATCH_ROWS
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a base file of any format in order, in the types of `formats.parquet.iter_base_batches`.
-
-    Args:
-        columns: top-level columns; missing ones are ignored. None: all.
-        batch_rows: maximum rows of a batch.
+    """Yield the rows of a base file of any format in order, see `OpenBaseFile.batches`.
 
     Raises what `open_base_file` raises.
     """
     with open_base_file(storage, path) as file:
-        yield from file.batches(columns, batch_rows)
+        yield from file.batches(columns, batch_rows=batch_rows)
 
 
 def base_writer(

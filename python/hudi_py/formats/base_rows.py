@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hudi_py.errors import ConfigError, SchemaMismatchError
+from hudi_py.formats.base_reader import BLOOM_FILTER, BLOOM_FILTER_TYPE_CODE, MAX_RECORD_KEY, MIN_RECORD_KEY
 from hudi_py.formats.bloom import SIMPLE, BloomConfig, BloomFilter
 from hudi_py.formats.hashing import Texts
-from hudi_py.formats.parquet import BLOOM_FILTER, BLOOM_FILTER_TYPE_CODE, MAX_RECORD_KEY, MIN_RECORD_KEY
 
 _KEY = "_hoodie_record_key"
 _FIRST_RATIO = 0.35

@@ -9,15 +9,22 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from hudi_py.errors import CorruptFileError, UnsupportedTableError, first_line, is_panic
+from hudi_py.formats.base_reader import (
+    BATCH_ROWS,
+    BaseFileFooter,
+    OpenBaseFile,
+    canonical_type,
+    empty_columns,
+    footer_with,
+)
 from hudi_py.formats.origin import FILE_NAME, check_origin
-from hudi_py.formats.parquet import BaseFileFooter, canonical_type, empty_columns, footer_with
 from hudi_py.storage.base import missing
 from hudi_py.storage.local import LocalStorage
 
@@ -40,44 +47,52 @@ def check_lance(uri: str, verb: str = "read") -> None:
         ) from error
 
 
-def lance_footer(storage: Storage, path: str) -> BaseFileFooter:
-    """What a base file says of itself; it has no row groups. Raises what `iter_lance_batches` raises."""
-    check_lance(f"{storage.uri}/{path}")
-    with _local(storage, path) as name, _damage_named(path):
-        _check_end(name)
-        metadata = _reader(name, None).metadata()
-        found: pa.Schema = metadata.schema
-        schema = pa.schema([pa.field(each.name, canonical_type(each.type)) for each in found])
-        texts = {key.decode(): value.decode() for key, value in (found.metadata or {}).items()}
-        return footer_with(path, int(metadata.num_rows), 0, schema, texts)
+class LanceBaseFile(OpenBaseFile):
+    """A Lance base file, open for reading; it has no row groups."""
 
+    def __init__(self, storage: Storage, path: str) -> None:
+        """Open the file.
 
-def iter_lance_batches(
-    storage: Storage, path: str, columns: Collection[str] | None, *, batch_rows: int
-) -> Iterator[pa.RecordBatch]:
-    """The rows of a base file, with those of `columns` that it has, in that order; None: all.
+        Raises:
+            CorruptFileError: the file is not a Lance file, or is damaged.
+            FileNotFoundError: the file does not exist.
+            UnsupportedTableError: pylance is not installed.
+        """
+        check_lance(f"{storage.uri}/{path}")
+        with ExitStack() as opened:
+            self._name = opened.enter_context(_local(storage, path))
+            with _damage_named(path):
+                _check_end(self._name)
+                self._metadata = _reader(self._name, None).metadata()
+            super().__init__(path, opened.pop_all())
 
-    Raises:
-        CorruptFileError: the file is not a Lance file, or is damaged.
-        FileNotFoundError: the file does not exist.
-        UnsupportedTableError: pylance is not installed.
-    """
-    check_lance(f"{storage.uri}/{path}")
-    with _local(storage, path) as name, _damage_named(path):
-        _check_end(name)
-        file = _reader(name, None)
-        held = file.metadata().schema.names
-        names = held if columns is None else [each for each in columns if each in held]
-        if not names:
-            yield from empty_columns(int(file.num_rows()), batch_rows)
-            return
-        if FILE_NAME in held and file.num_rows():
-            first = _reader(name, [FILE_NAME]).read_range(0, 1).to_table()[FILE_NAME][0].as_py()
-            check_origin(first, None, path, exact=True)
-        for batch in _reader(name, names).read_all(batch_size=batch_rows).to_batches():
-            batch = batch.select(names)
-            fields = [pa.field(each.name, canonical_type(each.type)) for each in batch.schema]
-            yield batch.cast(pa.schema(fields))
+    def _read_footer(self) -> BaseFileFooter:
+        with _damage_named(self.path):
+            found: pa.Schema = self._metadata.schema
+            schema = pa.schema([pa.field(each.name, canonical_type(each.type)) for each in found])
+            texts = {key.decode(): value.decode() for key, value in (found.metadata or {}).items()}
+            return footer_with(self.path, int(self._metadata.num_rows), 0, schema, texts)
+
+    def batches(
+        self,
+        columns: Collection[str] | None,
+        *,
+        batch_rows: int = BATCH_ROWS,
+        row_groups: Sequence[int] | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        with _damage_named(self.path):
+            held, rows = self._metadata.schema.names, int(self._metadata.num_rows)
+            names = held if columns is None else [each for each in columns if each in held]
+            if not names:
+                yield from empty_columns(rows, batch_rows)
+                return
+            if FILE_NAME in held and rows:
+                first = _reader(self._name, [FILE_NAME]).read_range(0, 1).to_table()[FILE_NAME][0].as_py()
+                check_origin(first, None, self.path, exact=True)
+            for batch in _reader(self._name, names).read_all(batch_size=batch_rows).to_batches():
+                batch = batch.select(names)
+                fields = [pa.field(each.name, canonical_type(each.type)) for each in batch.schema]
+                yield batch.cast(pa.schema(fields))
 
 
 def _check_end(name: str) -> None:

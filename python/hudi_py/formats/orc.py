@@ -10,16 +10,16 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
 from hudi_py.errors import CorruptFileError, SchemaMismatchError, UnsupportedTableError
 from hudi_py.formats.avro.schema import Node, resolve_record
+from hudi_py.formats.base_reader import BATCH_ROWS, BaseFileFooter, OpenBaseFile, empty_columns, footer_with
 from hudi_py.formats.orc_values import from_orc, read_type
 from hudi_py.formats.origin import FILE_NAME, check_origin
-from hudi_py.formats.parquet import BATCH_ROWS, BaseFileFooter, empty_columns, footer_with
 from hudi_py.model.limits import EXTREME, UNPACKED, limit
 
 try:
@@ -35,124 +35,95 @@ _VALUE_BYTES: Final = 8
 """Size of a number in memory."""
 
 
+class OrcBaseFile(OpenBaseFile):
+    """An ORC base file, open for reading; its stripes count as row groups, and are read as a whole."""
+
+    def __init__(self, storage: Storage, path: str, zone: str = "UTC") -> None:
+        """Open the file.
+
+        Args:
+            zone: zone of the file's wall-clock timestamps, a name in the time zone database.
+
+        Raises:
+            CorruptFileError: the file is not an ORC file, or is damaged, or names other columns than its Avro schema.
+            FileNotFoundError: the file does not exist.
+            UnsupportedTableError: pyarrow was built without ORC, or a timestamp is out of range for Arrow's ORC reader.
+        """
+        if orc is None:
+            raise UnsupportedTableError(
+                f"Cannot read base file {path}: this build of pyarrow has no ORC; install pyarrow from PyPI"
+            )
+        with ExitStack() as opened:
+            source = opened.enter_context(storage.open_input(path))
+            with _damage_named(path):
+                self.orc = orc.ORCFile(source)
+                _check_rows(self.orc, path)
+                _check_names(self.orc, path)
+            super().__init__(path, opened.pop_all())
+        self._zone = zone
+
+    def _read_footer(self) -> BaseFileFooter:
+        with _damage_named(self.path):
+            file = self.orc
+            schema = _canonical_schema(file.schema, _nodes(file))
+            return footer_with(self.path, int(file.nrows), int(file.nstripes), schema, _pairs(file, self.path))
+
+    def batches(
+        self,
+        columns: Collection[str] | None,
+        *,
+        batch_rows: int = BATCH_ROWS,
+        row_groups: Sequence[int] | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        with _damage_named(self.path):
+            yield from self._batches(columns, batch_rows, row_groups)
+
+    def _batches(
+        self, columns: Collection[str] | None, batch_rows: int, stripes: Sequence[int] | None
+    ) -> Iterator[pa.RecordBatch]:
+        file = self.orc
+        found: pa.Schema = file.schema
+        nodes = _nodes(file)
+        schema = _canonical_schema(found, nodes)
+        names = schema.names if columns is None else [name for name in columns if name in schema.names]
+        if not names and stripes is None:
+            yield from empty_columns(file.nrows, batch_rows)
+            return
+        output = pa.schema([schema.field(name) for name in names])
+        read = names or found.names[:1]
+        owned = FILE_NAME in found.names
+        for stripe in range(file.nstripes) if stripes is None else stripes:
+            # the first stripe is read with the name of the file, which its footer does not have
+            batch = file.read_stripe(stripe, columns=[*read, FILE_NAME] if owned and FILE_NAME not in read else read)
+            if isinstance(batch, pa.Table):
+                batch = batch.combine_chunks().to_batches()[0]
+            if owned and batch.num_rows:
+                check_origin(batch.column(FILE_NAME)[0].as_py(), None, self.path)
+                owned = False
+            if not names:
+                yield from empty_columns(batch.num_rows, batch_rows)
+                continue
+            arrays = [
+                from_orc(batch.column(name), output.field(name).type, nodes.get(name), self._zone) for name in names
+            ]
+            whole = pa.RecordBatch.from_arrays(arrays, schema=output)
+            for start in range(0, whole.num_rows, batch_rows):
+                yield whole.slice(start, batch_rows)
+
+    def row_group_sizes(self) -> list[int]:
+        """Return approximate sizes of the stripes: Arrow does not expose them, so all are equal."""
+        count = int(self.orc.nstripes)
+        return [int(self.orc.content_length) // count] * count if count else []
+
+
 @contextmanager
 def open_orc(storage: Storage, path: str) -> Iterator[Any]:
-    """Opens a base file as a `pyarrow.orc.ORCFile`. Arrow's errors in the context become `CorruptFileError`.
+    """Open a base file as a `pyarrow.orc.ORCFile`. Arrow's errors in the context become `CorruptFileError`.
 
-    Raises:
-        CorruptFileError: the file is not an ORC file, or is damaged, or names other columns than its Avro schema.
-        FileNotFoundError: the file does not exist.
-        UnsupportedTableError: pyarrow was built without ORC, or a timestamp is out of range for Arrow's ORC reader.
+    Raises what `OrcBaseFile` raises.
     """
-    if orc is None:
-        raise UnsupportedTableError(
-            f"Cannot read base file {path}: this build of pyarrow has no ORC; install pyarrow from PyPI"
-        )
-    with storage.open_input(path) as source, _damage_named(path):
-        file = orc.ORCFile(source)
-        _check_rows(file, path)
-        _check_names(file, path)
-        yield file
-
-
-def orc_rows(storage: Storage, path: str) -> int:
-    """Number of rows of a base file, from its footer. Raises what `open_orc` raises."""
-    with open_orc(storage, path) as file:
-        return int(file.nrows)
-
-
-def orc_metadata(storage: Storage, path: str) -> dict[str, str]:
-    """The key-value pairs of a base file's footer, including the bloom filter. Raises what `open_orc` raises."""
-    with open_orc(storage, path) as file:
-        return _pairs(file, path)
-
-
-def read_orc_footer(storage: Storage, path: str) -> BaseFileFooter:
-    """The footer of a base file. Raises what `open_orc` raises."""
-    with open_orc(storage, path) as file:
-        return orc_footer(file, path)
-
-
-def orc_footer(file: Any, path: str) -> BaseFileFooter:
-    """The footer of a base file that `open_orc` opened; its stripes count as row groups. Raises CorruptFileError."""
-    schema = _canonical_schema(file.schema, _nodes(file))
-    return footer_with(path, int(file.nrows), int(file.nstripes), schema, _pairs(file, path))
-
-
-def orc_schema(storage: Storage, path: str) -> pa.Schema:
-    """The schema of `iter_orc_batches`. Raises what `open_orc` raises."""
-    with open_orc(storage, path) as file:
-        return _canonical_schema(file.schema, _nodes(file))
-
-
-def stripe_sizes(storage: Storage, path: str) -> list[int]:
-    """Approximate bytes of each stripe, for splitting a file: Arrow does not expose them, so all are equal."""
-    with open_orc(storage, path) as file:
-        count = int(file.nstripes)
-        return [int(file.content_length) // count] * count if count else []
-
-
-def iter_orc_batches(
-    storage: Storage,
-    path: str,
-    columns: Collection[str] | None,
-    *,
-    batch_rows: int = BATCH_ROWS,
-    stripes: Sequence[int] | None = None,
-    zone: str = "UTC",
-) -> Iterator[pa.RecordBatch]:
-    """Yields a base file's rows in order, holding one stripe in memory.
-
-    Types are those of `formats.parquet.iter_base_batches`. Timestamps are timestamp[us, UTC].
-
-    Args:
-        columns: as in `formats.parquet.iter_base_batches`.
-        batch_rows: maximum rows of a batch.
-        stripes: read only these, by number.
-        zone: zone of the file's wall-clock timestamps, a name in the time zone database.
-
-    Raises:
-        CorruptFileError, UnsupportedTableError, FileNotFoundError: see `open_orc`.
-    """
-    with open_orc(storage, path) as file:
-        yield from orc_batches(file, path, columns, batch_rows=batch_rows, stripes=stripes, zone=zone)
-
-
-def orc_batches(
-    file: Any,
-    path: str,
-    columns: Collection[str] | None,
-    *,
-    batch_rows: int = BATCH_ROWS,
-    stripes: Sequence[int] | None = None,
-    zone: str = "UTC",
-) -> Iterator[pa.RecordBatch]:
-    """As `iter_orc_batches`, for a base file that `open_orc` opened."""
-    found: pa.Schema = file.schema
-    nodes = _nodes(file)
-    schema = _canonical_schema(found, nodes)
-    names = schema.names if columns is None else [name for name in columns if name in schema.names]
-    if not names and stripes is None:
-        yield from empty_columns(file.nrows, batch_rows)
-        return
-    output = pa.schema([schema.field(name) for name in names])
-    read = names or found.names[:1]
-    owned = FILE_NAME in found.names
-    for stripe in range(file.nstripes) if stripes is None else stripes:
-        # the first stripe is read with the name of the file, which its footer does not have
-        batch = file.read_stripe(stripe, columns=[*read, FILE_NAME] if owned and FILE_NAME not in read else read)
-        if isinstance(batch, pa.Table):
-            batch = batch.combine_chunks().to_batches()[0]
-        if owned and batch.num_rows:
-            check_origin(batch.column(FILE_NAME)[0].as_py(), None, path)
-            owned = False
-        if not names:
-            yield from empty_columns(batch.num_rows, batch_rows)
-            continue
-        arrays = [from_orc(batch.column(name), output.field(name).type, nodes.get(name), zone) for name in names]
-        whole = pa.RecordBatch.from_arrays(arrays, schema=output)
-        for start in range(0, whole.num_rows, batch_rows):
-            yield whole.slice(start, batch_rows)
+    with closing(OrcBaseFile(storage, path)) as file, _damage_named(path):
+        yield file.orc
 
 
 def _canonical_schema(schema: pa.Schema, nodes: Mapping[str, Node]) -> pa.Schema:

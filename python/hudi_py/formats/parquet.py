@@ -7,142 +7,128 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hudi_py.errors import CorruptFileError
-from hudi_py.formats.bloom import BloomFilter
-from hudi_py.formats.hashing import Texts
+from hudi_py.formats.base_reader import (
+    BATCH_ROWS,
+    BaseFileFooter,
+    OpenBaseFile,
+    canonical_type,
+    empty_columns,
+    footer_with,
+)
 from hudi_py.formats.origin import FILE_NAME, PARTITION_PATH, check_footer, check_origin, footer_text
 from hudi_py.model.limits import EXTREME, UNPACKED, limit
 
 if TYPE_CHECKING:
     from hudi_py.storage import Storage
 
-BLOOM_FILTER = "org.apache.hudi.bloomfilter"
-OLD_BLOOM_FILTER = "com.uber.hoodie.bloomfilter"
-BLOOM_FILTER_TYPE_CODE = "hoodie_bloom_filter_type_code"
-MIN_RECORD_KEY = "hoodie_min_record_key"
-MAX_RECORD_KEY = "hoodie_max_record_key"
 AVRO_SCHEMA = "parquet.avro.schema"
-
-BATCH_ROWS = 1 << 16
-"""Default number of rows in a batch."""
 
 # All rows of a base file, or nearly all, have the same values in these
 _REPETITIVE = ("_hoodie_commit_time", "_hoodie_partition_path", "_hoodie_file_name")
+_MAX_CHECKED_CHUNKS: Final = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class BaseFileFooter:
-    """What the footer of a base file says, or the metadata of a Lance file."""
+class ParquetBaseFile(OpenBaseFile):
+    """A Parquet base file, open for reading."""
 
-    path: str
-    num_rows: int
-    num_row_groups: int
-    schema: pa.Schema
-    """The schema of `iter_base_batches`."""
-    metadata: Mapping[str, str]
-    """Key-value pairs, without the bloom filter and Arrow's own schema."""
-    min_key: str | None
-    """Smallest record key in Java's order; None if not recorded."""
-    max_key: str | None
-    bloom_text: str | None
-    bloom_type_code: str | None
+    parquet: pq.ParquetFile
 
-    def in_range(self, keys: pa.StringArray) -> pa.BooleanArray | None:
-        """Whether the file may have each key, by the smallest and the greatest; None: it may have any."""
-        low, high = self.min_key, self.max_key
-        if low is None or high is None or any(_orders_otherwise(each) for each in (keys, pa.array([low, high]))):
-            return None
-        return pc.and_(pc.greater_equal(keys, low), pc.less_equal(keys, high))
-
-    @property
-    def bloom(self) -> BloomFilter | None:
-        """The filter of the file's record keys, decoded at each access.
+    def __init__(self, storage: Storage, path: str) -> None:
+        """Open the file.
 
         Raises:
-            CorruptFileError: it cannot be decoded.
-            UnsupportedTableError: its type is unknown.
+            CorruptFileError: the file is not a Parquet file, is damaged, or its footer names another file.
+            FileNotFoundError: the file does not exist.
         """
-        if self.bloom_text is None:
-            return None
-        return BloomFilter.decode(self.bloom_text, self.bloom_type_code, context=self.path)
+        with ExitStack() as opened:
+            source = opened.enter_context(storage.open_input(path))
+            with _damage_named(path):
+                metadata = pq.read_metadata(source)
+                _check_packing(metadata, path)
+                names = metadata.schema.names
+                check_footer(metadata, path, names)
+                self.parquet = pq.ParquetFile(
+                    source,
+                    metadata=metadata,
+                    read_dictionary=[name for name in _REPETITIVE if name in names],
+                    coerce_int96_timestamp_unit="us",
+                    page_checksum_verification=True,
+                    # on object stores: fetch the column chunks of a row group in few large requests
+                    pre_buffer=not storage.is_local,
+                )
+                opened.callback(self.parquet.close)
+                _check_columns(self.parquet, path)
+            super().__init__(path, opened.pop_all())
 
+    @cached_property
+    def _plan(self) -> _Plan:
+        return _plan(self.parquet)
 
-def _orders_otherwise(keys: pa.StringArray) -> bool:
-    """Whether keys may have another order in Java, by UTF-16 units: surrogates come before U+E000 there, and in UTF-8
-    both begin with a byte from 0xEE on."""
-    return bool((Texts.of(keys).data >= 0xEE).any())
+    def _read_footer(self) -> BaseFileFooter:
+        with _damage_named(self.path):
+            schema, metadata = self._plan.schema, self.parquet.metadata
+            pairs: dict[bytes, bytes] = metadata.metadata or {}
+            try:
+                texts = {key.decode(): value.decode() for key, value in pairs.items() if key != b"ARROW:schema"}
+            except UnicodeDecodeError as error:
+                raise CorruptFileError(f"Cannot read the footer of {self.path}: {error}") from error
+            return footer_with(self.path, metadata.num_rows, metadata.num_row_groups, schema, texts)
 
+    def batches(
+        self,
+        columns: Collection[str] | None,
+        *,
+        batch_rows: int = BATCH_ROWS,
+        row_groups: Sequence[int] | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        with _damage_named(self.path):
+            yield from self._batches(columns, batch_rows, row_groups)
 
-def read_footer(storage: Storage, path: str) -> BaseFileFooter:
-    """Reads only the footer of a base file.
+    def _batches(
+        self, columns: Collection[str] | None, batch_rows: int, row_groups: Sequence[int] | None
+    ) -> Iterator[pa.RecordBatch]:
+        file, plan = self.parquet, self._plan
+        names = plan.schema.names if columns is None else [name for name in columns if name in plan.targets]
+        groups = list(range(file.metadata.num_row_groups) if row_groups is None else row_groups)
+        if not names:
+            yield from empty_columns(sum(file.metadata.row_group(group).num_rows for group in groups), batch_rows)
+            return
+        schema = pa.schema([plan.schema.field(name) for name in names])
+        repeated: dict[str, pa.Array] = {}
+        most = min(batch_rows, file.metadata.num_rows)
+        for batch in file.iter_batches(batch_rows, row_groups=groups, columns=names, use_threads=False):
+            arrays = []
+            for name in names:
+                array = batch.column(name)
+                if pa.types.is_dictionary(array.type):
+                    array = _decoded(array, name, most, repeated)
+                if name in plan.casts:
+                    array = array.cast(plan.casts[name])
+                arrays.append(array)
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
-    Raises:
-        CorruptFileError: the file is not a complete Parquet file.
-        FileNotFoundError: the file does not exist.
-    """
-    with open_parquet(storage, path) as file:
-        return footer_of(file, path)
-
-
-def footer_of(file: pq.ParquetFile, path: str) -> BaseFileFooter:
-    """The footer of an open base file. Raises CorruptFileError."""
-    schema = _plan(file).schema
-    pairs: dict[bytes, bytes] = file.metadata.metadata or {}
-    rows, groups = file.metadata.num_rows, file.metadata.num_row_groups
-    try:
-        texts = {key.decode(): value.decode() for key, value in pairs.items() if key != b"ARROW:schema"}
-    except UnicodeDecodeError as error:
-        raise CorruptFileError(f"Cannot read the footer of {path}: {error}") from error
-    return footer_with(path, rows, groups, schema, texts)
-
-
-def footer_with(path: str, rows: int, groups: int, schema: pa.Schema, texts: dict[str, str]) -> BaseFileFooter:
-    """A footer of any format. `texts`: its key-value pairs, from which the bloom filter is taken."""
-    old = texts.pop(OLD_BLOOM_FILTER, None)
-    bloom = texts.pop(BLOOM_FILTER, old)
-    low, high, code = texts.get(MIN_RECORD_KEY), texts.get(MAX_RECORD_KEY), texts.get(BLOOM_FILTER_TYPE_CODE)
-    return BaseFileFooter(path, rows, groups, schema, texts, low, high, bloom, code)
-
-
-_MOST_LOOKED_AT: Final = 1 << 20
+    def row_group_sizes(self) -> list[int]:
+        groups = map(self.parquet.metadata.row_group, range(self.parquet.metadata.num_row_groups))
+        return [sum(group.column(at).total_compressed_size for at in range(group.num_columns)) for group in groups]
 
 
 @contextmanager
 def open_parquet(storage: Storage, path: str) -> Iterator[pq.ParquetFile]:
-    """Opens a base file. Arrow's errors in the context become `CorruptFileError`.
+    """Open a base file as Arrow's reader. Arrow's errors in the context become `CorruptFileError`.
 
-    Raises:
-        CorruptFileError: the file is not a Parquet file, is damaged, or its footer names another file.
-        FileNotFoundError: the file does not exist.
+    Raises what `ParquetBaseFile` raises.
     """
-    with storage.open_input(path) as source, _damage_named(path):
-        metadata = pq.read_metadata(source)
-        _check_packing(metadata, path)
-        names = metadata.schema.names
-        check_footer(metadata, path, names)
-        file = pq.ParquetFile(
-            source,
-            metadata=metadata,
-            read_dictionary=[name for name in _REPETITIVE if name in names],
-            coerce_int96_timestamp_unit="us",
-            page_checksum_verification=True,
-            # on object stores: fetch the column chunks of a row group in few large requests
-            pre_buffer=not storage.is_local,
-        )
-        try:
-            _check_columns(file, path)
-            yield file
-        finally:
-            file.close()
+    with closing(ParquetBaseFile(storage, path)) as file, _damage_named(path):
+        yield file.parquet
 
 
 def _check_columns(file: pq.ParquetFile, path: str) -> None:
@@ -238,69 +224,6 @@ def read_metadata(storage: Storage, path: str) -> pq.FileMetaData:
         return metadata
 
 
-def iter_base_batches(
-    storage: Storage,
-    path: str,
-    columns: Collection[str] | None,
-    *,
-    batch_rows: int = BATCH_ROWS,
-    row_groups: Sequence[int] | None = None,
-) -> Iterator[pa.RecordBatch]:
-    """Yields a base file's rows in order.
-
-    Types are those of the file, except: strings have type string, list elements are named "element", everything within
-    a column is nullable, and INT96 timestamps are timestamp[us, UTC].
-
-    Args:
-        columns: top-level columns, in the order of the result; missing ones are ignored. None: all, in the file's
-            order. If the file has none of them, batches have rows but no columns.
-        batch_rows: maximum rows of a batch.
-        row_groups: read only these, by number.
-
-    Raises:
-        CorruptFileError: the file is damaged.
-        FileNotFoundError: the file does not exist.
-    """
-    with open_parquet(storage, path) as file:
-        yield from batches_of(file, columns, batch_rows=batch_rows, row_groups=row_groups)
-
-
-def batches_of(
-    file: pq.ParquetFile,
-    columns: Collection[str] | None,
-    *,
-    batch_rows: int = BATCH_ROWS,
-    row_groups: Sequence[int] | None = None,
-) -> Iterator[pa.RecordBatch]:
-    """As `iter_base_batches`, for an open base file."""
-    plan = _plan(file)
-    names = plan.schema.names if columns is None else [name for name in columns if name in plan.targets]
-    groups = list(range(file.metadata.num_row_groups) if row_groups is None else row_groups)
-    if not names:
-        yield from empty_columns(sum(file.metadata.row_group(group).num_rows for group in groups), batch_rows)
-        return
-    schema = pa.schema([plan.schema.field(name) for name in names])
-    repeated: dict[str, pa.Array] = {}
-    most = min(batch_rows, file.metadata.num_rows)
-    for batch in file.iter_batches(batch_rows, row_groups=groups, columns=names, use_threads=False):
-        arrays = []
-        for name in names:
-            array = batch.column(name)
-            if pa.types.is_dictionary(array.type):
-                array = _decoded(array, name, most, repeated)
-            if name in plan.casts:
-                array = array.cast(plan.casts[name])
-            arrays.append(array)
-        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def empty_columns(rows: int, batch_rows: int) -> Iterator[pa.RecordBatch]:
-    """Batches with `rows` rows in total and no columns."""
-    for start in range(0, rows, batch_rows):
-        nothing = pa.nulls(min(batch_rows, rows - start))
-        yield pa.RecordBatch.from_arrays([nothing], names=["_"]).select([])
-
-
 def _decoded(array: pa.DictionaryArray, name: str, most: int, repeated: dict[str, pa.Array]) -> pa.Array:
     """The array without dictionary encoding. A single value for all rows is repeated once, for the maximum number of
     rows, and then sliced."""
@@ -342,24 +265,6 @@ def _alike(kind: pa.DataType, found: pa.DataType) -> bool:
     return bool(kind == (found.value_type if pa.types.is_dictionary(found) else found))
 
 
-def canonical_type(kind: pa.DataType) -> pa.DataType:
-    """The type in which columns of base files are returned, whatever the writer's names of nested fields."""
-    types = pa.types
-    if types.is_dictionary(kind):
-        return canonical_type(kind.value_type)
-    if types.is_large_string(kind) or types.is_string_view(kind):
-        return pa.string()
-    if types.is_large_binary(kind) or types.is_binary_view(kind):
-        return pa.binary()
-    if types.is_list(kind) or types.is_large_list(kind):
-        return pa.list_(pa.field("element", canonical_type(kind.value_type)))
-    if types.is_map(kind):
-        return pa.map_(canonical_type(kind.key_type), canonical_type(kind.item_type))
-    if types.is_struct(kind):
-        return pa.struct([pa.field(child.name, canonical_type(child.type)) for child in kind])
-    return kind
-
-
 _DAMAGE = (
     pa.ArrowInvalid,
     pa.ArrowNotImplementedError,
@@ -374,7 +279,7 @@ _DAMAGE = (
 def _check_packing(metadata: pq.FileMetaData, path: str) -> None:
     """Raises CorruptFileError for column chunks that grow beyond what tables have: a page is unpacked as a whole."""
     most = limit(UNPACKED)
-    if metadata.num_row_groups * metadata.num_columns > _MOST_LOOKED_AT:
+    if metadata.num_row_groups * metadata.num_columns > _MAX_CHECKED_CHUNKS:
         return  # a chunk of so many is small
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)

@@ -67,16 +67,14 @@ def read_versions(
     """The versions in the blocks, in non-empty portions, oldest first.
 
     Args:
-        blocks: in merge order, see `scan_log`.
+        blocks: in merge order, see `scan_log`; `check_blocks` has accepted them.
         schema: columns to read, including `_hoodie_record_key`.
         history: maps columns of a block to those of `schema`; None: by name.
         portion_bytes: maximum bytes of block contents held at once, unless a single block has more.
 
     Raises:
         CorruptFileError, SchemaMismatchError: a block contradicts the format, or the schema.
-        UnsupportedTableError: see `check_blocks`.
     """
-    check_blocks(blocks, settings)
     history = history or SchemaHistory()
     by_schema = {_schema_key(block, history): block for block in reversed(blocks) if block.type is BlockType.AVRO}
     for (writer_schema, _, is_partial), block in by_schema.items():

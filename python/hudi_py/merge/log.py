@@ -1,4 +1,4 @@
-"""Chooses the log blocks of a slice that count, and reduces their records (format reference, section 7.1).
+"""Chooses the log blocks of a slice that count (format reference, section 7.1).
 
 Source of the rules: `BaseHoodieLogRecordReader.scanInternalV2` (1.2.0).
 """
@@ -9,18 +9,11 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import pyarrow as pa
-
 from hudi_py.errors import CorruptFileError, first_line
 from hudi_py.formats.log import BlockType, HeaderKey, LogBlock, read_blocks
 from hudi_py.merge.damage import damage_of
-from hudi_py.merge.decode import read_versions
-from hudi_py.merge.records import LogRecords, reduce_versions
-from hudi_py.merge.settings import MergeSettings
-from hudi_py.merge.versions import concat_versions
 from hudi_py.model.files import LogFile
 from hudi_py.model.properties import TableConfig
-from hudi_py.schema import SchemaHistory
 from hudi_py.storage import Storage
 from hudi_py.timeline.timeline import Timeline
 
@@ -113,27 +106,3 @@ def _place_log_compactions(blocks: dict[str, list[LogBlock]]) -> list[LogBlock]:
             placed.add(final)
             newest_first.append(blocks[final])
     return [block for group in reversed(newest_first) for block in group]
-
-
-def reduce_log(
-    storage: Storage,
-    blocks: Sequence[LogBlock],
-    schema: pa.Schema,
-    settings: MergeSettings,
-    *,
-    history: SchemaHistory | None = None,
-) -> LogRecords | None:
-    """The records of the blocks, one version for each key, all in memory; None if there are none.
-
-    Args:
-        blocks: in merge order, from `scan_log`.
-        schema: columns to read, including `_hoodie_record_key` and those of `settings.columns` that the table has;
-            each block's records are conformed to it.
-        history: maps columns of a block to those of `schema`; None: by name.
-
-    Raises:
-        UnsupportedTableError: a block cannot be read, see `decode.check_blocks`.
-        CorruptFileError, SchemaMismatchError: a block contradicts the format, or the schema.
-    """
-    parts = list(read_versions(storage, blocks, schema, settings, history=history))
-    return reduce_versions(concat_versions(parts), settings) if parts else None

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Final
 
@@ -20,22 +20,16 @@ import pyarrow as pa
 from hudi_py.config.read import FLINK_MERGE_MEMORY, MERGE_MEMORY, SPILL_FOLDER
 from hudi_py.formats.arrays import combined
 from hudi_py.formats.hashing import java_string_hash
-from hudi_py.formats.log import LogBlock
 from hudi_py.merge.base import BaseMerge, MergeCounts, Watch
-from hudi_py.merge.decode import read_versions
 from hudi_py.merge.entries import KEY
-from hudi_py.merge.positions import base_rows
 from hudi_py.merge.records import LogRecords, reduce_versions
 from hudi_py.merge.reduce import Mask, Rows
 from hudi_py.merge.settings import MergeSettings
-from hudi_py.merge.versions import LogVersions, concat_versions
-from hudi_py.schema import RECORD_KEY, SchemaHistory
-from hudi_py.storage import Storage
+from hudi_py.merge.versions import LogVersions
+from hudi_py.schema import RECORD_KEY
 
 _MOST_PARTS: Final = 64
 """Each part has up to three files open."""
-_LARGEST_PORTION: Final = 64 << 20
-_SMALLEST_PORTION: Final = 1 << 18
 _POSITION: Final = "\0position"
 _LACKS: Final = "\0lacks"
 
@@ -65,57 +59,6 @@ class LogMemory:
     def held(self) -> int:
         """Bytes of decoded versions that may be held; reducing them needs about twice as much in addition."""
         return max(self.limit // 3, 1)
-
-
-def load_log(
-    storage: Storage,
-    blocks: Sequence[LogBlock],
-    schema: pa.Schema,
-    settings: MergeSettings,
-    memory: LogMemory,
-    *,
-    history: SchemaHistory | None = None,
-    keep_deletes: bool = False,
-    base_instant: str | None = None,
-) -> LogRecords | SpilledLog | None:
-    """The records of a slice's log blocks, in memory if they fit; None if there are none.
-
-    Arguments and errors are those of `reduce_log`. A `SpilledLog` must be closed.
-
-    Args:
-        keep_deletes: see `reduce_versions`.
-        base_instant: instant of the base file to merge with; the records get `base_rows` if the blocks have positions.
-    """
-    held: list[LogVersions] = []
-    size = content = 0
-    total = sum(block.content_length for block in blocks)
-    portion = min(max(memory.limit // 16, _SMALLEST_PORTION), _LARGEST_PORTION)
-    spilled: SpilledLog | None = None
-    try:
-        for versions in read_versions(storage, blocks, schema, settings, history=history, portion_bytes=portion):
-            if spilled is not None:
-                spilled.add(versions)
-                continue
-            held.append(versions)
-            size += versions.nbytes
-            content += versions.content_bytes
-            if size > memory.held:
-                expected = size * max(total, content) // max(content, 1)
-                spilled = SpilledLog(settings, memory, expected, keep_deletes=keep_deletes)
-                while held:
-                    spilled.add(held.pop(0))
-    except BaseException:  # remove the files in any case
-        if spilled is not None:
-            spilled.close()
-        raise
-    if spilled is not None:
-        return spilled
-    if not held:
-        return None
-    versions = concat_versions(held)
-    records = reduce_versions(versions, settings, keep_deletes=keep_deletes)
-    found = None if base_instant is None else base_rows(versions, records.winners, blocks, base_instant)
-    return records if found is None else replace(records, base_rows=found)
 
 
 class SpilledLog:

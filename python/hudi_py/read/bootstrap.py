@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from urllib.parse import unquote
 
 import pyarrow as pa
 
 from hudi_py.errors import CorruptFileError, UnsupportedTableError
-from hudi_py.formats.orc import iter_orc_batches
-from hudi_py.formats.parquet import iter_base_batches
+from hudi_py.formats.base_files import extension_of, iter_base_batches
+from hudi_py.formats.base_reader import OpenBaseFile
 from hudi_py.model.files import BaseFile
 from hudi_py.model.names import NULL_PARTITION
 from hudi_py.read.partition import parse_value
 from hudi_py.schema import META_FIELDS
 from hudi_py.storage import Storage, open_beside
 
+_SOURCE_FORMATS = ("parquet", "orc")
+
 
 def bootstrap_batches(
-    storage: Storage, base_file: BaseFile, columns: Collection[str], *, batch_rows: int, zone: str
+    storage: Storage,
+    base_file: BaseFile,
+    skeleton: Callable[[], OpenBaseFile],
+    columns: Collection[str],
+    batch_rows: int,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a skeleton and its source, with those of `columns` that either file has.
+    """Yield the rows of a skeleton and its source, with those of `columns` that either file has.
+
+    Args:
+        skeleton: opens the skeleton, if one of its columns is needed.
 
     Raises:
         CorruptFileError: the source is missing, or its number of rows differs from the skeleton's.
@@ -28,15 +37,14 @@ def bootstrap_batches(
     """
     meta = [name for name in columns if name in META_FIELDS]
     own = [name for name in columns if name not in META_FIELDS]
-    skeleton = iter_base_batches(storage, base_file.path, meta, batch_rows=batch_rows)
     if not own:
-        yield from skeleton
+        yield from skeleton().batches(meta, batch_rows=batch_rows)
         return
-    source = _source_batches(storage, base_file, own, batch_rows, zone)
+    source = _source_batches(storage, base_file, own, batch_rows)
     if not meta:
         yield from source
         return
-    yield from _side_by_side(skeleton, source, base_file)
+    yield from _side_by_side(skeleton().batches(meta, batch_rows=batch_rows), source, base_file)
 
 
 def folder_values(source: str, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
@@ -62,23 +70,18 @@ def folder_values(source: str, batch: pa.RecordBatch, schema: pa.Schema) -> pa.R
 
 
 def _source_batches(
-    storage: Storage, base_file: BaseFile, columns: Collection[str], batch_rows: int, zone: str
+    storage: Storage, base_file: BaseFile, columns: Collection[str], batch_rows: int
 ) -> Iterator[pa.RecordBatch]:
     uri = base_file.source
     assert uri is not None
     folder, _, name = uri.rpartition("/")
-    beside = open_beside(storage, folder)
-    extension = name.rpartition(".")[2].lower()
+    if extension_of(name) not in _SOURCE_FORMATS:
+        raise UnsupportedTableError(
+            f"Cannot read bootstrap base file {base_file.path}: its source {uri} is neither a .parquet nor an .orc "
+            "file, the only ones supported"
+        )
     try:
-        if extension == "parquet":
-            yield from iter_base_batches(beside, name, columns, batch_rows=batch_rows)
-        elif extension == "orc":
-            yield from iter_orc_batches(beside, name, columns, batch_rows=batch_rows, zone=zone)
-        else:
-            raise UnsupportedTableError(
-                f"Cannot read bootstrap base file {base_file.path}: its source {uri} is neither a .parquet nor an .orc "
-                "file, the only ones supported"
-            )
+        yield from iter_base_batches(open_beside(storage, folder), name, columns, batch_rows=batch_rows)
     except FileNotFoundError as error:
         raise CorruptFileError(
             f"Cannot read bootstrap base file {base_file.path}: its source {uri} is missing; a table of a "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from hudi_py.read.base_file import count_rows
+from hudi_py.read.base_file import BaseFileReader
 from hudi_py.read.changes import ChangeSplit
 from hudi_py.read.parts import merged_count
 from hudi_py.read.split import ReadSpec, Split
@@ -27,7 +27,8 @@ def count_split(storage: Storage, split: Split) -> int:
     try:
         if is_counted_by_footer(split):
             assert split.base_file is not None
-            return count_rows(storage, split.base_file)
+            with BaseFileReader(storage, split.base_file) as reader:
+                return reader.num_rows
         if _is_merged_whole(split):
             return merged_count(storage, split)
     except FileNotFoundError as error:

@@ -49,9 +49,10 @@ def explain_plan(plan: Plan, *, query_type: str, state: str, limit: int | None) 
         lines.append(f"  slices      {len(plan.splits)}, {merged} of them merged with logs, {show_bytes(plan.size)}")
     if spec.mode != "merge":
         lines.append(f"  mode        {spec.mode}{', deletes are rows' if spec.emit_deletes else ''}")
-    elif spec.merge is not None:
-        ordering = ", ".join(spec.merge.ordering_fields)
-        lines.append(f"  merge       {spec.merge.mode}{f' by {ordering}' if ordering else ''}")
+    elif spec.logs is not None:
+        settings = spec.logs.merge
+        ordering = ", ".join(settings.ordering_fields)
+        lines.append(f"  merge       {settings.mode}{f' by {ordering}' if ordering else ''}")
     if any(not split.merged for split in plan.splits) and spec.filter is not None:
         lines.append("  row groups  of slices without logs are left out by the statistics in their footers when read")
     for split in plan.splits[:_MOST_SPLITS]:

@@ -66,7 +66,7 @@ class ExpressionIndexes:
         Args:
             conjuncts: conditions that must all be true for a row.
             zone: the time zone of the table's writers; None: unknown.
-            history: as in `read_base`; columns that it does not resolve by name are ignored.
+            history: as in `BaseFileReader`; columns that it does not resolve by name are ignored.
             ignored: further columns of which indexes do not describe the rows.
         """
         self._metadata = metadata

@@ -111,9 +111,9 @@ def _without_footer(split: Split, from_path: Sequence[str]) -> str | None:
     if isinstance(split, ChangeSplit):
         return "its rows are computed changes"
     spec = split.spec
-    if split.base_file is None or spec.mode in ("log", "log_unmerged"):
+    if split.base_file is None:
         return "its base file is not read"
-    if split.log_files and spec.mode not in ("merge", "base"):
+    if split.log_files and spec.mode != "merge":
         return "its logs are read without a merge"
     if spec.keys is not None:
         return "rows are chosen by their key"

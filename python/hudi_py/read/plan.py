@@ -10,13 +10,13 @@ from itertools import compress
 import pyarrow as pa
 
 from hudi_py.errors import SchemaMismatchError
-from hudi_py.merge import merge_settings
+from hudi_py.merge import LogSpec, merge_settings
 from hudi_py.metadata.files import MetadataLister
 from hudi_py.metadata.table import MetadataTable
 from hudi_py.model.files import FileSlice
 from hudi_py.model.names import PartitionPath
 from hudi_py.read.arguments import check_partitions
-from hudi_py.read.base_file import row_group_sizes
+from hudi_py.read.base_file import BaseFileReader
 from hudi_py.read.filter import Filter, parse_filter
 from hudi_py.read.keys import virtual_key_fields
 from hudi_py.read.partition import PathFormat, path_values
@@ -114,14 +114,15 @@ def plan_scan(
     # merger may make new values
     merged = uses_metadata and mode == "merge" and not emit_deletes and (settings is None or settings.merger is None)
     slices = pruning.slices(slices, merged=merged)
+    logs = None
+    if settings is not None:
+        logs = LogSpec(settings, snapshot.committed, snapshot.as_of, request.memory, request.read_damaged)
     spec = ReadSpec(
         uri=uri,
         table_schema=rows,
         columns=columns,
         filter=condition,
-        merge=settings,
-        committed=snapshot.committed if settings else None,
-        as_of=snapshot.as_of,
+        logs=logs,
         batch_rows=request.batch_rows,
         limit=request.limit,
         mode=mode,
@@ -129,8 +130,6 @@ def plan_scan(
         key_fields=key_fields,
         emit_deletes=emit_deletes,
         history=snapshot.history,
-        memory=request.memory,
-        read_damaged=request.read_damaged,
     )
     values = {
         path: path_values(config, schema, path, uri, escaped=escaped)
@@ -200,7 +199,8 @@ def is_divided(split: Split, target_bytes: int) -> bool:
 def _divide(storage: Storage, split: Split, target_bytes: int) -> list[Split]:
     assert split.base_file is not None
     try:
-        sizes = row_group_sizes(storage, split.base_file)
+        with BaseFileReader(storage, split.base_file) as reader:
+            sizes = reader.row_group_sizes()
     except FileNotFoundError as error:
         raise missing_file(storage, split, error) from error
     parts: list[Split] = []

@@ -15,7 +15,8 @@ import pyarrow as pa
 from hudi_py.config import Options, indexes
 from hudi_py.config import metadata as metadata_config
 from hudi_py.errors import HudiError, StorageError
-from hudi_py.formats.parquet import open_parquet, read_footer
+from hudi_py.formats.base_files import open_base_file
+from hudi_py.formats.base_reader import OpenBaseFile
 from hudi_py.metadata import MetadataTable
 from hudi_py.metadata.files import warn_unused
 from hudi_py.metadata.key_scope import read_scope
@@ -272,12 +273,13 @@ class FilePruning:
     def _in_footer(self, file: BaseFile, keys: pa.Array) -> bool:
         """Whether a base file may hold one of the keys, by the bounds and the bloom filter in its footer."""
         try:
-            footer = read_footer(self._snapshot.storage, file.path)
-            inside = footer.in_range(keys)
-            if inside is not None:
-                keys = keys.filter(inside)
-            elif footer.min_key is None and not self._in_row_groups(file):
-                return False
+            with open_base_file(self._snapshot.storage, file.path) as opened:
+                footer = opened.footer
+                inside = footer.in_range(keys)
+                if inside is not None:
+                    keys = keys.filter(inside)
+                elif footer.min_key is None and not self._in_row_groups(opened):
+                    return False
             found = footer.bloom if len(keys) else None
             return bool(len(keys)) and (found is None or found.might_contain_any(keys))
         except StorageError:  # not damage
@@ -285,12 +287,13 @@ class FilePruning:
         except (HudiError, FileNotFoundError):
             return True  # reading the file raises the error
 
-    def _in_row_groups(self, file: BaseFile) -> bool:
+    def _in_row_groups(self, file: OpenBaseFile) -> bool:
         """Whether a row group may hold one of the keys, by the statistics of the key column."""
+        if file.parquet is None:
+            return True
         node = _key_bounds(self._keys or frozenset())[0]
-        with open_parquet(self._snapshot.storage, file.path) as opened:
-            groups = range(opened.metadata.num_row_groups)
-            return bool(row_groups_to_read(opened, groups, Filter("", node.columns(), predicate=node)))
+        groups = range(file.parquet.metadata.num_row_groups)
+        return bool(row_groups_to_read(file.parquet, groups, Filter("", node.columns(), predicate=node)))
 
     def _looked_up(self, read: Callable[[], T]) -> T | None:
         """The result of an index; None, with a warning, if the index is damaged or missing."""

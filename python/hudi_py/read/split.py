@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import pyarrow as pa
 
-from hudi_py.merge import CommittedInstants, LogMemory, MergeSettings
+from hudi_py.merge import LogSpec, SliceLog
 from hudi_py.merge.keys import key_columns
 from hudi_py.model.files import BaseFile, FileSlice, LogFile
 from hudi_py.model.names import PartitionPath
 from hudi_py.read.filter import Filter
 from hudi_py.schema import COMMIT_TIME, RECORD_KEY, SchemaHistory
+from hudi_py.storage import Storage
 
-SliceMode = Literal["merge", "skip", "unmerged", "base", "log", "log_unmerged"]
+SliceMode = Literal["merge", "skip", "unmerged"]
 """`merge`: the newest version of each key. `skip`: base rows, then all log rows, unmerged (`skip_merge`).
-`unmerged`: as `skip`, with deletes as rows. `base`: the base file only. `log`: the logs only, merged with each other.
-`log_unmerged`: every log row in order."""
+`unmerged`: as `skip`, with deletes as rows."""
 
 KnownValues = tuple[tuple[str, pa.Scalar], ...]
 """Columns with their value, never null."""
@@ -35,12 +36,8 @@ class ReadSpec:
     """Output columns, in order."""
     batch_rows: int
     filter: Filter | None = None
-    merge: MergeSettings | None = None
-    """None if no file slice has logs."""
-    committed: CommittedInstants | None = None
-    """Instants whose log blocks count; None if log files were chosen by their instants (table versions 8 and 9)."""
-    as_of: str | None = None
-    """Log blocks of later instants are ignored."""
+    logs: LogSpec | None = None
+    """How logs are read and merged; None if no file slice has logs."""
     limit: int | None = None
     """Maximum rows of each split."""
     mode: SliceMode = "merge"
@@ -55,10 +52,6 @@ class ReadSpec:
     """Whether deletes in logs are returned as rows too, with `_hoodie_operation` = `D`."""
     history: SchemaHistory | None = None
     """Maps columns of base files and log blocks to those of the table; None: by name."""
-    memory: LogMemory = field(default_factory=LogMemory)
-    """How much memory the logs of one slice may take."""
-    read_damaged: bool = False
-    """Whether the readable rest of damaged logs is read, with a warning."""
 
     @property
     def output_schema(self) -> pa.Schema:
@@ -73,6 +66,11 @@ class ReadSpec:
             wanted += [RECORD_KEY] if RECORD_KEY in self.columns else []
             wanted += key_columns(self.key_fields)
         return tuple(dict.fromkeys(wanted))
+
+    def open_log(self, storage: Storage, files: Sequence[LogFile], *, instant: str | None = None) -> SliceLog:
+        """Return the log of a slice, see `LogSpec.open`."""
+        assert self.logs is not None
+        return self.logs.open(storage, files, self.history, instant=instant)
 
     def read_schema(self) -> pa.Schema:
         """`wanted_columns` in the table's order."""

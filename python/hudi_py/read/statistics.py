@@ -33,7 +33,7 @@ class Statistics:
         """
         Args:
             conjuncts: conditions that must all be true for a row.
-            history: as in `read_base`; columns that it does not resolve by name are ignored.
+            history: as in `BaseFileReader`; columns that it does not resolve by name are ignored.
             ignored: further columns whose statistics do not describe the rows.
         """
         self._metadata = metadata

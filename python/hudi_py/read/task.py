@@ -12,7 +12,7 @@ from hudi_py.merge.keys import record_keys
 from hudi_py.metadata import metadata_lister
 from hudi_py.read.changes import ChangeSplit, change_rows
 from hudi_py.read.parts import added_rows
-from hudi_py.read.slice import of_commits, slice_rows
+from hudi_py.read.slice import SliceReader, of_commits
 from hudi_py.read.split import ReadSpec, Split
 from hudi_py.schema import RECORD_KEY, conform
 from hudi_py.storage import Storage, open_storage
@@ -67,8 +67,12 @@ def read_split_on(storage: Storage, split: Split, *, skip_rows: int = 0) -> Iter
 
 def _rows(storage: Storage, split: Split) -> Iterator[pa.RecordBatch]:
     if isinstance(split, ChangeSplit):
-        return change_rows(storage, split)
-    return added_rows(storage, split) if split.without_base else slice_rows(storage, split)
+        yield from change_rows(storage, split)
+    elif split.without_base:
+        yield from added_rows(storage, split)
+    else:
+        with SliceReader(storage, split) as reader:
+            yield from reader.rows()
 
 
 def missing_file(storage: Storage, split: Split, error: FileNotFoundError) -> HudiError:

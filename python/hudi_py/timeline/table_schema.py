@@ -14,7 +14,6 @@ from hudi_py.formats.avro import arrow_schema, avro_schema, record_name
 from hudi_py.formats.base_files import read_footer
 from hudi_py.formats.log import HeaderKey, read_blocks
 from hudi_py.formats.orc import AVRO_SCHEMA as ORC_SCHEMA
-from hudi_py.formats.orc import orc_metadata, orc_schema
 from hudi_py.formats.parquet import AVRO_SCHEMA as FOOTER_SCHEMA
 from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.instant import Instant
@@ -308,18 +307,13 @@ def _of_data_files(storage: Storage, config: TableConfig, commits: NewestCommits
 def _of_data_file(storage: Storage, config: TableConfig, path: str) -> dict[str, Any] | None:
     name = path.rpartition("/")[2]
     base_name = parse_base_file_name(name)
-    if base_name is not None and base_name.extension in ("parquet", "lance"):
+    if base_name is not None and base_name.extension in ("parquet", "orc", "lance"):
         footer = read_footer(storage, path)
-        text = footer.metadata.get(FOOTER_SCHEMA)
+        text = footer.metadata.get(ORC_SCHEMA if base_name.extension == "orc" else FOOTER_SCHEMA)
         if text is not None:
             return _parse(text, f"the schema in the footer of {storage.uri}/{path}")
         # Files of Spark's row writer and Lance files have no Avro schema
         return avro_schema(without_meta(footer.schema.remove_metadata()), *record_name(config.name))
-    if base_name is not None and base_name.extension == "orc":
-        text = orc_metadata(storage, path).get(ORC_SCHEMA)
-        if text is not None:
-            return _parse(text, f"the schema in the footer of {storage.uri}/{path}")
-        return avro_schema(without_meta(orc_schema(storage, path)), *record_name(config.name))
     log_name = parse_log_file_name(name)
     info = storage.stat(path) if log_name is not None and not log_name.cdc else None
     if info is not None:

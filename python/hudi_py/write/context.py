@@ -16,7 +16,7 @@ from hudi_py.file_stats.columns import IndexedColumn, indexed_columns
 from hudi_py.file_stats.keys import KeyReader
 from hudi_py.file_stats.sidecar import Sidecar, SidecarSettings
 from hudi_py.formats.hudi_types import shared_names
-from hudi_py.merge import CommittedInstants
+from hudi_py.merge import CommittedInstants, LogSpec
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.names import FileId, folders_above, nested_partitions, new_file_id
 from hudi_py.progress import Progress
@@ -158,7 +158,7 @@ class WriteContext:
         transaction = self.transaction
         committed = CommittedInstants.of(transaction.config, transaction.timeline, transaction.instant)
         history = self.settings.schema.history
-        return KeyReader(transaction.storage, self.keyed_schema, self.settings.merge, committed, history)
+        return KeyReader(transaction.storage, self.keyed_schema, LogSpec(self.settings.merge, committed), history)
 
     def commit(
         self,

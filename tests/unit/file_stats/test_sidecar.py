@@ -15,7 +15,7 @@ from hudi_py.errors import CorruptFileError
 from hudi_py.file_stats.keys import KeyReader, base_file_changes, log_file_changes
 from hudi_py.file_stats.ranges import ColumnRanges
 from hudi_py.file_stats.sidecar import Sidecar, SidecarContent, SidecarSettings, read_sidecar
-from hudi_py.merge import CommittedInstants, merge_settings
+from hudi_py.merge import CommittedInstants, LogSpec, merge_settings
 from hudi_py.metadata_write.writer import MetadataTableWriter
 from hudi_py.model.files import LogFile
 from hudi_py.model.names import parse_log_file_name
@@ -64,9 +64,8 @@ class _Groups:
             slice_.file_id: slice_ for part in view.partitions() for slice_ in view.latest_slices_for_write(part)
         }
         schema = open_snapshot(TableState(self.storage, self.config, self.timeline)).schema
-        self.reader = KeyReader(
-            self.storage, schema, merge_settings(self.config), CommittedInstants.of(self.config, self.timeline)
-        )
+        committed = CommittedInstants.of(self.config, self.timeline)
+        self.reader = KeyReader(self.storage, schema, LogSpec(merge_settings(self.config), committed))
 
     def keys(self, file_id: str) -> set[str]:
         slice_ = self.slices.get(file_id)  # type: ignore[call-overload]

@@ -71,7 +71,7 @@ def test_rows_are_read_again(columns: dict[str, pa.Array]) -> None:
     some = list(columns)[:0:-1]
     assert pa.Table.from_batches(iter_base_batches(storage, "p/f.lance", [*some, "none"])).equals(table.select(some))
     with open_base_file(storage, "p/f.lance") as file:
-        assert sum(batch.num_rows for batch in file.batches([], 2)) == 3
+        assert sum(batch.num_rows for batch in file.batches([], batch_rows=2)) == 3
         assert file.footer.schema.names == table.schema.names
 
 

@@ -6,13 +6,15 @@ import contextlib
 import random
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyarrow import orc
 
 from hudi_py.errors import CorruptFileError, UnsupportedTableError
-from hudi_py.formats.orc import AVRO_SCHEMA, iter_orc_batches, orc_metadata, orc_rows, orc_schema, stripe_sizes
+from hudi_py.formats.base_reader import BaseFileFooter
+from hudi_py.formats.orc import AVRO_SCHEMA, OrcBaseFile
 from hudi_py.formats.orc_tail import tail_with_pairs
 from hudi_py.storage import open_storage
 
@@ -36,9 +38,15 @@ def file(tmp_path: Path) -> str:
     return str(tmp_path)
 
 
-def read(folder: str, **arguments: object) -> pa.Table:
-    arguments.setdefault("columns", None)
-    return pa.Table.from_batches(list(iter_orc_batches(open_storage(folder), "a.orc", **arguments)))  # type: ignore[arg-type]
+def read(folder: str, **arguments: Any) -> pa.Table:
+    zone, columns = arguments.pop("zone", "UTC"), arguments.pop("columns", None)
+    with OrcBaseFile(open_storage(folder), "a.orc", zone) as file:
+        return pa.Table.from_batches(file.batches(columns, **arguments))
+
+
+def footer(folder: str) -> BaseFileFooter:
+    with OrcBaseFile(open_storage(folder), "a.orc") as file:
+        return file.footer
 
 
 def test_types_are_those_of_the_parquet_reader(file: str) -> None:
@@ -55,7 +63,7 @@ def test_types_are_those_of_the_parquet_reader(file: str) -> None:
             ("d", pa.decimal128(30, 2)),
         ]
     )
-    assert orc_schema(open_storage(file), "a.orc") == rows.schema
+    assert footer(file).schema == rows.schema
     aware = AT.replace(tzinfo=timezone.utc)
     assert rows["t"].to_pylist() == [None, aware] * 500
     assert rows["s"].to_pylist()[:2] == [None, {"t": aware, "n": 1}]
@@ -64,24 +72,19 @@ def test_types_are_those_of_the_parquet_reader(file: str) -> None:
     assert rows["d"].to_pylist() == TABLE["d"].to_pylist()
 
 
-def test_footer_pairs(tmp_path: Path) -> None:
-    schema = TABLE.schema.with_metadata({"orc.avro.schema": "{}"})
-    orc.write_table(TABLE.cast(schema), str(tmp_path / "a.orc"))
-    assert isinstance(orc_metadata(open_storage(str(tmp_path)), "a.orc"), dict)
-
-
 def test_projection_stripes_and_counts(file: str) -> None:
-    storage = open_storage(file)
-    sizes = stripe_sizes(storage, "a.orc")
-    assert len(sizes) > 2
-    assert orc_rows(storage, "a.orc") == 1000
+    with OrcBaseFile(open_storage(file), "a.orc") as opened:
+        sizes = opened.row_group_sizes()
+        assert len(sizes) == opened.footer.num_row_groups > 2
+        assert opened.footer.num_rows == 1000
+        assert max(batch.num_rows for batch in opened.batches(None, batch_rows=64)) == 64
     assert read(file, columns=["d", "no such", "id"], batch_rows=64).schema.names == ["d", "id"]
-    assert max(batch.num_rows for batch in iter_orc_batches(storage, "a.orc", None, batch_rows=64)) == 64
-    parts = [read(file, columns=["id"], stripes=[stripe]) for stripe in range(len(sizes))]
+    parts = [read(file, columns=["id"], row_groups=[stripe]) for stripe in range(len(sizes))]
     assert pa.concat_tables(parts)["id"].to_pylist() == list(range(1000))
     for stripes in (None, [0], list(range(len(sizes)))):
-        counted = sum(b.num_rows for b in iter_orc_batches(storage, "a.orc", ["no such"], stripes=stripes))
-        assert counted == (len(parts[0]) if stripes == [0] else 1000)
+        assert read(file, columns=["no such"], row_groups=stripes).num_rows == (
+            len(parts[0]) if stripes == [0] else 1000
+        )
 
 
 def test_timestamps_are_wall_clock_times_of_the_zone(file: str) -> None:
@@ -95,11 +98,10 @@ def test_timestamps_are_wall_clock_times_of_the_zone(file: str) -> None:
 def test_damage_is_an_error(file: str) -> None:
     path = Path(file) / "a.orc"
     data = path.read_bytes()
-    storage = open_storage(file)
     for damaged in (b"", b"ORC", data[:-40], data[: len(data) // 2], b"\0" * 200):
         path.write_bytes(damaged)
         with pytest.raises(CorruptFileError, match=r"a\.orc"):
-            orc_rows(storage, "a.orc")
+            footer(file)
     rnd = random.Random(3)
     for _ in range(60):
         mutated = bytearray(data)
@@ -107,7 +109,7 @@ def test_damage_is_an_error(file: str) -> None:
             mutated[rnd.randrange(len(data))] = rnd.randrange(256)
         path.write_bytes(mutated)
         with contextlib.suppress(CorruptFileError, UnsupportedTableError):
-            list(iter_orc_batches(storage, "a.orc", None))
+            read(file)
 
 
 def test_a_damaged_name_of_a_column_is_an_error(tmp_path: Path) -> None:
@@ -132,4 +134,4 @@ def test_a_timestamp_beyond_nanoseconds(tmp_path: Path) -> None:
 
 def test_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        orc_rows(open_storage(str(tmp_path)), "a.orc")
+        footer(str(tmp_path))

@@ -21,7 +21,7 @@ from hudi_py.errors import ConfigError, CorruptFileError, UnsupportedTableError
 from hudi_py.formats.avro import arrow_schema, avro_schema
 from hudi_py.formats.base_files import open_base_file
 from hudi_py.formats.bloom import BloomConfig
-from hudi_py.formats.orc import AVRO_SCHEMA, iter_orc_batches, open_orc, orc_metadata
+from hudi_py.formats.orc import AVRO_SCHEMA, OrcBaseFile, open_orc
 from hudi_py.formats.orc_tail import MOST_TAIL_BYTES, tail_with_pairs
 from hudi_py.formats.orc_writer import CODECS, OrcFileWriter, readable_stripes
 from hudi_py.storage import MemoryStorage
@@ -63,7 +63,8 @@ def written(rows: pa.Table = ROWS, avro: Any = AVRO, **options: Any) -> MemorySt
 
 
 def read(storage: MemoryStorage, zone: str = "UTC", name: str = "a.orc") -> pa.Table:
-    return pa.Table.from_batches(list(iter_orc_batches(storage, name, None, zone=zone)))
+    with OrcBaseFile(storage, name, zone) as file:
+        return pa.Table.from_batches(file.batches(None))
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -164,8 +165,8 @@ def test_an_empty_file() -> None:
     with open_base_file(storage, "a.orc") as file:
         assert (file.footer.num_rows, file.footer.min_key) == (0, None)
         assert file.footer.bloom is not None
-    assert orc_metadata(storage, "a.orc")[AVRO_SCHEMA]
-    assert list(iter_orc_batches(storage, "a.orc", None)) == []
+        assert file.footer.metadata[AVRO_SCHEMA]
+        assert list(file.batches(None)) == []
 
 
 def test_slices_of_batches_keep_their_rows() -> None:
@@ -248,7 +249,8 @@ def test_stripes_that_can_be_read_are_kept() -> None:
     storage.put("c.orc", content)
     kept = read(storage, name="c.orc")["n"].to_pylist()
     assert kept == list(range(20_000))[-len(kept) :]
-    assert orc_metadata(storage, "c.orc")[AVRO_SCHEMA] == json.dumps(avro)
+    with open_base_file(storage, "c.orc") as mended:
+        assert mended.footer.metadata[AVRO_SCHEMA] == json.dumps(avro)
 
 
 # ---- the end of a file
@@ -361,6 +363,5 @@ def test_any_rows_read_back(rows: pa.Table, cut: int, zone: str) -> None:
     with OrcFileWriter(storage, "a.orc", whole.schema, json.dumps(avro), bloom=None, zone=zone) as writer:
         writer.write(whole.slice(0, cut))
         writer.write(whole.slice(cut))
-    assert [row for b in iter_orc_batches(storage, "a.orc", None, zone=zone) for row in b.to_pylist()] == (
-        whole.to_pylist()
-    )
+    with OrcBaseFile(storage, "a.orc", zone) as file:
+        assert [row for batch in file.batches(None) for row in batch.to_pylist()] == whole.to_pylist()

@@ -16,10 +16,12 @@ import pytest
 
 import hudi_py
 from hudi_py.errors import ConfigError, CorruptFileError, SchemaMismatchError
+from hudi_py.formats.base_files import iter_base_batches, open_base_file, read_footer
+from hudi_py.formats.base_reader import BaseFileFooter
 from hudi_py.formats.base_rows import least_and_greatest
 from hudi_py.formats.bloom import SIMPLE, BloomConfig, BloomFilter
-from hudi_py.formats.parquet import BaseFileFooter, iter_base_batches, open_parquet, read_footer
 from hudi_py.formats.parquet import _damage_named as damage_named
+from hudi_py.formats.parquet import open_parquet
 from hudi_py.formats.parquet_writer import BaseFileWriter
 from hudi_py.storage import LocalStorage, Storage, open_storage
 
@@ -60,7 +62,8 @@ def written(storage: Storage, table: pa.Table, path: str = "p=1/f.parquet", **op
 
 
 def read(storage: Storage, path: str, columns: list[str] | None = None, **options: Any) -> pa.Table:
-    return pa.Table.from_batches(iter_base_batches(storage, path, columns, **options))
+    with open_base_file(storage, path) as file:
+        return pa.Table.from_batches(file.batches(columns, **options))
 
 
 ALL_TYPES = {

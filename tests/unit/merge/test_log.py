@@ -13,7 +13,7 @@ import pytest
 from hudi_py.errors import CorruptFileError, SchemaMismatchError, UnsupportedTableError
 from hudi_py.formats.avro import encode_log_content
 from hudi_py.formats.log import BlockType, HeaderKey, encode_block
-from hudi_py.merge import CommittedInstants, MergeSettings, reduce_log, scan_log
+from hudi_py.merge import CommittedInstants, LogSpec, MergeSettings, SliceLog, scan_log
 from hudi_py.merge.decode import read_versions
 from hudi_py.merge.settings import COMMIT_TIME, EVENT_TIME
 from hudi_py.model.files import LogFile
@@ -39,7 +39,7 @@ def reduced(
 ) -> Any:
     files = [file_of(table, path) for path in paths]
     blocks = scan_log(table.storage, files, committed=None)
-    return reduce_log(table.storage, blocks, with_meta(schema or table.schema), settings)
+    return SliceLog(table.storage, blocks, LogSpec(settings)).load(with_meta(schema or table.schema))
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_projection_reaches_the_decoder(table: MadeTable) -> None:
     paths = [table.log(2, [row("a", 1), row("b", 5)], deletes("b", ts=5)), table.log(3, [row("c", 1)], deletes("a"))]
     narrow = pa.schema([("_hoodie_record_key", pa.string()), ("ts", pa.int64())])
     files = [file_of(table, path) for path in paths]
-    records = reduce_log(table.storage, scan_log(table.storage, files, committed=None), narrow, EVENT)
+    records = LogSpec(EVENT).open(table.storage, files).load(narrow)
     assert records is not None
     assert records.rows.schema == narrow
     assert records.rows.to_pydict() == {"_hoodie_record_key": ["c"], "ts": [1]}
@@ -231,7 +231,7 @@ def test_contents_are_read_a_portion_at_a_time(table: MadeTable, monkeypatch: py
     asked: list[Any] = []
     monkeypatch.setattr("hudi_py.merge.decode.read_content", lambda *given: asked.append(given))
     with pytest.raises(UnsupportedTableError, match="type CDC"):
-        next(read_versions(table.storage, [*blocks, replace(blocks[0], type=BlockType.CDC)], schema, EVENT))
+        SliceLog(table.storage, [*blocks, replace(blocks[0], type=BlockType.CDC)], LogSpec(EVENT))
     assert asked == [], "a block that cannot be read is refused before any is"
 
 

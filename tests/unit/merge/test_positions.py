@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +12,12 @@ import pytest
 
 import hudi_py
 from hudi_py.formats.log import HeaderKey
-from hudi_py.merge import LogRecords, load_log, merge_settings, scan_log
+from hudi_py.merge import LogRecords, LogSpec, merge_settings
 from hudi_py.merge.spill import LogMemory
-from hudi_py.read.base_file import read_base
+from hudi_py.read.base_file import BaseFileReader
 from hudi_py.schema import with_meta
 from tests.support.roaring import encode_positions
+from tests.support.splits import with_memory
 from tests.unit.merge.test_log import file_of
 from tests.unit.read.tables import MadeTable, deletes, instant, plain, row
 
@@ -67,9 +67,9 @@ def made(
 def records(table: MadeTable, base_at: int = 1) -> LogRecords:
     """The log of the whole table, as it is merged with the base file of the write `base_at`."""
     files = [file_of(table, info.path) for info in table.storage.list("") if ".log." in info.path]
-    blocks = scan_log(table.storage, sorted(files, key=lambda file: file.name.sort_key), committed=None)
-    settings, schema = merge_settings(table.config), with_meta(table.schema)
-    log = load_log(table.storage, blocks, schema, settings, LogMemory(), base_instant=instant(base_at))
+    spec = LogSpec(merge_settings(table.config))
+    opened = spec.open(table.storage, sorted(files, key=lambda file: file.name.sort_key))
+    log = opened.load(with_meta(table.schema), base_instant=instant(base_at))
     assert isinstance(log, LogRecords)
     return log
 
@@ -111,13 +111,14 @@ def test_columns_of_the_base_file(
 ) -> None:
     table = made(tmp_path, 1, True, properties=properties)
     read: list[set[str]] = []
+    batches = BaseFileReader.batches
 
-    def watched(storage: Any, base_file: Any, schema: pa.Schema, **more: Any) -> Any:
-        for batch in read_base(storage, base_file, schema, **more):
+    def watched(reader: BaseFileReader, schema: pa.Schema, **more: Any) -> Any:
+        for batch in batches(reader, schema, **more):
             read.append(set(batch.schema.names))
             yield batch
 
-    monkeypatch.setattr("hudi_py.read.slice.read_base", watched)
+    monkeypatch.setattr(BaseFileReader, "batches", watched)
     (split,) = hudi_py.open_table(table.uri).scan(columns=columns).splits()
     assert sum(batch.num_rows for batch in hudi_py.read_split(split)) > 200
     assert all(names == expected for names in read)
@@ -218,7 +219,7 @@ def test_a_spilled_log_is_merged_by_key(tmp_path: Path) -> None:
         table = made(tmp_path, 4, told)
         scan = hudi_py.open_table(table.uri).scan(columns=["price", "id"])
         (split,) = scan.splits()
-        split = replace(split, spec=replace(split.spec, memory=LogMemory(1000)))
+        split = with_memory(split, LogMemory(1000))
         found.append(pa.Table.from_batches(list(hudi_py.read_split(split))))
     assert found[0].equals(found[1])
     whole = scan.to_table()

@@ -16,7 +16,7 @@ import pytest
 
 import hudi_py
 from hudi_py.formats.log import HeaderKey
-from hudi_py.merge import LogMemory, LogRecords, MergeSettings, SpilledLog, load_log, scan_log
+from hudi_py.merge import LogMemory, LogRecords, LogSpec, MergeSettings, SpilledLog
 from hudi_py.merge.settings import EVENT_TIME
 from hudi_py.schema import with_meta
 from tests.unit.merge.test_log import file_of
@@ -54,7 +54,7 @@ def test_the_same_rows_in_parts(tmp_path: Path, mode: str) -> None:
     whole = scan().to_table()
     options = {"hoodie.memory.merge.max.size": 1 << 20, "hoodie.memory.spillable.map.path": str(folder)}
     parts = scan(options=options)
-    assert parts.splits()[0].spec.memory == LogMemory(1 << 20, str(folder))
+    assert parts.splits()[0].spec.logs.memory == LogMemory(1 << 20, str(folder))
     found = parts.to_table()
     assert folder.exists()
     assert os.listdir(folder) == []
@@ -75,7 +75,7 @@ def test_a_reader_that_stops_leaves_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "spill"
     options = {"compaction.max_memory": 1, "hoodie.memory.spillable.map.path": str(folder)}
     (split,) = hudi_py.open_table(table.uri).scan(options=options).splits()
-    assert split.spec.memory.limit == 1 << 20
+    assert split.spec.logs.memory.limit == 1 << 20
     batches = hudi_py.read_split(split)
     next(batches)
     assert os.listdir(folder)
@@ -87,12 +87,13 @@ def test_what_fits_stays_in_memory(tmp_path: Path) -> None:
     table = made(tmp_path)
     settings = MergeSettings(EVENT_TIME, ("ts",))
     files = [file_of(table, info.path) for info in table.storage.list("") if ".log." in info.path]
-    blocks = scan_log(table.storage, sorted(files, key=lambda file: file.path), committed=None)
+    files.sort(key=lambda file: file.path)
     schema = with_meta(SCHEMA)
-    assert isinstance(load_log(table.storage, blocks, schema, settings, LogMemory()), LogRecords)
-    with load_log(table.storage, blocks, schema, settings, LogMemory(1 << 20)) as log:  # type: ignore[union-attr]
-        assert isinstance(log, SpilledLog)
-    assert load_log(table.storage, [], schema, settings, LogMemory()) is None
+    assert isinstance(LogSpec(settings).open(table.storage, files).load(schema), LogRecords)
+    log = LogSpec(settings, memory=LogMemory(1 << 20)).open(table.storage, files).load(schema)
+    assert isinstance(log, SpilledLog)
+    log.close()
+    assert LogSpec(settings).open(table.storage, []).load(schema) is None
 
 
 @pytest.mark.slow

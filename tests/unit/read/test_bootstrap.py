@@ -18,7 +18,7 @@ from hudi_py.model.files import BaseFile
 from hudi_py.model.names import PartitionPath, parse_base_file_name
 from hudi_py.model.properties import TableConfig
 from hudi_py.read import bootstrap
-from hudi_py.read.base_file import read_base, row_group_sizes, row_groups_matching
+from hudi_py.read.base_file import BaseFileReader
 from hudi_py.read.bootstrap import folder_values
 from hudi_py.read.filter import parse_filter
 from hudi_py.storage import Storage, open_beside, open_storage
@@ -89,17 +89,23 @@ def skeleton(folder: Path, name: str = "mor9") -> tuple[Storage, BaseFile]:
 SCHEMA = pa.schema([("_hoodie_record_key", pa.string()), ("city", pa.string()), ("n", pa.int64()), ("new", pa.bool_())])
 
 
+def read(storage: Storage, base: BaseFile, schema: pa.Schema = SCHEMA) -> list[pa.RecordBatch]:
+    with BaseFileReader(storage, base) as reader:
+        return list(reader.batches(schema))
+
+
 def test_batches_of_any_size_stay_side_by_side(folder: Path) -> None:
     storage, base = skeleton(folder)
     assert base.source == f"{WAS_AT}/source/city=oslo/part-0.parquet"
     for rows in (1, 2, 100):
-        found = pa.Table.from_batches(read_base(storage, base, SCHEMA, batch_rows=rows))
+        with BaseFileReader(storage, base) as reader:
+            found = pa.Table.from_batches(reader.batches(SCHEMA, batch_rows=rows))
         assert found.to_pylist() == [
             {"_hoodie_record_key": f"k{at}", "city": "oslo", "n": at, "new": None} for at in range(1, 8)
         ]
-    assert row_group_sizes(storage, base) == []
-    condition = parse_filter("n = 100", SCHEMA)
-    assert row_groups_matching(storage, base, None, condition) is None
+    with BaseFileReader(storage, base) as reader:
+        assert reader.row_group_sizes() == []
+        assert reader.matching_row_groups(None, parse_filter("n = 100", SCHEMA)) is None
 
 
 def test_a_source_that_is_gone_or_another(folder: Path) -> None:
@@ -108,12 +114,12 @@ def test_a_source_that_is_gone_or_another(folder: Path) -> None:
     rows = pq.read_table(source)
     pq.write_table(rows.slice(0, 5), source)
     with pytest.raises(CorruptFileError, match="another number of rows"):
-        list(read_base(storage, base, SCHEMA))
+        read(storage, base)
     source.unlink()
     with pytest.raises(CorruptFileError, match=r"source file:/data/bootstrap/source/.* is missing"):
-        list(read_base(storage, base, SCHEMA))
+        read(storage, base)
     # what the skeleton alone tells is read nevertheless
-    keys = list(read_base(storage, base, pa.schema([SCHEMA.field(0)])))
+    keys = read(storage, base, pa.schema([SCHEMA.field(0)]))
     assert sum(batch.num_rows for batch in keys) == 7
 
 

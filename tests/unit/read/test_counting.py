@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import date, datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -13,11 +12,12 @@ import pytest
 import hudi_py
 from hudi_py.merge import LogMemory
 from hudi_py.read import Split
-from hudi_py.read.base_file import read_base
+from hudi_py.read.base_file import BaseFileReader
 from hudi_py.read.counting import count_split
 from hudi_py.read.parts import added_rows
 from hudi_py.storage import open_storage
 from hudi_py.storage.threads import REQUESTS, default_threads
+from tests.support.splits import with_memory
 
 COUNT = 20
 INT, LONG, DAY, TIME, TEXT = pa.int32(), pa.int64(), pa.date32(), pa.timestamp("us", "UTC"), pa.string()
@@ -46,11 +46,12 @@ def base_reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The columns of each read of a base file."""
     found: list[str] = []
 
-    def noting(storage: Any, file: Any, schema: pa.Schema, **given: Any) -> Any:
+    def noting(reader: BaseFileReader, schema: pa.Schema, **given: Any) -> Any:
         found.append(" ".join(schema.names))
-        return read_base(storage, file, schema, **given)
+        return batches(reader, schema, **given)
 
-    monkeypatch.setattr("hudi_py.read.parts.read_base", noting)
+    batches = BaseFileReader.batches
+    monkeypatch.setattr(BaseFileReader, "batches", noting)
     return found
 
 
@@ -79,6 +80,7 @@ def test_log_rows_that_surely_win(tmp_path: Path, base_reads: list[str], case: s
     path = written(tmp_path / "t", kind, before, after)
     rows = hudi_py.open_table(path).scan().to_table()
     split = only_split(path)
+    base_reads.clear()
     added = pa.Table.from_batches(list(added_rows(open_storage(path), split)), split.output_schema)
     assert (base_reads == []) is sure
     newer = rows.filter(pa.compute.equal(rows["v"], 1))
@@ -95,8 +97,8 @@ def test_counts_of_merges(tmp_path: Path) -> None:
     table = hudi_py.open_table(path)
     scan = table.scan()
     assert scan.count() == scan.to_table().num_rows == COUNT + 3
-    storage, spilling = open_storage(path), replace(scan.plan().spec, memory=LogMemory(limit=1))
-    assert sum(count_split(storage, replace(split, spec=spilling)) for split in scan.splits()) == COUNT + 3
+    storage, spilling = open_storage(path), LogMemory(limit=1)
+    assert sum(count_split(storage, with_memory(split, spilling)) for split in scan.splits()) == COUNT + 3
     assert table.scan(["v"], filter="v < 0").count() == 9
     assert table.scan(limit=4).count() == 4
     first = table.history()["completion_time"][0].as_py()

@@ -35,12 +35,17 @@ def table(tmp_path: Path) -> MadeTable:
     return table
 
 
-def read(table: MadeTable, mode: SliceMode, *, emit_deletes: bool = False, skip_rows: int = 0) -> list[tuple[Any, ...]]:
+def read(
+    table: MadeTable, mode: SliceMode, files: str = "both", *, emit_deletes: bool = False, skip_rows: int = 0
+) -> list[tuple[Any, ...]]:
+    """Names, keys, ordering values and operations of the rows. `files`: `both`, `base` or `logs`."""
     scan = hudi_py.open_table(table.uri).scan(emit_deletes=emit_deletes)
     (split,) = scan.splits()
     columns = ("name", "_hoodie_record_key", "ts", "_hoodie_commit_time")
     columns += (OPERATION,) * emit_deletes
     split = replace(split, spec=replace(split.spec, mode=mode, columns=columns, emit_deletes=emit_deletes))
+    if files != "both":
+        split = replace(split, log_files=()) if files == "base" else replace(split, base_file=None)
     found = [values for batch in read_split(split, skip_rows=skip_rows) for values in batch.to_pylist()]
     assert all(values["_hoodie_commit_time"] is not None for values in found)
     return [tuple(values[name] for name in columns if name != "_hoodie_commit_time") for values in found]
@@ -52,10 +57,10 @@ def names(rows: list[tuple[Any, ...]]) -> list[str]:
 
 def test_modes_without_deletes(table: MadeTable) -> None:
     assert names(read(table, "merge")) == ["b5", "a3", "n1", "m1"]
-    assert names(read(table, "base")) == ["a1", "b5", "c1", "d1"]
-    assert names(read(table, "log")) == ["a3", "b2", "n1", "m1"]
+    assert names(read(table, "merge", "base")) == ["a1", "b5", "c1", "d1"]
+    assert names(read(table, "merge", "logs")) == ["a3", "b2", "n1", "m1"]
     assert names(read(table, "skip")) == ["a1", "b5", "c1", "d1", "a2", "b2", "n1", "a3", "d9", "m1"]
-    assert names(read(table, "log_unmerged")) == ["a2", "b2", "n1", "a3", "d9", "m1"]
+    assert names(read(table, "skip", "logs")) == ["a2", "b2", "n1", "a3", "d9", "m1"]
 
 
 def test_deletes_as_rows(table: MadeTable) -> None:
@@ -64,7 +69,7 @@ def test_deletes_as_rows(table: MadeTable) -> None:
     assert merged[:4] == [("b5", "b", 5, "I"), ("a3", "a", 3, "I"), ("n1", "n", 1, "I"), ("m1", "m", 1, "I")]
     assert set(merged[4:]) == {("d9", "d", 9, "D"), (None, "c", 4, "D"), (None, "x", None, "D")}
     assert len(merged) == 7
-    assert read(table, "log_unmerged", emit_deletes=True) == [
+    assert read(table, "skip", "logs", emit_deletes=True) == [
         ("a2", "a", 2, "I"),
         ("b2", "b", 2, "I"),
         ("n1", "n", 1, "I"),
@@ -74,28 +79,29 @@ def test_deletes_as_rows(table: MadeTable) -> None:
         ("m1", "m", 1, "I"),
         (None, "x", None, "D"),
     ]
-    assert read(table, "log", emit_deletes=True)[-1][-1] == "D"
+    assert read(table, "merge", "logs", emit_deletes=True)[-1][-1] == "D"
     assert names(read(table, "unmerged"))[4:] == ["a2", "b2", "n1", None, "a3", "d9", "m1", None]
-    assert names(read(table, "base", emit_deletes=True)) == ["a1", "b5", "c1", "d1"]
+    assert names(read(table, "merge", "base", emit_deletes=True)) == ["a1", "b5", "c1", "d1"]
 
 
-@pytest.mark.parametrize("mode", ["merge", "base", "log", "skip", "unmerged", "log_unmerged"])
-def test_a_split_resumes_after_rows(table: MadeTable, mode: SliceMode) -> None:
-    whole = read(table, mode, emit_deletes=True)
+@pytest.mark.parametrize("files", ["both", "base", "logs"])
+@pytest.mark.parametrize("mode", ["merge", "skip", "unmerged"])
+def test_a_split_resumes_after_rows(table: MadeTable, mode: SliceMode, files: str) -> None:
+    whole = read(table, mode, files, emit_deletes=True)
     for skipped in range(len(whole) + 1):
-        assert read(table, mode, emit_deletes=True, skip_rows=skipped) == whole[skipped:]
+        assert read(table, mode, files, emit_deletes=True, skip_rows=skipped) == whole[skipped:]
 
 
 def test_modes_where_there_is_nothing(tmp_path: Path) -> None:
     table = MadeTable(str(tmp_path / "t"), schema=MARKED)
     table.log(2, [one("a", 2)])
     table.commit(2)
-    assert read(table, "base") == []
-    assert names(read(table, "skip")) == names(read(table, "log")) == ["a2"]
+    assert read(table, "merge", "base") == []
+    assert names(read(table, "skip")) == names(read(table, "merge", "logs")) == ["a2"]
     bare = MadeTable(str(tmp_path / "bare"), schema=MARKED)
     bare.base(1, [one("a", 1)])
     bare.commit(1)
-    assert read(bare, "log") == read(bare, "log_unmerged") == []
+    assert read(bare, "merge", "logs") == read(bare, "skip", "logs") == []
     assert names(read(bare, "skip")) == ["a1"]
 
 
@@ -136,7 +142,7 @@ def test_deletes_carry_the_commit_that_deleted(table: MadeTable) -> None:
     }
 
 
-@pytest.mark.parametrize("mode", ["merge", "skip", "log_unmerged"])
+@pytest.mark.parametrize("mode", ["merge", "skip", "unmerged"])
 def test_a_block_that_cannot_be_read_is_refused_before_any_row(tmp_path: Path, mode: SliceMode) -> None:
     properties = {
         "hoodie.compaction.payload.class": "org.apache.hudi.common.model.PartialUpdateAvroPayload",

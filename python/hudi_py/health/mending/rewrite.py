@@ -136,7 +136,7 @@ def salvaged(session: TableSession, timeline: Timeline, groups: Groups) -> Salva
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that files are damaged is known
         scan = make_scan(state, _request(groups, {_METADATA: "false", DAMAGED.key: "true"}))
-        spec = replace(scan.plan().spec, read_damaged=True)
+        spec = scan.plan().spec
         written = _rows_written(storage, timeline)
         found = [
             _salvage(storage, view, (PartitionPath(partition), file_id), spec, written) for partition, file_id in groups

@@ -30,7 +30,7 @@ from hudi_py.interop.iceberg.rows import (
 )
 from hudi_py.model.names import FileId, PartitionPath
 from hudi_py.model.properties import TableConfig
-from hudi_py.read.base_file import count_rows
+from hudi_py.read.base_file import BaseFileReader
 from hudi_py.read.split import Split
 from hudi_py.read.task import missing_file
 from hudi_py.storage.threads import default_threads, in_threads, when_remote
@@ -181,7 +181,8 @@ class Publishing:
         try:
             if split.base_file is not None:
                 positions = replaced_positions(storage, split)
-                whole = len(positions) > 0 and len(positions) == count_rows(storage, split.base_file)
+                with BaseFileReader(storage, split.base_file) as reader:
+                    whole = len(positions) > 0 and len(positions) == reader.num_rows
                 if len(positions) and not whole:
                     entries.append(self._deletes(split, positions, prefix))
             path = side_name(prefix, ROWS)

@@ -33,7 +33,7 @@ from hudi_py.file_stats.keys import (
 from hudi_py.file_stats.sidecar import KEY, REMOVED, SidecarContent, read_sidecar
 from hudi_py.formats.avro import arrow_schema
 from hudi_py.formats.base_files import read_footer
-from hudi_py.merge import CommittedInstants, merge_settings
+from hudi_py.merge import CommittedInstants, LogSpec, merge_settings
 from hudi_py.metadata.key_scope import KeyScope, note_built, note_write, read_scope
 from hudi_py.metadata.locations import is_by_partition, partition_groups, places_of
 from hudi_py.metadata.table import GROUP_NUMBER, RECORD_INDEX
@@ -360,7 +360,7 @@ def key_reader(source: TableSource, change: TableChange | None = None) -> KeyRea
         schema, history = arrow_schema(json.loads(own or "{}")), None
     schema = StoredRows.of(config).keyed(schema)
     committed = CommittedInstants.of(config, timeline, None if change is None else change.instant)
-    return KeyReader(source.storage, schema, merge_settings(config), committed, history)
+    return KeyReader(source.storage, schema, LogSpec(merge_settings(config), committed), history)
 
 
 GLOBAL_GROUPS: Final = (

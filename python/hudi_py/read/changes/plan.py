@@ -10,7 +10,7 @@ from datetime import date, tzinfo
 from typing import Any
 
 from hudi_py.errors import ConfigError, HistoryCleanedError, UnsupportedTableError
-from hudi_py.merge import merge_settings
+from hudi_py.merge import LogSpec, merge_settings
 from hudi_py.model.instant import CommitTimes
 from hudi_py.model.names import FileId, PartitionPath
 from hudi_py.read.changes.infer import Inference, mode_of
@@ -167,16 +167,17 @@ def _source(
     schema = resolved.arrow if resolved else snapshot.schema
     if OPERATION in snapshot.schema.names:
         schema = with_operation(schema)
+    logs = None
+    if merges:
+        settings = merge_settings(config, request.options.values)
+        logs = LogSpec(settings, snapshot.committed, memory=request.memory, read_damaged=request.read_damaged)
     rows = ReadSpec(
         uri=snapshot.storage.uri,
         table_schema=schema,
         columns=tuple(schema.names),
-        merge=merge_settings(config, request.options.values) if merges else None,
-        committed=snapshot.committed if merges else None,
+        logs=logs,
         batch_rows=request.batch_rows,
         history=resolved.history if resolved else None,
-        memory=request.memory,
-        read_damaged=request.read_damaged,
     )
     record_json = json.dumps({**record, "fields": own})
-    return ChangeSource(rows, mode_of(snapshot), record_json, config.record_key_fields)
+    return ChangeSource(rows, mode_of(snapshot), record_json, config.record_key_fields, request.read_damaged)

@@ -14,20 +14,20 @@ from hudi_py.errors import CorruptFileError, HistoryCleanedError
 from hudi_py.formats.arrays import combined, true_where
 from hudi_py.formats.avro import AvroSchema, arrow_type, decode_log_batches
 from hudi_py.formats.log import BlockType, HeaderKey, LogBlock, read_blocks, read_content
-from hudi_py.merge import LogRecords, load_log, merge_with_base, scan_log
+from hudi_py.merge import LogRecords, MergeSettings, merge_with_base
 from hudi_py.model.changes import AFTER, BEFORE, DELETE, INSERT, KEY, OP, TS_MS, UPDATE, LoggingMode
 from hudi_py.model.files import BaseFile, LogFile
 from hudi_py.model.limits import parse_json
-from hudi_py.read.base_file import read_base
+from hudi_py.read.base_file import BaseFileReader
 from hudi_py.read.changes.checks import check_logged
 from hudi_py.read.changes.images import ROWS, Images, images_of, small_batches
 from hudi_py.read.changes.record_text import record_text, stored_types
 from hudi_py.read.changes.row_text import row_text
 from hudi_py.read.changes.split import CHANGE_SCHEMA, Change, ChangeSource, ChangeSplit, InferenceCase
-from hudi_py.read.slice import slice_rows
+from hudi_py.read.slice import SliceReader
 from hudi_py.read.split import ReadSpec, split_of
 from hudi_py.schema import COMMIT_TIME, conform_array
-from hudi_py.storage import Storage
+from hudi_py.storage import Storage, holding
 
 
 def change_rows(storage: Storage, split: ChangeSplit) -> Iterator[pa.RecordBatch]:
@@ -86,22 +86,16 @@ def _of_logs(
     A delete counts whatever its ordering value; an update that leaves the row unchanged does not.
     """
     spec = source.rows
-    assert spec.merge is not None
-    blocks = scan_log(storage, change.logs, committed=spec.committed, read_damaged=spec.read_damaged)
-    own = [block for block in blocks if block.instant_time == change.instant]
-    log = load_log(storage, own, spec.table_schema, spec.merge, spec.memory, history=spec.history)
-    if isinstance(log, LogRecords):
-        yield from _compared(storage, spec, change, log)
-    elif log is not None:
-        with log:
-            for part in log.parts():
-                yield from _compared(storage, spec, change, part)
+    log = spec.open_log(storage, change.logs, instant=change.instant)
+    for part in log.parts(spec.table_schema):
+        yield from _compared(storage, spec, change, part, log.spec.merge)
 
 
-def _compared(storage: Storage, spec: ReadSpec, change: Change, log: LogRecords) -> Iterator[pa.RecordBatch]:
-    assert spec.merge is not None
+def _compared(
+    storage: Storage, spec: ReadSpec, change: Change, log: LogRecords, settings: MergeSettings
+) -> Iterator[pa.RecordBatch]:
     old = images_of(_rows_before(storage, spec, change), spec.table_schema, log.keys)
-    new = images_of(merge_with_base(old.rows.to_batches(), log, spec.merge), spec.table_schema)
+    new = images_of(merge_with_base(old.rows.to_batches(), log, settings), spec.table_schema)
     for start in range(0, len(log.keys), ROWS):
         keys = log.keys.slice(start, ROWS)
         deleted = log.winners.deletes[start : start + ROWS]
@@ -158,16 +152,17 @@ def _logged(storage: Storage, source: ChangeSource, change: Change) -> Iterator[
     names = [name for name in source.mode.columns if name != TS_MS]
     kind = arrow_type(stored_types(parse_json(source.record)))
     types = {OP: pa.string(), KEY: pa.string(), BEFORE: kind, AFTER: kind}
+    storage = holding(storage, ((log.path, log.size) for log in change.logs))
     for log in change.logs:
         for block in read_blocks(storage, log.path, log.size):
-            if block.type is BlockType.CORRUPT and not source.rows.read_damaged:  # the size is what its commit recorded
+            if block.type is BlockType.CORRUPT and not source.read_damaged:  # the size is what its commit recorded
                 raise CorruptFileError(
                     f"Cannot read change log {storage.uri}/{log.path}: {block.content_length} bytes from "
                     f"{block.content_offset} on are missing or not a block; restore it from a copy; "
                     f"{DAMAGED.key}=true reads what is left"
                 )
             if block.type is not BlockType.CDC or block.instant_time != change.instant:
-                _check_foreign(storage, log, block, change, read_damaged=source.rows.read_damaged)
+                _check_foreign(storage, log, block, change, read_damaged=source.read_damaged)
                 continue
             schema = _block_schema(block)
             for batch in decode_log_batches([read_content(storage, block)], schema, names, context=block.path):
@@ -231,12 +226,15 @@ def _found(images: Images | None, batch: pa.RecordBatch, without: str, change: C
 
 
 def _base_rows(storage: Storage, spec: ReadSpec, base: BaseFile) -> Iterator[pa.RecordBatch]:
-    return read_base(storage, base, spec.output_schema, batch_rows=spec.batch_rows, history=spec.history)
+    with BaseFileReader(storage, base, spec.history) as reader:
+        yield from reader.batches(spec.output_schema, batch_rows=spec.batch_rows)
 
 
 def _rows_before(storage: Storage, spec: ReadSpec, change: Change) -> Iterator[pa.RecordBatch]:
     if change.before is not None:
-        yield from slice_rows(storage, split_of(replace(spec, as_of=change.before_as_of), change.before))
+        logs = None if spec.logs is None else replace(spec.logs, as_of=change.before_as_of)
+        with SliceReader(storage, split_of(replace(spec, logs=logs), change.before)) as reader:
+            yield from reader.rows()
 
 
 def _changes(

@@ -67,6 +67,8 @@ class ChangeSource:
     """Avro schema of the table's rows without meta columns, JSON."""
     key_fields: tuple[str, ...] = ()
     """Columns of the record key."""
+    read_damaged: bool = False
+    """Whether the readable rest of damaged change logs is read."""
 
 
 @dataclass(frozen=True, slots=True)

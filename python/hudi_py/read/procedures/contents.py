@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any, Final
 
 from hudi_py.errors import ConfigError, CorruptFileError, UnsupportedTableError
-from hudi_py.formats.parquet import read_footer
+from hudi_py.formats.base_files import read_footer
 from hudi_py.model.instant import Action
 from hudi_py.model.names import PartitionPath, join_path
 from hudi_py.read.procedures.actions import Entry, active_entries, archived_entries

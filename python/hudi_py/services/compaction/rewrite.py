@@ -16,14 +16,14 @@ from hudi_py.file_stats.columns import IndexedColumn
 from hudi_py.file_stats.footers import written_ranges
 from hudi_py.formats.base_files import WRITTEN, FileLayout, base_writer
 from hudi_py.formats.bloom import BloomConfig
-from hudi_py.merge import CommittedInstants, LogMemory, MergeSettings, merge_settings
+from hudi_py.merge import CommittedInstants, LogMemory, LogSpec, merge_settings
 from hudi_py.merge.base import MergeCounts, Watch
 from hudi_py.model.commit import CompactedLogs
 from hudi_py.model.files import FileSlice
 from hudi_py.model.instant import InstantTime
 from hudi_py.model.properties import TableConfig
-from hudi_py.read.slice import MERGE_ROWS, read_slice
-from hudi_py.read.split import ReadSpec
+from hudi_py.read.slice import MERGE_ROWS, SliceReader
+from hudi_py.read.split import ReadSpec, split_of
 from hudi_py.schema import FILE_NAME, META_FIELDS, OPERATION, SchemaHistory, with_meta, with_operation
 from hudi_py.schema.stored import avro_text_field, avro_with_meta, compact_json
 from hudi_py.storage import Storage
@@ -52,13 +52,10 @@ class RewriteSettings:
     """The same as an Avro record."""
     extra: dict[str, str]
     """Extra metadata of the commit: the table's schema without meta columns, and its internal schema if it has one."""
-    merge: MergeSettings
+    logs: LogSpec
     history: SchemaHistory | None
-    committed: CommittedInstants | None
-    """Instants whose log blocks count (version 6); None: every block of the plan's log files counts."""
     bloom: BloomConfig | None
     layout: FileLayout
-    memory: LogMemory
     changes: ChangeLogging | None
     """How changes are logged; None: they are not."""
     range_columns: tuple[IndexedColumn, ...] = ()
@@ -116,12 +113,14 @@ class RewriteSettings:
             schema=schema,
             avro_json=compact_json(avro),
             extra=extra,
-            merge=merge_settings(state.config, options.values),
+            logs=LogSpec(
+                merge_settings(state.config, options.values),
+                CommittedInstants.of(state.config, state.timeline),
+                memory=replace(memory, limit=max(memory.limit // threads, 1)),
+            ),
             history=table.history,
-            committed=CommittedInstants.of(state.config, state.timeline),
             bloom=bloom_config(options) if stored.has_meta else None,
             layout=file_layout(state.config, options),
-            memory=replace(memory, limit=max(memory.limit // threads, 1)),
             changes=ChangeLogging.of(state.config, table.stored_avro, options.get(write_config.LOG_BLOCK_MAX_SIZE)),
         )
 
@@ -196,10 +195,8 @@ def rewrite_slice(task: RewriteTask) -> Rewritten:
         table_schema=settings.schema,
         columns=tuple(settings.schema.names),
         batch_rows=MERGE_ROWS,
-        merge=settings.merge,
-        committed=settings.committed,
+        logs=settings.logs,
         history=settings.history,
-        memory=settings.memory,
     )
     counts = MergeCounts()
     writer = base_writer(
@@ -212,10 +209,8 @@ def rewrite_slice(task: RewriteTask) -> Rewritten:
     )
     at = settings.schema.get_field_index(FILE_NAME)
     name = pa.scalar(task.file_name, pa.string())
-    with writer:
-        for batch in read_slice(
-            task.storage, task.slice.base_file, task.slice.log_files, spec, counts=counts, watch=task.watch
-        ):
+    with writer, SliceReader(task.storage, split_of(spec, task.slice), counts=counts, watch=task.watch) as reader:
+        for batch in reader.rows():
             if at >= 0:
                 batch = batch.set_column(at, settings.schema.field(at), pa.repeat(name, batch.num_rows))
             writer.write(batch)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, BinaryIO, TypeAlias
 
@@ -19,20 +19,16 @@ import pyarrow.compute as pc
 
 from hudi_py.config import Options
 from hudi_py.config import write as write_config
-from hudi_py.formats.log import BlockType, HeaderKey, LogBlock, encode_block, encode_data_block, encode_deletes
-from hudi_py.merge import LogRecords, MergeSettings, scan_log
-from hudi_py.merge.decode import check_blocks
-from hudi_py.merge.spill import load_log
+from hudi_py.formats.log import BlockType, HeaderKey, encode_block, encode_data_block, encode_deletes
+from hudi_py.merge import LogRecords, MergeSettings, SliceLog
 from hudi_py.model.commit import CompactedLogs, WriteStat
-from hudi_py.model.files import FileSlice
 from hudi_py.model.instant import InstantTime
-from hudi_py.model.names import parse_log_file_name
+from hudi_py.model.names import PartitionPath, parse_log_file_name
 from hudi_py.schema import RECORD_KEY
 from hudi_py.services.compaction.base import CompactionSlice
 from hudi_py.services.compaction.execute import publish_rewritten, slice_of, write_token
 from hudi_py.services.compaction.rewrite import Rewrite, RewriteSettings, RewriteTask, Rewritten
 from hudi_py.services.context import ServiceContext
-from hudi_py.storage import Storage
 from hudi_py.write.settings import base_file_codec
 
 Slots: TypeAlias = npt.NDArray[np.int64]
@@ -88,14 +84,13 @@ def rewrite_logs(task: RewriteTask) -> Rewritten:
     started = time.monotonic()
     storage, whole, settings = task.storage, task.slice, task.settings
     assert settings is not None
-    blocks = scan_log(storage, whole.log_files, committed=settings.committed)
-    check_blocks(blocks, settings.merge)
+    log = settings.logs.open(storage, whole.log_files, settings.history)
     with storage.open_output(task.path) as sink:
-        written = _write(storage, sink, task.instant, whole, blocks, settings, task.options)
+        written = _write(sink, task.instant, whole.partition, log, settings, task.options)
     logs = CompactedLogs(
         files=len(whole.log_files),
-        size=sum(block.content_length for block in blocks if block.type.is_data),
-        blocks=len(blocks),
+        size=sum(block.content_length for block in log.blocks if block.type.is_data),
+        blocks=len(log.blocks),
         records=written.records,
         updated=written.keys,
         read_ms=int((time.monotonic() - started) * 1000),
@@ -104,11 +99,10 @@ def rewrite_logs(task: RewriteTask) -> Rewritten:
 
 
 def _write(
-    storage: Storage,
     sink: BinaryIO,
     instant: InstantTime,
-    slice_: FileSlice,
-    blocks: Sequence[LogBlock],
+    partition: PartitionPath,
+    log: SliceLog,
     settings: RewriteSettings,
     options: Options,
 ) -> _Written:
@@ -116,33 +110,21 @@ def _write(
     header = {
         HeaderKey.INSTANT_TIME: instant,
         HeaderKey.SCHEMA: settings.avro_json,
-        HeaderKey.COMPACTED_BLOCK_TIMES: ",".join(dict.fromkeys(block.instant_time or "" for block in blocks)),
+        HeaderKey.COMPACTED_BLOCK_TIMES: ",".join(dict.fromkeys(block.instant_time or "" for block in log.blocks)),
     }
-    avro = json.loads(settings.avro_json)
-    for found in _parts(storage, blocks, settings):
-        records = found if not settings.merge.key_fields else replace(found, rows=_without_keys(found.rows))
+    avro, merge = json.loads(settings.avro_json), settings.logs.merge
+    for found in log.parts(settings.schema):
+        records = found if not merge.key_fields else replace(found, rows=_without_keys(found.rows))
         written.records += len(records.winners.ids)
         written.keys += len(records)
         for block in _data(records, header, avro, options, written):
             written.size += sink.write(block)
         gone = np.flatnonzero(records.winners.deletes)
         if len(gone):
-            content = _deletes(records, gone, slice_.partition, settings.merge)
+            content = _deletes(records, gone, partition, merge)
             written.size += sink.write(encode_block(BlockType.DELETE, header, content))
             written.deletes += len(gone)
     return written
-
-
-def _parts(storage: Storage, blocks: Sequence[LogBlock], settings: RewriteSettings) -> Iterator[LogRecords]:
-    """The reduced log, in parts if it exceeds the memory limit; no key is in two parts."""
-    log = load_log(storage, blocks, settings.schema, settings.merge, settings.memory, history=settings.history)
-    if log is None:
-        return
-    if isinstance(log, LogRecords):
-        yield log
-        return
-    with log:
-        yield from log.parts()
 
 
 def _without_keys(rows: pa.Table) -> pa.Table:

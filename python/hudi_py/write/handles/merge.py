@@ -30,8 +30,8 @@ from hudi_py.merge.reduce import row_versions
 from hudi_py.merge.versions import LogVersions
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.files import BaseFile, FileSlice
-from hudi_py.read.base_file import stored_batches
-from hudi_py.schema import FILE_NAME, RECORD_KEY, conform
+from hudi_py.read.base_file import BaseFileReader
+from hudi_py.schema import FILE_NAME, RECORD_KEY
 from hudi_py.write.changes import change_log
 from hudi_py.write.context import WriteContext
 from hudi_py.write.handles.base import BaseFileHandle
@@ -251,18 +251,14 @@ def _old_rows(context: WriteContext, base: BaseFile, new_name: str, counts: _Cou
     key_fields, path = context.settings.stored.key_fields, base.path
     schema, history = context.keyed_schema, context.settings.schema.history
     position = schema.get_field_index(FILE_NAME)
-    names = schema.names if history is None else history.columns(base.instant, schema.names)
-    for batch in stored_batches(context.transaction.storage, base, names, batch_rows=BASE_ROWS):
-        if not key_fields and RECORD_KEY not in batch.schema.names:
+    with BaseFileReader(context.transaction.storage, base, history) as reader:
+        if not key_fields and not reader.has_keys:
             raise CorruptFileError(f"Base file {path} has no column {RECORD_KEY}; it cannot be merged with by key")
-        counts.base += batch.num_rows
-        if history is None:
-            whole = conform(batch, schema, context=path)
-        else:
-            whole = history.conform(batch, base.instant, schema, context=path)
-        if position < 0:
-            yield with_keys(whole, key_fields)
-            continue
-        columns = whole.columns
-        columns[position] = pa.repeat(pa.scalar(new_name, pa.string()), batch.num_rows)
-        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+        for batch in reader.batches(schema, batch_rows=BASE_ROWS):
+            counts.base += batch.num_rows
+            if position < 0:
+                yield with_keys(batch, key_fields)
+                continue
+            columns = batch.columns
+            columns[position] = pa.repeat(pa.scalar(new_name, pa.string()), batch.num_rows)
+            yield pa.RecordBatch.from_arrays(columns, schema=schema)

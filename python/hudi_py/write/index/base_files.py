@@ -20,8 +20,8 @@ from hudi_py.config.write import INDEX_TYPE
 from hudi_py.errors import ConfigError
 from hudi_py.formats.arrays import combined
 from hudi_py.formats.base_files import open_base_file
+from hudi_py.formats.base_reader import BaseFileFooter
 from hudi_py.formats.lookup import TextSet
-from hudi_py.formats.parquet import BaseFileFooter
 from hudi_py.merge.keys import key_columns, keys_of
 from hudi_py.model.files import BaseFile, FileSlice
 from hudi_py.model.names import PartitionPath
@@ -130,7 +130,7 @@ class BaseFileIndex:
                 if not len(candidates):
                     continue
                 fields = self.settings.key_fields
-                batches = file.batches(key_columns(fields), _BATCH_ROWS)
+                batches = file.batches(key_columns(fields), batch_rows=_BATCH_ROWS)
                 keys = pa.chunked_array([keys_of(batch, fields) for batch in batches], wanted.texts.type)
             if len(candidates) > len(keys):
                 found[at] = _search(keys, wanted)
