@@ -1730,8 +1730,8 @@ MUTATIONS: Final = (
     Mutation(
         "compaction: logs are left out",
         CORE + "services/compaction/rewrite.py",
-        "split_of(spec, task.slice)",
-        "split_of(spec, replace(task.slice, log_files=task.slice.log_files[:-1]))",
+        "Split.of(spec, task.slice)",
+        "Split.of(spec, replace(task.slice, log_files=task.slice.log_files[:-1]))",
         "tests/unit/services/compaction/test_compaction_service.py",
     ),
     Mutation(

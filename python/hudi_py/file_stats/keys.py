@@ -22,7 +22,7 @@ from hudi_py.merge.keys import key_columns, keys_of
 from hudi_py.merge.reduce import Mask
 from hudi_py.model.files import FileSlice, LogFile
 from hudi_py.read.slice import MERGE_ROWS, SliceReader
-from hudi_py.read.split import ReadSpec, split_of
+from hudi_py.read.split import ReadSpec, Split
 from hudi_py.schema import RECORD_KEY, SchemaHistory
 from hudi_py.storage import Storage
 
@@ -87,7 +87,7 @@ class KeyReader:
             key_fields=self.merge.key_fields,
             history=self.history,
         )
-        with SliceReader(self.storage, split_of(spec, slice_)) as reader:
+        with SliceReader(self.storage, Split.of(spec, slice_)) as reader:
             yield from reader.rows()
 
     def deleted_by(self, log_files: Sequence[LogFile]) -> pa.Array:

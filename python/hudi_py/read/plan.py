@@ -23,7 +23,7 @@ from hudi_py.read.partition import PathFormat, path_values
 from hudi_py.read.prune_files import FilePruning, Pruned
 from hudi_py.read.request import ScanRequest
 from hudi_py.read.snapshot import Snapshot
-from hudi_py.read.split import ReadSpec, Split, split_of
+from hudi_py.read.split import ReadSpec, Split
 from hudi_py.read.support import check_slices
 from hudi_py.read.task import missing_file
 from hudi_py.schema import META_FIELDS, RECORD_KEY
@@ -135,7 +135,7 @@ def plan_scan(
         path: path_values(config, schema, path, uri, escaped=escaped)
         for path in dict.fromkeys(slice_.partition for slice_ in slices)
     }
-    splits = tuple(split_of(spec, slice_, values[slice_.partition]) for slice_ in slices)
+    splits = tuple(Split.of(spec, slice_, values[slice_.partition]) for slice_ in slices)
     listed_by = "commits" if given_view else "storage" if view.lister.is_storage else "metadata table"
     return Plan(spec, splits, len(before), len(after), listed_by, tuple(steps))
 

@@ -96,9 +96,15 @@ class Split:
     known_values: KnownValues = ()
     """Columns of which all rows are known to hold that value, so that the split can be left out; see `known_values`."""
 
+    @classmethod
+    def of(cls, spec: ReadSpec, file_slice: FileSlice, values: KnownValues = ()) -> Split:
+        """Return the split that reads a whole file slice."""
+        base, logs = file_slice.base_file, file_slice.log_files
+        return Split(spec, file_slice.partition, file_slice.file_id, base, logs, partition_values=values)
+
     @property
     def merged(self) -> bool:
-        """Whether it has logs to merge."""
+        """Whether rows of several files are merged, so that it can only be read as a whole."""
         return bool(self.log_files)
 
     @property
@@ -110,15 +116,3 @@ class Split:
     @property
     def output_schema(self) -> pa.Schema:
         return self.spec.output_schema
-
-
-def split_of(spec: ReadSpec, file_slice: FileSlice, values: tuple[tuple[str, pa.Scalar], ...] = ()) -> Split:
-    """The split that reads a whole file slice."""
-    return Split(
-        spec,
-        file_slice.partition,
-        file_slice.file_id,
-        file_slice.base_file,
-        file_slice.log_files,
-        partition_values=values,
-    )

@@ -25,7 +25,7 @@ from hudi_py.read.changes.record_text import record_text, stored_types
 from hudi_py.read.changes.row_text import row_text
 from hudi_py.read.changes.split import CHANGE_SCHEMA, Change, ChangeSource, ChangeSplit, InferenceCase
 from hudi_py.read.slice import SliceReader
-from hudi_py.read.split import ReadSpec, split_of
+from hudi_py.read.split import ReadSpec, Split
 from hudi_py.schema import COMMIT_TIME, conform_array
 from hudi_py.storage import Storage, holding
 
@@ -41,7 +41,6 @@ def change_rows(storage: Storage, split: ChangeSplit) -> Iterator[pa.RecordBatch
         HistoryCleanedError: a file was removed.
         CorruptFileError, UnsupportedTableError, SchemaMismatchError: a file cannot be read.
     """
-    assert split.source is not None
     wanted = frozenset(split.spec.wanted_columns)
     for change in split.changes:
         try:
@@ -233,7 +232,7 @@ def _base_rows(storage: Storage, spec: ReadSpec, base: BaseFile) -> Iterator[pa.
 def _rows_before(storage: Storage, spec: ReadSpec, change: Change) -> Iterator[pa.RecordBatch]:
     if change.before is not None:
         logs = None if spec.logs is None else replace(spec.logs, as_of=change.before_as_of)
-        with SliceReader(storage, split_of(replace(spec, logs=logs), change.before)) as reader:
+        with SliceReader(storage, Split.of(replace(spec, logs=logs), change.before)) as reader:
             yield from reader.rows()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
@@ -75,9 +75,8 @@ class ChangeSource:
 class ChangeSplit(Split):
     """The changes of a file group. `spec` describes the four columns of changes, `source` the table's rows."""
 
-    source: ChangeSource | None = None
-    """Never None; the default is needed because fields of `Split` have one."""
-    changes: tuple[Change, ...] = ()
+    source: ChangeSource = field(kw_only=True)
+    changes: tuple[Change, ...] = field(kw_only=True)
     """Oldest first."""
 
     @property

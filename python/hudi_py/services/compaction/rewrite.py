@@ -23,7 +23,7 @@ from hudi_py.model.files import FileSlice
 from hudi_py.model.instant import InstantTime
 from hudi_py.model.properties import TableConfig
 from hudi_py.read.slice import MERGE_ROWS, SliceReader
-from hudi_py.read.split import ReadSpec, split_of
+from hudi_py.read.split import ReadSpec, Split
 from hudi_py.schema import FILE_NAME, META_FIELDS, OPERATION, SchemaHistory, with_meta, with_operation
 from hudi_py.schema.stored import avro_text_field, avro_with_meta, compact_json
 from hudi_py.storage import Storage
@@ -209,7 +209,7 @@ def rewrite_slice(task: RewriteTask) -> Rewritten:
     )
     at = settings.schema.get_field_index(FILE_NAME)
     name = pa.scalar(task.file_name, pa.string())
-    with writer, SliceReader(task.storage, split_of(spec, task.slice), counts=counts, watch=task.watch) as reader:
+    with writer, SliceReader(task.storage, Split.of(spec, task.slice), counts=counts, watch=task.watch) as reader:
         for batch in reader.rows():
             if at >= 0:
                 batch = batch.set_column(at, settings.schema.field(at), pa.repeat(name, batch.num_rows))
