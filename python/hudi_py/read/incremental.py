@@ -100,7 +100,8 @@ def plan_incremental(
 
     def finish(plan: Plan) -> Plan:
         spec = replace(plan.spec, commit_times=times)
-        splits = plan.splits if request.path_glob is None else _matching(snapshot, plan.splits, request.path_glob)
+        pattern = request.options.get(PATH_GLOB)
+        splits = plan.splits if pattern is None else _matching(snapshot, plan.splits, pattern)
         return replace(plan, spec=spec, splits=tuple(replace(split, spec=spec) for split in splits))
 
     # Apache Hudi's rule, even if the result needs none of these files

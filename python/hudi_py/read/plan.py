@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import compress
 
 import pyarrow as pa
 
@@ -17,9 +16,9 @@ from hudi_py.model.files import FileSlice
 from hudi_py.model.names import PartitionPath
 from hudi_py.read.arguments import check_partitions
 from hudi_py.read.base_file import BaseFileReader
-from hudi_py.read.filter import Filter, parse_filter
+from hudi_py.read.filter import parse_filter
 from hudi_py.read.keys import virtual_key_fields
-from hudi_py.read.partition import PathFormat, path_values
+from hudi_py.read.partition import path_values
 from hudi_py.read.prune_files import FilePruning, Pruned
 from hudi_py.read.request import ScanRequest
 from hudi_py.read.snapshot import Snapshot
@@ -67,77 +66,69 @@ def plan_scan(
         UnsupportedTableError: a slice cannot be read by this release, or keys were requested and the record keys of
             rows are unknown.
     """
-    config, schema, uri = snapshot.config, snapshot.schema, snapshot.storage.uri
-    has_keys = request.with_keys and not config.populates_meta_fields
-    rows = pa.schema([pa.field(RECORD_KEY, pa.string()), *schema]) if has_keys else schema
-    columns = requested_columns(request, rows, uri)
-    condition = parse_filter(request.filter, schema)
-    keys, mode, emit_deletes = request.keys, request.mode, request.emit_deletes
-    key_fields: tuple[str, ...] = ()
-    if keys is not None or has_keys:
-        key_fields = virtual_key_fields(config, schema, uri, deletes=emit_deletes or mode == "unmerged")
-    given_view = view is not None
-    uses_metadata = request.use_metadata and not given_view
+    config, uri = snapshot.config, snapshot.storage.uri
+    spec = _rows_of(snapshot, request)
+    given = view is not None
     metadata: MetadataTable | None = None
     if view is None:
         view = snapshot.view(by_metadata=request.use_metadata, read_damaged=request.read_damaged)
         metadata = view.lister.metadata if isinstance(view.lister, MetadataLister) else None
-    elif request.use_metadata and request.use_indexes and (condition is not None or keys is not None):
+    elif request.use_metadata and request.use_indexes and (spec.filter is not None or spec.keys is not None):
         metadata = snapshot.metadata("files are not pruned by it")
-    buckets = request.buckets
-    if buckets is not None and (condition is not None or keys is not None):
-        buckets = buckets.of_table(snapshot.storage, snapshot.timeline, snapshot.as_of)
-        if given_view and buckets is not None and buckets.rules is not None:
-            buckets = None  # it may have file groups of several commits, and so of several rules
     before = view.partitions()
     check_known(before, snapshot, request)
     chosen = before if request.partitions is None else sorted(set(before) & set(request.partitions))
-    after = _matching(snapshot, condition, chosen, escaped)
-    steps = [Pruned("partition path", "partitions", len(before), len(after))]
-    pruning = FilePruning(
-        snapshot,
-        metadata if request.use_indexes else None,
-        condition,
-        # indexes may store a key of one column in another form
-        None if key_fields else keys,
-        # indexes describe the newest state only
-        newest=uses_metadata and snapshot.as_of is None and request.query_type != "read_optimized",
-        buckets=buckets,
-        steps=steps,
-        options=request.options,
-    )
-    after = pruning.partitions(after)
-    slices = _slices(view, after, snapshot, request.query_type)
+    pruning = FilePruning(snapshot, request, spec, metadata, given=given, escaped=escaped)
+    partitions = pruning.partitions(chosen, total=len(before))
+    slices = _slices(view, partitions, snapshot, request.query_type)
     check_slices(config, slices, uri, request.bootstrap_sources)
-    settings = merge_settings(config, request.options.values) if any(slice_.log_files for slice_ in slices) else None
-    # without a merge older versions of a row count too (a caller that passes a view may not merge), and a user-defined
-    # merger may make new values
-    merged = uses_metadata and mode == "merge" and not emit_deletes and (settings is None or settings.merger is None)
-    slices = pruning.slices(slices, merged=merged)
-    logs = None
-    if settings is not None:
-        logs = LogSpec(settings, snapshot.committed, snapshot.as_of, request.memory, request.read_damaged)
-    spec = ReadSpec(
-        uri=uri,
-        table_schema=rows,
-        columns=columns,
-        filter=condition,
-        logs=logs,
-        batch_rows=request.batch_rows,
-        limit=request.limit,
-        mode=mode,
-        keys=keys,
-        key_fields=key_fields,
-        emit_deletes=emit_deletes,
-        history=snapshot.history,
-    )
+    if any(slice_.log_files for slice_ in slices):
+        spec = replace(spec, logs=log_spec(snapshot, request))
+    slices = pruning.slices(slices, merged=not given and request.use_metadata and _is_newest_of_each(spec))
     values = {
-        path: path_values(config, schema, path, uri, escaped=escaped)
+        path: path_values(config, snapshot.schema, path, uri, escaped=escaped)
         for path in dict.fromkeys(slice_.partition for slice_ in slices)
     }
     splits = tuple(Split.of(spec, slice_, values[slice_.partition]) for slice_ in slices)
-    listed_by = "commits" if given_view else "storage" if view.lister.is_storage else "metadata table"
-    return Plan(spec, splits, len(before), len(after), listed_by, tuple(steps))
+    listed_by = "commits" if given else "storage" if view.lister.is_storage else "metadata table"
+    return Plan(spec, splits, len(before), len(partitions), listed_by, pruning.steps)
+
+
+def _rows_of(snapshot: Snapshot, request: ScanRequest) -> ReadSpec:
+    """How the requested rows are read from slices without logs."""
+    config, schema, uri = snapshot.config, snapshot.schema, snapshot.storage.uri
+    has_keys = request.with_keys and not config.populates_meta_fields
+    rows = pa.schema([pa.field(RECORD_KEY, pa.string()), *schema]) if has_keys else schema
+    columns, condition = requested_columns(request, rows, uri), parse_filter(request.filter, schema)
+    key_fields: tuple[str, ...] = ()
+    if request.keys is not None or has_keys:
+        deletes = request.emit_deletes or request.mode == "unmerged"
+        key_fields = virtual_key_fields(config, schema, uri, deletes=deletes)
+    return ReadSpec(
+        uri=uri,
+        table_schema=rows,
+        columns=columns,
+        batch_rows=request.batch_rows,
+        filter=condition,
+        limit=request.limit,
+        mode=request.mode,
+        keys=request.keys,
+        key_fields=key_fields,
+        emit_deletes=request.emit_deletes,
+        history=snapshot.history,
+    )
+
+
+def log_spec(snapshot: Snapshot, request: ScanRequest) -> LogSpec:
+    """Return how the logs of a snapshot are read. Raises what `merge_settings` raises."""
+    settings = merge_settings(snapshot.config, request.options.values)
+    return LogSpec(settings, snapshot.committed, snapshot.as_of, request.memory, request.read_damaged)
+
+
+def _is_newest_of_each(spec: ReadSpec) -> bool:
+    """Whether each row is the newest version of its key, with values from the files: without a merge older versions
+    count too, and a user-defined merger may make new values."""
+    return spec.mode == "merge" and not spec.emit_deletes and (spec.logs is None or spec.logs.merge.merger is None)
 
 
 def requested_columns(request: ScanRequest, schema: pa.Schema, uri: str) -> tuple[str, ...]:
@@ -222,14 +213,3 @@ def _slices(
     return view.in_portions(
         partitions, lambda some: [slice_ for partition in some for slice_ in read(partition, snapshot.as_of)]
     )
-
-
-def _matching(
-    snapshot: Snapshot, condition: Filter | None, paths: list[PartitionPath], escaped: bool
-) -> list[PartitionPath]:
-    """The partitions whose paths do not exclude that their rows satisfy the condition."""
-    if condition is None:
-        return paths
-    format = PathFormat.of(snapshot.config)
-    keep = condition.may_match([format.values(snapshot.schema, path, escaped=escaped) for path in paths])
-    return list(compress(paths, keep))

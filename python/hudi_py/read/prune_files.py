@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import TypeVar
 
 import pyarrow as pa
 
-from hudi_py.config import Options, indexes
+from hudi_py.config import indexes
 from hudi_py.config import metadata as metadata_config
 from hudi_py.errors import HudiError, StorageError
 from hudi_py.formats.base_files import open_base_file
@@ -37,10 +38,12 @@ from hudi_py.read.buckets import Buckets
 from hudi_py.read.expression_indexes import ExpressionIndexes
 from hudi_py.read.filter import Filter
 from hudi_py.read.keys import equalities, keys_of_filter, texts_of_filter
-from hudi_py.read.partition import columns_from_paths
+from hudi_py.read.partition import PathFormat, columns_from_paths
 from hudi_py.read.predicate import Column, Comparison, Literal, Membership, Node
 from hudi_py.read.prune_row_groups import row_groups_to_read
+from hudi_py.read.request import ScanRequest
 from hudi_py.read.snapshot import Snapshot
+from hudi_py.read.split import ReadSpec
 from hudi_py.read.statistics import Statistics
 from hudi_py.schema import RECORD_KEY
 from hudi_py.storage.threads import in_threads
@@ -69,31 +72,43 @@ class Pruned:
 
 
 class FilePruning:
-    """The pruning steps of one scan; each one appends its result to `steps`."""
+    """The steps that prune the files of one scan, first its partitions, then file slices."""
 
     def __init__(
         self,
         snapshot: Snapshot,
+        request: ScanRequest,
+        spec: ReadSpec,
         metadata: MetadataTable | None,
-        condition: Filter | None,
-        keys: frozenset[str] | None,
         *,
-        newest: bool,
-        buckets: Buckets | None,
-        steps: list[Pruned],
-        options: Options,
+        given: bool,
+        escaped: bool,
     ) -> None:
         """
         Args:
-            metadata: the table whose indexes are used; None: only buckets and footers are used.
-            newest: whether the scan is of the newest state, the only one that some indexes describe.
+            spec: its filter and keys are those of the scan.
+            metadata: the table whose indexes are used, if the request does so; if None, only paths, buckets and footers
+                are.
+            given: whether the slices are not those of the newest state, but given by the caller.
+            escaped: see `partition.path_values`.
         """
-        self._buckets = buckets
+        condition, options = spec.filter, request.options
+        # indexes may store a key of one column in another form
+        keys = None if spec.key_fields else spec.keys
+        self.steps: tuple[Pruned, ...] = ()
+        """What each step has left out so far; steps that could leave nothing out are not among them."""
+        self._condition = condition
+        self._escaped = escaped
+        self._buckets = None
+        if spec.filter is not None or spec.keys is not None:
+            self._buckets = _buckets_of(snapshot, request, given=given)
         self._trusts = options.get(indexes.RECORD_INDEX_TRUST)
         self._snapshot = snapshot
+        metadata = metadata if request.use_indexes else None
         self._metadata = metadata
+        # some indexes describe the newest state only
+        newest = not given and snapshot.as_of is None and request.query_type != "read_optimized"
         self._newest = newest and metadata is not None and metadata.is_newest
-        self._steps = steps
         self._equal = equalities(condition)
         self._texts = texts_of_filter(condition)
         self._keys = _both(keys, keys_of_filter(condition, snapshot.config, snapshot.schema))
@@ -115,8 +130,27 @@ class FilePruning:
                     ignored=ignored,
                 )
 
-    def partitions(self, paths: list[PartitionPath]) -> list[PartitionPath]:
-        """The partitions that may hold matching rows.
+    def partitions(self, paths: list[PartitionPath], *, total: int) -> list[PartitionPath]:
+        """Return the partitions that may hold matching rows.
+
+        Args:
+            paths: partitions to choose from.
+            total: number of partitions of the table.
+        """
+        kept = self._by_path(paths)
+        self.steps += (Pruned("partition path", "partitions", total, len(kept)),)
+        return self._by_partition_stats(kept)
+
+    def _by_path(self, paths: list[PartitionPath]) -> list[PartitionPath]:
+        """The partitions whose paths do not exclude that their rows satisfy the condition."""
+        if self._condition is None:
+            return paths
+        format, schema = PathFormat.of(self._snapshot.config), self._snapshot.schema
+        values = [format.values(schema, path, escaped=self._escaped) for path in paths]
+        return list(compress(paths, self._condition.may_match(values)))
+
+    def _by_partition_stats(self, paths: list[PartitionPath]) -> list[PartitionPath]:
+        """The partitions that remain after partition statistics.
 
         Apache Hudi 1.2.0 makes the ranges of partitions without the base files whose ranges it cannot read, which are
         all but Parquet files, so they leave out rows.
@@ -308,8 +342,19 @@ class FilePruning:
     def _noted(self, step: str, what: str, before: Sequence[T], after: list[T] | None, why: str) -> list[T]:
         if after is None:
             return list(before)
-        self._steps.append(Pruned(step, what, len(before), len(after), why))
+        self.steps += (Pruned(step, what, len(before), len(after), why),)
         return after
+
+
+def _buckets_of(snapshot: Snapshot, request: ScanRequest, *, given: bool) -> Buckets | None:
+    """The simple bucket index of the table, if the options describe one that knows the slices."""
+    buckets = request.buckets
+    if buckets is None:
+        return None
+    found = buckets.of_table(snapshot.storage, snapshot.timeline, snapshot.as_of)
+    if given and found is not None and found.rules is not None:
+        return None  # given slices may be of several commits, and so of several rules
+    return found
 
 
 def _both(left: frozenset[str] | None, right: frozenset[str] | None) -> frozenset[str] | None:

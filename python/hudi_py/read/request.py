@@ -68,19 +68,38 @@ class ScanRequest:
     emit_deletes: bool
     """Whether deletes are returned as rows."""
     limit: int | None
-    batch_rows: int
-    path_glob: str | None
-    """Incremental queries: only slices whose newest file has a path that ends with this pattern."""
-    use_metadata: bool
-    """Whether the metadata table is used at all."""
-    use_indexes: bool
-    """Whether its indexes prune files."""
-    buckets: Buckets | None
-    """The simple bucket index, if the options describe one."""
-    read_damaged: bool
-    """Whether the readable rest of damaged files is read."""
-    memory: LogMemory
-    """How much memory the logs of a slice may take."""
+
+    @property
+    def batch_rows(self) -> int:
+        """Maximum rows of a batch."""
+        return self.options.get(read_config.BATCH_ROWS)
+
+    @property
+    def use_metadata(self) -> bool:
+        """Whether the metadata table is used at all."""
+        return self.options.get(indexes.METADATA_ENABLE)
+
+    @property
+    def use_indexes(self) -> bool:
+        """Whether the indexes of the metadata table prune files."""
+        return self.options.get(indexes.DATA_SKIPPING)
+
+    @property
+    def read_damaged(self) -> bool:
+        """Whether the readable rest of damaged files is read."""
+        return self.options.get(read_config.DAMAGED)
+
+    @property
+    def memory(self) -> LogMemory:
+        """How much memory the logs of a slice may take."""
+        return LogMemory.of(self.options.values)
+
+    @property
+    def buckets(self) -> Buckets | None:
+        """The simple bucket index, if the options describe one."""
+        options = self.options
+        count, fields = options.get(indexes.BUCKETS), options.get(indexes.BUCKET_FIELDS)
+        return buckets_of(options.values, count, fields, options.get(indexes.BUCKET_EXPRESSIONS))
 
     @property
     def bootstrap_sources(self) -> tuple[str, ...]:
@@ -140,18 +159,6 @@ class ScanRequest:
             mode=mode,
             emit_deletes=emit_deletes,
             limit=limit,
-            batch_rows=options.get(read_config.BATCH_ROWS),
-            path_glob=options.get(incremental.PATH_GLOB),
-            use_metadata=options.get(indexes.METADATA_ENABLE),
-            use_indexes=options.get(indexes.DATA_SKIPPING),
-            buckets=buckets_of(
-                options.values,
-                options.get(indexes.BUCKETS),
-                options.get(indexes.BUCKET_FIELDS),
-                options.get(indexes.BUCKET_EXPRESSIONS),
-            ),
-            read_damaged=options.get(read_config.DAMAGED),
-            memory=LogMemory.of(options.values),
         )
 
 

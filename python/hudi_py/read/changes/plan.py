@@ -10,13 +10,12 @@ from datetime import date, tzinfo
 from typing import Any
 
 from hudi_py.errors import ConfigError, HistoryCleanedError, UnsupportedTableError
-from hudi_py.merge import LogSpec, merge_settings
 from hudi_py.model.instant import CommitTimes
 from hudi_py.model.names import FileId, PartitionPath
 from hudi_py.read.changes.infer import Inference, mode_of
 from hudi_py.read.changes.split import CHANGE_SCHEMA, Change, ChangeSource, ChangeSplit, InferenceCase
 from hudi_py.read.filter import parse_filter
-from hudi_py.read.plan import Plan, check_columns, check_known
+from hudi_py.read.plan import Plan, check_columns, check_known, log_spec
 from hudi_py.read.ranges import time_of
 from hudi_py.read.request import ScanRequest
 from hudi_py.read.snapshot import Snapshot
@@ -167,15 +166,11 @@ def _source(
     schema = resolved.arrow if resolved else snapshot.schema
     if OPERATION in snapshot.schema.names:
         schema = with_operation(schema)
-    logs = None
-    if merges:
-        settings = merge_settings(config, request.options.values)
-        logs = LogSpec(settings, snapshot.committed, memory=request.memory, read_damaged=request.read_damaged)
     rows = ReadSpec(
         uri=snapshot.storage.uri,
         table_schema=schema,
         columns=tuple(schema.names),
-        logs=logs,
+        logs=log_spec(snapshot, request) if merges else None,
         batch_rows=request.batch_rows,
         history=resolved.history if resolved else None,
     )
