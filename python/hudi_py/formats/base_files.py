@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from hudi_py.formats.base_reader import BATCH_ROWS, BaseFileFooter, OpenBaseFile
-from hudi_py.formats.base_rows import BaseFileSummary
+from hudi_py.formats.base_rows import BaseWriter
 from hudi_py.formats.bloom import BloomConfig
 from hudi_py.formats.lance import LanceBaseFile
 from hudi_py.formats.lance_writer import LanceFileWriter
@@ -25,34 +24,6 @@ if TYPE_CHECKING:
 
 WRITTEN = ("PARQUET", "ORC", "LANCE")
 """Formats of base files that can be written, as `hoodie.table.base.file.format` names them."""
-
-
-class BaseWriter(Protocol):
-    """Writes one base file. Leaving the `with` block normally, or calling `close`, completes it."""
-
-    @property
-    def num_rows(self) -> int:
-        """Rows written so far, including those in memory."""
-
-    @property
-    def bytes_written(self) -> int:
-        """Bytes of the file so far, estimated where rows are in memory."""
-
-    def write(self, data: pa.RecordBatch | pa.Table) -> None:
-        """Adds rows; columns are matched by name.
-
-        Raises:
-            SchemaMismatchError: a column is missing or its values do not fit the file's type.
-        """
-
-    def close(self) -> BaseFileSummary:
-        """Completes the file; a second call returns the same summary."""
-
-    def __enter__(self) -> BaseWriter: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,10 @@ record keys in the footer (`HoodieBloomFilterWriteSupport`, `HoodieAvroOrcWriter
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from types import TracebackType
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,6 +17,7 @@ from hudi_py.formats.base_reader import BLOOM_FILTER, BLOOM_FILTER_TYPE_CODE, MA
 from hudi_py.formats.bloom import SIMPLE, BloomConfig, BloomFilter
 from hudi_py.formats.hashing import Texts
 
+W = TypeVar("W", bound="BaseWriter")
 _KEY = "_hoodie_record_key"
 _FIRST_RATIO = 0.35
 """File bytes per Arrow byte, until rows have been written."""
@@ -79,10 +83,92 @@ class FileKeys:
         return pairs
 
 
-def conformed_rows(
-    data: pa.RecordBatch | pa.Table, schema: pa.Schema, path: str, *, most_bytes: int
+class BaseWriter(ABC):
+    """Writes one base file. Leaving the `with` block normally, or calling `close`, completes it; after an exception
+    there is nothing that could be mistaken for a base file."""
+
+    def __init__(self, path: str, schema: pa.Schema, bloom: BloomConfig | None, *, batch_bytes: int) -> None:
+        """
+        Args:
+            schema: columns, including meta columns.
+            bloom: size of the filter over the record keys; if None, the file has neither filter nor key range.
+            batch_bytes: Arrow bytes of the rows that are added at once are well below that.
+
+        Raises:
+            ConfigError: there is no record key column.
+        """
+        self._path = path
+        self._schema = schema.remove_metadata()
+        self._keys = FileKeys(bloom, schema, path)
+        self._batch_bytes = batch_bytes
+        self._rows = 0
+        self._summary: BaseFileSummary | None = None
+
+    def write(self, data: pa.RecordBatch | pa.Table) -> None:
+        """Add rows; columns are matched by name.
+
+        Raises:
+            SchemaMismatchError: a column is missing or its values do not fit the file's type.
+            UnsupportedTableError: the format has no such value.
+        """
+        for batch in _conformed_rows(data, self._schema, self._path, max_bytes=self._batch_bytes):
+            if batch.num_rows:
+                self._keys.add(batch)
+                self._add(batch)
+                self._rows += batch.num_rows
+
+    @property
+    def num_rows(self) -> int:
+        """Rows written so far, including those in memory."""
+        return self._rows
+
+    @property
+    def bytes_written(self) -> int:
+        """Bytes of the file so far, estimated where rows are in memory."""
+        return self._estimate() if self._summary is None else self._summary.size
+
+    def close(self) -> BaseFileSummary:
+        """Complete the file; a second call returns the same summary."""
+        if self._summary is None:
+            self._summary = self._complete()
+        return self._summary
+
+    def __enter__(self: W) -> W:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        elif self._summary is None:
+            self._abandon(kind, error, trace)
+
+    @abstractmethod
+    def _add(self, batch: pa.RecordBatch) -> None:
+        """Write or keep rows in the file's schema."""
+
+    @abstractmethod
+    def _estimate(self) -> int:
+        """Return the bytes of the file so far."""
+
+    @abstractmethod
+    def _complete(self) -> BaseFileSummary: ...
+
+    @abstractmethod
+    def _abandon(self, kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> None:
+        """Leave no complete file after an exception."""
+
+    def _summarized(
+        self, size: int, metadata: pq.FileMetaData | None = None, nan: frozenset[str] = frozenset()
+    ) -> BaseFileSummary:
+        return BaseFileSummary(self._rows, size, self._keys.least, self._keys.greatest, metadata, nan)
+
+
+def _conformed_rows(
+    data: pa.RecordBatch | pa.Table, schema: pa.Schema, path: str, *, max_bytes: int
 ) -> list[pa.RecordBatch]:
-    """Rows in a file's schema, matched by name, in batches well below `most_bytes` of Arrow data.
+    """Rows in a file's schema, matched by name, in batches well below `max_bytes` of Arrow data.
 
     Raises:
         SchemaMismatchError: a column is missing or its values do not fit the file's type.
@@ -112,7 +198,7 @@ def conformed_rows(
                 f"Cannot write column {each.name!r} to base file {path}: it has nulls, but is not nullable"
             )
     # batches well below a row group, so that the last one cannot make it much larger
-    rows = max(1, int(table.num_rows * most_bytes / max(table.nbytes, 1) / 4))
+    rows = max(1, int(table.num_rows * max_bytes / max(table.nbytes, 1) / 4))
     return [pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in table.to_batches(rows)]
 
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from hudi_py.errors import SchemaMismatchError
 from hudi_py.formats.avro.schema import Array, Choice, Map, Node, Nullable, Record
-from hudi_py.formats.base_rows import BaseFileSummary, FileKeys, conformed_rows
+from hudi_py.formats.base_rows import BaseFileSummary, BaseWriter
 from hudi_py.formats.lance import check_lance
 
 if TYPE_CHECKING:
@@ -33,11 +33,11 @@ _CACHE_BYTES: Final = 64 << 20
 """Of all columns of a file being written."""
 
 
-class LanceFileWriter:
-    """Writes one base file.
+class LanceFileWriter(BaseWriter):
+    """Writes one Lance file; after an exception there is none.
 
     pylance writes to names of local files only, or with credentials of its own, so the file is made in a temporary
-    folder and copied to the storage when it is complete. Leaving the `with` block by an exception leaves nothing.
+    folder and copied to the storage when it is complete.
     """
 
     def __init__(self, storage: Storage, path: str, schema: pa.Schema, *, bloom: BloomConfig | None) -> None:
@@ -54,11 +54,9 @@ class LanceFileWriter:
         check_lance(storage.uri, "write")
         from lance.file import LanceFileWriter as FileWriter
 
-        self._storage, self._path = storage, path
-        self._schema = schema.remove_metadata()
-        self._keys = FileKeys(bloom, schema, path)
-        self._rows = self._bytes = 0
-        self._summary: BaseFileSummary | None = None
+        super().__init__(path, schema, bloom, batch_bytes=_CACHE_BYTES)
+        self._storage = storage
+        self._bytes = 0
         self._folder = tempfile.TemporaryDirectory(prefix="hudi-py-")
         self._name = os.path.join(self._folder.name, "base.lance")
         self._nested = frozenset(at for at, each in enumerate(self._schema) if _has_struct(each.type))
@@ -69,34 +67,16 @@ class LanceFileWriter:
             self._folder.cleanup()
             raise
 
-    @property
-    def num_rows(self) -> int:
-        """Rows written so far."""
-        return self._rows
+    def _estimate(self) -> int:
+        """Return the bytes of the rows in Arrow, by which Apache Hudi estimates the size of a Lance file."""
+        return self._bytes
 
-    @property
-    def bytes_written(self) -> int:
-        """Bytes of the rows in Arrow, by which Apache Hudi estimates the size of a Lance file."""
-        return self._bytes if self._summary is None else self._summary.size
-
-    def write(self, data: pa.RecordBatch | pa.Table) -> None:
-        """Adds rows; columns are matched by name.
-
-        Raises:
-            SchemaMismatchError: a column is missing or its values do not fit the file's type.
-        """
-        for batch in conformed_rows(data, self._schema, self._path, most_bytes=_CACHE_BYTES):
-            if not batch.num_rows:
-                continue
-            self._keys.add(batch)
-            try:
-                self._writer.write_batch(self._whole(batch))
-            except (ValueError, NotImplementedError) as error:  # as pylance raises them for types it lacks
-                raise SchemaMismatchError(
-                    f"Cannot write rows to base file {self._path}: pylance says {error}"
-                ) from error
-            self._rows += batch.num_rows
-            self._bytes += batch.nbytes
+    def _add(self, batch: pa.RecordBatch) -> None:
+        try:
+            self._writer.write_batch(self._whole(batch))
+        except (ValueError, NotImplementedError) as error:  # as pylance raises them for types it lacks
+            raise SchemaMismatchError(f"Cannot write rows to base file {self._path}: pylance says {error}") from error
+        self._bytes += batch.nbytes
 
     def _whole(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch with copies of its nested columns: pylance (14) panics at slices of structs with nulls."""
@@ -104,31 +84,20 @@ class LanceFileWriter:
         columns = [column.take(numbers) if at in self._nested else column for at, column in enumerate(batch.columns)]
         return pa.RecordBatch.from_arrays(columns, schema=self._schema)
 
-    def close(self) -> BaseFileSummary:
-        """Completes the file; a second call returns the same summary."""
-        if self._summary is None:
-            for key, value in self._keys.pairs().items():
-                self._writer.add_schema_metadata(key, value)
-            self._writer.close()
-            size = os.path.getsize(self._name)
-            with open(self._name, "rb") as made, self._storage.open_output(self._path) as sink:
-                while block := made.read(_COPIED_AT_ONCE):
-                    sink.write(block)
-            self._folder.cleanup()
-            self._summary = BaseFileSummary(self._rows, size, self._keys.least, self._keys.greatest)
-        return self._summary
+    def _complete(self) -> BaseFileSummary:
+        for key, value in self._keys.pairs().items():
+            self._writer.add_schema_metadata(key, value)
+        self._writer.close()
+        size = os.path.getsize(self._name)
+        with open(self._name, "rb") as made, self._storage.open_output(self._path) as sink:
+            while block := made.read(_COPIED_AT_ONCE):
+                sink.write(block)
+        self._folder.cleanup()
+        return self._summarized(size)
 
-    def __enter__(self) -> LanceFileWriter:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is None:
-            self.close()
-        elif self._summary is None:
-            self._writer = None
-            self._folder.cleanup()
+    def _abandon(self, kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> None:
+        self._writer = None
+        self._folder.cleanup()
 
 
 def unwritable_to_lance(node: Node) -> str:

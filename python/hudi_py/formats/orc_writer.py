@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from hudi_py.errors import ConfigError, UnsupportedTableError
 from hudi_py.formats.avro.schema import resolve_record
-from hudi_py.formats.base_rows import BaseFileSummary, FileKeys, conformed_rows, estimated_bytes
+from hudi_py.formats.base_rows import BaseFileSummary, BaseWriter, estimated_bytes
 from hudi_py.formats.bloom import BloomConfig
 from hudi_py.formats.orc import AVRO_SCHEMA
 from hudi_py.formats.orc_tail import MOST_TAIL_BYTES, tail_with_pairs
@@ -42,12 +42,8 @@ _DICTIONARY_THRESHOLD = 0.8
 """A text column with a smaller share of distinct values gets a dictionary (`orc.dictionary.key.threshold`)."""
 
 
-class OrcFileWriter:
-    """Writes one base file, a stripe at a time.
-
-    Leaving the `with` block normally, or calling `close`, completes the file. After an exception it has no footer, so
-    it cannot be mistaken for a base file.
-    """
+class OrcFileWriter(BaseWriter):
+    """Writes one ORC file, a stripe at a time; after an exception it has no footer."""
 
     def __init__(
         self,
@@ -85,22 +81,18 @@ class OrcFileWriter:
                 f"Cannot write base file {path} with the codec {codec!r}; supported are {', '.join(CODECS)}"
             )
         self._nodes = dict(resolve_record(json.loads(avro_schema_json)).fields)
-        self._path = path
-        self._schema = schema.remove_metadata()
+        super().__init__(path, schema, bloom, batch_bytes=4 * _STEP_BYTES)
         self._stored = pa.schema([pa.field(each.name, stored_type(each.type)) for each in self._schema])
         for name in self._schema.names:
             why = unwritable(self._nodes[name])
             if why:
                 raise UnsupportedTableError(f"Cannot write column {name!r} to the ORC file {path}: {why}")
-        self._keys = FileKeys(bloom, schema, path)
         self._avro_json = avro_schema_json
         self._zone = zone
-        self._rows = 0
         self._taken_bytes = 0
         """Arrow bytes handed to the writer."""
         self._flushed_bytes = 0
         """Those of them that were in it when it last wrote a stripe."""
-        self._summary: BaseFileSummary | None = None
         with ExitStack() as undo:
             self._output = undo.enter_context(storage.open_output(path))
             self._open = undo.pop_all()
@@ -113,67 +105,34 @@ class OrcFileWriter:
             dictionary_key_size_threshold=_DICTIONARY_THRESHOLD,
         )
 
-    def write(self, data: pa.RecordBatch | pa.Table) -> None:
-        """Adds rows; columns are matched by name.
-
-        Raises:
-            SchemaMismatchError: a column is missing or its values do not fit the file's type.
-            UnsupportedTableError: a timestamp is out of range, or its wall-clock time occurs twice.
-        """
-        for batch in conformed_rows(data, self._schema, self._path, most_bytes=4 * _STEP_BYTES):
-            if not len(batch):
-                continue
-            self._keys.add(batch)
-            self._hand_over(batch)
-
-    def _hand_over(self, batch: pa.RecordBatch) -> None:
+    def _add(self, batch: pa.RecordBatch) -> None:
+        # refuses a timestamp that is out of range, or whose wall-clock time occurs twice
         columns = [
             to_orc(batch.column(at), self._nodes[each.name], self._zone, each.name)
             for at, each in enumerate(self._schema)
         ]
         before = self._sink.written
         self._writer.write(pa.Table.from_arrays(columns, schema=self._stored))
-        self._rows += batch.num_rows
         self._taken_bytes += batch.nbytes
         if before and self._sink.written > before:
             self._flushed_bytes = self._taken_bytes
 
-    @property
-    def num_rows(self) -> int:
-        """Rows written so far, including those in memory."""
-        return self._rows
-
-    @property
-    def bytes_written(self) -> int:
-        """Bytes of the file so far; rows in memory are estimated from the compression of earlier ones."""
-        if self._summary is not None:
-            return self._summary.size
+    def _estimate(self) -> int:
         return estimated_bytes(self._sink.written, self._flushed_bytes, self._taken_bytes - self._flushed_bytes)
 
-    def close(self) -> BaseFileSummary:
-        """Completes the file; a second call returns the same summary."""
-        if self._summary is None:
-            if not self._rows:  # otherwise Arrow writes no file at all
-                self._writer.write(self._stored.empty_table())
-            self._writer.close()
-            self._sink.finish(self._keys.pairs() | {AVRO_SCHEMA: self._avro_json}, self._path)
-            size = self._sink.written
-            self._open.close()
-            self._summary = BaseFileSummary(self._rows, size, self._keys.least, self._keys.greatest)
-        return self._summary
+    def _complete(self) -> BaseFileSummary:
+        if not self._rows:  # otherwise Arrow writes no file at all
+            self._writer.write(self._stored.empty_table())
+        self._writer.close()
+        self._sink.finish(self._keys.pairs() | {AVRO_SCHEMA: self._avro_json}, self._path)
+        size = self._sink.written
+        self._open.close()
+        return self._summarized(size)
 
-    def __enter__(self) -> OrcFileWriter:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is None:
-            self.close()
-        elif self._summary is None:
-            self._writer.is_open = False  # otherwise it would complete the file when it is collected
-            # the storage gets the exception, so that it can abort the upload
-            self._open.__exit__(kind, error, trace)
+    def _abandon(self, kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> None:
+        self._writer.is_open = False  # otherwise it would complete the file when it is collected
+        # the storage gets the exception, so that it can abort the upload
+        self._open.__exit__(kind, error, trace)
 
 
 class _HeldEnd(io.RawIOBase):

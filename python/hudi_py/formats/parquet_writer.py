@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from hudi_py.errors import ConfigError
 from hudi_py.formats.arrays import in_schema
-from hudi_py.formats.base_rows import BaseFileSummary, FileKeys, conformed_rows, estimated_bytes
+from hudi_py.formats.base_rows import BaseFileSummary, BaseWriter, estimated_bytes
 from hudi_py.formats.bloom import BloomConfig
 from hudi_py.formats.hudi_types import Vector, vector_columns, vector_footer
 from hudi_py.formats.parquet import AVRO_SCHEMA
@@ -56,12 +56,8 @@ _LEVELS = {"gzip": 4, "zstd": 3}
 faster than 3, Java's default, and makes larger files."""
 
 
-class BaseFileWriter:
-    """Writes one base file, a row group at a time.
-
-    Leaving the `with` block normally, or calling `close`, completes the file. After an exception it has no footer, so
-    it cannot be mistaken for a base file.
-    """
+class BaseFileWriter(BaseWriter):
+    """Writes one Parquet file, a row group at a time; after an exception it has no footer."""
 
     def __init__(
         self,
@@ -94,19 +90,15 @@ class BaseFileWriter:
                 f"Cannot write base file {path} with the codec {codec!r}; "
                 "supported are gzip, snappy, zstd, uncompressed"
             )
-        self._path = path
-        self._schema = schema.remove_metadata()
+        super().__init__(path, schema, bloom, batch_bytes=row_group_bytes)
         self._vectors = _vectors(avro_schema_json)
         self._stored = _stored_schema(self._schema, self._vectors)
         """As in the file."""
-        self._keys = FileKeys(bloom, schema, path)
         self._row_group_bytes = row_group_bytes
         self._pages = pages
         self._pending: list[pa.RecordBatch] = []
         self._pending_bytes = 0
         self._flushed_bytes = 0
-        self._rows = 0
-        self._summary: BaseFileSummary | None = None
         self._footers: list[pq.FileMetaData] = []
         self._floats = list(float_columns(self._schema))
         self._nan: set[str] = set()
@@ -120,67 +112,35 @@ class BaseFileWriter:
             self._output = undo.enter_context(storage.open_output(path))
             self._open = undo.pop_all()
 
-    def write(self, data: pa.RecordBatch | pa.Table) -> None:
-        """Adds rows; columns are matched by name.
+    def _add(self, batch: pa.RecordBatch) -> None:
+        for name, path in self._floats:
+            if name not in self._nan and pc.any(pc.is_nan(_inner(batch, path))).as_py():
+                self._nan.add(name)
+        self._pending.append(batch)
+        self._pending_bytes += batch.nbytes
+        if self._pending_bytes >= self._row_group_bytes:
+            self._flush()
 
-        Raises:
-            SchemaMismatchError: a column is missing or its values do not fit the file's type.
-        """
-        for batch in conformed_rows(data, self._schema, self._path, most_bytes=self._row_group_bytes):
-            if not len(batch):
-                continue
-            self._keys.add(batch)
-            for name, path in self._floats:
-                if name not in self._nan and pc.any(pc.is_nan(_inner(batch, path))).as_py():
-                    self._nan.add(name)
-            self._pending.append(batch)
-            self._pending_bytes += batch.nbytes
-            self._rows += len(batch)
-            if self._pending_bytes >= self._row_group_bytes:
-                self._flush()
-
-    @property
-    def num_rows(self) -> int:
-        """Rows written so far, including those in memory."""
-        return self._rows
-
-    @property
-    def bytes_written(self) -> int:
-        """Bytes of the file so far; rows in memory are estimated from the compression of earlier ones."""
-        if self._summary is not None:
-            return self._summary.size
+    def _estimate(self) -> int:
         return estimated_bytes(int(self._output.tell()), self._flushed_bytes, self._pending_bytes)
 
-    def close(self) -> BaseFileSummary:
-        """Completes the file; a second call returns the same summary."""
-        if self._summary is None:
-            self._flush()
-            if self._floats:
-                self._pairs[NAN_COLUMNS] = ",".join(sorted(self._nan))
-            self._pairs |= self._keys.pairs()
-            self._finish()
-            if self._nan - self._bare:
-                self._write_again()
-            size = int(self._output.tell())
-            self._open.close()
-            footer = self._footers[0] if self._footers else None
-            nan = frozenset(self._nan)
-            self._summary = BaseFileSummary(self._rows, size, self._keys.least, self._keys.greatest, footer, nan)
-        return self._summary
+    def _complete(self) -> BaseFileSummary:
+        self._flush()
+        if self._floats:
+            self._pairs[NAN_COLUMNS] = ",".join(sorted(self._nan))
+        self._pairs |= self._keys.pairs()
+        self._finish()
+        if self._nan - self._bare:
+            self._write_again()
+        size = int(self._output.tell())
+        self._open.close()
+        return self._summarized(size, self._footers[0] if self._footers else None, frozenset(self._nan))
 
-    def __enter__(self) -> BaseFileWriter:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is None:
-            self.close()
-        elif self._summary is None:
-            # the storage gets the exception, so that it can abort the upload
-            self._open.__exit__(kind, error, trace)
-            if self._writer is not None:  # otherwise it would try to complete the file when it is collected
-                self._writer.is_open = False
+    def _abandon(self, kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> None:
+        # the storage gets the exception, so that it can abort the upload
+        self._open.__exit__(kind, error, trace)
+        if self._writer is not None:  # otherwise it would try to complete the file when it is collected
+            self._writer.is_open = False
 
     def _flush(self) -> None:
         if not self._pending:
