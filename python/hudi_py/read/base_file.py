@@ -13,6 +13,7 @@ from hudi_py.formats.base_reader import OpenBaseFile
 from hudi_py.model.files import BaseFile
 from hudi_py.read.bootstrap import bootstrap_batches, folder_values
 from hudi_py.read.filter import Filter
+from hudi_py.read.predicate import Column, Comparison, Literal
 from hudi_py.read.prune_row_groups import row_groups_to_read
 from hudi_py.read.support import BASE_FORMATS
 from hudi_py.schema import RECORD_KEY, SchemaHistory, conform
@@ -94,6 +95,13 @@ class BaseFileReader:
         every = range(parquet.metadata.num_row_groups)
         kept = row_groups_to_read(parquet, every if among is None else among, condition)
         return None if among is None and len(kept) == len(every) else kept
+
+    def may_exceed(self, name: str, kind: pa.DataType, value: int) -> bool:
+        """Return whether a row may have a greater value in a column than `value`, by statistics; dates and timestamps
+        are days and microseconds since the epoch."""
+        greater = Comparison(">", Column((name,), kind), Literal(value, kind), kind)
+        condition = Filter(f"{name} > {value}", frozenset({name}), greater)
+        return self.matching_row_groups(None, condition) != []
 
     def batches(
         self, schema: pa.Schema, *, batch_rows: int = BASE_ROWS, row_groups: Sequence[int] | None = None

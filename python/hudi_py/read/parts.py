@@ -12,15 +12,11 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from hudi_py.formats.hashing import xx_hash64
 from hudi_py.merge import LogRecords
 from hudi_py.merge.base import BaseMerge
-from hudi_py.merge.ordering import has_default_zero
 from hudi_py.merge.reduce import Mask, Rows
-from hudi_py.read.filter import Filter
-from hudi_py.read.predicate import Column, Comparison, Literal
 from hudi_py.read.slice import SliceMerge, SliceReader
 from hudi_py.read.split import Split
 from hudi_py.schema import conform
@@ -50,7 +46,7 @@ def added_rows(storage: Storage, split: Split) -> Iterator[pa.RecordBatch]:
         if merge is None:
             return
         # the newest log row wins over any base row, unless they are compared or combined
-        base = reader.base_batches(merge, number=_ROW) if _depends_on_base(reader, merge) else iter(())
+        base = reader.base_batches(merge, number=_ROW) if merge.depends_on_base else iter(())
         for batch, _ in merge.applied(base):
             if _ROW not in batch.schema.names:
                 yield conform(batch, output)
@@ -112,7 +108,7 @@ def _chooser(merge: SliceMerge) -> BaseMerge | None:
 def _replaced(reader: SliceReader, merge: SliceMerge, chooser: BaseMerge) -> Iterator[Rows]:
     """Yield the numbers of base rows that are replaced or deleted."""
     log = merge.log
-    if isinstance(log, LogRecords) and log.base_rows is not None and not _depends_on_base(reader, merge):
+    if isinstance(log, LogRecords) and log.base_rows is not None and not merge.depends_on_base:
         yield log.base_rows
         return
     for batch in reader.base_batches(merge, number=_ROW):
@@ -124,44 +120,6 @@ def _marked(batches: Iterator[pa.RecordBatch], marks: Mask) -> Iterator[pa.Recor
     for batch in batches:
         marks[batch.column(_ROW).to_numpy()] = True
         yield batch
-
-
-def _depends_on_base(reader: SliceReader, merge: SliceMerge) -> bool:
-    """Whether which rows win, or their values, depends on the base file."""
-    if merge.folds or not merge.settings.by_event_time:
-        return merge.folds
-    return not isinstance(merge.log, LogRecords) or not _beats_base(reader, merge.log)
-
-
-def _beats_base(reader: SliceReader, log: LogRecords) -> bool:
-    """Whether no row of the base file has a greater ordering value than any version of the log, by the statistics in
-    its footer."""
-    settings, schema = reader.log.spec.merge, reader.spec.table_schema
-    name = settings.ordering_fields[0]
-    if len(settings.ordering_fields) > 1 or name not in schema.names:
-        return False
-    kind = schema.field(name).type
-    values = log.winners.ordering[0].filter(pa.array(~log.winners.always))
-    if not values.type.equals(kind) or values.null_count:
-        return False
-    if not len(values):
-        return True
-    lowest = _as_number(pc.min(values))
-    if lowest is None or (has_default_zero(kind) and lowest < 0):  # nulls in the base file count as 0
-        return False
-    greater = Comparison(">", Column((name,), kind), Literal(lowest, kind), kind)
-    condition = Filter(f"{name} > {lowest}", frozenset({name}), greater)
-    return reader.base.matching_row_groups(None, condition) == []
-
-
-def _as_number(value: pa.Scalar) -> int | None:
-    """An integer, days or microseconds since the epoch; None for other types."""
-    kind = value.type
-    if pa.types.is_date32(kind):
-        return int(value.cast(pa.int32()).as_py())
-    if pa.types.is_timestamp(kind) and kind.unit == "us":
-        return int(value.cast(pa.int64()).as_py())
-    return int(value.as_py()) if pa.types.is_signed_integer(kind) else None
 
 
 def _bits(file: str, marks: Mask) -> pa.RecordBatch:

@@ -14,8 +14,10 @@ import pyarrow.compute as pc
 from hudi_py.merge import LogRecords, MergeSettings, SliceLog, SpilledLog
 from hudi_py.merge.base import BaseMerge, MergeCounts, Watch
 from hudi_py.merge.keys import with_keys
+from hudi_py.merge.ordering import has_default_zero
 from hudi_py.merge.records import all_rows
 from hudi_py.merge.reduce import Mask, delete_marks
+from hudi_py.merge.settings import COMMIT_TIME as BY_COMMIT_TIME
 from hudi_py.model.files import BaseFile
 from hudi_py.read.base_file import BaseFileReader
 from hudi_py.read.split import Split
@@ -35,6 +37,7 @@ class SliceMerge:
 
     log: LogRecords | SpilledLog
     settings: MergeSettings
+    """How versions are compared; not at all if statistics show that the log's are the newest."""
     folds: bool
     """Whether rows are made of two versions, instead of chosen."""
     base_schema: pa.Schema
@@ -43,6 +46,11 @@ class SliceMerge:
     """Base rows of other commits are not merged; None: all are."""
     keeps_deletes: bool
     """Whether deletes are returned as rows."""
+
+    @property
+    def depends_on_base(self) -> bool:
+        """Whether which rows win, or their values, depends on the base file."""
+        return self.folds or self.settings.by_event_time
 
     def applied(
         self, base: Iterable[pa.RecordBatch], counts: MergeCounts | None = None, watch: Watch | None = None
@@ -159,6 +167,8 @@ class SliceReader:
             by_row = int(records.base_rows.max()) < self.base.num_rows
             records = records if by_row else replace(records, base_rows=None)
         if not folds:
+            if self._surely_wins(records):
+                settings = replace(settings, mode=BY_COMMIT_TIME)
             ordering = settings.ordering_columns if settings.by_event_time else ()
             keys = () if by_row else (RECORD_KEY, *settings.key_columns)
             used = {*wanted, *own, *ordering, *keys}
@@ -178,6 +188,24 @@ class SliceReader:
                 batch = batch.append_column(number, pa.array(np.arange(start, start + batch.num_rows)))
                 start += batch.num_rows
             yield with_keys(of_commits(batch, merge.commit_times), merge.settings.key_fields)
+
+    def _surely_wins(self, log: LogRecords | SpilledLog) -> bool:
+        """Whether no base row has a greater ordering value than any version of the log, by the statistics in the footer
+        of the base file."""
+        settings, schema = self.log.spec.merge, self.spec.table_schema
+        fields = settings.ordering_fields
+        if not settings.by_event_time or len(fields) > 1 or fields[0] not in schema.names:
+            return False
+        if self._base is None or not isinstance(log, LogRecords):
+            return False
+        kind = schema.field(fields[0]).type
+        values = log.winners.ordering[0].filter(pa.array(~log.winners.always))
+        if not values.type.equals(kind) or values.null_count:
+            return False
+        lowest = _as_number(pc.min(values)) if len(values) else None
+        if lowest is None or (has_default_zero(kind) and lowest < 0):  # nulls in the base file count as 0
+            return not len(values)
+        return not self._base.may_exceed(fields[0], kind, lowest)
 
     def _base_rows(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows of the base file alone."""
@@ -230,6 +258,16 @@ def of_commits(batch: pa.RecordBatch, commit_times: frozenset[str] | None) -> pa
     if commit_times is None:
         return batch
     return batch.filter(pc.is_in(batch.column(COMMIT_TIME), value_set=pa.array(sorted(commit_times), pa.string())))
+
+
+def _as_number(value: pa.Scalar) -> int | None:
+    """An integer, days or microseconds since the epoch; None for other types."""
+    kind = value.type
+    if pa.types.is_date32(kind):
+        return int(value.cast(pa.int32()).as_py())
+    if pa.types.is_timestamp(kind) and kind.unit == "us":
+        return int(value.cast(pa.int64()).as_py())
+    return int(value.as_py()) if pa.types.is_signed_integer(kind) else None
 
 
 def _is_by_position(base_file: BaseFile, settings: MergeSettings) -> bool:
