@@ -1139,7 +1139,7 @@ MUTATIONS: Final = (
     Mutation(
         "parquet: a base file of another file group is read",
         CORE + "formats/parquet.py",
-        "        check_footer(metadata, path, names)\n",
+        "                check_footer(metadata, path, names)\n",
         "",
         "tests/unit/formats/test_swapped.py",
     ),
