@@ -14,9 +14,14 @@ _V = TypeVar("_V")
 class Recent(Generic[_K, _V]):
     """Values by key, as many as fit; the least recently used ones go first. Thread-safe."""
 
-    def __init__(self, max_bytes: int) -> None:
-        """`max_bytes`: of all values together; one that takes more than an eighth of it is not kept."""
+    def __init__(self, max_bytes: int, max_value_bytes: int | None = None) -> None:
+        """
+        Args:
+            max_bytes: of all values together.
+            max_value_bytes: larger values are not kept; by default an eighth of `max_bytes`.
+        """
         self._max_bytes = max_bytes
+        self._max_value_bytes = max_bytes // 8 if max_value_bytes is None else max_value_bytes
         self._found: OrderedDict[_K, tuple[_V, int]] = OrderedDict()
         self._lock = threading.Lock()
         self.num_bytes = 0
@@ -40,7 +45,7 @@ class Recent(Generic[_K, _V]):
 
     def put(self, key: _K, value: _V, num_bytes: int) -> None:
         """Keeps a value that takes about `num_bytes`."""
-        if num_bytes > self._max_bytes // 8:
+        if num_bytes > self._max_value_bytes:
             return
         with self._lock:
             before = self._found.pop(key, None)

@@ -5,8 +5,6 @@ A listing cannot show that a file was lost: an older version, or nothing, takes 
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -26,6 +24,7 @@ from hudi_py.model.names import (
 )
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
+from hudi_py.storage.recent import Recent
 from hudi_py.storage.threads import when_remote
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.state import TableState
@@ -33,8 +32,12 @@ from hudi_py.timeline.timeline import Timeline, load_timeline
 
 _INITIAL = "00000000000000"
 """Prefix of the instants at which partitions of a metadata table are initialised."""
-_MAX_CACHED_FILES = 1 << 15
-"""Files of recent commits that a process caches, about 16 MB."""
+_FILE_BYTES = 512
+"""What a `RecordedFile` takes in memory, about."""
+_MAX_BYTES = 16 << 20
+_RECENT: Recent[tuple[str, str, str | None], list[RecordedFile]] = Recent(_MAX_BYTES, _MAX_BYTES)
+"""Files of completed commits, which never change, by table URI, timeline file and completion time. Each view of a
+table, whose timeline has moved on by one commit, compares the same ones."""
 _FIRST_VERSION = 6
 """Table version from which on commits record the true sizes of their files."""
 
@@ -56,42 +59,6 @@ class RecordedFile:
     @property
     def path(self) -> str:
         return join_path(self.partition, str(self.name))
-
-
-class CommitCache:
-    """The files of completed commits, which never change, by table URI, timeline file and completion time.
-
-    Holds at most `max_files` files and evicts the least recently used commits. A commit with more files is not cached.
-    """
-
-    def __init__(self, max_files: int) -> None:
-        self._max_files = max_files
-        self._commits: OrderedDict[CommitKey, list[RecordedFile]] = OrderedDict()
-        self._lock = threading.Lock()
-        self.num_files = 0
-
-    def get(self, key: CommitKey) -> list[RecordedFile] | None:
-        with self._lock:
-            found = self._commits.get(key)
-            if found is not None:
-                self._commits.move_to_end(key)
-            return found
-
-    def put(self, key: CommitKey, files: list[RecordedFile]) -> None:
-        size = len(files) + 1  # a commit without files takes memory too
-        if size > self._max_files:
-            return
-        with self._lock:
-            if key in self._commits:
-                return
-            self._commits[key] = files
-            self.num_files += size
-            while self.num_files > self._max_files:
-                self.num_files -= len(self._commits.popitem(last=False)[1]) + 1
-
-
-CommitKey = tuple[str, str, str | None]
-_CACHE = CommitCache(_MAX_CACHED_FILES)
 
 
 def files_of(commit: str, action: str, metadata: CommitMetadata) -> Iterator[RecordedFile]:
@@ -130,14 +97,14 @@ def read_recorded(state: TableState) -> RecordedFiles:
 def recorded_files(storage: Storage, timeline: Timeline, instant: Instant) -> list[RecordedFile]:
     """The files of a completed commit; none if its metadata cannot be read."""
     key = (storage.uri, instant.file_name, instant.completion_time)
-    if (cached := _CACHE.get(key)) is not None:
+    if (cached := _RECENT.get(key)) is not None:
         return cached
     try:
         metadata = read_commit_metadata(storage, timeline.layout, instant, may_be_empty=True)
     except (FileNotFoundError, CorruptFileError):
         return []
     files = list(files_of(instant.time, instant.action.comparable.value, metadata))
-    _CACHE.put(key, files)
+    _RECENT.put(key, files, (len(files) + 1) * _FILE_BYTES)  # a commit without files takes memory too
     return files
 
 

@@ -22,6 +22,9 @@ def test_a_large_value_is_not_kept():
     recent.put("large", 1, 11)
     assert recent.get("large") is None
     assert recent.num_bytes == 0
+    whole: Recent[str, int] = Recent(80, 80)
+    whole.put("large", 1, 80)
+    assert whole.get("large") == 1
 
 
 def test_a_value_that_is_put_again_counts_once_and_can_be_taken_once():
