@@ -23,7 +23,7 @@ import hudi_py
 from benchmarks.made import METAFILE, OPTIONS, SCHEMA, instant_time, put_commit
 from benchmarks.tpch import timed
 from hudi_py.model.commit import WriteStat
-from hudi_py.services.clean import Cleaning, CleanSettings, plan_clean
+from hudi_py.services.clean import Cleaning, plan_clean
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.planned.service import run
 from hudi_py.storage import open_storage
@@ -75,8 +75,7 @@ class WideTable:
 
     def plan(self, context: ServiceContext) -> int:
         """Files that a clean would delete."""
-        settings = CleanSettings.of(context.options)
-        plan = plan_clean(context, context.state(), settings, now_ms=wall_clock_ms()).plan
+        plan = plan_clean(context, context.state(), context.options, now_ms=wall_clock_ms()).plan
         return 0 if plan is None else sum(map(len, plan.files.values()))
 
 

@@ -43,7 +43,7 @@ from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.instant import Action
 from hudi_py.read.planned import pin_table
-from hudi_py.services.clean import Cleaning, CleanSettings, plan_clean
+from hudi_py.services.clean import Cleaning, plan_clean
 from hudi_py.services.compaction import Compaction
 from hudi_py.services.planned.service import run
 from hudi_py.storage import open_storage
@@ -241,7 +241,7 @@ def commit(path: str, **more: str) -> int:
 
 def clean(path: str, **more: str) -> int:
     context = service_context(open_storage(path), {**WRITE, **more}, "clean")
-    found = plan_clean(context, context.state(), CleanSettings.of(context.options), now_ms=wall_clock_ms()).plan
+    found = plan_clean(context, context.state(), context.options, now_ms=wall_clock_ms()).plan
     return 0 if found is None else sum(map(len, found.files.values()))
 
 

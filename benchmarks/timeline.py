@@ -23,7 +23,7 @@ from benchmarks.made import METAFILE, OPTIONS, SCHEMA, instant_time, put_commit
 from benchmarks.tpch import timed
 from hudi_py.config import Options
 from hudi_py.model.commit import WriteStat
-from hudi_py.services.archive import ArchiveSettings, archive
+from hudi_py.services.archive import archive
 from hudi_py.services.context import ServiceContext
 from hudi_py.storage import Storage, open_storage
 from hudi_py.timeline.layout import layout_for
@@ -67,7 +67,7 @@ class LongTable:
 
     def archive(self) -> float:
         context = ServiceContext.of(self.storage, Options.resolve({}), NoMetadata())
-        return timed(lambda: archive(context, ArchiveSettings()))
+        return timed(lambda: archive(context))
 
 
 def measure(path: Path, runs: int, commits: int) -> dict[str, float]:

@@ -9,8 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hudi_py
-from hudi_py.config import Options
-from hudi_py.services.archive import ArchiveSettings, archive
+from hudi_py.services.archive import archive
 from hudi_py.services.context import ServiceContext
 from hudi_py.storage import LocalStorage, Storage
 from hudi_py.timeline.archived import archive_files, archive_folder, archived_instants, archived_states
@@ -20,11 +19,12 @@ from hudi_py.timeline.timeline import load_timeline
 from hudi_py.transaction.protocols import NoMetadata
 from tests.faults.killing import Killed, KillingStorage
 from tests.faults.tables import rows, write
+from tests.support.archiving import archiving
 from tests.support.choice import every
 
 pytestmark = pytest.mark.slow
 
-SETTINGS = ArchiveSettings(
+SETTINGS = archiving(
     min_commits=1,
     max_commits=2,
     cleaner_policy="KEEP_LATEST_FILE_VERSIONS",
@@ -37,7 +37,7 @@ SETTINGS = ArchiveSettings(
 
 
 def run(storage: Storage) -> None:
-    archive(ServiceContext.of(storage, Options.resolve({}), NoMetadata()), SETTINGS)
+    archive(ServiceContext.of(storage, SETTINGS, NoMetadata()))
 
 
 def table(root: Path, version: int) -> Path:

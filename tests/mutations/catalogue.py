@@ -540,7 +540,7 @@ MUTATIONS: Final = (
     Mutation(
         "clean: one that a person asks for waits for commits",
         CORE + "services/clean/service.py",
-        "        settings = settings if self.waits else replace(settings, trigger_max_commits=0)\n",
+        '        options = options if self.waits else options.replace({clean_config.TRIGGER_MAX_COMMITS: "0"})\n',
         "",
         "tests/unit/table/test_previews.py",
     ),
@@ -2052,8 +2052,8 @@ MUTATIONS: Final = (
     Mutation(
         "clean: one commit fewer is retained",
         CORE + "services/clean/policy.py",
-        "        earliest = completed[-settings.commits_retained]\n",
-        "        earliest = completed[1 - settings.commits_retained]\n",
+        "        earliest = completed[-commits]\n",
+        "        earliest = completed[1 - commits]\n",
         "tests/unit/services/test_clean_plan.py tests/unit/services/test_clean_service.py",
     ),
     Mutation(
@@ -2073,8 +2073,7 @@ MUTATIONS: Final = (
     Mutation(
         "archive: savepointed commits are archived",
         CORE + "services/archive/select.py",
-        "        if savepoints and not settings.beyond_savepoint and instant.time >= savepoints[0]:\n"
-        "            break\n",
+        "        if savepoints and not beyond and instant.time >= savepoints[0]:\n            break\n",
         "",
         "tests/unit/services/test_archive_select.py",
     ),

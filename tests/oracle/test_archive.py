@@ -18,7 +18,7 @@ import pytest
 import hudi_py
 from hudi_py.config import Options
 from hudi_py.formats.log import HeaderKey, read_blocks, read_content
-from hudi_py.services.archive import ArchiveReport, ArchiveSettings, archive
+from hudi_py.services.archive import ArchiveReport, archive
 from hudi_py.services.context import ServiceContext
 from hudi_py.storage import LocalStorage
 from hudi_py.timeline.archived import archive_files, archive_folder, archived_instants
@@ -27,6 +27,7 @@ from hudi_py.timeline.properties import load_table_config
 from hudi_py.transaction.protocols import NoMetadata
 from tests.faults.tables import KINDS, rows, write
 from tests.oracle.client import Oracle
+from tests.support.archiving import archiving
 from tests.support.choice import cases, in_turn
 
 KEEP: Mapping[str, str] = {
@@ -38,13 +39,13 @@ KEEP: Mapping[str, str] = {
     "hoodie.compact.inline": "false",
     "hoodie.compact.inline.max.delta.commits": "2",
 }
-FEW = ArchiveSettings(min_commits=2, max_commits=3, cleaner_commits=1, compaction_commits=2)
+FEW = archiving(min_commits=2, max_commits=3, cleaner_commits=1, compaction_commits=2)
 # What Java's class of write stats does not keep of an archived delta commit on layout 1
 LOG_FIELDS = ("baseFile", "logFiles", "logOffset", "logVersion")
 
 
-def archived_by_us(root: Path, settings: ArchiveSettings = FEW) -> ArchiveReport:
-    return archive(ServiceContext.of(LocalStorage(str(root)), Options.resolve({}), NoMetadata()), settings)
+def archived_by_us(root: Path, settings: Options = FEW) -> ArchiveReport:
+    return archive(ServiceContext.of(LocalStorage(str(root)), settings, NoMetadata()))
 
 
 def entries(root: Path) -> list[dict[str, Any]]:
@@ -195,7 +196,7 @@ def test_each_reads_and_goes_on_with_the_archive_of_the_other(
 def test_small_files_that_we_merge_are_read_and_gone_on_after(oracle: Oracle, tmp_path: Path) -> None:
     root = tmp_path / "t"
     storage = LocalStorage(str(root))
-    merging = ArchiveSettings(min_commits=2, max_commits=3, cleaner_commits=1, merge=True, merge_batch=2)
+    merging = archiving(min_commits=2, max_commits=3, cleaner_commits=1, merge=True, merge_batch=2)
     merged = 0
     for at in range(7):
         write(storage, rows(range(at, at + 4), at), "upsert" if at else "insert", 6, "cow")
@@ -220,9 +221,7 @@ def ids(table: pa.Table) -> list[tuple[int, str, int]]:
 def test_levels_are_compacted_by_turns(oracle: Oracle, tmp_path: Path) -> None:
     root = tmp_path / "t"
     storage = LocalStorage(str(root))
-    settings = ArchiveSettings(
-        min_commits=1, max_commits=2, cleaner_policy="KEEP_LATEST_FILE_VERSIONS", compaction_batch=2
-    )
+    settings = archiving(min_commits=1, max_commits=2, cleaner_policy="KEEP_LATEST_FILE_VERSIONS", compaction_batch=2)
     options = KEEP | {
         "hoodie.keep.min.commits": "1",
         "hoodie.keep.max.commits": "2",

@@ -12,7 +12,7 @@ import pytest
 
 import hudi_py
 from hudi_py.model.instant import Action
-from hudi_py.services.clean import Cleaning, CleanReport, CleanSettings, plan_clean
+from hudi_py.services.clean import Cleaning, CleanReport, plan_clean
 from hudi_py.services.clean.incremental import last_clean
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.planned.service import run
@@ -134,8 +134,7 @@ def names(plan: CleanPlan) -> dict[str, list[str]]:
 
 def our_plan(path: Path, **options: object) -> CleanPlan | None:
     context = context_of(path, **options)
-    settings = CleanSettings.of(context.options)
-    return plan_clean(context, context.state(), settings, now_ms=wall_clock_ms()).plan
+    return plan_clean(context, context.state(), context.options, now_ms=wall_clock_ms()).plan
 
 
 def their_clean(oracle: Oracle, path: Path, policy: str, number: int) -> str | None:

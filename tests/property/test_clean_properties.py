@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule, run_s
 
 from hudi_py.model.instant import Action, InstantTime
 from hudi_py.model.names import join_path
-from hudi_py.services.archive import ArchiveSettings, archive
+from hudi_py.services.archive import archive
 from hudi_py.services.clean.guards import load_guards
 from hudi_py.services.recovery.savepoint import delete_savepoint
 from hudi_py.timeline.metadata import decode_compaction_plan
@@ -19,6 +20,7 @@ from hudi_py.timeline.plans import RollbackMetadata, encode_rollback_metadata
 from hudi_py.timeline.state import TableState
 from hudi_py.transaction.instants import requested_path
 from hudi_py.view import load_view
+from tests.support.archiving import archiving
 from tests.support.clean_tables import HandMadeTable
 
 Group = tuple[str, str]
@@ -223,7 +225,7 @@ class Histories(RuleBasedStateMachine):
     @rule(kept=st.integers(1, 3), beyond=st.booleans(), policy=st.sampled_from(ALL_POLICIES), times=st.integers(1, 2))
     def archive(self, kept: int, beyond: bool, policy: str, times: int) -> None:
         """Whatever leaves the active timeline, queries as of now and as of savepoints read the same."""
-        settings = ArchiveSettings(
+        settings = archiving(
             min_commits=kept,
             max_commits=kept + 1,
             beyond_savepoint=beyond,
@@ -236,7 +238,7 @@ class Histories(RuleBasedStateMachine):
             shown = self._shown(None, *self.savepoints)
             files = self.table.files()
             pending = self.table.timeline.pending
-            archive(self.table.context(), settings)
+            archive(replace(self.table.context(), options=settings))
             assert self._shown(None, *self.savepoints) == shown
             assert self.table.files() == files
             assert self.table.timeline.pending == pending

@@ -9,7 +9,8 @@ from hudi_py.config import Options
 from hudi_py.model.commit import CommitMetadata, WriteStat
 from hudi_py.model.instant import Action, CompletionTime, InstantTime
 from hudi_py.model.names import join_path
-from hudi_py.services.clean import Cleaning, CleanReport, CleanSettings, Planned, plan_clean
+from hudi_py.services.clean import Cleaning, CleanReport, Planned, plan_clean
+from hudi_py.services.clean.policy import check_cleaning
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.planned.service import run, run_all
 from hudi_py.storage import FileInfo, MemoryStorage
@@ -268,8 +269,8 @@ class HandMadeTable:
 
     def plan(self, **options: object) -> Planned:
         context = self.context(**options)
-        settings = CleanSettings.of(context.options)
-        return plan_clean(context, context.state(), settings, now_ms=self.storage.now_ms)
+        check_cleaning(context.options)
+        return plan_clean(context, context.state(), context.options, now_ms=self.storage.now_ms)
 
     def planned_files(self, **options: object) -> set[str]:
         """Paths, relative to the table, that a clean would delete."""

@@ -5,7 +5,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from hudi_py.config.option import Scope, declared, flag, integer
+from hudi_py.errors import ConfigError
+
+if TYPE_CHECKING:
+    from hudi_py.config.options import Options
 
 AUTOMATIC = flag(
     "hoodie.archive.automatic",
@@ -104,3 +110,12 @@ MANIFESTS_RETAINED = integer(
 )
 
 OPTIONS = declared(globals())
+
+
+def check_archive(options: Options) -> None:
+    """Raises ConfigError unless more commits may stay on the active timeline than have to."""
+    if options.get(MAX_COMMITS) <= options.get(MIN_COMMITS):
+        raise ConfigError(
+            f"Cannot archive with {MAX_COMMITS.key} = {options.get(MAX_COMMITS)} and {MIN_COMMITS.key} = "
+            f"{options.get(MIN_COMMITS)}: the first must be greater than the second"
+        )

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from hudi_py.config.option import Scope, choice, declared, flag, integer, names, optional_choice, optional_text
+from hudi_py.errors import ConfigError
+
+if TYPE_CHECKING:
+    from hudi_py.config.options import Options
 
 _SERVICE = Scope.SERVICE
 
@@ -119,3 +125,27 @@ EMPTY_CLEAN_INTERVAL_HOURS = integer(
 )
 
 OPTIONS = declared(globals())
+
+
+def cleaning_policy(options: Options) -> str:
+    """Return the policy that is set, or else the only one whose number is set (inferred as in `HoodieCleanConfig`)."""
+    policy = options.get(POLICY)
+    if policy is not None:
+        return policy
+    numbers = {
+        KEEP_LATEST_COMMITS: COMMITS_RETAINED,
+        KEEP_LATEST_BY_HOURS: HOURS_RETAINED,
+        KEEP_LATEST_FILE_VERSIONS: FILE_VERSIONS_RETAINED,
+    }
+    given = [policy for policy, option in numbers.items() if options.given(option)]
+    return given[0] if len(given) == 1 else KEEP_LATEST_COMMITS
+
+
+def check_clean(options: Options) -> None:
+    """Raises ConfigError if partitions are chosen by name or pattern although incremental cleaning is on."""
+    chosen = next((each for each in (PARTITIONS_SELECTED, PARTITION_REGEX) if options.get(each)), None)
+    if chosen is not None and options.get(INCREMENTAL):
+        raise ConfigError(
+            f"Option {options.name_of(chosen)} cannot be used with incremental cleaning, which chooses the partitions "
+            f"itself; set {INCREMENTAL.key} to false, or leave the option out"
+        )

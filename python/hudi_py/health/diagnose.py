@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from hudi_py.config import Options, Scope
+from hudi_py.config.archive import check_archive
 from hudi_py.errors import StorageError, first_line
 from hudi_py.health import files, leftovers, metadata, properties, rows, timeline
 from hudi_py.health.codes import CODES
@@ -16,7 +17,6 @@ from hudi_py.health.facts import Facts, Limits
 from hudi_py.health.findings import Diagnosis, Finding
 from hudi_py.metadata_write.writer import MetadataTableWriter
 from hudi_py.progress import Progress
-from hudi_py.services.archive.select import ArchiveSettings
 from hudi_py.storage import Storage
 from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.write.table.support import read_only_reason
@@ -64,7 +64,7 @@ def diagnose(
         ConfigError: an option is unknown or not valid.
     """
     resolved = Options.resolve(options, Scope.WRITE)
-    for check in (ArchiveSettings.of, TransactionSettings.of, MetadataTableWriter):
+    for check in (check_archive, TransactionSettings.of, MetadataTableWriter):
         check(resolved)  # what is wrong with the options is no finding about the table
     facts = Facts(
         storage,

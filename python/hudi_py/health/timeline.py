@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from datetime import datetime, timezone
 from typing import Final
 
+from hudi_py.config.archive import MAX_COMMITS
 from hudi_py.errors import ConfigError, CorruptFileError, HudiError, StorageError, first_line
 from hudi_py.health.facts import Facts, decoded_commit
 from hudi_py.health.findings import Finding
 from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant, State
 from hudi_py.model.layout import marker_folder
-from hudi_py.services.archive.select import ArchiveSettings
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.records import decode_record
 from hudi_py.timeline.table_schema import schema_of_write
@@ -224,7 +224,7 @@ def check_clock(facts: Facts) -> Iterator[Finding]:
 
 def check_length(facts: Facts) -> Iterator[Finding]:
     """Findings about archiving that does not run."""
-    limit = _LONG * ArchiveSettings.of(facts.options).max_commits
+    limit = _LONG * facts.options.get(MAX_COMMITS)
     count = len(facts.active.write_completed)
     if count > limit:
         yield Finding(

@@ -6,17 +6,19 @@ from dataclasses import replace
 
 import pytest
 
+from hudi_py.config import Options
 from hudi_py.model.instant import Action
-from hudi_py.services.archive import ArchiveReport, ArchiveSettings, archive
+from hudi_py.services.archive import ArchiveReport, archive
 from hudi_py.timeline.clean_records import CleanPlan, encode_clean_plan
 from hudi_py.timeline.state import TableState
 from hudi_py.view import load_view
+from tests.support.archiving import archiving
 from tests.support.clean_tables import HandMadeTable
 
-FEW = ArchiveSettings(min_commits=2, max_commits=3, cleaner_commits=1, compaction_commits=None)
-BY_HOURS = replace(FEW, cleaner_policy="KEEP_LATEST_BY_HOURS", cleaner_hours=1)
-BY_VERSIONS = replace(FEW, cleaner_policy="KEEP_LATEST_FILE_VERSIONS")
-BEYOND = replace(FEW, beyond_savepoint=True)
+FEW = archiving(min_commits=2, max_commits=3, cleaner_commits=1, compaction_commits=None)
+BY_HOURS = archiving(FEW, cleaner_policy="KEEP_LATEST_BY_HOURS", cleaner_hours=1)
+BY_VERSIONS = archiving(FEW, cleaner_policy="KEEP_LATEST_FILE_VERSIONS")
+BEYOND = archiving(FEW, beyond_savepoint=True)
 A1, B2, A3, B4 = ("a", "f1"), ("b", "f2"), ("a", "f3"), ("b", "f4")
 
 
@@ -25,10 +27,10 @@ def shown(table: HandMadeTable) -> list[tuple[str, str]]:
     return sorted((str(p), str(piece.file_id)) for p in view.partitions() for piece in view.latest_slices(p))
 
 
-def run(table: HandMadeTable, settings: ArchiveSettings = FEW) -> ArchiveReport:
+def run(table: HandMadeTable, settings: Options = FEW) -> ArchiveReport:
     """Archives, and what the table shows stays as it is."""
     before = shown(table)
-    report = archive(table.context(), settings)
+    report = archive(replace(table.context(), options=settings))
     assert shown(table) == before
     return report
 
@@ -72,7 +74,7 @@ def test_a_replacement_that_was_pending_while_hours_went_by(version: int) -> Non
 
 @pytest.mark.parametrize("version", [6, 9])
 @pytest.mark.parametrize("settings", [FEW, BY_VERSIONS])
-def test_savepointed_files_are_replaced_still(version: int, settings: ArchiveSettings) -> None:
+def test_savepointed_files_are_replaced_still(version: int, settings: Options) -> None:
     counted = {"versions": 1} if settings is BY_VERSIONS else {"commits": 1}
     for partitioned in (False, True):
         table = HandMadeTable(version, partitioned=partitioned)
@@ -83,7 +85,7 @@ def test_savepointed_files_are_replaced_still(version: int, settings: ArchiveSet
         update(table, f1)
         assert table.clean(**counted).num_files
         update(table, f1)
-        assert run(table, replace(settings, beyond_savepoint=True)).num_instants == 0
+        assert run(table, archiving(settings, beyond_savepoint=True)).num_instants == 0
         table.delete_savepoint(saved)
         assert run(table, settings).instant == saved
         assert table.clean(**counted).num_files

@@ -9,20 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hudi_py.config import Options
+from hudi_py.config import Options, archive
+from hudi_py.config.archive import check_archive
 from hudi_py.errors import ConfigError
 from hudi_py.model.instant import WRITE_ACTIONS, Action, CompletionTime
 from hudi_py.services.archive.select import (
-    ArchiveSettings,
     Facts,
     earliest_commit_to_retain,
     select_instants,
 )
-from hudi_py.services.clean import CleanSettings
 from hudi_py.timeline.layout import Layout
 from hudi_py.timeline.timeline import Timeline, timeline_of
+from tests.support.archiving import archiving
 
-SETTINGS = ArchiveSettings(min_commits=2, max_commits=4, cleaner_commits=1, compaction_commits=None)
+SETTINGS = archiving(min_commits=2, max_commits=4, cleaner_commits=1, compaction_commits=None)
 
 
 def at(number: int) -> str:
@@ -49,7 +49,7 @@ def timeline(version: int, *actions: str) -> Timeline:
     return timeline_of(layout, files)
 
 
-def chosen(found: Timeline, settings: ArchiveSettings = SETTINGS, facts: Facts | None = None) -> list[int]:
+def chosen(found: Timeline, settings: Options = SETTINGS, facts: Facts | None = None) -> list[int]:
     selection = select_instants(found, settings, facts or Facts())
     assert bool(selection.instants) is not bool(selection.reason)
     return [int(instant.time[8:10]) for instant in selection.instants]
@@ -102,7 +102,7 @@ def test_why_nothing_is_archived() -> None:
 )
 def test_what_holds_archiving_up_is_told(first: str, facts: Facts, settings: dict[str, object], why: str) -> None:
     held = timeline(2, first, *["commit" if first != "deltacommit" else first] * 8)
-    found = select_instants(held, replace(SETTINGS, **settings), facts)
+    found = select_instants(held, archiving(SETTINGS, **settings), facts)
     assert found.instants == ()
     assert found.reason == f"everything before {at(1)} is archived, and what follows has to stay: {why}"
 
@@ -117,28 +117,28 @@ def test_a_savepoint_that_holds_archiving_up_is_told() -> None:
 
 def test_the_cleaner_needs_more() -> None:
     commits = timeline(2, *["commit"] * 12)
-    assert chosen(commits, replace(SETTINGS, cleaner_commits=6)) == [1, 2, 3, 4, 5]
+    assert chosen(commits, archiving(SETTINGS, cleaner_commits=6)) == [1, 2, 3, 4, 5]
     # Then the greatest number grows, too: 7 + 4 - 2 commits may stay
-    assert chosen(timeline(2, *["commit"] * 9), replace(SETTINGS, cleaner_commits=6)) == []
-    assert chosen(commits, replace(SETTINGS, cleaner_commits=12)) == list(range(1, 11))  # it cleans nothing yet
-    hours = replace(SETTINGS, cleaner_policy="KEEP_LATEST_BY_HOURS", cleaner_hours=5)
+    assert chosen(timeline(2, *["commit"] * 9), archiving(SETTINGS, cleaner_commits=6)) == []
+    assert chosen(commits, archiving(SETTINGS, cleaner_commits=12)) == list(range(1, 11))  # it cleans nothing yet
+    hours = archiving(SETTINGS, cleaner_policy="KEEP_LATEST_BY_HOURS", cleaner_hours=5)
     assert chosen(commits, hours) == [1, 2, 3, 4, 5]
-    versions = replace(SETTINGS, cleaner_policy="KEEP_LATEST_FILE_VERSIONS")
+    versions = archiving(SETTINGS, cleaner_policy="KEEP_LATEST_FILE_VERSIONS")
     assert chosen(commits, versions) == list(range(1, 11))
 
 
 def test_what_the_cleaner_keeps_ends_before_a_pending_commit() -> None:
     commits = timeline(2, "commit", "commit", "commit.inflight", *["commit"] * 9)
-    earliest = earliest_commit_to_retain(commits, replace(SETTINGS, cleaner_commits=3))
+    earliest = earliest_commit_to_retain(commits, archiving(SETTINGS, cleaner_commits=3))
     assert earliest is not None
     assert earliest.time == at(2)
     # A pending compaction does not end it: nothing from there on is archived in any case
     commits = timeline(2, *["commit"] * 3, "compaction.requested", *["commit"] * 12)
-    earliest = earliest_commit_to_retain(commits, replace(SETTINGS, cleaner_commits=3))
+    earliest = earliest_commit_to_retain(commits, archiving(SETTINGS, cleaner_commits=3))
     assert earliest is not None
     assert earliest.time == at(14)
     init = timeline_of(Layout(2, ""), [i for i in (Layout(2, "").parse("00000000000000_00000000000001.commit"),) if i])
-    hours = replace(SETTINGS, cleaner_policy="KEEP_LATEST_BY_HOURS")
+    hours = archiving(SETTINGS, cleaner_policy="KEEP_LATEST_BY_HOURS")
     assert earliest_commit_to_retain(init, hours) is None
 
 
@@ -148,7 +148,7 @@ def test_what_the_cleaner_keeps_ends_before_a_pending_commit() -> None:
 )
 def test_a_pending_write_and_the_commit_before_it_stay(version: int, pending: str) -> None:
     commits = ["commit"] * 4
-    versions = replace(SETTINGS, cleaner_policy="KEEP_LATEST_FILE_VERSIONS")
+    versions = archiving(SETTINGS, cleaner_policy="KEEP_LATEST_FILE_VERSIONS")
     assert chosen(timeline(version, *commits, pending, *commits), versions) == [1, 2, 3]
     assert chosen(timeline(version, pending, *commits, *commits), versions) == []
 
@@ -174,7 +174,7 @@ def test_savepoints(version: int) -> None:
     assert saved is not None
     commits = timeline_of(layout, [*timeline(version, *["commit"] * 9).files, saved])
     assert chosen(commits) == [1, 2]
-    assert chosen(commits, replace(SETTINGS, beyond_savepoint=True)) == [1, 2, 4, 5, 6, 7, 8]
+    assert chosen(commits, archiving(SETTINGS, beyond_savepoint=True)) == [1, 2, 4, 5, 6, 7, 8]
 
 
 @pytest.mark.parametrize("version", [1, 2])
@@ -183,19 +183,19 @@ def test_a_commit_without_savepoint_stays(version: int) -> None:
     names = [f"{at(n)}.savepoint" if version < 2 else f"{at(n)}_{done(9)}.savepoint" for n in (1, 2)]
     saved = [instant for name in names if (instant := layout.parse(name)) is not None]
     commits = timeline_of(layout, [*timeline(version, *["commit"] * 5).files, *saved])
-    assert chosen(commits, replace(SETTINGS, beyond_savepoint=True)) == [3, 4]
+    assert chosen(commits, archiving(SETTINGS, beyond_savepoint=True)) == [3, 4]
 
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_compactions_are_scheduled_by_delta_commits(version: int) -> None:
     mor = Facts(merge_on_read=True)
-    counting = replace(SETTINGS, compaction_commits=3)
+    counting = archiving(SETTINGS, compaction_commits=3)
     assert chosen(timeline(version, *["deltacommit"] * 9), counting, mor) == [1, 2, 3, 4, 5, 6]
     assert chosen(timeline(version, *["deltacommit"] * 9), counting) == list(range(1, 8))
-    assert chosen(timeline(version, *["deltacommit"] * 9), replace(SETTINGS, compaction_commits=20), mor) == []
+    assert chosen(timeline(version, *["deltacommit"] * 9), archiving(SETTINGS, compaction_commits=20), mor) == []
     after = timeline(version, *["deltacommit"] * 5, "commit", *["deltacommit"] * 2)
     assert chosen(after, counting, mor) == [1, 2, 3, 4, 5]
-    assert chosen(after, replace(SETTINGS, compaction_commits=1), mor) == [1, 2, 3, 4, 5, 6]
+    assert chosen(after, archiving(SETTINGS, compaction_commits=1), mor) == [1, 2, 3, 4, 5, 6]
 
 
 @pytest.mark.parametrize("version", [1, 2])
@@ -231,7 +231,7 @@ def test_blocked_by_the_last_clean() -> None:
     commits = timeline(2, *["commit"] * 9)
     facts = Facts(earliest_retained=at(5))
     assert chosen(commits, facts=facts) == [1, 2, 3, 4, 5, 6, 7]
-    assert chosen(commits, replace(SETTINGS, block_on_clean=True), facts) == [1, 2, 3, 4]
+    assert chosen(commits, archiving(SETTINGS, block_on_clean=True), facts) == [1, 2, 3, 4]
 
 
 def test_cleans_and_rollbacks_of_layout_2_go_with_the_commits() -> None:
@@ -256,25 +256,10 @@ def test_indexes_restores_and_savepoints_are_not_archived() -> None:
     assert chosen(found) == [3, 4, 5, 6, 7, 8, 9]
 
 
-def test_settings() -> None:
+def test_more_may_stay_than_have_to() -> None:
     with pytest.raises(ConfigError, match=r"hoodie\.keep\.max\.commits = 20 .* must be greater"):
-        ArchiveSettings.of(Options.resolve({"hoodie.keep.max.commits": "20"}))
-    settings = ArchiveSettings.of(Options.resolve({"archive.min_commits": 40, "archive.max_commits": "50"}))
-    assert (settings.min_commits, settings.max_commits, settings.compaction_commits) == (40, 50, 5)
-    assert settings.cleaner_policy == "KEEP_LATEST_COMMITS"
-    by_hours = {"hoodie.clean.hours.retained": 3, "hoodie.compact.inline.trigger.strategy": "TIME_ELAPSED"}
-    settings = ArchiveSettings.of(Options.resolve(by_hours))
-    assert (settings.cleaner_policy, settings.cleaner_hours, settings.compaction_commits) == (
-        "KEEP_LATEST_BY_HOURS",
-        3,
-        None,
-    )
-    assert ArchiveSettings.of(Options.resolve({})) == ArchiveSettings()
-    versions = ArchiveSettings.of(Options.resolve({"hoodie.clean.fileversions.retained": 2}))
-    assert versions.cleaner_policy == "KEEP_LATEST_FILE_VERSIONS"
-    # With two numbers the cleaner goes by the default, and so do the numbers to keep
-    two = Options.resolve({"hoodie.clean.fileversions.retained": 2, "hoodie.clean.hours.retained": 1})
-    assert ArchiveSettings.of(two).cleaner_policy == CleanSettings.of(two).policy == "KEEP_LATEST_COMMITS"
+        check_archive(Options.resolve({"hoodie.keep.max.commits": "20"}))
+    check_archive(Options.resolve({"archive.min_commits": 40, "archive.max_commits": "50"}))
 
 
 ACTIONS = ["commit", "deltacommit", "replacecommit", "clean", "rollback", "commit.inflight", "clean.inflight"]
@@ -288,11 +273,13 @@ def test_archived_writes_are_a_run_of_completed_ones(actions: list[str], version
         replaced=at(1 + seed % 30) if seed % 3 else None,
         rolled_back=(at(1 + random.Random(seed).randrange(40)),) if seed % 5 == 0 else (),
     )
-    selection = select_instants(found, replace(SETTINGS, compaction_commits=3), facts)
+    selection = select_instants(found, archiving(SETTINGS, compaction_commits=3), facts)
     assert all(instant.completed for instant in selection.instants)
     writes = [i for i in selection.instants if i.action.comparable in WRITE_ACTIONS]
     assert list(found.write_completed[: len(writes)]) == writes
-    assert len(found.write_completed) - len(writes) >= min(SETTINGS.min_commits, len(found.write_completed))
+    assert len(found.write_completed) - len(writes) >= min(
+        SETTINGS.get(archive.MIN_COMMITS), len(found.write_completed)
+    )
     pending = [i.time for i in found.pending if i.action.comparable in WRITE_ACTIONS]
     assert all(instant.time < pending[0] for instant in writes if pending)
     if version == 2 and not writes:

@@ -15,7 +15,7 @@ from hudi_py.errors import CorruptFileError
 from hudi_py.formats.log import BlockType, read_blocks
 from hudi_py.model.instant import Action
 from hudi_py.model.properties import TableConfig
-from hudi_py.services.archive import ArchiveReport, ArchiveSettings, archive, lsm, v1
+from hudi_py.services.archive import ArchiveReport, archive, lsm, v1
 from hudi_py.services.archive.lsm import HistoryEntry
 from hudi_py.services.context import ServiceContext
 from hudi_py.storage import LocalStorage, MemoryStorage, Storage
@@ -34,8 +34,9 @@ from hudi_py.timeline.records import decode_record, encode_record
 from hudi_py.timeline.timeline import load_timeline
 from hudi_py.transaction.protocols import NoMetadata
 from tests.faults.tables import rows, write
+from tests.support.archiving import archiving
 
-FEW = ArchiveSettings(min_commits=2, max_commits=3, cleaner_commits=1, compaction_commits=1)
+FEW = archiving(min_commits=2, max_commits=3, cleaner_commits=1, compaction_commits=1)
 FOLDER = "history"
 
 
@@ -43,8 +44,8 @@ def memory() -> MemoryStorage:
     return MemoryStorage(uuid.uuid4().hex)
 
 
-def run(storage: Storage, settings: ArchiveSettings = FEW) -> ArchiveReport:
-    return archive(ServiceContext.of(storage, Options.resolve({}), NoMetadata()), settings)
+def run(storage: Storage, settings: Options = FEW) -> ArchiveReport:
+    return archive(ServiceContext.of(storage, settings, NoMetadata()))
 
 
 def archived(storage: Storage) -> list[ArchivedInstant]:
@@ -126,7 +127,7 @@ def test_plans_and_results_are_archived(version: int) -> None:
         add(number, "commit", b"", b"", b"" if number == 4 else commit)
     rebuild(storage, version, names)
     storage.put(".hoodie/.temp/" + times[0] + "/p/f.parquet.marker.CREATE", b"")
-    run(storage, ArchiveSettings(min_commits=2, max_commits=3, cleaner_commits=1))
+    run(storage, archiving(min_commits=2, max_commits=3, cleaner_commits=1))
     found = {instant.time: instant for instant in archived(storage)}
     # On layout 1, cleans and rollbacks stay until there are many of them
     along = () if version < 8 else (times[1], times[2])
@@ -403,7 +404,7 @@ def test_merging_is_an_option() -> None:
     storage = memory()
     small_files(storage, 2)
     assert len(archive_files(storage, ".hoodie/archived")) == 2
-    settings = ArchiveSettings(min_commits=2, max_commits=3, merge=True, merge_batch=2)
+    settings = archiving(min_commits=2, max_commits=3, merge=True, merge_batch=2)
     assert run(storage, settings).num_files_merged == 2
 
 

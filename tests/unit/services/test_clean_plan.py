@@ -7,9 +7,10 @@ from datetime import timezone
 import pytest
 
 from hudi_py.config import Options
+from hudi_py.config.clean import cleaning_policy
 from hudi_py.errors import ConfigError, CorruptFileError
 from hudi_py.model.instant import Action
-from hudi_py.services.clean import CleanSettings, earliest_to_retain
+from hudi_py.services.clean import earliest_to_retain
 from hudi_py.timeline.times import epoch_ms
 from hudi_py.transaction.instants import requested_path
 from tests.support.clean_tables import HandMadeTable, clean_options
@@ -26,21 +27,20 @@ def base(group: tuple[str, str], time: str) -> str:
     return f"{group[0]}/{group[1]}_0-1-0_{time}.parquet"
 
 
-def settings(**options: object) -> CleanSettings:
-    return CleanSettings.of(Options.resolve(clean_options(options), defaults={}))
+def resolved(**options: object) -> Options:
+    return Options.resolve(clean_options(options), defaults={})
 
 
 # ---- policies
 
 
 def test_the_policy_is_that_of_the_only_number_given() -> None:
-    assert settings().policy == "KEEP_LATEST_COMMITS"
-    assert settings(commits=3).policy == "KEEP_LATEST_COMMITS"
-    assert settings(hours=3).policy == HOURS
-    assert settings(versions=3).policy == VERSIONS
-    assert settings(versions=3, commits=2).policy == "KEEP_LATEST_COMMITS"
-    assert settings(versions=3, policy=HOURS).policy == HOURS
-    assert settings(**{"hoodie.cleaner.fileversions.retained": 4}).file_versions_retained == 4
+    assert cleaning_policy(resolved()) == "KEEP_LATEST_COMMITS"
+    assert cleaning_policy(resolved(commits=3)) == "KEEP_LATEST_COMMITS"
+    assert cleaning_policy(resolved(hours=3)) == HOURS
+    assert cleaning_policy(resolved(versions=3)) == VERSIONS
+    assert cleaning_policy(resolved(versions=3, commits=2)) == "KEEP_LATEST_COMMITS"
+    assert cleaning_policy(resolved(versions=3, policy=HOURS)) == HOURS
 
 
 @every_version
@@ -81,7 +81,7 @@ def test_the_earliest_retained_is_not_after_the_oldest_pending(version: int, act
     else:
         table.schedule_compaction(F1, log=action == "log compaction")
     later = [table.update(F2) for _ in range(4)]
-    found = earliest_to_retain(table.timeline, settings(commits=2), now_ms=0, zone=timezone.utc)
+    found = earliest_to_retain(table.timeline, resolved(commits=2), now_ms=0, zone=timezone.utc)
     assert found is not None
     # a pending log compaction holds nothing back: it only rewrites logs
     assert found.time == (later[-2] if action == "log compaction" else times[-1])
@@ -126,7 +126,7 @@ def test_hours_are_counted_in_the_zone_of_the_table() -> None:
         table.tick(60)
         times.append(table.update(F1))
     now_ms = epoch_ms(times[-1], timezone.utc) + 1000
-    found = earliest_to_retain(table.timeline, settings(hours=2), now_ms=now_ms, zone=timezone.utc)
+    found = earliest_to_retain(table.timeline, resolved(hours=2), now_ms=now_ms, zone=timezone.utc)
     assert found is not None
     assert found.time == times[2]
 

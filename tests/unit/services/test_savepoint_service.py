@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import pytest
 
 import hudi_py
 from hudi_py.errors import ConfigError, HistoryCleanedError
 from hudi_py.model.instant import Action
-from hudi_py.services.archive import ArchiveSettings, archive
+from hudi_py.services.archive import archive
 from hudi_py.services.archive.service import archive_commits
 from hudi_py.services.compaction import Compaction
 from hudi_py.services.recovery.savepoint import create_savepoint, delete_savepoint, list_savepoints
@@ -24,6 +25,7 @@ from hudi_py.timeline.clean_records import (
     encode_clean_plan,
 )
 from tests.faults.tables import KINDS, data_files, make_table, read, rows, write
+from tests.support.archiving import archiving
 from tests.unit.services.recovering import context, of_action, times
 
 IDS = [f"v{version}-{kind}" for version, kind in KINDS]
@@ -100,9 +102,7 @@ def test_deleting_removes_its_files(tmp_path, version):
     )
 
 
-BEYOND = ArchiveSettings(
-    min_commits=1, max_commits=2, cleaner_policy="KEEP_LATEST_FILE_VERSIONS", beyond_savepoint=True
-)
+BEYOND = archiving(min_commits=1, max_commits=2, cleaner_policy="KEEP_LATEST_FILE_VERSIONS", beyond_savepoint=True)
 
 
 @pytest.mark.parametrize("version", [6, 9])
@@ -115,10 +115,10 @@ def test_no_row_is_lost_from_sight_where_commits_after_savepoints_are_archived(t
     before = read(tmp_path)
     for saved in (commits[0], commits[2], commits[3]):
         create_savepoint(working, saved)
-    assert archive(working, BEYOND).num_instants == 1  # the last one stays, though enough others do
+    assert archive(replace(working, options=BEYOND)).num_instants == 1  # the last one stays, though enough others do
     assert read(tmp_path) == before
     create_savepoint(working, commits[4])
-    assert archive(working, BEYOND).num_instants == 0
+    assert archive(replace(working, options=BEYOND)).num_instants == 0
     assert read(tmp_path) == before  # now all have savepoints
     delete_savepoint(working, commits[0])
     assert read(tmp_path) == before

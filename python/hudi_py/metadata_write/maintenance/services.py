@@ -29,7 +29,6 @@ from hudi_py.model.instant import WRITE_ACTIONS, Action, InstantTime
 from hudi_py.model.names import PartitionPath, join_path
 from hudi_py.services.archive import archive
 from hudi_py.services.clean import Cleaning
-from hudi_py.services.clean.policy import CleanSettings
 from hudi_py.services.compaction import Compaction, RewriteTask, Rewritten
 from hudi_py.services.compaction.trigger import Trigger, why_not_due
 from hudi_py.services.context import ServiceContext
@@ -259,13 +258,12 @@ def own_options(options: Options) -> Options:
         archive_config.MAX_COMMITS: str(options.get(archive_config.MAX_COMMITS) + 1),
     }
     if options.get(metadata_config.DERIVE_CLEAN_POLICY):
-        of_table = CleanSettings.of(options.without(*_CHOSEN_PARTITIONS))
-        values[clean_config.POLICY] = of_table.policy
-        commits = max(_LEAST_COMMITS_RETAINED, int(of_table.commits_retained * _SHARE))
-        versions = math.ceil(of_table.file_versions_retained * _SHARE)
+        values[clean_config.POLICY] = clean_config.cleaning_policy(options)
+        commits = max(_LEAST_COMMITS_RETAINED, int(options.get(clean_config.COMMITS_RETAINED) * _SHARE))
+        versions = math.ceil(options.get(clean_config.FILE_VERSIONS_RETAINED) * _SHARE)
         values[clean_config.COMMITS_RETAINED] = str(commits)
         values[clean_config.FILE_VERSIONS_RETAINED] = str(versions)
-        values[clean_config.HOURS_RETAINED] = str(math.ceil(of_table.hours_retained * _SHARE))
+        values[clean_config.HOURS_RETAINED] = str(math.ceil(options.get(clean_config.HOURS_RETAINED) * _SHARE))
     else:
         values[clean_config.POLICY] = clean_config.KEEP_LATEST_FILE_VERSIONS
         values[clean_config.FILE_VERSIONS_RETAINED] = str(_VERSIONS_RETAINED)

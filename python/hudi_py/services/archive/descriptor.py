@@ -7,9 +7,9 @@ from typing import Final
 
 from hudi_py.config import Options
 from hudi_py.config import archive as archive_config
+from hudi_py.config.archive import check_archive
 from hudi_py.model.properties import TableConfig
 from hudi_py.model.words import counted
-from hudi_py.services.archive.select import ArchiveSettings
 from hudi_py.services.archive.service import ArchiveReport, archive, may_be_due, preview_archive
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.descriptor import AfterCommitRule, Due, InstantArgument, Service, Step
@@ -28,7 +28,7 @@ def _steps(options: Options, config: TableConfig) -> Iterator[Step]:
 
 def _check_options(options: Options) -> None:
     # Even if archiving is off, as in `HoodieWriteConfig.validate`: the metadata table uses the same numbers
-    ArchiveSettings.of(options)
+    check_archive(options)
 
 
 def _due(context: ServiceContext, state: TableState) -> Due:

@@ -12,72 +12,16 @@ from dataclasses import dataclass
 from datetime import timezone
 from typing import NamedTuple
 
-from hudi_py.config import Options, archive, clean, compaction, metadata
-from hudi_py.config.clean import KEEP_LATEST_COMMITS
+from hudi_py.config import Options, archive, compaction, metadata
 from hudi_py.errors import ConfigError
 from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant
 from hudi_py.model.words import counted
-from hudi_py.services.clean.policy import COMPACTIONS, CleanSettings, earliest_to_retain, policy_of
+from hudi_py.services.clean.policy import COMPACTIONS, earliest_to_retain
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.timeline.times import epoch_ms
 
 _CLEANS_AND_ROLLBACKS = (Action.CLEAN, Action.ROLLBACK)
 _COUNTING_TRIGGERS = ("NUM_COMMITS", "NUM_AND_TIME")
-
-
-@dataclass(frozen=True, slots=True)
-class ArchiveSettings:
-    """How much stays on the active timeline, and how the archive is written.
-
-    Raises:
-        ConfigError: `max_commits` is not greater than `min_commits`.
-    """
-
-    min_commits: int = 20
-    max_commits: int = 30
-    beyond_savepoint: bool = False
-    block_on_clean: bool = False
-    cleaner_policy: str = KEEP_LATEST_COMMITS
-    cleaner_commits: int = 10
-    cleaner_hours: int = 24
-    compaction_commits: int | None = 5
-    """Merge-on-read: delta commits until a compaction is due; None: its trigger does not count commits."""
-    batch_size: int = 10
-    merge: bool = False
-    merge_limit_bytes: int = 20 << 20
-    merge_batch: int = 10
-    compaction_batch: int = 10
-    compaction_target_bytes: int = 1000 << 20
-    manifests_retained: int = 3
-
-    def __post_init__(self) -> None:
-        if self.max_commits <= self.min_commits:
-            raise ConfigError(
-                f"Cannot archive with {archive.MAX_COMMITS.key} = {self.max_commits} and {archive.MIN_COMMITS.key} = "
-                f"{self.min_commits}: the first must be greater than the second"
-            )
-
-    @classmethod
-    def of(cls, options: Options) -> ArchiveSettings:
-        """The settings that the options describe. Raises ConfigError."""
-        counts = options.get(compaction.TRIGGER_STRATEGY) in _COUNTING_TRIGGERS
-        return cls(
-            min_commits=options.get(archive.MIN_COMMITS),
-            max_commits=options.get(archive.MAX_COMMITS),
-            beyond_savepoint=options.get(archive.BEYOND_SAVEPOINT),
-            block_on_clean=options.get(archive.BLOCK_ON_CLEAN),
-            cleaner_policy=policy_of(options),
-            cleaner_commits=options.get(clean.COMMITS_RETAINED),
-            cleaner_hours=options.get(clean.HOURS_RETAINED),
-            compaction_commits=options.get(compaction.MAX_DELTA_COMMITS) if counts else None,
-            batch_size=options.get(archive.BATCH_SIZE),
-            merge=options.get(archive.MERGE),
-            merge_limit_bytes=options.get(archive.MERGE_LIMIT),
-            merge_batch=options.get(archive.MERGE_BATCH),
-            compaction_batch=options.get(archive.COMPACTION_BATCH),
-            compaction_target_bytes=options.get(archive.COMPACTION_TARGET),
-            manifests_retained=options.get(archive.MANIFESTS_RETAINED),
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +62,9 @@ class _Limit(NamedTuple):
 _METADATA = "the metadata table has not been compacted since"
 
 
-def too_few(timeline: Timeline, settings: ArchiveSettings) -> str:
+def too_few(timeline: Timeline, options: Options) -> str:
     """Why archiving is not due, as there are no more instants than may stay; empty if it is due."""
-    low, high = _numbers_to_keep(timeline, settings)
+    low, high = _numbers_to_keep(timeline, options)
     if len(timeline.write_completed) > high:
         return ""
     if not timeline.layout.has_completion_times and next(_surplus(timeline, low, high), None) is not None:
@@ -128,18 +72,18 @@ def too_few(timeline: Timeline, settings: ArchiveSettings) -> str:
     return _few(timeline, high)
 
 
-def select_instants(timeline: Timeline, settings: ArchiveSettings, facts: Facts) -> Selection:
+def select_instants(timeline: Timeline, options: Options, facts: Facts) -> Selection:
     """The instants to archive now.
 
     Layout 1 archives cleans and rollbacks by their own count (`TimelineArchiverV1`), layout 2 together with the commits
     around them (`TimelineArchiverV2`).
     """
-    low, high = _numbers_to_keep(timeline, settings)
+    low, high = _numbers_to_keep(timeline, options)
     if facts.has_metadata_table and facts.metadata_compaction is None:
-        found, _ = _commits(timeline, settings, facts, low, high)
+        found, _ = _commits(timeline, options, facts, low, high)
         late = f"the metadata table has not been compacted yet ({metadata.COMPACT_DELTA_COMMITS.key})"
         return Selection((), late if found else _few(timeline, high))
-    commits, reason = _commits(timeline, settings, facts, low, high)
+    commits, reason = _commits(timeline, options, facts, low, high)
     if timeline.layout.has_completion_times:
         others = [
             instant
@@ -149,7 +93,7 @@ def select_instants(timeline: Timeline, settings: ArchiveSettings, facts: Facts)
     else:
         others = list(_surplus(timeline, low, high))
         limits = [] if facts.metadata_compaction is None else [_Limit(facts.metadata_compaction, _METADATA)]
-        limits += [*_limits_of_data(facts, settings), *_limits_of_undoing(facts)]
+        limits += [*_limits_of_data(facts, options), *_limits_of_undoing(facts)]
         commits, others = _before(commits, limits), _before(others, limits)
         if not commits and not others and not reason:
             reason = _held(min(limits))
@@ -157,48 +101,44 @@ def select_instants(timeline: Timeline, settings: ArchiveSettings, facts: Facts)
     return Selection(tuple(chosen), "" if chosen else reason)
 
 
-def _numbers_to_keep(timeline: Timeline, settings: ArchiveSettings) -> tuple[int, int]:
+def _numbers_to_keep(timeline: Timeline, options: Options) -> tuple[int, int]:
     """The minimum and maximum number of commits on the timeline, raised if the cleaner needs more."""
-    low, high = settings.min_commits, settings.max_commits
-    earliest = earliest_commit_to_retain(timeline, settings)
+    low, high = options.get(archive.MIN_COMMITS), options.get(archive.MAX_COMMITS)
+    earliest = earliest_commit_to_retain(timeline, options)
     if earliest is None:
         return low, high
     needed = sum(1 for instant in timeline.write_completed if instant.time > earliest.time) + 2
     return (low, high) if needed <= low else (needed, needed + high - low)
 
 
-def earliest_commit_to_retain(timeline: Timeline, settings: ArchiveSettings) -> Instant | None:
+def earliest_commit_to_retain(timeline: Timeline, options: Options) -> Instant | None:
     """The earliest commit whose files a clean would keep now; None if it keeps all or counts file versions.
 
     Hours count from the newest commit. Pending compactions are ignored, because `_limits` handles them.
     Source: `ArchivalUtils.getEarliestCommitToRetain`, 1.2.0.
     """
     commits = timeline.write_completed
-    wanted = CleanSettings(
-        settings.cleaner_policy, commits_retained=settings.cleaner_commits, hours_retained=settings.cleaner_hours
-    )
     try:
         now_ms = epoch_ms(commits[-1].time, timezone.utc) if commits else 0
-        return earliest_to_retain(timeline, wanted, now_ms=now_ms, zone=timezone.utc, passed_over=COMPACTIONS)
+        return earliest_to_retain(timeline, options, now_ms=now_ms, zone=timezone.utc, passed_over=COMPACTIONS)
     except (ConfigError, OverflowError, ValueError):  # such as the first instant of a metadata table, 00000000000000
         return None
 
 
-def _commits(
-    timeline: Timeline, settings: ArchiveSettings, facts: Facts, low: int, high: int
-) -> tuple[list[Instant], str]:
+def _commits(timeline: Timeline, options: Options, facts: Facts, low: int, high: int) -> tuple[list[Instant], str]:
     completed = timeline.write_completed
     if len(completed) <= high:
         return [], _few(timeline, high)
-    limit = min(_limits(timeline, settings, facts), default=None)
+    limit = min(_limits(timeline, options, facts), default=None)
+    beyond = options.get(archive.BEYOND_SAVEPOINT)
     savepoints = [instant.time for instant in timeline.completed if instant.action is Action.SAVEPOINT]
     found: list[Instant] = []
     for instant in completed:
         if limit is not None and instant.time >= limit.time:
             break
-        if instant.time in savepoints and settings.beyond_savepoint:
+        if instant.time in savepoints and beyond:
             continue
-        if savepoints and not settings.beyond_savepoint and instant.time >= savepoints[0]:
+        if savepoints and not beyond and instant.time >= savepoints[0]:
             break
         found.append(instant)
     # Everything before the first commit without a savepoint counts as archived, so at least one such commit must stay
@@ -210,15 +150,15 @@ def _commits(
     return [], _held(min(saved if limit is None else [limit, *saved]))
 
 
-def _limits(timeline: Timeline, settings: ArchiveSettings, facts: Facts) -> Iterator[_Limit]:
+def _limits(timeline: Timeline, options: Options, facts: Facts) -> Iterator[_Limit]:
     pending = next((instant for instant in timeline.pending if instant.action.comparable in WRITE_ACTIONS), None)
     if pending is not None:
         # The commit before it stays too: readers see it in place of the pending one
         before = [instant for instant in timeline.write_completed if instant.time < pending.time]
         time = before[-1].time if before else pending.time
         yield _Limit(time, f"the {pending.action.value} {pending.time} is pending")
-    if facts.merge_on_read and settings.compaction_commits is not None:
-        needed = _needed_by_compaction(timeline, settings.compaction_commits)
+    if facts.merge_on_read and options.get(compaction.TRIGGER_STRATEGY) in _COUNTING_TRIGGERS:
+        needed = _needed_by_compaction(timeline, options.get(compaction.MAX_DELTA_COMMITS))
         if needed is not None:
             yield _Limit(needed.time, f"the next compaction counts from it ({compaction.MAX_DELTA_COMMITS.key})")
     if facts.replaced is not None:
@@ -228,8 +168,8 @@ def _limits(timeline: Timeline, settings: ArchiveSettings, facts: Facts) -> Iter
             after = facts.metadata_compaction
             since = [i for i in timeline.write_completed if (i.completion_time or i.time) > after]
             yield from (_Limit(instant.time, _METADATA) for instant in since[:1])
-        yield from _limits_of_data(facts, settings)
-    if settings.block_on_clean and facts.earliest_retained:
+        yield from _limits_of_data(facts, options)
+    if options.get(archive.BLOCK_ON_CLEAN) and facts.earliest_retained:
         yield _Limit(facts.earliest_retained, f"the last clean retained it ({archive.BLOCK_ON_CLEAN.key})")
     # Apache Hudi does not check these: an instant that is being undone must not count as committed, and a pending index
     # is built from the commits after its plan
@@ -260,7 +200,7 @@ def _needed_by_compaction(timeline: Timeline, delta_commits: int) -> Instant | N
     return first if len(deltas) < needed else deltas[len(deltas) - needed]
 
 
-def _limits_of_data(facts: Facts, settings: ArchiveSettings) -> list[_Limit]:
+def _limits_of_data(facts: Facts, options: Options) -> list[_Limit]:
     """For a metadata table: the first instant that its table still has on the active timeline.
 
     Source: `TimelineUtils.getEarliestInstantForMetadataArchival`, 1.2.0.
@@ -268,11 +208,11 @@ def _limits_of_data(facts: Facts, settings: ArchiveSettings) -> list[_Limit]:
     data = facts.data_timeline
     if data is None:
         return []
-    saved = {instant.time for instant in data.instants if instant.action is Action.SAVEPOINT}
+    saved = set[str]()
+    if options.get(archive.BEYOND_SAVEPOINT):
+        saved = {instant.time for instant in data.instants if instant.action is Action.SAVEPOINT}
     commits = (
-        instant
-        for instant in data.instants
-        if instant.action.comparable in WRITE_ACTIONS and not (settings.beyond_savepoint and instant.time in saved)
+        instant for instant in data.instants if instant.action.comparable in WRITE_ACTIONS and instant.time not in saved
     )
     first = [instant for instant in (next(commits, None), next(iter(data.pending), None)) if instant is not None]
     why = "it is still on the active timeline of the table"

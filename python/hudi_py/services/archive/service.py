@@ -15,6 +15,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from hudi_py.config import archive as archive_config
+from hudi_py.config.archive import check_archive
 from hudi_py.errors import TableNotFoundError
 from hudi_py.metadata.table import FILES as FILES_PARTITION
 from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant, InstantTime
@@ -22,7 +24,7 @@ from hudi_py.model.layout import MARKERS, METADATA_TABLE
 from hudi_py.model.words import counted, show_bytes
 from hudi_py.services.archive import lsm, v1, v2
 from hudi_py.services.archive.replaced import first_replaced
-from hudi_py.services.archive.select import ArchiveSettings, Facts, Selection, select_instants, too_few
+from hudi_py.services.archive.select import Facts, Selection, select_instants, too_few
 from hudi_py.services.clean.incremental import last_clean
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.planned.report import ServiceReport
@@ -77,23 +79,20 @@ class ArchiveReport(ServiceReport):
                 yield f"{counted(count, noun)} {done}"
 
 
-def archive(
-    context: ServiceContext, settings: ArchiveSettings | None = None, *, data_timeline: Timeline | None = None
-) -> ArchiveReport:
-    """Archives the instants that the settings allow, and maintains the archive itself.
+def archive(context: ServiceContext, *, data_timeline: Timeline | None = None) -> ArchiveReport:
+    """Archives the instants that the options allow, and maintains the archive itself.
 
     Args:
-        settings: None: those of the context's options.
         data_timeline: for a metadata table, the active timeline of its table, which limits what may be archived.
 
     Raises:
-        ConfigError: the settings contradict each other.
+        ConfigError: the options contradict each other.
         CorruptFileError: an instant to archive, or the archive, cannot be read; nothing was deleted.
         LockError: the table lock could not be acquired in time.
     """
-    settings = settings if settings is not None else ArchiveSettings.of(context.options)
+    check_archive(context.options)
     with context.locked("archive instants") as state:
-        report = _Archiver(context, settings, state).run(data_timeline)
+        report = _Archiver(context, state).run(data_timeline)
     _log.log(logging.DEBUG if report.instant is None else logging.INFO, "%s: %s", context.storage.uri, report)
     return report
 
@@ -102,24 +101,25 @@ def preview_archive(context: ServiceContext) -> Selection:
     """The instants that `archive` would move now, or why there are none. Changes nothing, and does not take the lock.
 
     Raises:
-        ConfigError: the settings contradict each other.
+        ConfigError: the options contradict each other.
     """
-    return _Archiver(context, ArchiveSettings.of(context.options), context.state()).select(None)
+    check_archive(context.options)
+    return _Archiver(context, context.state()).select(None)
 
 
 def may_be_due(context: ServiceContext, state: TableState) -> bool:
     """Whether `archive` may find something to do, for callers that do not hold the table lock."""
-    settings = ArchiveSettings.of(context.options)
-    if not too_few(state.timeline, settings) or _half_deleted(state.timeline, _states(state.timeline)):
+    check_archive(context.options)
+    if not too_few(state.timeline, context.options) or _half_deleted(state.timeline, _states(state.timeline)):
         return True
     if state.timeline.layout.has_completion_times:
         return False
-    return settings.merge or v1.is_merging(context.storage, archive_folder(state.config))
+    return context.options.get(archive_config.MERGE) or v1.is_merging(context.storage, archive_folder(state.config))
 
 
 def archive_commits(context: ServiceContext, state: TableState, commits: Sequence[Instant]) -> None:
-    """Archives some completed commits regardless of the settings. The table lock must be held."""
-    _Archiver(context, ArchiveSettings(), state).archive(commits, ArchiveReport(NAME, None))
+    """Archives some completed commits regardless of the options. The table lock must be held."""
+    _Archiver(context, state).archive(commits, ArchiveReport(NAME, None))
 
 
 def archived_after(state: TableState, time: InstantTime) -> list[ArchivedInstant]:
@@ -136,10 +136,10 @@ def archived_after(state: TableState, time: InstantTime) -> list[ArchivedInstant
 class _Archiver:
     """One call, under the table lock."""
 
-    def __init__(self, context: ServiceContext, settings: ArchiveSettings, state: TableState) -> None:
+    def __init__(self, context: ServiceContext, state: TableState) -> None:
         self._context = context
         self._storage = context.storage
-        self._settings = settings
+        self._options = context.options
         self._state = state
         self._config = state.config
         self._timeline = state.timeline
@@ -147,7 +147,7 @@ class _Archiver:
         self._states = _states(state.timeline)
 
     def run(self, data_timeline: Timeline | None) -> ArchiveReport:
-        storage, folder, settings = self._storage, self._folder, self._settings
+        storage, folder, options = self._storage, self._folder, self._options
         report = ArchiveReport(NAME, None)
         if self._timeline.layout.has_completion_times:
             report = replace(report, num_files_deleted=self._finish_deletes())
@@ -164,23 +164,30 @@ class _Archiver:
             report = self.archive(selection.instants[at : at + _INSTANTS_AT_ONCE], report)
         if report.num_instants and self._timeline.layout.has_completion_times:
             levels = lsm.compact_levels(
-                storage, folder, batch=settings.compaction_batch, target_bytes=settings.compaction_target_bytes
+                storage,
+                folder,
+                batch=options.get(archive_config.COMPACTION_BATCH),
+                target_bytes=options.get(archive_config.COMPACTION_TARGET),
             )
-            cleaned = lsm.clean_versions(storage, folder, retained=settings.manifests_retained + levels)
+            retained = options.get(archive_config.MANIFESTS_RETAINED) + levels
+            cleaned = lsm.clean_versions(storage, folder, retained=retained)
             report = replace(report, num_levels_compacted=levels, num_files_cleaned=cleaned)
-        elif settings.merge and not self._timeline.layout.has_completion_times:
+        elif options.get(archive_config.MERGE) and not self._timeline.layout.has_completion_times:
             merged = v1.merge_small_files(
-                storage, folder, limit_bytes=settings.merge_limit_bytes, batch=settings.merge_batch
+                storage,
+                folder,
+                limit_bytes=options.get(archive_config.MERGE_LIMIT),
+                batch=options.get(archive_config.MERGE_BATCH),
             )
             report = replace(report, num_files_merged=merged)
         return report if report.num_instants else replace(report, reason=selection.reason)
 
     def select(self, data_timeline: Timeline | None) -> Selection:
-        reason = too_few(self._timeline, self._settings)
+        reason = too_few(self._timeline, self._options)
         if reason:
             return Selection((), reason)
         facts = gather_facts(self._state, data_timeline)
-        return select_instants(self._timeline, self._settings, facts)
+        return select_instants(self._timeline, self._options, facts)
 
     def archive(self, instants: Sequence[Instant], report: ArchiveReport) -> ArchiveReport:
         storage, folder, timeline = self._storage, self._folder, self._timeline
@@ -202,7 +209,7 @@ class _Archiver:
                 timeline,
                 self._states,
                 new,
-                batch_size=self._settings.batch_size,
+                batch_size=self._options.get(archive_config.BATCH_SIZE),
                 zone=table_zone(self._config, self._context.session.zone),
                 threads=threads,
             )

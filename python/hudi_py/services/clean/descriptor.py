@@ -11,7 +11,7 @@ from hudi_py.model.instant import Action
 from hudi_py.model.properties import TableConfig
 from hudi_py.model.words import counted
 from hudi_py.services.clean.plan import why_not_due
-from hudi_py.services.clean.policy import CleanSettings
+from hudi_py.services.clean.policy import check_cleaning
 from hudi_py.services.clean.service import Cleaning
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.descriptor import AfterCommitRule, Due, Service, Step
@@ -24,7 +24,7 @@ def _clean(context: ServiceContext, state: TableState) -> bool:
     if any(instant.action is Action.CLEAN for instant in state.timeline.pending):
         return run_all(service, context).instant is not None
     # after most commits none is due, which the timeline shows without the lock
-    if why_not_due(context, state.timeline, CleanSettings.of(context.options), now_ms=service.now_ms()):
+    if why_not_due(context, state.timeline, context.options, now_ms=service.now_ms()):
         return False
     return schedule_and_run(service, context).instant is not None
 
@@ -36,7 +36,7 @@ def _steps(options: Options, config: TableConfig) -> Iterator[Step]:
 
 def _check_options(options: Options) -> None:
     if options.get(clean_config.AUTOMATIC):
-        CleanSettings.of(options)
+        check_cleaning(options)
 
 
 def _due(context: ServiceContext, state: TableState) -> Due:

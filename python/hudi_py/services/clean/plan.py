@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hudi_py.config.clean import PARTITION_REGEX
+from hudi_py.config import Options
+from hudi_py.config import clean as clean_config
+from hudi_py.config.clean import KEEP_LATEST_FILE_VERSIONS, cleaning_policy
 from hudi_py.model.instant import Action, Instant
 from hudi_py.model.names import PartitionPath, join_path
 from hudi_py.model.words import counted
 from hudi_py.schema.patterns import matching
 from hudi_py.services.clean.guards import Guards, load_guards
 from hudi_py.services.clean.incremental import FILTERED, changed_partitions, last_clean
-from hudi_py.services.clean.policy import CleanSettings, earliest_to_retain, reason_not_due, reason_nothing_retained
+from hudi_py.services.clean.policy import earliest_to_retain, reason_not_due, reason_nothing_retained
 from hudi_py.services.clean.slices import CHANGE_LOG, Slice, Slicer, is_data_file
 from hudi_py.services.context import ServiceContext
 from hudi_py.storage.threads import when_remote
 from hudi_py.timeline.clean_records import SAVEPOINTS, CleanMetadata, CleanPlan, RetainedInstant
+from hudi_py.timeline.metadata import FileGroup
 from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.timeline.times import epoch_ms
@@ -32,35 +35,46 @@ class Planned:
     reason: str = ""
 
 
-def plan_clean(context: ServiceContext, state: TableState, settings: CleanSettings, *, now_ms: int) -> Planned:
+def plan_clean(
+    context: ServiceContext,
+    state: TableState,
+    options: Options,
+    *,
+    now_ms: int,
+    groups: frozenset[FileGroup] | None = None,
+) -> Planned:
     """Plans a clean of the table. Changes nothing.
 
     Args:
         state: the current state, without pending cleans.
+        options: those of the clean, which may differ from those of the context.
         now_ms: milliseconds since the epoch, from which hours are counted.
+        groups: only these file groups are cleaned, by default all. Of these, the change logs of all versions go too.
 
     Raises:
         CorruptFileError: a plan, savepoint or commit cannot be read.
     """
     storage, config, timeline = context.storage, state.config, state.timeline
-    last, earliest, reason = _due(context, timeline, settings, now_ms)
+    last, earliest, reason = _due(context, timeline, options, now_ms)
     if reason:
         return Planned(None, reason)
     metadata = last[1] if last is not None else None
-    if settings.by_versions and config.is_metadata_table and config.is_mor and not _compacted_since(timeline):
+    policy = cleaning_policy(options)
+    by_versions = policy == KEEP_LATEST_FILE_VERSIONS
+    if by_versions and config.is_metadata_table and config.is_mor and not _compacted_since(timeline):
         return Planned(None, "the metadata table has not been compacted since the last clean")
     guards = load_guards(storage, timeline)
     changed: set[str] | None = None
-    if settings.incremental and earliest is not None:
+    if options.get(clean_config.INCREMENTAL) and earliest is not None:
         changed = changed_partitions(state, last, earliest, guards.savepoints)
     files: dict[str, tuple[str, ...]] = {}
     partitions: list[str] = []
     considered = 0
     if changed is None or changed:
         view = context.view(state)
-        chosen = sorted(changed) if changed is not None else _chosen(view.partitions(), settings)
+        chosen = sorted(changed) if changed is not None else _chosen(view.partitions(), options, groups)
         considered = len(chosen)
-        planner = _Planner(context, settings, earliest, guards, view, metadata)
+        planner = _Planner(context, options, groups, earliest, guards, view, metadata)
         for partition, names, deletable in planner.plan(chosen):
             if names or deletable:
                 # even without files, or Apache Hudi would not report the partition as deleted
@@ -68,52 +82,52 @@ def plan_clean(context: ServiceContext, state: TableState, settings: CleanSettin
             if deletable:
                 partitions.append(partition)
     plan = CleanPlan(
-        policy=settings.policy,
+        policy=policy,
         earliest=None if earliest is None else RetainedInstant(earliest.time, earliest.action.value),
         last_completed=timeline.write_completed[-1].time if timeline.write_completed else "",
         files=files,
         partitions_to_delete=tuple(partitions),
-        extra=_extra(settings, guards, partitioned=bool(config.partition_fields)),
+        extra=_extra(options, groups, guards, partitioned=bool(config.partition_fields)),
     )
     if files:
         return Planned(plan)
-    if _marks_progress(context, settings, plan, last, now_ms):
+    if _marks_progress(context, options, plan, last, now_ms):
         return Planned(_not_backwards(plan, metadata))
     kept = (
         f"what queries as of {earliest.time} and later need"
         if earliest is not None
-        else f"{counted(settings.file_versions_retained, 'version')} of each file group"
+        else f"{counted(options.get(clean_config.FILE_VERSIONS_RETAINED), 'version')} of each file group"
     )
     return Planned(None, f"no file is superfluous in the {counted(considered, 'partition')} considered; kept: {kept}")
 
 
-def why_not_due(context: ServiceContext, timeline: Timeline, settings: CleanSettings, *, now_ms: int) -> str:
+def why_not_due(context: ServiceContext, timeline: Timeline, options: Options, *, now_ms: int) -> str:
     """Why no clean is due, as far as the timeline shows it without a look at files; empty if one may be.
 
     Raises:
         CorruptFileError: the last clean cannot be read.
     """
-    return _due(context, timeline, settings, now_ms)[2]
+    return _due(context, timeline, options, now_ms)[2]
 
 
 def _due(
-    context: ServiceContext, timeline: Timeline, settings: CleanSettings, now_ms: int
+    context: ServiceContext, timeline: Timeline, options: Options, now_ms: int
 ) -> tuple[tuple[Instant, CleanMetadata] | None, Instant | None, str]:
     """The last clean, the earliest commit to retain, and why no clean is due."""
     last = last_clean(context.storage, timeline)
     metadata = last[1] if last is not None else None
-    reason = reason_not_due(timeline, settings, metadata)
+    reason = reason_not_due(timeline, options, metadata)
     if reason:
         return last, None, reason
     earliest = earliest_to_retain(
         timeline,
-        settings,
+        options,
         now_ms=now_ms,
         zone=context.session.zone,
         last_earliest=metadata.earliest_commit_to_retain if metadata is not None else "",
     )
-    if earliest is None and not settings.by_versions:
-        reason = reason_nothing_retained(timeline, settings)
+    if earliest is None and cleaning_policy(options) != KEEP_LATEST_FILE_VERSIONS:
+        reason = reason_nothing_retained(timeline, options)
     return last, earliest, reason
 
 
@@ -123,14 +137,16 @@ class _Planner:
     def __init__(
         self,
         context: ServiceContext,
-        settings: CleanSettings,
+        options: Options,
+        groups: frozenset[FileGroup] | None,
         earliest: Instant | None,
         guards: Guards,
         view: FileSystemView,
         last: CleanMetadata | None,
     ) -> None:
         self._context = context
-        self._settings = settings
+        self._versions = options.get(clean_config.FILE_VERSIONS_RETAINED)
+        self._groups = groups
         self._earliest = earliest.time if earliest is not None else None
         self._guards = guards
         self._view = view
@@ -148,7 +164,7 @@ class _Planner:
         groups = self._slicer.groups(partition, listed)
         going: set[str] = set()
         live = False
-        among = self._settings.groups
+        among = self._groups
         for file_id, slices in groups.items():
             if among is not None and (partition, file_id) not in among:
                 live = True
@@ -191,7 +207,7 @@ class _Planner:
 
     def _by_versions(self, partition: str, file_id: str, slices: list[Slice]) -> list[Slice]:
         """All but the newest slices. The slice that a pending compaction will write counts; savepointed ones do not."""
-        keep = self._settings.file_versions_retained
+        keep = self._versions
         if (partition, file_id) in self._guards.compacting:
             keep -= 1
         going: list[Slice] = []
@@ -255,14 +271,15 @@ def needed_files(
     return found
 
 
-def _chosen(partitions: list[PartitionPath], settings: CleanSettings) -> list[str]:
-    if settings.groups is not None:
-        return sorted({partition for partition, _ in settings.groups})
-    if settings.partitions_selected:
-        selected = set(settings.partitions_selected)
+def _chosen(partitions: list[PartitionPath], options: Options, groups: frozenset[FileGroup] | None) -> list[str]:
+    if groups is not None:
+        return sorted({partition for partition, _ in groups})
+    selected = set(options.get(clean_config.PARTITIONS_SELECTED))
+    if selected:
         return [partition for partition in partitions if partition in selected]
-    if settings.partition_regex:
-        return matching(settings.partition_regex, partitions, PARTITION_REGEX.key, whole=True)
+    pattern = options.get(clean_config.PARTITION_REGEX)
+    if pattern:
+        return matching(pattern, partitions, clean_config.PARTITION_REGEX.key, whole=True)
     return [str(partition) for partition in partitions]
 
 
@@ -275,29 +292,33 @@ def _compacted_since(timeline: Timeline) -> bool:
     )
 
 
-def _extra(settings: CleanSettings, guards: Guards, *, partitioned: bool) -> dict[str, str]:
+def _extra(
+    options: Options, groups: frozenset[FileGroup] | None, guards: Guards, *, partitioned: bool
+) -> dict[str, str]:
     extra: dict[str, str] = {}
     if guards.savepoints and partitioned:
         extra[SAVEPOINTS] = ",".join(guards.savepoints)
-    if settings.filtered:
-        chosen = settings.partitions_selected or sorted({partition for partition, _ in settings.groups or ()})
-        extra[FILTERED] = settings.partition_regex or ",".join(chosen)
+    selected, pattern = options.get(clean_config.PARTITIONS_SELECTED), options.get(clean_config.PARTITION_REGEX)
+    if selected or pattern or groups is not None:
+        chosen = selected or sorted({partition for partition, _ in groups or ()})
+        extra[FILTERED] = pattern or ",".join(chosen)
     return extra
 
 
 def _marks_progress(
     context: ServiceContext,
-    settings: CleanSettings,
+    options: Options,
     plan: CleanPlan,
     last: tuple[Instant, CleanMetadata] | None,
     now_ms: int,
 ) -> bool:
     """Whether a plan without files is still recorded as an instant."""
-    if settings.empty_interval_hours <= 0 or not settings.incremental or plan.earliest is None:
+    interval = options.get(clean_config.EMPTY_CLEAN_INTERVAL_HOURS)
+    if interval <= 0 or not options.get(clean_config.INCREMENTAL) or plan.earliest is None:
         return False
     if last is None:
         return True
-    return now_ms - epoch_ms(last[0].time, context.session.zone) > settings.empty_interval_hours * _HOUR_MS
+    return now_ms - epoch_ms(last[0].time, context.session.zone) > interval * _HOUR_MS
 
 
 def _not_backwards(plan: CleanPlan, last: CleanMetadata | None) -> CleanPlan:

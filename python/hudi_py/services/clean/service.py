@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from hudi_py.config import Options
+from hudi_py.config import clean as clean_config
 from hudi_py.errors import ConfigError, ConflictError, UnsupportedTableError
 from hudi_py.metadata.files import metadata_lister
 from hudi_py.metadata.table import FILES
@@ -25,7 +27,7 @@ from hudi_py.services.clean.execute import (
 )
 from hudi_py.services.clean.guards import load_guards
 from hudi_py.services.clean.plan import needed_files, plan_clean
-from hudi_py.services.clean.policy import COMPACTIONS, CleanSettings
+from hudi_py.services.clean.policy import COMPACTIONS, check_cleaning, newest_versions_only
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.planned.report import ServiceReport, listed
 from hudi_py.services.planned.service import Preview, Scheduled, check_executed
@@ -117,14 +119,14 @@ class Cleaning:
             ConfigError: options contradict each other.
             LockError: the table lock could not be acquired in time.
         """
-        settings = self._settings(context)
+        options = self._options(context)
         context.progress.phase("planning the clean")
         with context.locked("plan a clean") as state:
             timeline = state.timeline
             pending = _pending(timeline)
             if pending:
                 return Scheduled(None, f"the clean {pending[0].time} is pending and has to be finished first")
-            planned = plan_clean(context, state, settings, now_ms=self.now_ms())
+            planned = plan_clean(context, state, options, now_ms=self.now_ms(), groups=self.groups)
             if planned.plan is None:
                 return Scheduled(None, planned.reason)
             time_ = instant if instant is not None else context.session.clock.next_instant(timeline)
@@ -136,8 +138,8 @@ class Cleaning:
     def preview(self, context: ServiceContext) -> Preview:
         """See `PlannedService.preview`."""
         context.progress.phase("planning the clean")
-        settings = self._settings(context)
-        planned = plan_clean(context, context.state(), settings, now_ms=self.now_ms())
+        options = self._options(context)
+        planned = plan_clean(context, context.state(), options, now_ms=self.now_ms(), groups=self.groups)
         return Preview(() if planned.plan is None else clean_rows(planned.plan), planned.reason)
 
     def plan_rows(self, plans: PendingPlans, instant: Instant) -> Sequence[Mapping[str, Any]]:
@@ -145,10 +147,11 @@ class Cleaning:
         plan = plans.clean(instant)
         return () if plan is None else clean_rows(plan)
 
-    def _settings(self, context: ServiceContext) -> CleanSettings:
-        settings = CleanSettings.of(context.options)
-        settings = settings if self.waits else replace(settings, trigger_max_commits=0)
-        return settings if self.groups is None else settings.newest_of(self.groups)
+    def _options(self, context: ServiceContext) -> Options:
+        options = context.options
+        check_cleaning(options)
+        options = options if self.waits else options.replace({clean_config.TRIGGER_MAX_COMMITS: "0"})
+        return options if self.groups is None else newest_versions_only(options)
 
     def pending(self, context: ServiceContext) -> list[InstantTime]:
         """Cleans that were planned but not completed, oldest first."""
@@ -302,7 +305,7 @@ def _work(
     undone = (Action.ROLLBACK, Action.RESTORE)
     if any(i.action in undone and (i.time > time_ or (i.completion_time or "") > time_) for i in timeline.instants):
         spared |= set(files) & needed_files(context, state, guards, list(plan.files))
-    count = num_tasks(len(files), CleanSettings.of(context.options).parallelism)
+    count = num_tasks(len(files), context.options.get(clean_config.PARALLELISM))
     return CleanWork(time_, timeline.layout, count, started_ms, frozenset(spared))
 
 

@@ -8,10 +8,11 @@ from dataclasses import replace
 from datetime import date
 from typing import Any
 
+from hudi_py.config import Options
 from hudi_py.model.files import FileSlice
 from hudi_py.model.instant import Action
 from hudi_py.model.names import FileId, PartitionPath
-from hudi_py.services.compaction.strategy import StrategySettings, choose_operations, choose_partitions, slice_metrics
+from hudi_py.services.compaction.strategy import choose_operations, choose_partitions, slice_metrics
 from hudi_py.storage import Storage
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.pending_plans import PendingPlans, compaction_plan
@@ -23,7 +24,7 @@ from hudi_py.view import FileSystemView
 def plan_compaction(
     view: FileSystemView,
     partitions: Sequence[str],
-    settings: StrategySettings,
+    options: Options,
     *,
     instant: str,
     busy: frozenset[FileGroup],
@@ -45,9 +46,9 @@ def plan_compaction(
     Raises:
         ConfigError: the strategy works by days, and the path of a partition is not a date.
     """
-    chosen = choose_partitions(settings, partitions, today)
+    chosen = choose_partitions(options, partitions, today)
     found = operations_of(view, chosen, instant=instant, busy=busy, max_file_size=max_file_size)
-    operations, missing = choose_operations(settings, found, today)
+    operations, missing = choose_operations(options, found, today)
     return CompactionPlan(tuple(operations), missing if records_missing else ())
 
 

@@ -17,7 +17,6 @@ from hudi_py.services.compaction.base import Chosen, CompactionSlice, LogRewriti
 from hudi_py.services.compaction.execute import compact_slice
 from hudi_py.services.compaction.plan import busy_groups, operations_of, partitions_to_consider, plan_compaction
 from hudi_py.services.compaction.rewrite import RewriteSettings, check_compactable, rewrite_slice
-from hudi_py.services.compaction.strategy import StrategySettings
 from hudi_py.services.compaction.trigger import Trigger, why_not_due
 from hudi_py.services.context import ServiceContext
 from hudi_py.timeline.clock import wall_clock_ms
@@ -86,7 +85,7 @@ class Compaction(LogRewriting):
         plan = plan_compaction(
             view,
             partitions_to_consider(storage, timeline, view, chosen) if incremental else list(view.partitions()),
-            StrategySettings.of(options),
+            options,
             instant=chosen,
             busy=busy,
             max_file_size=largest,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import date, timedelta
 
 from hudi_py.config import Options
@@ -34,33 +33,6 @@ _BOUNDED_IO = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class StrategySettings:
-    """The options of compaction strategies."""
-
-    names: tuple[str, ...] = ("LogFileSizeBasedCompactionStrategy",)
-    target_io_mb: int = 500 * 1024
-    log_size: int = 0
-    """Bytes."""
-    log_files: int = 0
-    day_partitions: int = 10
-    partition_regex: str = ""
-
-    @classmethod
-    def of(cls, options: Options) -> StrategySettings:
-        """Raises ConfigError for an invalid regular expression."""
-        regex = options.get(config.PARTITION_REGEX) or ""
-        check_regex(regex, options.name_of(config.PARTITION_REGEX))
-        return cls(
-            names=options.get(config.STRATEGY),
-            target_io_mb=options.get(config.TARGET_IO_MB),
-            log_size=options.get(config.LOG_SIZE_THRESHOLD),
-            log_files=options.get(config.LOG_NUM_THRESHOLD),
-            day_partitions=options.get(config.DAY_PARTITIONS),
-            partition_regex=regex,
-        )
-
-
 def slice_metrics(slice_: FileSlice, max_file_size: int) -> dict[str, float]:
     """The metrics that strategies use (`FileSliceMetricUtils.addFileSliceCommonMetrics`).
 
@@ -79,30 +51,33 @@ def slice_metrics(slice_: FileSlice, max_file_size: int) -> dict[str, float]:
     }
 
 
-def choose_partitions(settings: StrategySettings, partitions: Sequence[str], today: date) -> list[str]:
+def choose_partitions(options: Options, partitions: Sequence[str], today: date) -> list[str]:
     """The partitions to consider, in the order of the plan.
 
     Args:
         today: the day from which to count back.
 
     Raises:
-        ConfigError: the strategy works by days, and the path of a partition is not a date.
+        ConfigError: the regular expression is not valid; or the strategy works by days, and the path of a partition is
+            not a date.
     """
+    regex, days = options.get(config.PARTITION_REGEX) or "", options.get(config.DAY_PARTITIONS)
+    check_regex(regex, options.name_of(config.PARTITION_REGEX))
     chosen = list(partitions)
-    for name in settings.names:
+    for name in options.get(config.STRATEGY):
         if name == "PartitionRegexBasedCompactionStrategy":
-            chosen = matching(settings.partition_regex, chosen, config.PARTITION_REGEX.key)
+            chosen = matching(regex, chosen, config.PARTITION_REGEX.key)
         elif name == "DayBasedCompactionStrategy":
-            chosen = sorted(chosen, key=_day, reverse=True)[: settings.day_partitions]
+            chosen = sorted(chosen, key=_day, reverse=True)[:days]
         elif name in ("BoundedPartitionAwareCompactionStrategy", "UnBoundedPartitionAwareCompactionStrategy"):
             bounded = name.startswith("Bounded")
             latest_first = sorted(chosen, key=lambda path: path.replace("/", "-"), reverse=True)
-            chosen = [path for path in latest_first if _is_recent(path, settings, today) == bounded]
+            chosen = [path for path in latest_first if _is_recent(path, days, today) == bounded]
     return chosen
 
 
 def choose_operations(
-    settings: StrategySettings, operations: Sequence[CompactionOperation], today: date
+    options: Options, operations: Sequence[CompactionOperation], today: date
 ) -> tuple[list[CompactionOperation], tuple[str, ...]]:
     """The operations of a plan, in order, and the partitions in which something was left out.
 
@@ -111,24 +86,26 @@ def choose_operations(
     """
     chosen: list[CompactionOperation] = list(operations)
     missing: dict[str, None] = {}
-    for name in settings.names:
+    fewest_bytes, fewest_logs = options.get(config.LOG_SIZE_THRESHOLD), options.get(config.LOG_NUM_THRESHOLD)
+    days = options.get(config.DAY_PARTITIONS)
+    for name in options.get(config.STRATEGY):
         if name == "LogFileSizeBasedCompactionStrategy":
-            small = [each for each in chosen if each.metrics.get(TOTAL_LOG_FILES_SIZE, 0.0) < settings.log_size]
+            small = [each for each in chosen if each.metrics.get(TOTAL_LOG_FILES_SIZE, 0.0) < fewest_bytes]
             missing |= dict.fromkeys(each.partition_path for each in small)
-            kept = [each for each in chosen if each.metrics.get(TOTAL_LOG_FILES_SIZE, 0.0) >= settings.log_size]
+            kept = [each for each in chosen if each.metrics.get(TOTAL_LOG_FILES_SIZE, 0.0) >= fewest_bytes]
             chosen = sorted(kept, key=lambda each: -int(each.metrics.get(TOTAL_LOG_FILES_SIZE, 0.0)))
         elif name == "LogFileNumBasedCompactionStrategy":
-            few = [each for each in chosen if len(each.log_files) < settings.log_files]
+            few = [each for each in chosen if len(each.log_files) < fewest_logs]
             missing |= dict.fromkeys(each.partition_path for each in few)
-            kept = [each for each in chosen if len(each.log_files) >= settings.log_files]
+            kept = [each for each in chosen if len(each.log_files) >= fewest_logs]
             chosen = sorted(kept, key=lambda each: -len(each.log_files))
         elif name in ("BoundedPartitionAwareCompactionStrategy", "UnBoundedPartitionAwareCompactionStrategy"):
             bounded = name.startswith("Bounded")
-            chosen = [each for each in chosen if _is_recent(each.partition_path, settings, today) == bounded]
+            chosen = [each for each in chosen if _is_recent(each.partition_path, days, today) == bounded]
             if bounded:
                 chosen.sort(key=lambda each: _day(each.partition_path), reverse=True)
         if name in _BOUNDED_IO and name != "BoundedPartitionAwareCompactionStrategy":
-            chosen, left = _within(chosen, settings.target_io_mb)
+            chosen, left = _within(chosen, options.get(config.TARGET_IO_MB))
             missing |= dict.fromkeys(left)
     return chosen, tuple(missing)
 
@@ -147,8 +124,8 @@ def _within(operations: Sequence[CompactionOperation], target_mb: int) -> tuple[
     return chosen, left
 
 
-def _is_recent(partition: str, settings: StrategySettings, today: date) -> bool:
-    first = today - timedelta(days=settings.day_partitions)
+def _is_recent(partition: str, days: int, today: date) -> bool:
+    first = today - timedelta(days=days)
     return _day(partition) >= (first.year, first.month, first.day)
 
 

@@ -6,12 +6,12 @@ from datetime import date
 
 import pytest
 
-from hudi_py.config import Options
+from hudi_py.config import DEFAULTS, Options
+from hudi_py.config import compaction as config
 from hudi_py.errors import ConfigError
 from hudi_py.model.files import BaseFile, FileSlice, LogFile
 from hudi_py.model.names import BaseFileName, FileId, LogFileName, PartitionPath
 from hudi_py.services.compaction.strategy import (
-    StrategySettings,
     choose_operations,
     choose_partitions,
     slice_metrics,
@@ -27,8 +27,19 @@ def operation(partition: str, log_size: int = 0, *, io_mb: int = 0, logs: int = 
     return CompactionOperation(partition, f"{partition}-{log_size}", "1", None, ("l",) * logs, metrics)
 
 
-def settings(*names: str, **changes: object) -> StrategySettings:
-    return StrategySettings(tuple(f"{name}CompactionStrategy" for name in names), **changes)  # type: ignore[arg-type]
+SHORT = {
+    "log_size": config.LOG_SIZE_THRESHOLD,
+    "log_files": config.LOG_NUM_THRESHOLD,
+    "target_io_mb": config.TARGET_IO_MB,
+    "day_partitions": config.DAY_PARTITIONS,
+    "partition_regex": config.PARTITION_REGEX,
+}
+
+
+def settings(*names: str, **changes: object) -> Options:
+    package = "org.apache.hudi.table.action.compact.strategy."
+    chain = ",".join(f"{package}{name}CompactionStrategy" for name in names)
+    return DEFAULTS.replace({config.STRATEGY: chain, **{SHORT[name]: str(value) for name, value in changes.items()}})
 
 
 def test_metrics_are_whole_megabytes_and_bytes_of_logs() -> None:
@@ -117,11 +128,8 @@ def test_options() -> None:
             "hoodie.compaction.target.io": 7,
         }
     )
-    assert StrategySettings.of(options) == settings(
-        "PartitionRegexBased", "UnBounded", partition_regex="a+", target_io_mb=7
-    )
-    assert StrategySettings.of(Options.resolve({})) == StrategySettings()
+    assert choose_partitions(options, ["a", "b"], TODAY) == ["a"]
     with pytest.raises(ConfigError, match="regular expression"):
-        StrategySettings.of(Options.resolve({"hoodie.compaction.partition.path.regex": "("}))
+        choose_partitions(Options.resolve({"hoodie.compaction.partition.path.regex": "("}), ["a"], TODAY)
     with pytest.raises(ConfigError, match="LogFileSizeBasedCompactionStrategy, "):
         Options.resolve({"hoodie.compaction.strategy": "com.example.Mine"})
