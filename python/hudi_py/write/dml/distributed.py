@@ -26,7 +26,7 @@ from hudi_py.write.distributed import abort_write
 from hudi_py.write.dml.builder import MergeBuilder
 from hudi_py.write.dml.merge import BoundMergeOf
 from hudi_py.write.dml.merge_plan import MergePlan
-from hudi_py.write.dml.run import bind_statement, run_statement, statement_session
+from hudi_py.write.dml.run import bind_statement, run_in_session, statement_session
 from hudi_py.write.dml.source import SourceColumns, StagedSource, stage_rows
 from hudi_py.write.dml.spread import (
     PARCELS,
@@ -229,14 +229,7 @@ def commit_statement(
         if planned is not None:
             return planned
         rows = pa.Table.from_batches(list(staged_rows(storage, [each.file for each in staged])), call.source)
-        return run_statement(
-            storage,
-            statement_of(call.text, rows),
-            call.options,
-            metadata=call.metadata,
-            after=call.after,
-            storage_options=storage_options,
-        )
+        return run_in_session(session, statement_of(call.text, rows), call.options, call.after)
     finally:
         if planned is None:
             forget_source(storage, call.token)

@@ -52,6 +52,13 @@ def run_statement(
     """
     storage = with_durability(storage, options.get(write_config.DURABLE))
     session = statement_session(storage, statement, options, metadata, after, storage_options)
+    return run_in_session(session, statement, options, after)
+
+
+def run_in_session(
+    session: TableSession, statement: Statement, options: Options, after: Sequence[AfterCommit]
+) -> WriteResult:
+    """Run a statement in a session from `statement_session`. For errors see `run_statement`."""
     (result, committed), retries = redo_on_conflict(
         lambda: _attempt(session, statement, options), session.settings.conflict_retries
     )
