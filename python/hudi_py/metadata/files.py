@@ -27,9 +27,6 @@ _MAP: Final = pa.map_(pa.string(), pa.struct([("size", pa.int64()), ("isDeleted"
 _SMALL: Final = 1 << 18
 """Size in bytes up to which the `files` partition is read whole."""
 _SCHEMA: Final = pa.schema([(_FIELD, _MAP)])
-_EVERY: Final[dict[str, tuple[object, dict[str, dict[str, int]]]]] = {}
-"""What `files` held when this process read it last, if it was small, and in which state, by URI."""
-_MOST_TABLES: Final = 16
 FEW_PARTITIONS: Final = 4
 """Partitions that are listed with fewer requests than it takes to open the metadata table."""
 
@@ -84,29 +81,14 @@ def _fold(versions: Versions) -> dict[str, dict[str, int]]:
     return found
 
 
-def _read_every(metadata: MetadataTable) -> dict[str, dict[str, int]]:
-    """`read_files` of all keys: an action reads them when it begins and when it completes, mostly in the same state."""
-    state = metadata.state
-    known = _EVERY.get(metadata.storage.uri)
-    if known is not None and known[0] == state:
-        return known[1]
-    found = read_files(metadata)
-    if len(_EVERY) >= _MOST_TABLES:
-        _EVERY.clear()
-    _EVERY[metadata.storage.uri] = state, found
-    return found
-
-
 class MetadataLister(Lister):
     """Lists partitions and files from the metadata table.
 
     If the metadata table is damaged, incomplete or has an unknown form, lists the storage instead, with a warning.
     """
 
-    def __init__(self, metadata: MetadataTable, fallback: Lister, *, checked: bool = False) -> None:
-        """`checked`: this process has found the metadata table undamaged, so what it has read is read once."""
+    def __init__(self, metadata: MetadataTable, fallback: Lister) -> None:
         self.metadata = metadata
-        self._checked = checked
         self._fallback = fallback
         self._lists_storage = False
         self._files: dict[str, dict[str, int]] = {}
@@ -169,7 +151,7 @@ class MetadataLister(Lister):
 
     def _load(self, keys: list[str]) -> None:
         if self._every is None and self._is_small:
-            self._every = _read_every(self.metadata) if self._checked else read_files(self.metadata)
+            self._every = read_files(self.metadata)
         found = read_files(self.metadata, keys) if self._every is None else self._every
         for key in keys:
             files = found.get(key)
@@ -194,7 +176,7 @@ def metadata_lister(state: TableState, own_view: FileSystemView | None = None) -
         return fallback, None
     if metadata is None:
         return fallback, None
-    return MetadataLister(metadata, fallback, checked=own_view is not None), metadata
+    return MetadataLister(metadata, fallback), metadata
 
 
 class WriteLister(Lister):

@@ -127,11 +127,6 @@ class MetadataTable:
         statistics and record locations, which describe the newest state, describe the state of the timeline."""
         self._slices: dict[str, Mapping[str, Sequence[FileSlice]]] = {}
 
-    @property
-    def state(self) -> object:
-        """Equal for equal records: the instants of the metadata table, and those whose log blocks count."""
-        return self.timeline.files, self._committed
-
     def has(self, partition: str) -> bool:
         """Whether readers may use a partition."""
         return partition in self.partitions

@@ -10,7 +10,6 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -371,7 +370,6 @@ class _Records:
             raise
 
 
-@lru_cache(maxsize=16)
 def _parsed_schema(text: str | None, context: str) -> Any:
     try:
         return json.loads(text or "")

@@ -72,7 +72,7 @@ def _read(storage: Storage, instant: str, folder: str) -> StoredRules:
     return StoredRules(instant, BucketRules.decode(storage.read(path), f"{storage.uri}/{path}"))
 
 
-@lru_cache(4096)
+@lru_cache(4096)  # asked for each batch of rows of a partition
 def buckets_by_rule(rules: BucketRules, partition: str) -> int:
     """How many buckets the rules give a partition.
 
@@ -90,7 +90,7 @@ def buckets_by_rule(rules: BucketRules, partition: str) -> int:
     return rules.default
 
 
-@lru_cache(64)
+@lru_cache(64)  # the same rules are applied to one partition after another
 def checked_rules(rules: BucketRules) -> tuple[tuple[str, int], ...]:
     """The patterns of rules and their numbers of buckets.
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from datetime import datetime, timezone
 from functools import lru_cache
+from typing import NamedTuple
 
 from hudi_py.errors import ConflictError, CorruptFileError, TableNotFoundError, UnsupportedTableError
 from hudi_py.model.layout import BACKUP, META_FOLDER, PROPERTIES
@@ -37,10 +38,11 @@ def load_table_config(storage: Storage) -> TableConfig:
         UnsupportedTableError: the table version is not one of 2 to 6, 8 and 9, does not match the timeline layout, or
             a property has an unknown value.
     """
-    config = TableConfig(_read(storage))
-    _check_keys(storage, config)
+    found = _read(storage)
+    config = TableConfig(dict(found.values))
+    _check_keys(storage, found.damaged)
     _check_version(storage, config)
-    _check_values(storage, config)
+    _check_values(storage, config, found.invalid)
     return config
 
 
@@ -66,7 +68,7 @@ def update_table_config(storage: Storage, changes: Mapping[str, str | None]) -> 
         CorruptFileError: the file read back differs from the one written.
     """
     _recover(storage)
-    before = _read(storage)
+    before = _read(storage).values
     after = {key: value for key, value in before.items() if key not in changes}
     after.update({key: value for key, value in changes.items() if value is not None})
     if after == before:
@@ -93,7 +95,7 @@ _OF_PARTITION = frozenset("*?[{=")
 """Characters of wildcards, and of partitions like city=oslo."""
 
 
-def _read(storage: Storage) -> dict[str, str]:
+def _read(storage: Storage) -> _Properties:
     seen = False
     for attempt in range(_READS):
         for path in (PROPERTIES, BACKUP):
@@ -128,17 +130,23 @@ def _advice(uri: str) -> str:
     )
 
 
-def _parse(data: bytes) -> dict[str, str]:
-    return dict(_parsed(data))
+class _Properties(NamedTuple):
+    """The content of a file of properties, and what is wrong with it."""
+
+    values: Mapping[str, str]
+    damaged: Mapping[str, str]
+    """See `damaged_keys`."""
+    invalid: Mapping[str, tuple[str, ...]]
+    """See `invalid_properties`."""
 
 
-@lru_cache(maxsize=64)  # the same few tables are opened repeatedly
-def _parsed(data: bytes) -> Mapping[str, str]:
+@lru_cache(maxsize=64)  # each action reads the same properties several times
+def _parse(data: bytes) -> _Properties:
     properties = parse_properties(data.decode("latin-1"))
     stored = properties.get(CHECKSUM)
     if not properties.get(NAME) or (stored is not None and stored.strip() != str(checksum(properties))):
         raise CorruptFileError("no table name, or a checksum that does not match")
-    return properties
+    return _Properties(properties, damaged_keys(properties), invalid_properties(properties))
 
 
 def _recover(storage: Storage) -> None:
@@ -182,8 +190,7 @@ def _check_version(storage: Storage, config: TableConfig) -> None:
         )
 
 
-def _check_keys(storage: Storage, config: TableConfig) -> None:
-    damaged = _problems(tuple(config.properties.items()))[0]
+def _check_keys(storage: Storage, damaged: Mapping[str, str]) -> None:
     if damaged:
         key, known = min(damaged.items())
         raise CorruptFileError(
@@ -195,8 +202,7 @@ def _check_keys(storage: Storage, config: TableConfig) -> None:
         )
 
 
-def _check_values(storage: Storage, config: TableConfig) -> None:
-    invalid = _problems(tuple(config.properties.items()))[1]
+def _check_values(storage: Storage, config: TableConfig, invalid: Mapping[str, tuple[str, ...]]) -> None:
     if invalid:
         found = "; and ".join(
             f"{key}={value if value and value == value.strip() else repr(value)}; supported are {', '.join(choices)}"
@@ -206,11 +212,6 @@ def _check_values(storage: Storage, config: TableConfig) -> None:
         raise UnsupportedTableError(
             f"Cannot open the table at {storage.uri}: it has {found}; correct {PROPERTIES} if the value is wrong"
         )
-
-
-@lru_cache(maxsize=64)  # each action reads the same properties several times
-def _problems(properties: tuple[tuple[str, str], ...]) -> tuple[dict[str, str], dict[str, tuple[str, ...]]]:
-    return damaged_keys(dict(properties)), invalid_properties(dict(properties))
 
 
 def _comment(text: str) -> str:
