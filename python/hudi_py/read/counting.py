@@ -9,7 +9,8 @@ from hudi_py.read.base_file import BaseFileReader
 from hudi_py.read.changes import ChangeSplit
 from hudi_py.read.parts import merged_count
 from hudi_py.read.split import ReadSpec, Split
-from hudi_py.read.task import missing_file, read_split_on
+from hudi_py.read.support import missing_file
+from hudi_py.read.task import read_split_on
 from hudi_py.storage import Storage, open_storage
 from hudi_py.storage.threads import in_threads
 

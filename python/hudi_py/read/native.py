@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from hudi_py.formats.parquet import read_metadata
 from hudi_py.read.changes import ChangeSplit
 from hudi_py.read.split import ReadSpec, Split
-from hudi_py.read.task import missing_file
+from hudi_py.read.support import missing_file
 from hudi_py.storage import Storage
 from hudi_py.storage.threads import when_remote
 

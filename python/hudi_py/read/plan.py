@@ -23,8 +23,7 @@ from hudi_py.read.prune_files import FilePruning, Pruned
 from hudi_py.read.request import ScanRequest
 from hudi_py.read.snapshot import Snapshot
 from hudi_py.read.split import ReadSpec, Split
-from hudi_py.read.support import check_slices
-from hudi_py.read.task import missing_file
+from hudi_py.read.support import check_slices, missing_file
 from hudi_py.schema import META_FIELDS, RECORD_KEY
 from hudi_py.storage import Storage
 from hudi_py.storage.threads import in_threads

@@ -19,7 +19,8 @@ from hudi_py.read.plan import Plan, divide, is_divided
 from hudi_py.read.request import ScanArguments, ScanRequest
 from hudi_py.read.scan import Scan, make_scan
 from hudi_py.read.split import ReadSpec, Split
-from hudi_py.read.task import missing_file, read_split_on
+from hudi_py.read.support import missing_file
+from hudi_py.read.task import read_split_on
 from hudi_py.storage import Storage, open_storage
 from hudi_py.storage.threads import processors
 

@@ -1,14 +1,18 @@
-"""Refuses tables with features that this release would read incorrectly."""
+"""Refuses tables with features that this release would read incorrectly, and explains files that are gone."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
-from hudi_py.errors import UnsupportedTableError
+from hudi_py.errors import CorruptFileError, HistoryCleanedError, HudiError, UnsupportedTableError
 from hudi_py.formats.lance import check_lance
+from hudi_py.metadata import metadata_lister
 from hudi_py.model.files import FileSlice
 from hudi_py.model.properties import TableConfig
+from hudi_py.read.split import Split
+from hudi_py.storage import Storage
+from hudi_py.timeline.state import load_state
 from hudi_py.view.bootstrap import check_source
 
 _KNOWN_LOGICAL_TYPES = frozenset(
@@ -96,3 +100,21 @@ def _logical_types(avro: Any, path: str) -> Iterable[tuple[str, str]]:
             yield from _logical_types(avro.get("values"), f"{path}.value")
         elif isinstance(kind, (dict, list)):
             yield from _logical_types(kind, path)
+
+
+def missing_file(storage: Storage, split: Split, error: FileNotFoundError) -> HudiError:
+    """Return the error for a missing file of a split: damage if the table still refers to it, else it was cleaned."""
+    lister, _ = metadata_lister(load_state(storage))
+    paths = [file.path for file in (split.base_file, *split.log_files) if file is not None]
+    listed = {info.path for info in lister.files(split.partition)}
+    for path in paths:
+        if path in listed and storage.stat(path) is None:
+            return CorruptFileError(
+                f"Cannot read file group {split.file_id} in partition '{split.partition}' of {split.spec.uri}: its "
+                f"file {path} is missing, though no commit or clean removed it; restore it from a copy, or undo "
+                "the commits that need it (rollback, restore); metadata.verify() compares all files"
+            )
+    return HistoryCleanedError(
+        f"A file of file group {split.file_id} in partition '{split.partition}' of {split.spec.uri} was cleaned since "
+        f"this read was planned ({error}); re-create the DataFrame, or scan again"
+    )

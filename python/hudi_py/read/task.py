@@ -6,17 +6,15 @@ from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 
-from hudi_py.errors import CorruptFileError, HistoryCleanedError, HudiError
 from hudi_py.formats.lookup import TextSet
 from hudi_py.merge.keys import record_keys
-from hudi_py.metadata import metadata_lister
 from hudi_py.read.changes import ChangeSplit, change_rows
 from hudi_py.read.parts import added_rows
 from hudi_py.read.slice import SliceReader, of_commits
 from hudi_py.read.split import ReadSpec, Split
+from hudi_py.read.support import missing_file
 from hudi_py.schema import RECORD_KEY, conform
 from hudi_py.storage import Storage, open_storage
-from hudi_py.timeline.state import load_state
 
 
 def read_split(
@@ -73,25 +71,6 @@ def _rows(storage: Storage, split: Split) -> Iterator[pa.RecordBatch]:
     else:
         with SliceReader(storage, split) as reader:
             yield from reader.rows()
-
-
-def missing_file(storage: Storage, split: Split, error: FileNotFoundError) -> HudiError:
-    """The error for a split with a missing file: corruption if the table still refers to it, else it was cleaned."""
-    lister, _ = metadata_lister(load_state(storage))
-    paths = [file.path for file in split.log_files]
-    paths += [split.base_file.path] if split.base_file is not None else []
-    listed = {info.path for info in lister.files(split.partition)}
-    for path in paths:
-        if path in listed and storage.stat(path) is None:
-            return CorruptFileError(
-                f"Cannot read file group {split.file_id} in partition '{split.partition}' of {split.spec.uri}: its "
-                f"file {path} is missing, though no commit or clean removed it; restore it from a copy, or undo "
-                "the commits that need it (rollback, restore); metadata.verify() compares all files"
-            )
-    return HistoryCleanedError(
-        f"A file of file group {split.file_id} in partition '{split.partition}' of {split.spec.uri} was cleaned since "
-        f"this read was planned ({error}); re-create the DataFrame, or scan again"
-    )
 
 
 def _chosen(batch: pa.RecordBatch, spec: ReadSpec, keys: TextSet | None) -> pa.RecordBatch:
