@@ -14,6 +14,7 @@ from hudi_py.config import STORAGE_PREFIX
 from hudi_py.config import spark as spark_config
 from hudi_py.errors import ConfigError
 from hudi_py.read import literal
+from hudi_py.schema import backticked
 from pyspark_hudi.enabled import (
     SqlTable,
     forget_table,
@@ -25,7 +26,6 @@ from pyspark_hudi.enabled import (
 from pyspark_hudi.functions import FUNCTIONS
 from pyspark_hudi.paths import checked_path
 from pyspark_hudi.table import FORMAT, read_or, read_plain
-from pyspark_hudi.types import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -80,13 +80,13 @@ def register_sql(
         raise ConfigError(f"Cannot register a table with name={name!r} and path={path!r}: give both, or neither")
     given = {"path": checked_path(path, "read"), **(options or {})}
     if temporary and is_enabled(spark):
-        _quoted(name)  # checked before Spark does
+        _view_name(name)  # checked before Spark does
         where, asked = given["path"], options or {}
         read_or(spark, where, asked, lambda: read_plain(spark, where, asked)).createOrReplaceTempView(name)
         return
     if temporary:
-        listed = ", ".join(f"{quoted(key)} {literal(str(value))}" for key, value in given.items())
-        _sql(spark, f"CREATE OR REPLACE TEMPORARY VIEW {_quoted(name)} USING `{FORMAT}` OPTIONS ({listed})")
+        listed = ", ".join(f"{backticked(key)} {literal(str(value))}" for key, value in given.items())
+        _sql(spark, f"CREATE OR REPLACE TEMPORARY VIEW {_view_name(name)} USING `{FORMAT}` OPTIONS ({listed})")
         return
     secrets = [key for key in given if key.lower().startswith(STORAGE_PREFIX)]
     if secrets:
@@ -136,7 +136,7 @@ def tables_behind(spark: SparkSession, listed: Iterable[tuple[str, str]]) -> set
 
 def is_managed(spark: SparkSession, name: str) -> bool:
     """Whether the files of a registered table are deleted with it."""
-    rows = _sql(spark, f"SHOW TBLPROPERTIES {_quoted(name)}").collect()
+    rows = _sql(spark, f"SHOW TBLPROPERTIES {_view_name(name)}").collect()
     return any(row["key"] == MANAGED for row in rows)
 
 
@@ -149,13 +149,13 @@ def set_properties(spark: SparkSession, name: str, properties: Mapping[str, str]
     """Sets properties that the catalog keeps with a registered table."""
     if properties:
         listed = ", ".join(f"{literal(key)} = {literal(str(value))}" for key, value in properties.items())
-        _sql(spark, f"ALTER VIEW {_quoted(name)} SET TBLPROPERTIES ({listed})")
+        _sql(spark, f"ALTER VIEW {_view_name(name)} SET TBLPROPERTIES ({listed})")
 
 
 def unset_properties(spark: SparkSession, name: str, keys: Iterable[str]) -> None:
     """Removes properties; those that a table does not have are ignored."""
     listed = ", ".join(map(literal, keys))
-    _sql(spark, f"ALTER VIEW {_quoted(name)} UNSET TBLPROPERTIES IF EXISTS ({listed})")
+    _sql(spark, f"ALTER VIEW {_view_name(name)} UNSET TBLPROPERTIES IF EXISTS ({listed})")
 
 
 def refresh(spark: SparkSession, name: str, path: str) -> None:
@@ -183,7 +183,7 @@ def _register_with(spark: SparkSession, name: str, path: str, properties: Mappin
 
 def properties_of(spark: SparkSession, name: str) -> dict[str, str]:
     """What the catalog keeps with a registered table."""
-    rows = _sql(spark, f"SHOW TBLPROPERTIES {_quoted(name)}").collect()
+    rows = _sql(spark, f"SHOW TBLPROPERTIES {_view_name(name)}").collect()
     found = {row["key"]: row["value"] for row in rows}
     return {key: value for key, value in found.items() if not key.startswith("view.") and key not in _SPARKS_OWN}
 
@@ -195,8 +195,8 @@ def forget(spark: SparkSession, name: str) -> None:
 
 def unregister(spark: SparkSession, name: str) -> None:
     """Removes a table from the catalog. Its files stay."""
-    _sql(spark, f"DROP VIEW IF EXISTS {_quoted(name)}")
-    _sql(spark, f"DROP TABLE IF EXISTS {_quoted(name + SUFFIX)}")
+    _sql(spark, f"DROP VIEW IF EXISTS {_view_name(name)}")
+    _sql(spark, f"DROP TABLE IF EXISTS {_view_name(name + SUFFIX)}")
     forget(spark, name)
 
 
@@ -207,8 +207,8 @@ def is_from(spark: SparkSession, name: str, table: SqlTable) -> bool:
 
 def _make_pair(spark: SparkSession, name: str, given: Mapping[str, str]) -> str:
     """Returns the text of the view."""
-    view, table = _quoted(name), _quoted(name + SUFFIX)
-    listed = ", ".join(f"{quoted(key)} = {literal(str(value))}" for key, value in given.items())
+    view, table = _view_name(name), _view_name(name + SUFFIX)
+    listed = ", ".join(f"{backticked(key)} = {literal(str(value))}" for key, value in given.items())
     query = f"SELECT * FROM {table} WITH ({listed})"
     schema = spark.read.format(FORMAT).options(**{**given, spark_config.NATIVE.key: "never"}).load().schema
     text = _text_of(spark, name)
@@ -227,7 +227,7 @@ def _make_pair(spark: SparkSession, name: str, given: Mapping[str, str]) -> str:
         _sql(spark, f"DROP VIEW {view}")
     if has_table:
         _sql(spark, f"DROP TABLE {table}")
-    columns = ", ".join(f"{quoted(field.name)} {sql_type(field.dataType)}" for field in schema)
+    columns = ", ".join(f"{backticked(field.name)} {sql_type(field.dataType)}" for field in schema)
     # a table with a path is external, so dropping it deletes no files
     _sql(spark, f"CREATE TABLE {table} ({columns}) USING `{FORMAT}` LOCATION {literal(given['path'])}")
     _sql(spark, f"CREATE VIEW {view} AS {query}")
@@ -238,7 +238,7 @@ def _text_of(spark: SparkSession, name: str) -> str | None:
     """The query of a persistent view, empty for anything else with this name; None if nothing has it."""
     if not spark.catalog.tableExists(name):
         return None
-    rows = _sql(spark, f"DESCRIBE TABLE EXTENDED {_quoted(name)}").collect()
+    rows = _sql(spark, f"DESCRIBE TABLE EXTENDED {_view_name(name)}").collect()
     return next((str(row["data_type"]) for row in rows if row["col_name"] == "View Text"), "")
 
 
@@ -248,7 +248,7 @@ def _sql(spark: SparkSession, text: str) -> DataFrame:
         return spark.sql(text)
 
 
-def _quoted(name: str) -> str:
+def _view_name(name: str) -> str:
     parts = name.split(".")
     if not all(_NAME.fullmatch(part) for part in parts):
         raise ConfigError(
@@ -260,7 +260,7 @@ def _quoted(name: str) -> str:
 def sql_type(kind: DataType) -> str:
     """A type in SQL's notation."""
     if isinstance(kind, StructType):
-        return f"STRUCT<{', '.join(f'{quoted(field.name)}: {sql_type(field.dataType)}' for field in kind)}>"
+        return f"STRUCT<{', '.join(f'{backticked(field.name)}: {sql_type(field.dataType)}' for field in kind)}>"
     if isinstance(kind, ArrayType):
         return f"ARRAY<{sql_type(kind.elementType)}>"
     if isinstance(kind, MapType):

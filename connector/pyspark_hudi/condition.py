@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from hudi_py.read import Filter
 from hudi_py.read.predicate import Column, Comparison, IsNull, Like, Literal, Logical, Membership, Node, Not, kind_of
-from pyspark_hudi.types import quoted
+from hudi_py.schema import backticked
 
 _SAFE_TEXT = re.compile(r"[^'\"\\\x00-\x1f]*")
 _TYPES = (
@@ -94,7 +94,7 @@ def _operand(node: Node, kind: pa.DataType) -> str:
 
 
 def _name(column: Column) -> str:
-    return ".".join(map(quoted, column.path))
+    return ".".join(map(backticked, column.path))
 
 
 def _is_same_but_for_unit(kind: pa.DataType, target: pa.DataType) -> bool:

@@ -11,9 +11,9 @@ from pyspark.errors import PySparkException
 
 from hudi_py.config import read as read_config
 from hudi_py.read import literal
+from hudi_py.schema import backticked
 from pyspark_hudi.enabled import statements_are_sparks
 from pyspark_hudi.table import FORMAT
-from pyspark_hudi.types import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,7 +51,7 @@ def _facts(spark: SparkSession, schema: str | None, table: str) -> dict[str, str
     By SHOW TABLE EXTENDED: DESCRIBE and `spark.catalog` look for the provider, fail where it is not installed, and show
     neither provider nor location of a Python source (Spark 4.3).
     """
-    where = "" if schema is None else f" IN {quoted(schema)}"
+    where = "" if schema is None else f" IN {backticked(schema)}"
     try:
         with statements_are_sparks():
             rows = spark.sql(f"SHOW TABLE EXTENDED{where} LIKE {literal(table)}").collect()

@@ -20,6 +20,7 @@ from pyspark.errors import PySparkException
 
 from hudi_py.config import spark as spark_config
 from hudi_py.errors import ConfigError, HudiError, first_line
+from hudi_py.schema import backticked
 from pyspark_hudi.catalog import is_from, qualified, tables_behind
 from pyspark_hudi.dialect.queries import Reference, references
 from pyspark_hudi.dialect.run import run_if_hudi
@@ -40,7 +41,6 @@ from pyspark_hudi.preflight import check_pandas, check_session
 from pyspark_hudi.session import register_as
 from pyspark_hudi.table import FORMAT, read_or, read_plain, session_options
 from pyspark_hudi.tasks import is_classic
-from pyspark_hudi.types import quoted
 from pyspark_hudi.writers import NativeStreamWriter, NativeWriter, NativeWriterV2
 
 if TYPE_CHECKING:
@@ -355,7 +355,7 @@ def _with_entries(query: str, entries: list[Reference], *, escaped: bool) -> str
     pieces: list[str] = []
     done = 0
     for at, each in enumerate(entries):
-        alias = "" if each.has_alias else f" AS {quoted(each.names[-1])}"
+        alias = "" if each.has_alias else f" AS {backticked(each.names[-1])}"
         pieces += [own(query[done : each.start]), f"{{_hudi_py_{at}}}{alias}"]
         done = each.end
     return "".join([*pieces, own(query[done:])])

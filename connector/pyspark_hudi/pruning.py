@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.functions import expr
 
 from hudi_py.read import Split
+from hudi_py.schema import backticked
 from pyspark_hudi.condition import spark_literal
 from pyspark_hudi.reader import HudiPartition, HudiReader
 from pyspark_hudi.tasks import rows_of
-from pyspark_hudi.types import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -55,7 +55,7 @@ class _Facts:
             if low == high:
                 constants[name] = low
             else:
-                bounds.append(f"{quoted(name)} >= {low} AND {quoted(name)} <= {high}")
+                bounds.append(f"{backticked(name)} >= {low} AND {backticked(name)} <= {high}")
         return cls(constants, tuple(bounds))
 
     def __bool__(self) -> bool:

@@ -24,6 +24,7 @@ from hudi_py.config import read as read_config
 from hudi_py.config import spark as spark_config
 from hudi_py.errors import ConfigError, HistoryCleanedError, HudiError, first_line
 from hudi_py.read import CHUNK_ROWS, Pinned, PlanPin, have_distinct_hashes
+from hudi_py.schema import backticked
 from pyspark_hudi.counting import Counting, counted
 from pyspark_hudi.failure import raised_here
 from pyspark_hudi.native import NativePlan
@@ -32,7 +33,7 @@ from pyspark_hudi.pruning import Parts, known_columns, parts_of, with_parts
 from pyspark_hudi.reader import HudiReader, ReplacedReader
 from pyspark_hudi.seen import marked
 from pyspark_hudi.tasks import is_classic, rows_of
-from pyspark_hudi.types import quoted, spark_schema
+from pyspark_hudi.types import spark_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
@@ -127,7 +128,7 @@ def read_table(
             "Cannot read a view of a table by read_table; use spark.read.format('hudi-py').option('view')"
         )
     if columns is not None:
-        _put(given, read_config.COLUMNS.key, ", ".join(quoted(name) for name in columns), "columns")
+        _put(given, read_config.COLUMNS.key, ", ".join(backticked(name) for name in columns), "columns")
     if filter is not None:
         if not isinstance(filter, str) or not filter.strip():
             raise ConfigError(
@@ -345,7 +346,7 @@ def _without(frame: DataFrame, replaced: DataFrame, keys: Sequence[str], *, few:
     names = [_FILE, _CHUNK]
     if _KEY in frame.columns:
         names = [_KEY]
-        replaced = replaced.selectExpr(f"{_PACKED.format(_FILE, _CHUNK)} AS {_KEY}", _BITS, *map(quoted, keys))
+        replaced = replaced.selectExpr(f"{_PACKED.format(_FILE, _CHUNK)} AS {_KEY}", _BITS, *map(backticked, keys))
     # not an anti-join, which Catalyst would repeat for each reader of the union
     joined = frame.join(replaced.hint("broadcast") if few else replaced, [*names, *keys], "left_outer")
     return joined.where(_IS_KEPT)
@@ -359,7 +360,7 @@ def _rows(frame: DataFrame, plan: Mapping[str, Any], *, more_columns: bool) -> D
     """
     if plan["native_condition"] is not None:
         frame = frame.where(plan["native_condition"])
-    return frame.select(*(quoted(name) for name in plan["columns"])) if more_columns else frame
+    return frame.select(*(backticked(name) for name in plan["columns"])) if more_columns else frame
 
 
 def _put(given: dict[str, str], key: str, value: str, name: str) -> None:

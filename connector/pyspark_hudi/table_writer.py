@@ -27,6 +27,7 @@ from pyspark.sql.types import StructType
 from hudi_py.config import SECRET_KEYS, Options, Scope
 from hudi_py.config import spark as spark_config
 from hudi_py.errors import first_line
+from hudi_py.schema import backticked
 from hudi_py.write.distributed import WriteResult, redo_on_conflict
 from hudi_py.write.routed import (
     COUNTED,
@@ -47,7 +48,7 @@ from pyspark_hudi.services import of_storage, stored_report
 from pyspark_hudi.session import activate
 from pyspark_hudi.table import FORMAT
 from pyspark_hudi.tasks import in_tasks
-from pyspark_hudi.types import quoted, spark_schema
+from pyspark_hudi.types import spark_schema
 from pyspark_hudi.writer import ABANDONED
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ class _Write:
     """One attempt, planned, with its rows counted where that decides who writes them."""
 
     def __init__(self, df: DataFrame, path: str, plan: Row, options: Mapping[str, Any]) -> None:
-        self._df = df.select(*map(quoted, plan["columns"]))
+        self._df = df.select(*map(backticked, plan["columns"]))
         self._path = path
         self._plan = plan
         self._storage = of_storage(options)
@@ -222,7 +223,7 @@ class _Write:
 
     def _counts(self) -> list[Row]:
         """The rows of the input by partition path: `MEASURED`."""
-        columns = self._df.select(*map(quoted, self._plan["counted"]))
+        columns = self._df.select(*map(backticked, self._plan["counted"]))
         counted = self._apply(columns, lambda write, batches: write.count(batches), spark_schema(COUNTED))
         total = counted.groupBy("path").sum("rows", "tasks").toDF(*COUNTED.names).coalesce(1)
         return self._apply(total, lambda write, batches: write.measure(batches), spark_schema(MEASURED)).collect()

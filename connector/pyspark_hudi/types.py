@@ -139,8 +139,3 @@ def _declared_field(arrow: pa.Field, spark: StructField) -> pa.Field:
         kind = pa.struct([_declared_field(member, inner) for member, inner in members])
     metadata = {**(arrow.metadata or {}), **(declaration(custom) or {})} if isinstance(custom, str) else arrow.metadata
     return pa.field(arrow.name, kind, arrow.nullable, metadata=metadata)
-
-
-def quoted(name: str) -> str:
-    """A name in SQL, in backticks."""
-    return "`" + name.replace("`", "``") + "`"

@@ -1440,8 +1440,8 @@ MUTATIONS: Final = (
     Mutation(
         "stream: a batch committed since the plan is written again",
         CORE + "write/stream.py",
-        "        for metadata, instant in _since(table, self.pin):\n",
-        "        for metadata, instant in ():\n",
+        "        for instant in timeline.completed_since(self.pin):\n",
+        "        for instant in ():\n",
         "tests/connector/test_sink.py",
     ),
     Mutation(
@@ -1482,8 +1482,8 @@ MUTATIONS: Final = (
     Mutation(
         "optimistic: what completed since the begin is not looked at",
         CORE + "transaction/conflicts/optimistic.py",
-        "        if each.time != scope.instant and (each.time, each.action.comparable) not in seen\n",
-        "        if False\n",
+        "if each.time != scope.instant and each.action.comparable in WRITE_ACTIONS]\n",
+        "if False]\n",
         "tests/unit/transaction/test_optimistic.py",
     ),
     Mutation(
@@ -1502,9 +1502,9 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "optimistic: replaced file groups are not compared",
-        CORE + "transaction/conflicts/optimistic.py",
-        "    return _written(metadata) | replaced\n",
-        "    return _written(metadata)\n",
+        CORE + "model/commit.py",
+        "        return self.written_groups | self.replaced_groups\n",
+        "        return self.written_groups\n",
         "tests/unit/transaction/test_optimistic.py",
     ),
     Mutation(
@@ -1517,7 +1517,7 @@ MUTATIONS: Final = (
     Mutation(
         "optimistic: a new base file follows any compaction",
         CORE + "transaction/conflicts/optimistic.py",
-        "        return not (scope.touched - scope.logged) & _changed(metadata)\n",
+        "        return not (scope.touched - scope.logged) & metadata.changed_groups\n",
         "        return True\n",
         "tests/unit/transaction/test_optimistic.py",
     ),

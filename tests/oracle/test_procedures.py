@@ -116,7 +116,14 @@ def test_procedures_that_show_files(
     register_sql(spark, name, path)
     # of logs, Apache Hudi shows those of later instants, too
     until = f", max_instant => '{second if kind == 'cow' else '9'}'"
-    view = ["", ", path_regex => 'a'", until, f"{until}, include_max => true"]
+    view = [
+        "",
+        ", path_regex => 'a'",
+        ", path_regex => '{b,c}'",
+        ", path_regex => '[!b]*'",
+        until,
+        f"{until}, include_max => true",
+    ]
     view += [", filter => \"partition = 'b'\""]
     calls = [f"show_fsview_all(TABLE{more})" for more in view] + [
         f"show_fsview_latest(TABLE{more})" for more in view[:2]
@@ -128,7 +135,8 @@ def test_procedures_that_show_files(
     calls += ["validate_metadata_table_files(TABLE, verbose => true)"]
     calls += ["show_metadata_table_column_stats(TABLE, targetColumns => 'id,price,none')"]
     if kind == "mor":
-        calls += [f"show_logfile_records(TABLE, log_file_path_pattern => '{path}/a/.*log*')"]
+        logs = (f"{path}/{pattern}" for pattern in ("a/.*log*", "{a,c}/.[!_]*log.?_*", r"\\a/.*log*"))
+        calls += [f"show_logfile_records(TABLE, log_file_path_pattern => '{each}')" for each in logs]
     compare(spark, oracle, path, calls, ordered=False)
     compare(spark, oracle, path, ["show_metadata_table_files(TABLE, partition => 'a')"], ordered=True)
     if kind == "mor":

@@ -17,7 +17,7 @@ from pyspark.sql.types import DataType, StructType
 
 from hudi_py.errors import ConfigError, SchemaMismatchError
 from hudi_py.read import parse_condition, parse_expression, parse_filter
-from hudi_py.schema import PARTITION_PATH, RECORD_KEY
+from hudi_py.schema import PARTITION_PATH, RECORD_KEY, backticked
 from pyspark_hudi import statements
 from pyspark_hudi.catalog import sql_type
 from pyspark_hudi.dialect.meaning import Meaning, Parse
@@ -25,7 +25,7 @@ from pyspark_hudi.dialect.queries import run_query
 from pyspark_hudi.dialect.store import same
 from pyspark_hudi.dialect.tables import Tables, Target, shortened
 from pyspark_hudi.dialect.text import Cursor, tokens_of, value_of
-from pyspark_hudi.types import arrow_schema, quoted, spark_schema
+from pyspark_hudi.types import arrow_schema, spark_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -206,8 +206,8 @@ class _Merging:
                 f"Cannot merge into the table {self.target.shown}: {clause.action.upper()} * needs the column "
                 f"'{lacking[0]}', which the source lacks; it has {', '.join(self.own)}: name the columns to set"
             )
-        alias = quoted(self.aliases[1])
-        return {field.name: f"{alias}.{quoted(known[field.name.lower()])}" for field in self.target.schema}
+        alias = backticked(self.aliases[1])
+        return {field.name: f"{alias}.{backticked(known[field.name.lower()])}" for field in self.target.schema}
 
     def compute(self, text: str, when: str, condition: str | None, parse: Parse) -> str:
         """A column of the source with the values of an expression, as Spark evaluates it: by `condition`, for the
@@ -223,7 +223,7 @@ class _Merging:
             parse(text)
             raise _undecided(text, self.meaning.differs(text, parse))
         self.computed.append(whole)
-        return f"{quoted(self.aliases[1])}.{_COMPUTED}{len(self.computed) - 1}"
+        return f"{backticked(self.aliases[1])}.{_COMPUTED}{len(self.computed) - 1}"
 
     def of_source(self, text: str, when: str) -> bool:
         """Whether an expression names columns of the source alone."""
@@ -281,10 +281,10 @@ def _with_clause(merge: MergeBuilder, clause: _Clause) -> MergeBuilder:
 
 def _evaluated(target: Target, alias: str, values: Mapping[str, str], condition: str | None) -> DataFrame:
     """The rows that a statement changes, by record key and partition, with new values as Spark evaluates them."""
-    columns = [f"{quoted(alias)}.{meta} AS {name}" for meta, name in _PLACE.items()]
+    columns = [f"{backticked(alias)}.{meta} AS {name}" for meta, name in _PLACE.items()]
     columns += [f"{text} AS {_COMPUTED}{at}" for at, text in enumerate(values.values())]
     where = "" if condition is None else f" WHERE {condition}"
-    table = f"`hudi-py`.{quoted(target.path)} AS {quoted(alias)}"
+    table = f"`hudi-py`.{backticked(target.path)} AS {backticked(alias)}"
     text = f"SELECT {', '.join(columns)} FROM {table}{where}"
     return run_query(target.tables, Cursor(text, tokens_of(text) or []))
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Final
 from hudi_py.config import incremental as incremental_config
 from hudi_py.config import read as read_config
 from hudi_py.errors import ConfigError
+from hudi_py.schema import backticked
 from pyspark_hudi.dialect.insert import delete_partition_at
 from pyspark_hudi.dialect.procedure import Given, Procedure, Rows, needed
 from pyspark_hudi.dialect.tables import Target
 from pyspark_hudi.dialect.text import Cursor, tokens_of
 from pyspark_hudi.table import read_table
-from pyspark_hudi.types import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -55,12 +55,12 @@ def _copy_to_table(target: Target, given: Given) -> Rows:
     if existing is not None and existing.path == target.path:
         raise ConfigError(f"Cannot copy {target.shown} to itself; give another new_table")
     if existing is not None:
-        own = rows.select(*(quoted(field.name) for field in existing.schema))
+        own = rows.select(*(backticked(field.name) for field in existing.schema))
         existing.write(own, "insert" if mode == "append" else "insert_overwrite_table")
     else:
         chosen = [each.strip() for each in str(given["columns"]).split(",") if each.strip()]
         if spark.catalog.tableExists(name):
-            chosen = [quoted(each) for each in spark.table(name).columns]
+            chosen = [backticked(each) for each in spark.table(name).columns]
         (rows.selectExpr(*chosen) if chosen else rows).write.mode(mode).saveAsTable(name)
     yield (0,)
 

@@ -16,7 +16,7 @@ from hudi_py.config import table as table_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, TableExistsError, TableNotFoundError
 from hudi_py.read import literal
-from hudi_py.schema import META_FIELDS
+from hudi_py.schema import META_FIELDS, backticked
 from hudi_py.write.dml.distributed import table_text
 from pyspark_hudi import catalog
 from pyspark_hudi.dialect.columns import column_type, columns_of
@@ -28,7 +28,6 @@ from pyspark_hudi.failure import raised_here
 from pyspark_hudi.paths import checked_path
 from pyspark_hudi.statements import issue
 from pyspark_hudi.table import FORMAT
-from pyspark_hudi.types import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -171,7 +170,7 @@ def create_table(tables: Tables, definition: Definition) -> None:
         last = definition.partitions
         others = {*META_FIELDS, *(each.lower() for each in last)}
         first = [each for each in rows.columns if each.lower() not in others]
-        rows = rows.select(*(quoted(each) for each in [*first, *last]))
+        rows = rows.select(*(backticked(each) for each in [*first, *last]))
         with raised_here():
             writer = (
                 rows.write.format(FORMAT)
@@ -237,7 +236,7 @@ def _like(tables: Tables, definition: Definition) -> StructType:
     (`CreateHoodieTableLikeCommand`, 1.2.0)."""
     source = tables.find(definition.like)
     if source is None:
-        name = ".".join(map(quoted, definition.like))
+        name = ".".join(map(backticked, definition.like))
         with raised_here():
             columns = tables.spark.catalog.listColumns(name)
             schema = tables.spark.table(name).schema
@@ -440,7 +439,7 @@ def show_tables(tables: Tables, cursor: Cursor) -> DataFrame:
         listed = tables.spark.sql(cursor.text)
     behind = catalog.tables_behind(tables.spark, [(row[0], row[1]) for row in listed.collect() if not row[2]])
     for schema, table in behind:
-        schema_column, table_column, temporary = map(quoted, listed.columns)
+        schema_column, table_column, temporary = map(backticked, listed.columns)
         is_it = f"{schema_column} = {literal(schema)} AND {table_column} = {literal(table)} AND NOT {temporary}"
         listed = listed.where(f"NOT ({is_it})")
     return listed
@@ -457,7 +456,7 @@ def show_create_table(tables: Tables, cursor: Cursor) -> DataFrame | None:
     cursor.finish()
     config = target.config
     columns = [
-        f"  {quoted(each.name)} {column_type(each)}{'' if each.nullable else ' NOT NULL'}" for each in target.schema
+        f"  {backticked(each.name)} {column_type(each)}{'' if each.nullable else ' NOT NULL'}" for each in target.schema
     ]
     given = {
         "type": {long: short for short, long in _TYPES.items()}[config.table_type],
@@ -469,12 +468,12 @@ def show_create_table(tables: Tables, cursor: Cursor) -> DataFrame | None:
         f"  {literal(key)} = {literal(value)}" for key, value in given.items() if value and key != catalog.MANAGED
     ]
     name = config.name if target.is_path else target.name
-    partitions = ", ".join(map(quoted, config.partition_fields))
+    partitions = ", ".join(map(backticked, config.partition_fields))
     text = "\n".join(
         [
-            f"CREATE TABLE {'.'.join(map(quoted, name.split('.')))} (",
+            f"CREATE TABLE {'.'.join(map(backticked, name.split('.')))} (",
             ",\n".join(columns) + ")",
-            f"USING {quoted(FORMAT)}",
+            f"USING {backticked(FORMAT)}",
             *([f"PARTITIONED BY ({partitions})"] if partitions else []),
             f"LOCATION {literal(target.path)}",
             "TBLPROPERTIES (",
@@ -502,7 +501,7 @@ def show_table_extended(tables: Tables, cursor: Cursor) -> DataFrame | None:
         if not temporary and name != plain and is_registered(schema, plain):
             continue
         if not temporary and "Type: VIEW" in information and is_registered(schema, name):
-            behind = spark.sql(f"SHOW TABLE EXTENDED IN {quoted(schema)} LIKE {literal(table)}").collect()
+            behind = spark.sql(f"SHOW TABLE EXTENDED IN {backticked(schema)} LIKE {literal(table)}").collect()
             told = (row["information"] for row in behind if row["tableName"] == table)
             information = next(told, information).replace(f"Table: {table}\n", f"Table: {name}\n", 1)
         shown.append((schema, name, temporary, information))

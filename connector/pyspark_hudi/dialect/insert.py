@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, SchemaMismatchError
-from hudi_py.schema import META_FIELDS
+from hudi_py.schema import META_FIELDS, backticked
 from hudi_py.write.dml.distributed import partition_path
 from pyspark_hudi.catalog import sql_type
 from pyspark_hudi.dialect.queries import run_query
@@ -16,7 +16,7 @@ from pyspark_hudi.dialect.store import fits_by_name, stored
 from pyspark_hudi.dialect.tables import Tables, Target
 from pyspark_hudi.dialect.text import Cursor, tokens_of, value_of
 from pyspark_hudi.seen import SEEN, evaluated
-from pyspark_hudi.types import arrow_schema, quoted
+from pyspark_hudi.types import arrow_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -193,7 +193,7 @@ def aligned(
             text = stored(kinds[number], field.dataType, f"_{number}", field.name, by_name=members_by_name)
         else:
             text = f"CAST(NULL AS {kind})"
-        made.append(f"{text} AS {quoted(field.name)}")
+        made.append(f"{text} AS {backticked(field.name)}")
     return held.selectExpr(*made)
 
 
@@ -240,7 +240,7 @@ def _path(target: Target, given: Mapping[str, str | None]) -> str:
     columns = [target.field(name) for name in target.config.partition_fields]
     values = [given.get(each.name) or "NULL" for each in columns]
     exprs = [
-        f"CAST({value} AS {sql_type(each.dataType)}) AS {quoted(each.name)}"
+        f"CAST({value} AS {sql_type(each.dataType)}) AS {backticked(each.name)}"
         for value, each in zip(values, columns, strict=True)
     ]
     row = target.spark.range(1).selectExpr(*exprs)

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from hudi_py.config import read as read_config
 from hudi_py.errors import ConfigError
 from hudi_py.read import literal
+from hudi_py.schema import backticked
 from pyspark_hudi import catalog
 from pyspark_hudi.dialect.text import Cursor, Token, tokens_of
 from pyspark_hudi.functions import FUNCTIONS, QUERY, query_kind
 from pyspark_hudi.table import read_table, session_options
-from pyspark_hudi.types import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -71,7 +71,7 @@ def run_query(tables: Tables, query: Cursor) -> DataFrame:
         if name not in frames:
             given = {**registered, **({} if each.as_of is None else {"as.of.instant": each.as_of})}
             frames[name] = read_table(tables.spark, path, options={**session_options(tables.spark), **given})
-        alias = "" if each.has_alias else f" AS {quoted(each.names[-1])}"
+        alias = "" if each.has_alias else f" AS {backticked(each.names[-1])}"
         changes.append((each.start, each.end, f"{{{name}}}{alias}"))
     pieces: list[str] = []
     done = query.tokens[query.at].start if query.at < query.end else 0

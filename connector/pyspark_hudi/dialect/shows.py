@@ -9,10 +9,10 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from hudi_py.read import SHOWN
+from hudi_py.schema import backticked
 from pyspark_hudi.dialect.procedure import Given, Procedure, Rows
 from pyspark_hudi.dialect.tables import Target
 from pyspark_hudi.failure import raised_here
-from pyspark_hudi.types import quoted
 
 _OF_CALL: Final = ("table", "filter")
 """Parameters that CALL itself heeds."""
@@ -35,7 +35,7 @@ def _ddl(schema: pa.Schema) -> str:
 
 
 def _name(name: str) -> str:
-    return name if name.isidentifier() else quoted(name)
+    return name if name.isidentifier() else backticked(name)
 
 
 EXPORT: Final = "export_instants"

@@ -22,8 +22,8 @@ from pyspark.sql.types import (
 
 from hudi_py.errors import SchemaMismatchError
 from hudi_py.read import literal
+from hudi_py.schema import backticked
 from pyspark_hudi.catalog import sql_type
-from pyspark_hudi.types import quoted
 
 _TIMES = (DateType, TimestampType, TimestampNTZType)
 
@@ -45,7 +45,11 @@ def stored(source: DataType, target: DataType, text: str, column: str, *, by_nam
         members = ", ".join(
             f"{literal(own.name)}, "
             + stored(
-                given.dataType, own.dataType, f"{text}.{quoted(given.name)}", f"{column}.{own.name}", by_name=by_name
+                given.dataType,
+                own.dataType,
+                f"{text}.{backticked(given.name)}",
+                f"{column}.{own.name}",
+                by_name=by_name,
             )
             for own, given in pairs
         )

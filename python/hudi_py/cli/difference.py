@@ -12,12 +12,11 @@ from hudi_py.cli.declare import Target
 from hudi_py.cli.screen import Column, Screen, number, records
 from hudi_py.model.words import counted, show_bytes
 from hudi_py.progress import Progress
-from hudi_py.schema import META_FIELDS
+from hudi_py.schema import COMMIT_SEQNO, COMMIT_TIME, META_FIELDS, PARTITION_PATH, RECORD_KEY
 from hudi_py.table import Table
 
-_PARTITION, _KEY = "_hoodie_partition_path", "_hoodie_record_key"
-_VERSION: Final = ("_hoodie_commit_time", "_hoodie_commit_seqno")
-_WANTED: Final = (_PARTITION, _KEY, *_VERSION)
+_VERSION: Final = (COMMIT_TIME, COMMIT_SEQNO)
+_WANTED: Final = (PARTITION_PATH, RECORD_KEY, *_VERSION)
 _TIMES: Final = ("before", "after")
 _NUL: Final = pa.scalar("\0", pa.large_string())
 _MOST: Final = 50
@@ -156,7 +155,7 @@ def _keyed(rows: pa.Table) -> pa.Table:
     parts = [rows[name].cast(pa.large_string()) for name in _WANTED]
     identity = pc.binary_join_element_wise(*parts[:2], _NUL)
     version = pc.binary_join_element_wise(*parts, _NUL)
-    return pa.table({"partition": rows[_PARTITION], "key": rows[_KEY], "id": identity, "version": version})
+    return pa.table({"partition": rows[PARTITION_PATH], "key": rows[RECORD_KEY], "id": identity, "version": version})
 
 
 def _named(rows: pa.Table) -> pa.Table:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.file_stats.columns import IndexedColumn, ValueType
-from hudi_py.formats.arrays import combined
+from hudi_py.formats.arrays import combined, double_codes, doubles_of
 
 Bound = bool | int | float | str | bytes | None
 """Decimals are unscaled integers, dates are days, times and timestamps are integers in the type's unit."""
@@ -44,7 +44,6 @@ _ARROW_UNITS: Final = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _WIDE: Final = decimal.Context(prec=100)
 _SECONDS: Final = (-62_135_596_800, 253_402_300_799)
 """The years 1 to 9999."""
-_REST: Final = 2**63 - 1
 """All bits except the sign."""
 _LAST_TEXT: Final = "\U0010ffff" * 8
 _LAST_BYTES: Final = b"\xff" * 32
@@ -184,16 +183,11 @@ def _reduced(table: pa.Table, groups: pa.Array) -> pa.Table:
 
 
 def _ordered(numbers: pa.Array) -> pa.Array:
-    """Floating-point numbers as integers in the order of `Double.compareTo`."""
-    values = numbers.fill_null(0.0).to_numpy(zero_copy_only=False).copy()
-    values[np.isnan(values)] = np.nan  # with the same sign
-    bits = values.view(np.int64)
-    return pa.array(np.where(bits < 0, bits ^ np.int64(_REST), bits), mask=np.asarray(numbers.is_null()))
+    return pa.array(double_codes(numbers), mask=np.asarray(numbers.is_null()))
 
 
 def _unordered(whole: pa.Array) -> pa.Array:
-    bits = whole.fill_null(0).to_numpy(zero_copy_only=False)
-    numbers = np.where(bits < 0, bits ^ np.int64(_REST), bits).view(np.float64)
+    numbers = doubles_of(whole.fill_null(0).to_numpy(zero_copy_only=False))
     return pa.array(numbers, mask=np.asarray(whole.is_null()))
 
 

@@ -22,6 +22,30 @@ def true_where(mask: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.bool_]:
     return np.asarray(filled.to_numpy(zero_copy_only=False), np.bool_)
 
 
+def double_codes(numbers: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.int64]:
+    """Integers in the order that `Double.compareTo` gives floating-point numbers: -0.0 before 0.0, NaN last. Nulls
+    count as 0.0."""
+    bits = combined(numbers).cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False).copy()
+    bits[np.isnan(bits)] = np.nan  # one NaN, whatever its sign
+    return _flipped(bits.view(np.int64))
+
+
+def doubles_of(codes: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """The inverse of `double_codes`."""
+    return _flipped(codes).view(np.float64)
+
+
+def _flipped(bits: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    return np.where(bits < 0, bits ^ np.int64(0x7FFFFFFFFFFFFFFF), bits)
+
+
+def last_of_each(ids: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.int64]:
+    """For each number 0..count-1 the last place at which `ids` has it; -1 if it does not."""
+    last = np.full(count, -1, np.int64)
+    last[ids] = np.arange(len(ids))  # of repeated targets NumPy keeps the last value assigned
+    return last
+
+
 def is_text(kind: pa.DataType) -> bool:
     """Whether a type is string, large_string or string_view."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))

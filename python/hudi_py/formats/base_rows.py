@@ -16,9 +16,9 @@ from hudi_py.errors import ConfigError, SchemaMismatchError
 from hudi_py.formats.base_reader import BLOOM_FILTER, BLOOM_FILTER_TYPE_CODE, MAX_RECORD_KEY, MIN_RECORD_KEY
 from hudi_py.formats.bloom import SIMPLE, BloomConfig, BloomFilter
 from hudi_py.formats.hashing import Texts
+from hudi_py.model.names import RECORD_KEY
 
 W = TypeVar("W", bound="BaseWriter")
-_KEY = "_hoodie_record_key"
 _FIRST_RATIO = 0.35
 """File bytes per Arrow byte, until rows have been written."""
 
@@ -50,8 +50,8 @@ class FileKeys:
         Raises:
             ConfigError: there is no record key column.
         """
-        if bloom is not None and _KEY not in schema.names:
-            raise ConfigError(f"Cannot write base file {path} with a bloom filter: it has no column {_KEY!r}")
+        if bloom is not None and RECORD_KEY not in schema.names:
+            raise ConfigError(f"Cannot write base file {path} with a bloom filter: it has no column {RECORD_KEY!r}")
         self._bloom = BloomFilter(bloom) if bloom is not None else None
         self.least: str | None = None
         """In the order of Java's strings; None without rows or filter."""
@@ -61,7 +61,7 @@ class FileKeys:
         """Adds the keys of some rows."""
         if self._bloom is None:
             return
-        keys = batch.column(_KEY)
+        keys = batch.column(RECORD_KEY)
         self._bloom.add(keys)
         low, high = least_and_greatest(keys)
         if low is None or high is None:

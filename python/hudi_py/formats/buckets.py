@@ -52,6 +52,15 @@ def bucket_numbers(
         rows = np.flatnonzero(parts.to_numpy(zero_copy_only=False))
         if len(rows):
             hashes[rows] = _hashes_of_parts(keys.take(pa.array(rows)), hashed, key_fields)
+    return _bucket_of(hashes, count)
+
+
+def bucket_of_values(values: Sequence[str | None], count: int) -> int:
+    """The bucket of a record key with these values in the hashed columns."""
+    return int(_bucket_of(np.array([_hash_of(values)], np.uint32), count)[0])
+
+
+def _bucket_of(hashes: npt.NDArray[np.uint32], count: int) -> npt.NDArray[np.int32]:
     numbers: npt.NDArray[np.int32] = ((hashes & np.uint32(0x7FFFFFFF)) % np.uint32(count)).view(np.int32)
     return numbers
 

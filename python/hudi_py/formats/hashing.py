@@ -70,15 +70,28 @@ def java_string_hash(strings: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.int3
         before = np.zeros(len(texts.data) + 1, np.int64)
         np.cumsum(added, out=before[1:])
         starts, lengths = before[starts], before[starts + lengths] - before[starts]
+    return _polynomial(units, starts, lengths, strings)
+
+
+def avro_utf8_hash(strings: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.int32]:
+    """`org.apache.avro.util.Utf8.hashCode` of every string, over signed bytes; 0 for nulls."""
+    texts = Texts.of(strings)
+    return _polynomial(texts.data.view(np.int8), texts.starts, texts.lengths, strings)
+
+
+def _polynomial(
+    units: npt.NDArray[Any], starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64], strings: pa.Array
+) -> npt.NDArray[np.int32]:
+    """The sum of each string's units times powers of 31, as Java computes hashes; 0 for nulls."""
     hashes = np.zeros(len(starts), np.uint32)
     shared = int(lengths.min()) if len(lengths) else 0
     for at in range(shared):
         hashes *= np.uint32(31)
-        hashes += units[starts + at]
+        hashes += units[starts + at].astype(np.uint32)
     live = np.flatnonzero(lengths > shared)
     at = shared
     while len(live):
-        hashes[live] = hashes[live] * np.uint32(31) + units[starts[live] + at]
+        hashes[live] = hashes[live] * np.uint32(31) + units[starts[live] + at].astype(np.uint32)
         at += 1
         live = live[lengths[live] > at]
     if strings.null_count:

@@ -24,7 +24,8 @@ from hudi_py.formats.base_reader import (
     empty_columns,
     footer_with,
 )
-from hudi_py.formats.origin import FILE_NAME, check_origin
+from hudi_py.formats.origin import check_origin
+from hudi_py.model.names import FILE_NAME
 from hudi_py.storage.base import missing
 from hudi_py.storage.local import LocalStorage
 

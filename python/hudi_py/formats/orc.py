@@ -19,8 +19,9 @@ from hudi_py.errors import CorruptFileError, SchemaMismatchError, UnsupportedTab
 from hudi_py.formats.avro.schema import Node, resolve_record
 from hudi_py.formats.base_reader import BATCH_ROWS, BaseFileFooter, OpenBaseFile, empty_columns, footer_with
 from hudi_py.formats.orc_values import from_orc, read_type
-from hudi_py.formats.origin import FILE_NAME, check_origin
+from hudi_py.formats.origin import check_origin
 from hudi_py.model.limits import EXTREME, UNPACKED, limit
+from hudi_py.model.names import FILE_NAME
 
 try:
     from pyarrow import orc

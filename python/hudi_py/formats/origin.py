@@ -17,10 +17,8 @@ import pyarrow.parquet as pq
 from hudi_py.errors import CorruptFileError
 from hudi_py.formats.buckets import FIXED_FILE_ID
 from hudi_py.formats.varint import read_varint
-from hudi_py.model.names import parse_base_file_name
+from hudi_py.model.names import FILE_NAME, PARTITION_PATH, parse_base_file_name
 
-FILE_NAME: Final = "_hoodie_file_name"
-PARTITION_PATH: Final = "_hoodie_partition_path"
 _WRITER = re.compile(r"parquet-(mr|cpp-arrow) version (\d+)\.(\d+)")
 _FIRST_EXACT: Final = (1, 13)
 """The first release of parquet-mr that is younger than Apache Hudi 0.11."""

@@ -24,8 +24,9 @@ from hudi_py.formats.base_reader import (
     empty_columns,
     footer_with,
 )
-from hudi_py.formats.origin import FILE_NAME, PARTITION_PATH, check_footer, check_origin, footer_text
+from hudi_py.formats.origin import check_footer, check_origin, footer_text
 from hudi_py.model.limits import EXTREME, UNPACKED, limit
+from hudi_py.model.names import COMMIT_TIME, FILE_NAME, PARTITION_PATH
 
 if TYPE_CHECKING:
     from hudi_py.storage import Storage
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 AVRO_SCHEMA = "parquet.avro.schema"
 
 # All rows of a base file, or nearly all, have the same values in these
-_REPETITIVE = ("_hoodie_commit_time", "_hoodie_partition_path", "_hoodie_file_name")
+_REPETITIVE = (COMMIT_TIME, PARTITION_PATH, FILE_NAME)
 _MAX_CHECKED_CHUNKS: Final = 1 << 20
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from hudi_py.formats.arrays import combined, is_text
+from hudi_py.formats.arrays import combined, is_text, last_of_each
 from hudi_py.merge.fold import FoldSpace, binlog_positions, fold_versions
 from hudi_py.merge.merger import load_merger
 from hudi_py.merge.ordering import field_codes
@@ -65,8 +65,7 @@ def _folded(table: pa.Table, settings: MergeSettings, ids: Rows, count: int) -> 
     table = table.combine_chunks()
     position = np.arange(table.num_rows, dtype=np.int64)
     versions = row_versions(table, settings, combined(table[RECORD_KEY]), position)
-    last = np.zeros(count, np.int64)
-    last[ids] = position  # of repeated targets NumPy keeps the last value assigned
+    last = last_of_each(ids, count)
     in_order = pa.array(np.argsort(last, kind="stable"))
     if settings.merger is not None:
         store = RowStore(table)

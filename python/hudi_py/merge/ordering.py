@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudi_py.formats.arrays import combined, true_where
+from hudi_py.formats.arrays import combined, double_codes, true_where
 
 Codes = npt.NDArray[np.int64]
 
@@ -115,10 +115,7 @@ def _is_native(kind: pa.DataType) -> bool:
 def _native_codes(array: pa.Array | pa.ChunkedArray) -> Codes:
     kind, array = array.type, combined(array)
     if pa.types.is_floating(kind):
-        bits = array.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False).copy()
-        bits[np.isnan(bits)] = np.nan  # one NaN, the greatest, as in Double.compareTo
-        raw = bits.view(np.int64)
-        codes = np.where(raw < 0, raw ^ np.int64(0x7FFFFFFFFFFFFFFF), raw)
+        codes = double_codes(array)
     elif pa.types.is_decimal(kind):
         codes = _unscaled(array)
     elif pa.types.is_boolean(kind):

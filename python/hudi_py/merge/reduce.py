@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.errors import CorruptFileError
-from hudi_py.formats.arrays import combined, true_where
+from hudi_py.formats.arrays import combined, last_of_each, true_where
 from hudi_py.merge.ordering import default_mask, ordering_codes
 from hudi_py.merge.settings import IS_DELETED, MergeSettings
 from hudi_py.schema import OPERATION, conform_array
@@ -99,8 +99,7 @@ def winning_rows(ids: Rows, count: int, versions: Versions, settings: MergeSetti
     winner = np.full(count, -1, np.int64)
     sequence = np.arange(len(order), dtype=np.int64)
     if not settings.by_event_time:
-        winner[in_order] = sequence  # of repeated targets NumPy keeps the last value assigned
-        return np.asarray(order[winner], np.int64)
+        return np.asarray(order[last_of_each(in_order, count)], np.int64)
     (codes,) = ordering_codes([list(versions.ordering)], [len(order)])
     codes = codes[order]
     alive = np.ones(len(order), np.bool_)

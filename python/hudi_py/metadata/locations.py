@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
 import uuid
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,6 +15,7 @@ import pyarrow.compute as pc
 from hudi_py.errors import CorruptFileError
 from hudi_py.formats.arrays import combined
 from hudi_py.formats.bloom import BloomFilter
+from hudi_py.metadata.definitions import IndexDefinition, index_definitions
 from hudi_py.metadata.keys import (
     UNPARTITIONED,
     bloom_filter_key,
@@ -25,7 +25,6 @@ from hudi_py.metadata.keys import (
 )
 from hudi_py.metadata.records import payload_field, struct_member
 from hudi_py.metadata.table import BLOOM_FILTERS, RECORD_INDEX, MetadataTable
-from hudi_py.model.layout import INDEX_DEFINITIONS
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
 
@@ -52,20 +51,6 @@ _NO_INDEX: Final = -1
 _ESCAPED: Final = re.compile(r"[\x01-\x1f\x7f\"#%'*/:=?\\{\[\]^_-]")
 """Characters of a partition path that are escaped in file names."""
 _GLOBAL_GROUPS: Final = "record-index"
-
-
-@dataclass(frozen=True, slots=True)
-class IndexDefinition:
-    """An index definition in `index.json`."""
-
-    name: str
-    kind: str
-    """`secondary_index`, `column_stats`, `bloom_filters`, ..."""
-    function: str
-    fields: tuple[str, ...]
-    version: str
-    """`V1` or `V2`."""
-    options: Mapping[str, str]
 
 
 def record_locations(metadata: MetadataTable, keys: Iterable[str]) -> dict[str, set[tuple[str, str]]]:
@@ -211,33 +196,6 @@ def bloom_filters(
             text = row["bloomFilter"].decode("ascii", "replace")
             found[place] = BloomFilter.decode(text, row["type"] or None, context="/".join(place))
     return found
-
-
-def index_definitions(storage: Storage, config: TableConfig) -> Sequence[IndexDefinition]:
-    """The table's index definitions; empty if it has none.
-
-    Raises:
-        CorruptFileError: the file with the definitions is not valid.
-    """
-    path = config.properties.get("hoodie.table.index.defs.path", "").strip() or INDEX_DEFINITIONS
-    try:
-        data = json.loads(storage.read(path))
-        definitions = data["indexDefinitions"]
-        return [
-            IndexDefinition(
-                name,
-                str(one.get("indexType") or ""),
-                str(one.get("indexFunction") or ""),
-                tuple(map(str, one.get("sourceFields") or ())),
-                str(one.get("version") or "V1"),
-                {str(key): str(value) for key, value in (one.get("indexOptions") or {}).items()},
-            )
-            for name, one in definitions.items()
-        ]
-    except FileNotFoundError:
-        return []
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise CorruptFileError(f"Cannot read the index definitions {storage.uri}/{path}: {error!r}") from error
 
 
 class _Part:

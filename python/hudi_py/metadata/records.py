@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.errors import CorruptFileError, UnsupportedTableError
+from hudi_py.formats.arrays import last_of_each
 from hudi_py.formats.avro import Record, decode_log_content, decode_values, resolve_record
 from hudi_py.formats.hfile import Entries, HFile, open_hfile
 from hudi_py.formats.log import BlockType, HeaderKey, LogBlock, decode_deletes, read_content
@@ -97,8 +98,7 @@ class Versions:
         """Which versions are the last of their key."""
         result = np.zeros(len(self.keys), np.bool_)
         ids, count = self.ids()
-        last = np.full(count, -1, np.int64)
-        last[ids] = np.arange(len(ids))  # of repeated targets NumPy keeps the last value assigned
+        last = last_of_each(ids, count)
         result[last[last >= 0]] = True
         return result
 

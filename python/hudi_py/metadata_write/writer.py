@@ -23,6 +23,7 @@ from hudi_py.errors import ConfigError, CorruptFileError, HudiError, StorageErro
 from hudi_py.file_stats.columns import indexed_columns
 from hudi_py.file_stats.sidecar import SidecarSettings
 from hudi_py.formats.avro import arrow_schema
+from hudi_py.metadata.definitions import read_definitions
 from hudi_py.metadata.expressions import check_zone
 from hudi_py.metadata.files import metadata_lister
 from hudi_py.metadata.locations import EXPRESSION_PREFIX, SECONDARY_PREFIX
@@ -40,13 +41,7 @@ from hudi_py.metadata.table import (
 from hudi_py.metadata_write.encoding.records import MetadataRecords
 from hudi_py.metadata_write.maintenance.rollback import can_undo, finish_undone, undo
 from hudi_py.metadata_write.maintenance.services import run_due
-from hudi_py.metadata_write.partitions.definitions import (
-    is_stored,
-    put_definition,
-    read_definitions,
-    source_fields,
-    version_of,
-)
+from hudi_py.metadata_write.partitions.definitions import is_stored, put_definition, source_fields, version_of
 from hudi_py.metadata_write.partitions.named import (
     asked_indexes,
     check_record_index,

@@ -71,3 +71,17 @@ class CommitMetadata:
     compacted: bool = False
     replaced: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Partition path to replaced file ids; replacecommits only."""
+
+    @property
+    def written_groups(self) -> frozenset[tuple[str, str]]:
+        """Partition and file id of each file group that has new files."""
+        return frozenset((stat.partition_path, stat.file_id) for stat in self.stats)
+
+    @property
+    def replaced_groups(self) -> frozenset[tuple[str, str]]:
+        """Partition and file id of each file group that was replaced."""
+        return frozenset((partition, file_id) for partition, ids in self.replaced.items() for file_id in ids)
+
+    @property
+    def changed_groups(self) -> frozenset[tuple[str, str]]:
+        return self.written_groups | self.replaced_groups

@@ -1,4 +1,4 @@
-"""Names of base and log files (`FSUtils`, `HoodieLogFile`, 1.2.0)."""
+"""Names of base and log files (`FSUtils`, `HoodieLogFile`, 1.2.0), of meta columns and of what stands for null."""
 
 from __future__ import annotations
 
@@ -13,6 +13,13 @@ FileId = NewType("FileId", str)
 """Identity of a file group within its partition; contains neither `_` nor `.`."""
 PartitionPath = NewType("PartitionPath", str)
 """Directory of a partition relative to the table's base path; empty for an unpartitioned table."""
+
+COMMIT_TIME: Final = "_hoodie_commit_time"
+COMMIT_SEQNO: Final = "_hoodie_commit_seqno"
+RECORD_KEY: Final = "_hoodie_record_key"
+PARTITION_PATH: Final = "_hoodie_partition_path"
+FILE_NAME: Final = "_hoodie_file_name"
+"""The columns that Apache Hudi adds to rows, in this order (`HoodieRecord`)."""
 
 NULL_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
 """The path of null and empty values (`PartitionPathEncodeUtils`, 1.2.0)."""

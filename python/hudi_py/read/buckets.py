@@ -16,8 +16,7 @@ from math import prod
 import pyarrow as pa
 
 from hudi_py.formats.bucket_rules import BucketRules
-from hudi_py.formats.buckets import KEY_PLACEHOLDERS
-from hudi_py.formats.hashing import java_string_hash
+from hudi_py.formats.buckets import KEY_PLACEHOLDERS, bucket_of_values
 from hudi_py.model.files import FileSlice
 from hudi_py.model.properties import TableConfig
 from hudi_py.schema.paths import type_at
@@ -61,15 +60,9 @@ class Buckets:
         if not wanted or not set(wanted) <= set(key_fields):
             return None
         readings = _readings(key, key_fields)
-        return None if readings is None else {self._bucket([values[name] for name in wanted]) for values in readings}
-
-    def _bucket(self, values: Sequence[str | None]) -> int:
-        """Java's `List.hashCode` without its sign, modulo the number of buckets."""
-        total = 1
-        for text in values:
-            own = 0 if text is None else int(java_string_hash(pa.array([text], pa.string()))[0])
-            total = (31 * total + own) & 0xFFFFFFFF
-        return (total & 0x7FFFFFFF) % self.count
+        if readings is None:
+            return None
+        return {bucket_of_values([values[name] for name in wanted], self.count) for values in readings}
 
     def of_keys(self, keys: Iterable[str], config: TableConfig) -> set[int] | None:
         """The buckets that may hold some record keys; None if the parts of one cannot be determined."""
@@ -101,7 +94,7 @@ class Buckets:
         texts = [[str(value) for value in equal[name]] for name in hashed]
         if prod(map(len, texts)) > _MOST or any("," in text for each in texts for text in each):
             return None
-        return {self._bucket(values) for values in product(*texts)}
+        return {bucket_of_values(values, self.count) for values in product(*texts)}
 
     def slices(self, slices: Sequence[FileSlice], numbers: Collection[int]) -> list[FileSlice] | None:
         """The slices of some buckets; None if the file groups are not these buckets."""

@@ -12,8 +12,9 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from hudi_py.metadata.definitions import IndexDefinition
 from hudi_py.metadata.expressions import IDENTITY, Expression, filter_texts, is_zoned_instant
-from hudi_py.metadata.locations import EXPRESSION_PREFIX, IndexDefinition, bloom_filters
+from hudi_py.metadata.locations import EXPRESSION_PREFIX, bloom_filters
 from hudi_py.metadata.stats import ColumnRange, expression_stats
 from hudi_py.metadata.table import MetadataTable
 from hudi_py.model.files import FileSlice
@@ -161,12 +162,13 @@ class ExpressionIndexes:
 def _index(definition: IndexDefinition) -> _Index | None:
     """An index by its definition; None if it is no expression index, or one of a later release."""
     kinds = ("column_stats", "bloom_filters")
-    if not definition.name.startswith(EXPRESSION_PREFIX) or definition.kind not in kinds or len(definition.fields) != 1:
+    fields = definition.source_fields
+    if not definition.name.startswith(EXPRESSION_PREFIX) or definition.kind not in kinds or len(fields) != 1:
         return None
     expression = Expression.of_index(definition.function, definition.options)
     if expression.check():
         return None
-    return _Index(definition.name, definition.fields[0], expression, definition.kind == kinds[0])
+    return _Index(definition.name, fields[0], expression, definition.kind == kinds[0])
 
 
 def _equal_to(node: Node) -> tuple[Node | None, tuple[Any, ...]]:

@@ -134,7 +134,7 @@ def first_readable(commits: Sequence[Commit], missing: Collection[FileGroup]) ->
     """The first commit after the last one that touched a missing file group; None if there is none."""
     readable: Commit | None = None
     for commit in reversed(commits):
-        if any((stat.partition_path, stat.file_id) in missing for stat in commit.metadata.stats):
+        if not commit.metadata.written_groups.isdisjoint(missing):
             break
         readable = commit
     return readable
@@ -158,12 +158,7 @@ def cleaned_range(snapshot: Snapshot, commits: Sequence[Commit], readable: Commi
 
 
 def _replaced(commits: Iterable[Commit]) -> dict[FileGroup, InstantTime]:
-    return {
-        (partition, file_id): commit.time
-        for commit in commits
-        for partition, file_ids in commit.metadata.replaced.items()
-        for file_id in file_ids
-    }
+    return {group: commit.time for commit in commits for group in commit.metadata.replaced_groups}
 
 
 def _paths(split: Split) -> set[str]:

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from hudi_py.formats.arrays import combined
 from hudi_py.read.coercion import cast
+from hudi_py.schema.patterns import escaped
 
 Values: TypeAlias = Any  # pa.Array | pa.ChunkedArray | pa.Scalar; pyarrow publishes no types
 
@@ -209,11 +210,7 @@ def _regex(pattern: str) -> str:
     """A LIKE pattern as an RE2 regular expression."""
     parts = re.findall(r"\\[\\%_]|.", pattern, re.DOTALL)
     wild = {"%": ".*", "_": "."}
-    return "(?s)^" + "".join(wild.get(part) or _quoted(part[-1]) for part in parts) + r"\z"
-
-
-def _quoted(character: str) -> str:
-    return character if character.isalnum() or ord(character) > 127 else f"\\x{ord(character):02x}"
+    return "(?s)^" + "".join(wild.get(part) or escaped(part[-1]) for part in parts) + r"\z"
 
 
 def as_kind(node: Node, batch: pa.RecordBatch | pa.Table, kind: pa.DataType) -> Values:

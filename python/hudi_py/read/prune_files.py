@@ -19,13 +19,13 @@ from hudi_py.errors import HudiError, StorageError
 from hudi_py.formats.base_files import open_base_file
 from hudi_py.formats.base_reader import OpenBaseFile
 from hudi_py.metadata import MetadataTable
+from hudi_py.metadata.definitions import index_definitions
 from hudi_py.metadata.files import warn_unused
 from hudi_py.metadata.key_scope import read_scope
 from hudi_py.metadata.locations import (
     EXPRESSION_PREFIX,
     SECONDARY_PREFIX,
     bloom_filters,
-    index_definitions,
     is_by_partition,
     keys_of_secondary,
     record_locations,
@@ -272,9 +272,10 @@ class FilePruning:
         names: list[str] = []
         from_paths = columns_from_paths(self._snapshot.config)
         for definition in index_definitions(self._snapshot.storage, self._snapshot.config):
-            if definition.kind != "secondary_index" or not metadata.has(definition.name) or len(definition.fields) != 1:
+            fields = definition.source_fields
+            if definition.kind != "secondary_index" or not metadata.has(definition.name) or len(fields) != 1:
                 continue
-            field = definition.fields[0]
+            field = fields[0]
             values = None if field in from_paths else self._texts.get(field)
             if values is not None and len(values) <= _MOST_VALUES:
                 keys = _both(keys, keys_of_secondary(metadata, definition, values))

@@ -4,8 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from fnmatch import fnmatchcase
+from collections.abc import Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -13,6 +12,8 @@ import pyarrow as pa
 from hudi_py.config import Options
 from hudi_py.metadata import METADATA_SCHEMA, metadata_report
 from hudi_py.model.instant import WRITE_ACTIONS, Action, CompletionTime, Instant, InstantTime, State
+from hudi_py.model.names import PartitionPath
+from hudi_py.schema.patterns import matching_paths
 from hudi_py.storage import Storage, open_storage
 from hudi_py.timeline.archived import archived_instants
 from hudi_py.timeline.metadata import decode_commit_metadata
@@ -80,14 +81,15 @@ def file_slice_relation(state: TableState, pattern: str | None = None) -> pa.Tab
     the slice's own instant count as scheduled, as in Java.
 
     Args:
-        pattern: partition path in which `*` and `?` match within one folder name; None: every partition.
+        pattern: glob of partition paths (see `matching_paths`). If None, every partition.
     """
     view = load_view(state)
     by_name = not state.config.logs_named_by_instant
     rows: list[dict[str, object]] = []
-    for partition in view.partitions():
-        if pattern is not None and not _matches(partition, pattern):
-            continue
+    partitions: Sequence[str] = view.partitions()
+    if pattern is not None:
+        partitions = matching_paths("/".join(filter(None, pattern.split("/"))), partitions, "the partition path")
+    for partition in map(PartitionPath, partitions):
         for slice_ in view.every_slice(partition):
             own = sum(log.size for log in slice_.log_files if by_name or log.name.instant == slice_.base_instant)
             total = sum(log.size for log in slice_.log_files)
@@ -166,12 +168,3 @@ def _numbers(action: Action, data: bytes, context: str) -> dict[str, object]:
         0,
     )
     return dict(zip(_NUMBERS, values, strict=True))
-
-
-def _matches(partition: str, pattern: str) -> bool:
-    parts, patterns = list(_folders(partition)), list(_folders(pattern))
-    return len(parts) == len(patterns) and all(map(fnmatchcase, parts, patterns))
-
-
-def _folders(path: str) -> Iterator[str]:
-    return (part for part in path.split("/") if part)

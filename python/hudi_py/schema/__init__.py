@@ -10,25 +10,24 @@ from hudi_py.formats.hudi_types import (
     declared,
     parse_type,
 )
+from hudi_py.model.names import COMMIT_SEQNO, COMMIT_TIME, FILE_NAME, PARTITION_PATH, RECORD_KEY
 from hudi_py.schema.conform import assigned_members, conform, conform_array
 from hudi_py.schema.floats import java_float_texts
 from hudi_py.schema.internal import SchemaHistory
 from hudi_py.schema.meta import (
-    COMMIT_TIME,
-    FILE_NAME,
     META_FIELDS,
     OPERATION,
-    PARTITION_PATH,
-    RECORD_KEY,
     with_meta,
     with_operation,
     without_meta,
 )
+from hudi_py.schema.paths import backticked
 from hudi_py.schema.stored import StoredRows
 
 __all__ = [
     "BLOB",
     "BLOB_TYPE",
+    "COMMIT_SEQNO",
     "COMMIT_TIME",
     "FILE_NAME",
     "HUDI_TYPE",
@@ -41,6 +40,7 @@ __all__ = [
     "StoredRows",
     "Vector",
     "assigned_members",
+    "backticked",
     "conform",
     "conform_array",
     "declaration",

@@ -23,6 +23,11 @@ def type_at(schema: pa.Schema, name: str) -> pa.DataType | None:
     return kind
 
 
+def backticked(name: str) -> str:
+    """A name in SQL, in backticks."""
+    return "`" + name.replace("`", "``") + "`"
+
+
 def values_at(table: pa.Table | pa.RecordBatch, name: str) -> pa.Array | pa.ChunkedArray | None:
     """The values of a column or a field of a struct, null where a parent is null; None if it does not exist."""
     if name in table.schema.names:

@@ -41,22 +41,41 @@ def matching(regex: str, texts: Sequence[str], option: str, *, whole: bool = Fal
     return found
 
 
-def glob_regex(pattern: str, option: str) -> str:
+def escaped(text: str) -> str:
+    """A regular expression that matches a text as it is."""
+    return "".join(char if char.isalnum() or char in "_ " else f"\\x{{{ord(char):x}}}" for char in text)
+
+
+def matching_paths(pattern: str, paths: Sequence[str], option: str) -> list[str]:
+    """The paths that a glob matches folder by folder, as `FileSystem.globStatus` of Hadoop does: wildcards do not span
+    folders.
+
+    Raises:
+        ConfigError: as `glob_regex`.
+    """
+    return matching(glob_regex(pattern, option, one_folder=True), paths, option, whole=True)
+
+
+def glob_regex(pattern: str, option: str, *, one_folder: bool = False) -> str:
     """The regular expression of a glob (`GlobPattern` of Hadoop): `*`, `?`, `[a-z]`, `[^a]`, `{a,b}`, also nested, and
     a backslash before a literal character.
+
+    Args:
+        one_folder: whether wildcards leave out slashes.
 
     Raises:
         ConfigError: a brace or bracket is not closed, or nothing follows a backslash.
     """
+    other, no_slash = ("[^/]", "/") if one_folder else (".", "")
     result: list[str] = []
     opened, at = 0, 0
     while at < len(pattern):
         char = pattern[at]
         at += 1
         if char == "*":
-            result.append(".*")
+            result.append(f"{other}*")
         elif char == "?":
-            result.append(".")
+            result.append(other)
         elif char == "{":
             opened += 1
             result.append("(?:")
@@ -71,7 +90,8 @@ def glob_regex(pattern: str, option: str) -> str:
                 raise _no_glob(pattern, option, "a bracket is not closed, or empty")
             inside = pattern[at:end]
             negated = inside[0] in "!^"
-            result.append(f"[{'^' if negated else ''}{_of_class(inside[negated:])}]")
+            start = f"^{no_slash}" if negated else ""
+            result.append(f"[{start}{_of_class(inside[negated:])}]")
             at = end + 1
         elif char == "\\":
             if at == len(pattern):
@@ -90,4 +110,4 @@ def _of_class(text: str) -> str:
 
 
 def _no_glob(pattern: str, option: str, reason: str) -> ConfigError:
-    return ConfigError(f"Option {option} = '{pattern}' is not valid: {reason}; expected a pattern of files")
+    return ConfigError(f"Option {option} = '{pattern}' is not valid: {reason}; expected a glob such as `2026/*/part-*`")

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from hudi_py.schema.meta import META_FIELDS, RECORD_KEY, with_meta
+from hudi_py.model.names import RECORD_KEY
+from hudi_py.schema.meta import META_FIELDS, with_meta
 
 if TYPE_CHECKING:
     from hudi_py.model.properties import TableConfig

@@ -8,8 +8,10 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from hudi_py.schema import COMMIT_SEQNO, FILE_NAME
+
 # They depend on the reader: a record merged from a log names the file group, not a file, in Apache Hudi's answer.
-READER_DEPENDENT: Final = ("_hoodie_commit_seqno", "_hoodie_file_name")
+READER_DEPENDENT: Final = (COMMIT_SEQNO, FILE_NAME)
 SHOWN: Final = 5
 
 

@@ -9,7 +9,17 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from hudi_py.errors import ConflictError, CorruptFileError, TableNotFoundError, UnsupportedTableError
-from hudi_py.model.layout import BACKUP, META_FOLDER, PROPERTIES
+from hudi_py.model.layout import (
+    ARCHIVE,
+    AUXILIARY,
+    BACKUP,
+    MARKERS,
+    META_FOLDER,
+    OLD_ARCHIVE,
+    PROPERTIES,
+    SCHEMAS,
+    TIMELINE,
+)
 from hudi_py.model.properties import (
     CHECKSUM,
     NAME,
@@ -54,6 +64,16 @@ def create_table_config(storage: Storage, properties: Mapping[str, str]) -> bool
     created = storage.put_if_absent(PROPERTIES, text.encode("ascii"))
     storage.sync()
     return created
+
+
+def make_table_folders(storage: Storage, properties: Mapping[str, str]) -> None:
+    """Creates the folders that Java lists and expects to exist in a new table with these properties."""
+    archive = f"{TIMELINE}/{ARCHIVE}" if properties["hoodie.timeline.layout.version"] == "2" else OLD_ARCHIVE
+    for folder in (AUXILIARY, MARKERS, SCHEMAS, archive):
+        # a storage makes folders with their first file only
+        seed = f"{folder}/.hudi_py-init.tmp"
+        storage.put(seed, b"")
+        storage.delete(seed)
 
 
 def update_table_config(storage: Storage, changes: Mapping[str, str | None]) -> TableConfig:

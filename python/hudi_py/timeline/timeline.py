@@ -151,6 +151,11 @@ class Timeline:
             ]
         return self if len(kept) == len(self.files) else Timeline(self.layout, tuple(kept), self.start)
 
+    def completed_since(self, pin: Pin) -> list[Instant]:
+        """The completed instants of any action that are not complete in the pinned state."""
+        seen = {(each.time, each.action.comparable) for each in self.at(pin).completed}
+        return [each for each in self.completed if (each.time, each.action.comparable) not in seen]
+
 
 def _highest(files: Iterable[Instant]) -> tuple[Instant, ...]:
     # Sorted by state, so the highest is last; the dictionary keeps the order of times and actions

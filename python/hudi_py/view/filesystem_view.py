@@ -389,10 +389,9 @@ def load_view(state: TableState, lister: Lister | None = None, *, read_damaged: 
         if not instant.completed:
             return plans.file_groups(instant)
         try:
-            metadata = read_commit_metadata(state.storage, state.timeline.layout, instant)
+            return read_commit_metadata(state.storage, state.timeline.layout, instant).replaced_groups
         except FileNotFoundError:  # archived since it was listed, so the groups it replaced have been cleaned
             return ()
-        return [(partition, file_id) for partition, file_ids in metadata.replaced.items() for file_id in file_ids]
 
     instants = plans.of(Action.COMPACTION, Action.CLUSTERING, Action.REPLACE_COMMIT)
     instants += [instant for instant in state.timeline.write_completed if instant.action is Action.REPLACE_COMMIT]

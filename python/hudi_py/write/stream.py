@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hudi_py.config import Options, concurrency, sink
@@ -190,13 +190,8 @@ class OncePerBatch:
         return self.others.check_commit(table, scope)
 
     def _check(self, table: LockedTable) -> None:
-        for metadata, instant in _since(table, self.pin):
-            self.batch.check_new(batch_of(metadata, self.batch.identifier, instant))
-
-
-def _since(table: LockedTable, pin: Pin) -> Iterator[tuple[CommitMetadata, InstantTime]]:
-    timeline = table.timeline
-    seen = {instant.time for instant in timeline.at(pin).write_completed}
-    for instant in timeline.write_completed:
-        if instant.time not in seen:
-            yield read_commit_metadata(table.session.storage, timeline.layout, instant), instant.time
+        timeline = table.timeline
+        for instant in timeline.completed_since(self.pin):
+            if instant.action.comparable in WRITE_ACTIONS:
+                metadata = read_commit_metadata(table.session.storage, timeline.layout, instant)
+                self.batch.check_new(batch_of(metadata, self.batch.identifier, instant.time))

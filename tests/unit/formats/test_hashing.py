@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from hudi_py.errors import CorruptFileError
-from hudi_py.formats.hashing import Murmur, Texts, java_string_hash, xx_hash64
+from hudi_py.formats.hashing import Murmur, Texts, avro_utf8_hash, java_string_hash, xx_hash64
 
 # key, String.hashCode, MurmurHash of the UTF-8 bytes with seed 0 and with seed -123456789
 KEYS = [
@@ -89,3 +89,10 @@ def test_xx_hash64() -> None:
         0x44BC2CF5AD770999,
         0x32DD38952C4BC720,
     ]
+
+
+def test_hashes_of_avro_texts_are_over_signed_bytes() -> None:
+    texts = pa.array(["", "a", None, "key8", "é"])
+    expected = [0, 97, 0, 3288505, (0xC3 - 256) * 31 + (0xA9 - 256)]
+    assert avro_utf8_hash(texts).tolist() == expected
+    assert avro_utf8_hash(texts.slice(3)).tolist() == expected[3:]

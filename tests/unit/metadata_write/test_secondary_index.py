@@ -14,10 +14,10 @@ import pytest
 import hudi_py
 from hudi_py.config import Options, Scope
 from hudi_py.errors import ConfigError
+from hudi_py.metadata.definitions import read_definitions
 from hudi_py.metadata.keys import secondary_keys, secondary_texts
 from hudi_py.metadata.table import open_metadata
 from hudi_py.metadata_write.maintenance import indexes
-from hudi_py.metadata_write.partitions.definitions import read_definitions
 from hudi_py.metadata_write.partitions.secondary_index import changes_texts
 from hudi_py.metadata_write.table.create import drop_partitions
 from hudi_py.storage import LocalStorage

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 import hudi_py
 from hudi_py.read.changes.record_text import record_text, stored_types
 from hudi_py.read.changes.row_text import row_text
-from hudi_py.read.changes.text import string_hash, utf8_hash
 
 INNER = pa.struct([("n", pa.int32()), ("text", pa.string())])
 SCHEMA = pa.schema(
@@ -120,12 +119,6 @@ def test_numbers_are_those_of_java() -> None:
     singles = pa.array([0.1, 1e10, 16777216.0, 3.4028235e38, 1e-5, 0.5], pa.float32())
     expected = ["0.1", "1.0E10", "1.6777216E7", "3.4028235E38", "1.0E-5", "0.5"]
     assert row_text(pa.record_batch({"x": singles})).to_pylist() == [f'{{"x":{text}}}' for text in expected]
-
-
-def test_hashes_are_those_of_java() -> None:
-    assert [string_hash(text) for text in ("", "a", "key8", "é😀")] == [0, 97, 3288505, 233 * 961 + 55357 * 31 + 56832]
-    assert [utf8_hash(text) & 0xFFFFFFFF for text in ("", "a", "key8")] == [0, 97, 3288505]
-    assert utf8_hash("é") == ((0xC3 - 256) * 31 + (0xA9 - 256)) & 0xFFFFFFFF
 
 
 def test_large_maps_and_structs_come_in_the_order_of_hash_maps() -> None:

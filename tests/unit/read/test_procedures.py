@@ -12,7 +12,6 @@ import hudi_py
 from hudi_py.config import Options, Scope
 from hudi_py.errors import ConfigError, TableNotFoundError
 from hudi_py.read.procedures import SHOWN, procedure_report
-from hudi_py.read.procedures.listing import glob
 
 BARE = {"hoodie.metadata.enable": "false", "hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
 
@@ -248,22 +247,6 @@ def test_what_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="the table is partitioned; give partition"):
         shown(tmp_path / "t", "show_file_status", file="x")
     assert shown(tmp_path / "t", "show_file_status", file="x", partition="b") == [("unknown", "", "", "", "")]
-
-
-@pytest.mark.parametrize(
-    ("pattern", "yes", "no"),
-    [
-        ("a/*", "a/b", "a/b/c"),
-        ("2026/?[1-3]", "2026/02", "2026/04"),
-        ("[^a]x", "bx", "ax"),
-        ("{a,b}/c", "b/c", "c/c"),
-        ("a.b", "a.b", "axb"),
-        ("[a", "[a", "a"),
-    ],
-)
-def test_globs(pattern: str, yes: str, no: str) -> None:
-    assert glob(pattern).fullmatch(yes)
-    assert not glob(pattern).fullmatch(no)
 
 
 @pytest.mark.parametrize("version", ["6", "9"])

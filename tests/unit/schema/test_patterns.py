@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hudi_py.errors import ConfigError
-from hudi_py.schema.patterns import check_regex, glob_regex, matching
+from hudi_py.schema.patterns import check_regex, escaped, glob_regex, matching, matching_paths
 
 
 @pytest.mark.parametrize(
@@ -36,9 +36,29 @@ def test_globs(pattern: str, text: str, matches: bool) -> None:
     assert matching(glob_regex(pattern, "k"), [text], "k", whole=True) == [text] * matches
 
 
+@pytest.mark.parametrize(
+    ("pattern", "yes", "no"),
+    [
+        ("a/*", "a/b", "a/b/c"),
+        ("2026/?[1-3]", "2026/02", "2026/04"),
+        ("[^a]x", "bx", "ax"),
+        ("{a,b}/c", "b/c", "c/c"),
+        ("a.b", "a.b", "axb"),
+        ("[a", "[a", "a"),
+    ],
+)
+def test_globs_of_paths_do_not_span_folders(pattern: str, yes: str, no: str) -> None:
+    assert matching_paths(pattern, [no, yes], "k") == [yes]
+
+
+def test_escaped_texts_match_as_they_are() -> None:
+    text = "a.b*(ü)_\n😀-\\"
+    assert matching(escaped(text), [text, "aXb"], "k", whole=True) == [text]
+
+
 @pytest.mark.parametrize("pattern", ["{a", "a{b,{c}", "[a", "[]", "a\\"])
 def test_what_is_no_glob(pattern: str) -> None:
-    with pytest.raises(ConfigError, match="Option some.key = .* is not valid: .*; expected a pattern of files"):
+    with pytest.raises(ConfigError, match="Option some.key = .* is not valid: .*; expected a glob such as"):
         glob_regex(pattern, "some.key")
 
 

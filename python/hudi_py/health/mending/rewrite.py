@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hudi_py.config import Options, Scope
@@ -22,7 +21,7 @@ from hudi_py.formats.log import read_blocks
 from hudi_py.formats.orc import open_orc
 from hudi_py.formats.orc_writer import readable_stripes
 from hudi_py.formats.parquet import open_parquet
-from hudi_py.merge import merge_settings
+from hudi_py.merge import merge_settings, reduce_input
 from hudi_py.merge.damage import check_first_rows
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.files import LogFile
@@ -34,7 +33,7 @@ from hudi_py.read.request import ScanArguments, ScanRequest
 from hudi_py.read.split import ReadSpec, Split
 from hudi_py.read.support import text_partition_columns
 from hudi_py.read.task import read_split_on
-from hudi_py.schema import COMMIT_TIME, PARTITION_PATH, RECORD_KEY
+from hudi_py.schema import COMMIT_SEQNO, COMMIT_TIME, PARTITION_PATH, RECORD_KEY
 from hudi_py.storage import HeldStorage, Storage
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.timeline import Timeline
@@ -50,7 +49,6 @@ from hudi_py.write.table.support import check_writable
 
 Groups = Sequence[tuple[str, str]]
 """Partition path and file id."""
-_SEQUENCE = "_hoodie_commit_seqno"
 _METADATA = "hoodie.metadata.enable"
 
 
@@ -99,24 +97,15 @@ def check_can_rewrite(config: TableConfig, uri: str) -> None:
 
 
 def one_row_per_key(rows: pa.Table, config: TableConfig, *, across: bool) -> pa.Table:
-    """Of the rows of a key the one that wins: with the greatest ordering value, if the table has ordering fields; of
-    equal ones the last that was committed; null is the least value.
+    """The row of each key that wins, as if they were written in the order in which they were committed.
 
     Args:
         across: a key has one row in all partitions, not one in each.
     """
-    settings = merge_settings(config)
-    fields = [*(settings.ordering_fields if settings.by_event_time else ()), COMMIT_TIME, _SEQUENCE]
-    unique = (RECORD_KEY,) if across else (PARTITION_PATH, RECORD_KEY)
-    keys = [*((name, "ascending") for name in unique), *((name, "descending") for name in fields)]
-    rows = rows.combine_chunks()
-    ordered = rows.take(pc.sort_indices(rows, sort_keys=keys))
-    if not ordered.num_rows:
-        return ordered
-    columns = [combined(ordered[name].cast(pa.string())) for name in unique]
-    differs = [pc.not_equal(column[1:], column[:-1]) for column in columns]
-    new = differs[0] if across else pc.or_(*differs)
-    return ordered.filter(pa.concat_arrays([pa.array([True]), new]))
+    settings = replace(merge_settings(config), payload=None)  # a payload class has had its say when they were written
+    keys = (RECORD_KEY,) if across else (PARTITION_PATH, RECORD_KEY)
+    in_order = rows.sort_by([(COMMIT_TIME, "ascending"), (COMMIT_SEQNO, "ascending")])
+    return reduce_input(in_order, settings, key_columns=keys)
 
 
 def rows_of(session: TableSession, timeline: Timeline, groups: Groups) -> pa.Table:

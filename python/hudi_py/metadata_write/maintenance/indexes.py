@@ -10,11 +10,12 @@ import pyarrow as pa
 
 from hudi_py.config import metadata as metadata_config
 from hudi_py.errors import ConfigError, ConflictError, CorruptFileError
+from hudi_py.metadata.definitions import read_definitions
 from hudi_py.metadata.key_scope import read_scope
 from hudi_py.metadata.table import FILES, RECORD_INDEX
 from hudi_py.metadata_write.maintenance.rebuild import drop, rebuild
 from hudi_py.metadata_write.maintenance.verify import source_of
-from hudi_py.metadata_write.partitions.definitions import put_definition, read_definitions
+from hudi_py.metadata_write.partitions.definitions import put_definition
 from hudi_py.metadata_write.partitions.expression_records import KINDS as EXPRESSION_KINDS
 from hudi_py.metadata_write.partitions.expression_records import STATS_KIND
 from hudi_py.metadata_write.partitions.named import (
@@ -28,8 +29,8 @@ from hudi_py.metadata_write.partitions.registry import maintained
 from hudi_py.metadata_write.partitions.secondary_index import KIND as SECONDARY_KIND
 from hudi_py.metadata_write.table.create import drop_partitions, initialise, lost_files, note_to_make
 from hudi_py.metadata_write.table.session import open_metadata_session
+from hudi_py.model.names import RECORD_KEY
 from hudi_py.model.properties import TableConfig
-from hudi_py.schema.meta import RECORD_KEY
 from hudi_py.services.context import ServiceContext
 from hudi_py.storage import Storage
 from hudi_py.timeline.table_schema import resolve_table_schema

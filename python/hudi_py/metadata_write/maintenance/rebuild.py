@@ -8,9 +8,10 @@ from collections.abc import Collection
 from hudi_py.config import Options
 from hudi_py.config import metadata as metadata_config
 from hudi_py.errors import ConfigError, ConflictError, CorruptFileError
+from hudi_py.metadata.definitions import read_definitions
 from hudi_py.metadata.table import COLUMN_STATS, FILES, RECORD_INDEX
 from hudi_py.metadata_write.maintenance.verify import check_names, source_of
-from hudi_py.metadata_write.partitions.definitions import read_definitions, source_fields
+from hudi_py.metadata_write.partitions.definitions import source_fields
 from hudi_py.metadata_write.partitions.record_index import note_kind
 from hudi_py.metadata_write.partitions.registry import (
     BY_NAME,

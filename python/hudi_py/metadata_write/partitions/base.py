@@ -13,10 +13,10 @@ import pyarrow.compute as pc
 
 from hudi_py.config import Options
 from hudi_py.formats.avro import decode_values
+from hudi_py.metadata.definitions import IndexDefinition
 from hudi_py.metadata_write.encoding.payloads import Combine, newest
 from hudi_py.metadata_write.encoding.records import RECORD, MetadataRecords
 from hudi_py.metadata_write.encoding.values import behind_meta
-from hudi_py.metadata_write.partitions.definitions import IndexDefinition
 from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.properties import TableConfig
 from hudi_py.transaction.protocols import TableChange

@@ -1,4 +1,4 @@
-"""Definitions of the indexes of a metadata table: `.hoodie/.index_defs/index.json` (format reference 9.2).
+"""Stores the definitions of a table's indexes (format reference 9.2).
 
 Sources: `HoodieIndexMetadata`, `HoodieIndexDefinition`, `HoodieTableMetaClient.buildIndexDefinition`,
 `HoodieTableMetadataUtil.createRecordIndexDefinition`, `HoodieIndexVersion` (1.2.0).
@@ -8,63 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
-from hudi_py.errors import CorruptFileError
+from hudi_py.metadata.definitions import DEFINITIONS, PATH_KEY, IndexDefinition, definitions_path, read_definitions
 from hudi_py.model.layout import INDEX_DEFINITIONS
-from hudi_py.model.limits import parse_json
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
 from hudi_py.timeline.properties import update_table_config
-
-PATH_KEY: Final = "hoodie.table.index.defs.path"
-_ALL: Final = "indexDefinitions"
-
-
-@dataclass(frozen=True, slots=True)
-class IndexDefinition:
-    """The definition of an index, as stored with the table."""
-
-    name: str
-    """Name of its partition in the metadata table."""
-    function: str = ""
-    source_fields: tuple[str, ...] = ()
-    options: Mapping[str, str] = field(default_factory=dict)
-    version: str = "V1"
-    """Version of its records: `V1`; `V2` for column statistics and indexes made by name from table version 9 on."""
-    kind: str = ""
-    """`secondary_index`, ...; empty: the name."""
-
-    def to_json(self) -> dict[str, Any]:
-        """As Apache Hudi stores it."""
-        return {
-            "indexName": self.name,
-            "indexType": self.kind or self.name,
-            "indexFunction": self.function,
-            "sourceFields": list(self.source_fields),
-            "indexOptions": dict(self.options),
-            "version": self.version,
-        }
-
-
-def read_definitions(storage: Storage, config: TableConfig) -> dict[str, dict[str, Any]]:
-    """The stored definitions by index name; empty if the table has none.
-
-    Raises:
-        CorruptFileError: the file is not a JSON object.
-    """
-    path = _path(config)
-    try:
-        content = parse_json(storage.read(path))
-    except FileNotFoundError:
-        return {}
-    except ValueError as error:
-        raise CorruptFileError(f"Cannot read the index definitions {path}: {error}; expected JSON") from error
-    found = content.get(_ALL) if isinstance(content, dict) else None
-    if found is not None and not isinstance(found, dict):
-        raise CorruptFileError(f"Cannot read the index definitions {path}: {_ALL} is not a JSON object")
-    return dict(found or {})
 
 
 def put_definition(storage: Storage, config: TableConfig, definition: IndexDefinition) -> TableConfig:
@@ -126,8 +76,5 @@ def _over(before: Mapping[str, Any] | None, definition: IndexDefinition) -> dict
 
 
 def _write(storage: Storage, config: TableConfig, definitions: Mapping[str, Any]) -> None:
-    storage.put(_path(config), json.dumps({_ALL: definitions}, separators=(",", ":"), ensure_ascii=False).encode())
-
-
-def _path(config: TableConfig) -> str:
-    return config.properties.get(PATH_KEY, INDEX_DEFINITIONS).strip("/")
+    content = json.dumps({DEFINITIONS: definitions}, separators=(",", ":"), ensure_ascii=False)
+    storage.put(definitions_path(config), content.encode())

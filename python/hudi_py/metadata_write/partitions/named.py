@@ -12,9 +12,9 @@ from hudi_py.config import Options
 from hudi_py.config import metadata as config_metadata
 from hudi_py.config import metadata as metadata_config
 from hudi_py.errors import ConfigError
+from hudi_py.metadata.definitions import IndexDefinition
 from hudi_py.metadata.expressions import EXPR, FILTER_SIZES, IDENTITY, Expression
 from hudi_py.metadata.locations import EXPRESSION_PREFIX, SECONDARY_PREFIX
-from hudi_py.metadata_write.partitions.definitions import IndexDefinition
 from hudi_py.metadata_write.partitions.expression_records import (
     BLOOM_KIND,
     STATS_KIND,

@@ -8,13 +8,13 @@ from typing import Any, Final
 from hudi_py.config import Options
 from hudi_py.config import metadata as metadata_config
 from hudi_py.config.indexes import METADATA_ENABLE
+from hudi_py.metadata.definitions import read_definitions
 from hudi_py.metadata.locations import EXPRESSION_PREFIX, SECONDARY_PREFIX
 from hudi_py.metadata.table import FILES
 from hudi_py.metadata_write.encoding.payloads import Combine, newest
 from hudi_py.metadata_write.partitions.base import MetadataPartition
 from hudi_py.metadata_write.partitions.bloom_filters import BloomFilters
 from hudi_py.metadata_write.partitions.column_stats import ColumnStats
-from hudi_py.metadata_write.partitions.definitions import read_definitions
 from hudi_py.metadata_write.partitions.expression_index import ExpressionIndex
 from hudi_py.metadata_write.partitions.expression_records import KINDS as EXPRESSION_KINDS
 from hudi_py.metadata_write.partitions.expression_records import expression_in

@@ -26,20 +26,14 @@ from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.instant import Action, InstantTime
 from hudi_py.model.layout import (
-    ARCHIVE,
-    AUXILIARY,
-    MARKERS,
     METADATA_TABLE,
-    OLD_ARCHIVE,
     PARTITION_METAFILE,
-    SCHEMAS,
-    TIMELINE,
 )
 from hudi_py.model.names import BaseFileName, FileId, join_path
 from hudi_py.model.properties import METADATA_TO_MAKE, TableConfig
 from hudi_py.storage import FolderStorage, Storage
 from hudi_py.timeline.pending_plans import PendingPlans
-from hudi_py.timeline.properties import create_table_config, update_table_config
+from hudi_py.timeline.properties import create_table_config, make_table_folders, update_table_config
 from hudi_py.timeline.timeline import INITIAL, Timeline
 from hudi_py.timeline.times import add_ms
 from hudi_py.transaction.session import TableSession
@@ -70,7 +64,6 @@ def create_metadata_table(session: TableSession) -> TableSession:
     properties = {**_PROPERTIES, "hoodie.table.name": f"{config.name}_metadata"}
     properties["hoodie.table.version"] = str(config.version)
     if config.has_completion_times:
-        folders = [f"{TIMELINE}/{ARCHIVE}"]
         properties |= {
             "hoodie.archivelog.folder": "history",
             "hoodie.record.merge.mode": "CUSTOM",
@@ -81,17 +74,12 @@ def create_metadata_table(session: TableSession) -> TableSession:
             "hoodie.timeline.path": "timeline",
         }
     else:
-        folders = [OLD_ARCHIVE]
         properties |= {
             "hoodie.archivelog.folder": "archived",
             "hoodie.table.keygenerator.class": "org.apache.hudi.metadata.HoodieTableMetadataKeyGenerator",
             "hoodie.timeline.layout.version": "1",
         }
-    for folder in (AUXILIARY, MARKERS, SCHEMAS, *folders):
-        # Java lists these folders and expects them to exist
-        seed = f"{folder}/.hudi_py-init.tmp"
-        own.put(seed, b"")
-        own.delete(seed)
+    make_table_folders(own, properties)
     create_table_config(own, properties)
     return open_metadata_session(session)
 

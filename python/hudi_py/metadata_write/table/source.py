@@ -11,9 +11,9 @@ from hudi_py.config import Options
 from hudi_py.file_stats.columns import IndexedColumn
 from hudi_py.file_stats.files import DataFile, ranges_of_files
 from hudi_py.file_stats.ranges import ColumnRanges
+from hudi_py.metadata.definitions import read_definitions
 from hudi_py.metadata.files import MetadataLister
 from hudi_py.metadata.table import MetadataTable, open_metadata
-from hudi_py.metadata_write.partitions.definitions import read_definitions
 from hudi_py.model.instant import WRITE_ACTIONS
 from hudi_py.timeline.state import TableState
 from hudi_py.transaction.protocols import TableChange

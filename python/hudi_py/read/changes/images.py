@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudi_py.formats.arrays import combined
+from hudi_py.formats.arrays import combined, last_of_each
 from hudi_py.formats.lookup import TextSet
 from hudi_py.read.changes.row_text import row_text
 from hudi_py.schema import RECORD_KEY
@@ -45,8 +45,7 @@ def images_of(rows: Iterable[pa.RecordBatch], schema: pa.Schema, keys: pa.Array 
     table = pa.Table.from_batches(list(rows), schema)
     encoded = combined(table[RECORD_KEY]).dictionary_encode()
     if len(encoded.dictionary) < table.num_rows:
-        last = np.zeros(len(encoded.dictionary), np.int64)
-        last[encoded.indices.to_numpy(zero_copy_only=False)] = np.arange(table.num_rows)
+        last = last_of_each(encoded.indices.to_numpy(zero_copy_only=False), len(encoded.dictionary))
         table = table.take(pa.array(np.sort(last)))
     texts = [row_text(part) for batch in table.to_batches() for part in small_batches(batch)]
     return Images(table, combined(table[RECORD_KEY]), pa.chunked_array(texts, pa.string()))

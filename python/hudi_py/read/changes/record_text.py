@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.errors import UnsupportedTableError
+from hudi_py.formats.hashing import avro_utf8_hash
 from hudi_py.read.changes.text import (
     Offsets,
-    hashes,
     items_of,
     joined,
     joined_items,
@@ -24,7 +24,6 @@ from hudi_py.read.changes.text import (
     number,
     plain_array,
     quoted,
-    utf8_hash,
     where_valid,
 )
 
@@ -124,7 +123,7 @@ def _ordered(texts: pa.Array, keys: pa.Array, offsets: Offsets) -> pa.Array:
         return texts
     buckets = 1 << np.ceil(np.log2(size)).astype(np.int64)
     buckets = np.where(size * 4 > buckets * 3, buckets * 2, buckets)
-    codes = hashes(keys, utf8_hash)
+    codes = avro_utf8_hash(keys).view(np.uint32)
     bucket = (codes ^ (codes >> np.uint32(16))).astype(np.int64) & (buckets - 1)
     place = np.arange(len(row), dtype=np.int64)
     return texts.take(pa.array(np.lexsort((place, bucket, row))))

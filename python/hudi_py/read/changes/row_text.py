@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.errors import UnsupportedTableError
+from hudi_py.formats.hashing import java_string_hash
 from hudi_py.read.changes.text import (
     Offsets,
-    hashes,
     items_of,
     joined,
     joined_items,
@@ -26,7 +26,6 @@ from hudi_py.read.changes.text import (
     number,
     plain_array,
     quoted,
-    string_hash,
     where_valid,
 )
 
@@ -88,7 +87,7 @@ def _value(values: pa.Array) -> pa.Array:
     if is_.is_struct(kind):
         members = [(field.name, _value(member)) for field, member in zip(kind, values.flatten(), strict=True)]
         if len(members) > _SMALL_MAP:
-            order = np.argsort(_scala_order(np.array([string_hash(name) for name, _ in members], np.uint32)))
+            order = np.argsort(_scala_order(java_string_hash(pa.array([name for name, _ in members])).view(np.uint32)))
             members = [members[at] for at in order]
         return where_valid(_object(members, len(values)), values)
     if is_.is_map(kind):
@@ -118,7 +117,7 @@ def _ordered(texts: pa.Array, keys: pa.Array, offsets: Offsets) -> tuple[pa.Arra
     if not len(size) or int(size.max()) <= _SMALL_MAP:
         return texts, offsets
     place = np.arange(len(row), dtype=np.uint64)
-    rank = np.where(size > _SMALL_MAP, _scala_order(hashes(keys, string_hash)), place)
+    rank = np.where(size > _SMALL_MAP, _scala_order(java_string_hash(keys).view(np.uint32)), place)
     return texts.take(pa.array(np.lexsort((place, rank, row)))), offsets
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 from hudi_py.schema import java_float_texts
 
 Offsets = npt.NDArray[np.int64]
-Hash = Callable[[str], int]
 
 _SHORT = (("\\", "\\\\"), ('"', '\\"'), ("\b", "\\b"), ("\t", "\\t"), ("\n", "\\n"), ("\f", "\\f"), ("\r", "\\r"))
 _ALWAYS = '"\\\\\x00-\x1f'
@@ -95,30 +94,6 @@ def items_of(values: pa.Array) -> tuple[Offsets, pa.Array]:
     if not len(offsets):
         return np.zeros(1, np.int64), values.values.slice(0, 0)
     return offsets - offsets[0], values.values.slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
-
-
-def hashes(keys: pa.Array, of: Hash) -> npt.NDArray[np.uint32]:
-    """The 32-bit hash of each key. Arrow has no kernel for Java's hashes: distinct keys are hashed in Python."""
-    encoded = keys.dictionary_encode()
-    known = np.array([of(key) & 0xFFFFFFFF for key in encoded.dictionary.to_pylist()], np.uint32)
-    return known[encoded.indices.to_numpy(zero_copy_only=False)] if len(known) else np.zeros(0, np.uint32)
-
-
-def string_hash(text: str) -> int:
-    """`String.hashCode`: over UTF-16 code units."""
-    units = np.frombuffer(text.encode("utf-16-le", "surrogatepass"), "<u2").tolist()
-    result = 0
-    for unit in units:
-        result = (result * 31 + unit) & 0xFFFFFFFF
-    return result
-
-
-def utf8_hash(text: str) -> int:
-    """`org.apache.avro.util.Utf8.hashCode`: over signed bytes of UTF-8."""
-    result = 0
-    for byte in text.encode():
-        result = (result * 31 + (byte - 256 if byte > 127 else byte)) & 0xFFFFFFFF
-    return result
 
 
 def lengths_of_items(offsets: Offsets) -> tuple[Offsets, Offsets]:

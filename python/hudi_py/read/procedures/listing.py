@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from hudi_py.model.names import PartitionPath, parse_base_file_name, parse_log_file_name
 from hudi_py.read.procedures.shown import Opened
+from hudi_py.schema.patterns import matching_paths
 from hudi_py.storage import FileInfo
 from hudi_py.view.lister import StorageLister
 
@@ -26,8 +26,7 @@ def chosen_partitions(table: Opened, pattern: str) -> list[PartitionPath]:
     found = lister(table).partitions()
     if pattern.strip("/") in ("", EVERYWHERE):
         return found
-    wanted = glob(pattern.strip("/"))
-    return [path for path in found if wanted.fullmatch(path)]
+    return [PartitionPath(path) for path in matching_paths(pattern.strip("/"), found, "path_regex")]
 
 
 def data_files(table: Opened, partition: PartitionPath) -> Iterator[tuple[str, FileInfo]]:
@@ -59,32 +58,3 @@ def below(table: Opened, path: str) -> str | None:
 def _plain(uri: str) -> tuple[str, ...]:
     """A local path without its scheme."""
     return (uri.removeprefix(_LOCAL),) if uri.startswith((_LOCAL, "/")) else ()
-
-
-def glob(pattern: str) -> re.Pattern[str]:
-    """A glob of Hadoop (`GlobPattern`): `*`, `?`, `[a-c]`, `[^a]` and `{a,b}`, none of which spans folders."""
-    parts, at, depth = [], 0, 0
-    while at < len(pattern):
-        sign = pattern[at]
-        end = pattern.find("]", at + 2)
-        if sign == "*":
-            parts.append("[^/]*")
-        elif sign == "?":
-            parts.append("[^/]")
-        elif sign == "[" and end > 0:
-            inner = pattern[at + 1 : end]
-            negated = inner[0] in "^!"
-            parts.append(f"[{'^' * negated}{inner[negated:].replace(chr(92), chr(92) * 2)}]")
-            at = end
-        elif sign == "{":
-            parts.append("(?:")
-            depth += 1
-        elif sign == "}" and depth:
-            parts.append(")")
-            depth -= 1
-        elif sign == "," and depth:
-            parts.append("|")
-        else:
-            parts.append(re.escape(sign))
-        at += 1
-    return re.compile("".join(parts) + ")" * depth)

@@ -17,9 +17,10 @@ from hudi_py.formats.log import BlockType, HeaderKey, LogBlock, decode_deletes, 
 from hudi_py.formats.parquet import block_batches
 from hudi_py.model.limits import parse_json
 from hudi_py.model.names import parse_log_file_name
-from hudi_py.read.procedures.listing import below, glob, lister
+from hudi_py.read.procedures.listing import below, lister
 from hudi_py.read.procedures.shown import Given, Opened, Rows, Shown, columns, limited, needed_text
 from hudi_py.schema.floats import java_double, java_float_texts
+from hudi_py.schema.patterns import matching_paths
 from hudi_py.storage import FileInfo
 
 _NAMES: Final = {
@@ -39,15 +40,17 @@ def _files(table: Opened, given: Given) -> list[FileInfo]:
     """The log files whose paths match the pattern, by partition, file id and version."""
     pattern = needed_text(given, "log_file_path_pattern")
     own = below(table, pattern)
-    wanted = None if own is None else glob(own)
+    if own is None:
+        return []
     listing = lister(table)
     found = [
         (path, name.file_id, name.sort_key, info)
         for path in listing.partitions()
         for info in listing.files(path)
-        if wanted is not None and wanted.fullmatch(info.path) and (name := parse_log_file_name(info.name)) is not None
+        if (name := parse_log_file_name(info.name)) is not None
     ]
-    return [each[-1] for each in sorted(found, key=lambda each: each[:3])]
+    wanted = set(matching_paths(own, [info.path for *_, info in found], "log_file_path_pattern"))
+    return [info for *_, info in sorted(found, key=lambda each: each[:3]) if info.path in wanted]
 
 
 def _blocks(table: Opened, files: Sequence[FileInfo]) -> Iterator[LogBlock]:
@@ -119,7 +122,7 @@ def _texts(batch: pa.RecordBatch) -> Iterator[str]:
     plain = pa.RecordBatch.from_arrays([_plain(array) for array in batch.columns], names=names)
     for row in plain.to_pylist(maps_as_pydicts="lossy"):
         fields = (
-            f"{_quoted(name)}: {value if name in singles and value is not None else _shown(value)}"
+            f"{_json_text(name)}: {value if name in singles and value is not None else _shown(value)}"
             for name, value in row.items()
         )
         yield "{" + ", ".join(fields) + "}"
@@ -136,20 +139,20 @@ def _plain(array: pa.Array) -> pa.Array:
 def _shown(value: Any) -> str:
     """As `GenericData.toString`."""
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{_quoted(str(key))}: {_shown(item)}" for key, item in value.items()) + "}"
+        return "{" + ", ".join(f"{_json_text(str(key))}: {_shown(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(_shown(item) for item in value) + "]"
     if isinstance(value, bytes):
-        return _quoted(value.decode("latin-1"))
+        return _json_text(value.decode("latin-1"))
     if isinstance(value, float):
         text = java_double(value)
-        return text if text[-1].isdigit() else _quoted(text)
+        return text if text[-1].isdigit() else _json_text(text)
     if value is None or isinstance(value, (bool, int)):
         return json.dumps(value)
-    return _quoted(str(value))
+    return _json_text(str(value))
 
 
-def _quoted(text: str) -> str:
+def _json_text(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 

@@ -232,7 +232,7 @@ def _check(context: ServiceContext, state: TableState, instant: Instant, undone:
         )
     metadata = read_commit_metadata(context.storage, timeline.layout, instant)
     check_logs(context.storage, state.config, instant, metadata)
-    touched = {(stat.partition_path, stat.file_id) for stat in metadata.stats}
+    touched = metadata.written_groups
     plans = PendingPlans(context.storage, timeline)
     for service in timeline.pending:
         if service.time < instant.time:
@@ -286,7 +286,7 @@ def _replaced(
         known = (stat.partition_path, stat.file_id) in compacted or stat.prev_commit in (NO_PREVIOUS_COMMIT, "")
         if base is not None and not known:
             yield stat.partition_path, stat.file_id, (stat.file_id, stat.prev_commit)
-    groups = {(partition, file_id) for partition, file_ids in metadata.replaced.items() for file_id in file_ids}
+    groups = set(metadata.replaced_groups)
     for earlier in reversed(timeline.write_completed):
         if not groups:
             return

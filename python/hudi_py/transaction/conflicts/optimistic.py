@@ -16,7 +16,7 @@ from hudi_py.config import concurrency
 from hudi_py.errors import ConflictError
 from hudi_py.formats.buckets import BUCKET_DIGITS
 from hudi_py.model.commit import CommitMetadata
-from hudi_py.model.instant import Action, Instant, InstantTime, State
+from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant, InstantTime, State
 from hudi_py.model.properties import TableConfig
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.plans import FileGroup
@@ -73,7 +73,7 @@ class OptimisticWriters:
         _check_replaced(self.settings.strategy, scope, instant, metadata)
         if not self._may_follow(config, scope, instant, metadata):
             shared = self._shared(config, scope, instant, metadata)
-            self._refuse_overlap(scope, instant, metadata.operation, _changed(metadata), shared)
+            self._refuse_overlap(scope, instant, metadata.operation, metadata.changed_groups, shared)
 
     def _may_follow(self, config: TableConfig, scope: WriteScope, instant: Instant, metadata: CommitMetadata) -> bool:
         """Whether a completed instant is a compaction that a write to the same file groups may follow."""
@@ -85,7 +85,7 @@ class OptimisticWriters:
         if self.settings.strategy is ConflictStrategy.PREFER_WRITER or not config.logs_named_by_instant:
             return False
         # logs belong to the slice that is newest when they complete
-        return not (scope.touched - scope.logged) & _changed(metadata)
+        return not (scope.touched - scope.logged) & metadata.changed_groups
 
     def _shared(
         self, config: TableConfig, scope: WriteScope, instant: Instant, metadata: CommitMetadata
@@ -114,7 +114,7 @@ class OptimisticWriters:
                 metadata = read_commit_metadata(
                     table.session.storage, table.timeline.layout, instant, may_be_empty=True
                 )
-                yield instant, metadata.operation, _written(metadata)
+                yield instant, metadata.operation, metadata.written_groups
 
     def _refuse_overlap(
         self,
@@ -142,12 +142,8 @@ class OptimisticWriters:
 
 def completed_since(timeline: Timeline, scope: WriteScope) -> list[Instant]:
     """Commits, deltacommits and replacecommits that the write did not see."""
-    seen = {(each.time, each.action.comparable) for each in timeline.at(scope.pin).write_completed}
-    return [
-        each
-        for each in timeline.write_completed
-        if each.time != scope.instant and (each.time, each.action.comparable) not in seen
-    ]
+    completed = timeline.completed_since(scope.pin)
+    return [each for each in completed if each.time != scope.instant and each.action.comparable in WRITE_ACTIONS]
 
 
 def _check_restores(table: LockedTable, scope: WriteScope) -> None:
@@ -175,7 +171,7 @@ def _check_replaced(strategy: ConflictStrategy, scope: WriteScope, instant: Inst
     replaced buckets that had no files yet, to which the other has written. Apache Hudi does not check that."""
     if strategy is not ConflictStrategy.BUCKET:
         return
-    own, others = {partition for partition, _ in scope.touched}, {partition for partition, _ in _changed(metadata)}
+    own, others = {partition for partition, _ in scope.touched}, {partition for partition, _ in metadata.changed_groups}
     both = (own & set(metadata.replaced)) | (others & scope.replaced)
     if both:
         raise _conflict(
@@ -197,15 +193,6 @@ def _check_archived(table: LockedTable, scope: WriteScope) -> None:
                 f"has been archived since, so whether it changed the same files cannot be checked; {_REMEDY}",
                 instant=time,
             )
-
-
-def _written(metadata: CommitMetadata) -> frozenset[FileGroup]:
-    return frozenset((stat.partition_path, stat.file_id) for stat in metadata.stats)
-
-
-def _changed(metadata: CommitMetadata) -> frozenset[FileGroup]:
-    replaced = {(partition, file_id) for partition, ids in metadata.replaced.items() for file_id in ids}
-    return _written(metadata) | replaced
 
 
 _REMEDY = f"nothing was published: write again ({concurrency.RETRIES.key} does so automatically)"

@@ -50,14 +50,14 @@ class WriteScope:
         pending: frozenset[InstantTime] = frozenset(),
     ) -> WriteScope:
         """The scope of a write that is about to be committed with this metadata."""
-        replaced = {(partition, file_id) for partition, ids in metadata.replaced.items() for file_id in ids}
+        replaced = metadata.replaced_groups
         logs = {(stat.partition_path, stat.file_id) for stat in metadata.stats if stat.log_version is not None}
         bases = {(stat.partition_path, stat.file_id) for stat in metadata.stats if stat.log_version is None}
         logged = logs - bases - replaced if config.logs_named_by_instant else set()
-        touched = frozenset(logs | bases | replaced)
         alters = metadata.operation in (ALTER_SCHEMA, BUCKET_RESCALE)
         schema = metadata.extra.get("schema", "")
-        return cls(instant, pin, touched, frozenset(logged), pending, schema, alters, frozenset(metadata.replaced))
+        touched, partitions = metadata.changed_groups, frozenset(metadata.replaced)
+        return cls(instant, pin, touched, frozenset(logged), pending, schema, alters, partitions)
 
 
 class ConflictPolicy(Protocol):

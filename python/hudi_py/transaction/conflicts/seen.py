@@ -40,10 +40,7 @@ def check_seen(table: LockedTable, scope: WriteScope, seen: Pin, operation: str)
             f"{seen.time}, has been rolled back or archived since; {_REMEDY}",
             instant=scope.instant,
         )
-    known = {(each.time, each.action.comparable) for each in timeline.at(seen).completed}
-    for instant in timeline.at(scope.pin).completed:
-        if (instant.time, instant.action.comparable) in known:
-            continue
+    for instant in timeline.at(scope.pin).completed_since(seen):
         if instant.action is Action.RESTORE:
             raise _conflict(scope, instant, "restored the table to an earlier state")
         if instant.action.comparable not in WRITE_ACTIONS:
@@ -51,9 +48,7 @@ def check_seen(table: LockedTable, scope: WriteScope, seen: Pin, operation: str)
         metadata = read_commit_metadata(table.session.storage, timeline.layout, instant)
         if metadata.operation in _SERVICES or metadata.compacted:
             continue
-        changed = {(stat.partition_path, stat.file_id) for stat in metadata.stats}
-        changed |= {(partition, file_id) for partition, ids in metadata.replaced.items() for file_id in ids}
-        if overlap := scope.touched & changed:
+        if overlap := scope.touched & metadata.changed_groups:
             partition, file_id = min(overlap)
             more = f" and {len(overlap) - 1} more" if len(overlap) > 1 else ""
             what = f"({metadata.operation}) changed the file group {file_id} of partition {partition!r}{more}"

@@ -41,9 +41,8 @@ class SingleWriter:
         own, timeline, storage = scope.instant, table.timeline, table.session.storage
         # a log belongs to the slice that is newest when it completes, so compactions do not conflict with it
         rewritten = scope.touched - scope.logged
-        seen = {(instant.time, instant.action.comparable) for instant in timeline.at(scope.pin).completed}
-        for instant in timeline.completed:
-            if instant.time == own or (instant.time, instant.action.comparable) in seen:
+        for instant in timeline.completed_since(scope.pin):
+            if instant.time == own:
                 continue
             if instant.action is Action.RESTORE:
                 raise _conflict(own, instant, "restored the table to an earlier state")
@@ -54,10 +53,8 @@ class SingleWriter:
                 raise _conflict(own, instant, f"({metadata.operation}) has been completed", _AGAIN)
             if metadata.operation == "COMPACT" and instant.time < own:
                 continue  # was pending when the write was planned, so the plan allows for it
-            changed = {(stat.partition_path, stat.file_id) for stat in metadata.stats}
-            changed |= {(partition, file_id) for partition, ids in metadata.replaced.items() for file_id in ids}
-            compacted = metadata.operation in ("COMPACT", "LOG_COMPACT")
-            _refuse_overlap(own, instant, (rewritten if compacted else scope.touched) & changed, "has rewritten")
+            touched = rewritten if metadata.operation in ("COMPACT", "LOG_COMPACT") else scope.touched
+            _refuse_overlap(own, instant, touched & metadata.changed_groups, "has rewritten")
         for instant in timeline.pending:
             if instant.time == own:
                 continue

@@ -19,7 +19,7 @@ from hudi_py.read.functions import Cast
 from hudi_py.read.grammar import syntax_tree
 from hudi_py.read.predicate import Column, kind_of
 from hudi_py.schema import PARTITION_PATH, RECORD_KEY
-from hudi_py.schema.paths import column_of, type_at
+from hudi_py.schema.paths import backticked, column_of, type_at
 from hudi_py.write.dml.assignments import Assignment, column_named, empty_batch, parse_assignments
 from hudi_py.write.dml.matching import Matching, has_text
 from hudi_py.write.settings import WriteSettings
@@ -182,7 +182,9 @@ def _column_of_source(plan: MergePlan, name: str, source: pa.Schema) -> str | No
         for own, rest in ((name, ""), (name.partition(".")[0], name.partition(".")[2])):
             whole = f"{column}.{rest}" if rest else column
             if column.lower() == own.lower() and type_at(source, whole) is not None:
-                return ".".join(map(_quoted, (plan.source_alias, *([column, *rest.split(".")] if rest else [column]))))
+                return ".".join(
+                    map(backticked, (plan.source_alias, *([column, *rest.split(".")] if rest else [column])))
+                )
     return None
 
 
@@ -235,7 +237,7 @@ def _all_columns(plan: MergePlan, clause: Clause, table: pa.Schema, source: pa.S
             f"Clause {clause} of all columns needs the column '{missing[0]}', which the source lacks; it has "
             f"{', '.join(source.names)}: name the columns to set"
         )
-    return {name: f"{_quoted(plan.source_alias)}.{_quoted(names[name.lower()])}" for name in table.names}
+    return {name: f"{backticked(plan.source_alias)}.{backticked(names[name.lower()])}" for name in table.names}
 
 
 def _bind_on(plan: MergePlan, inputs: pa.Schema, settings: WriteSettings, name: str) -> BoundMerge:
@@ -335,8 +337,8 @@ def _condition(plan: MergePlan, inputs: pa.Schema) -> str:
         return plan.on[0]
     for name in plan.on:
         column_named(name, pa.schema(list(fields)), None)
-    target, source = _quoted(plan.target_alias), _quoted(plan.source_alias)
-    return " AND ".join(f"{target}.{_quoted(name)} = {source}.{_quoted(name)}" for name in plan.on)
+    target, source = backticked(plan.target_alias), backticked(plan.source_alias)
+    return " AND ".join(f"{target}.{backticked(name)} = {source}.{backticked(name)}" for name in plan.on)
 
 
 def _condition_text(plan: MergePlan) -> str:
@@ -463,7 +465,3 @@ def choose(clauses: Sequence[BoundClause], rows: pa.RecordBatch) -> npt.NDArray[
         chosen[left[holds]] = number
         left = left[~holds]
     return chosen
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from hudi_py.errors import ConflictError
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.names import PartitionPath
-from hudi_py.schema.patterns import matching
+from hudi_py.schema.patterns import escaped, matching
 from hudi_py.timeline.pending_plans import COMPACTIONS, PendingPlans
 from hudi_py.write.context import WriteContext
 from hudi_py.write.operations.bulk_insert import bulk_insert
@@ -110,16 +110,12 @@ def _named(context: WriteContext, patterns: Sequence[str]) -> list[PartitionPath
     found: set[str] = set()
     for pattern in patterns:
         wanted = pattern.strip("/")
-        regex = ".*".join(_quoted(part) for part in wanted.split("*"))
+        regex = ".*".join(escaped(part) for part in wanted.split("*"))
         matched = matching(f"(?s:{regex})", known, "hoodie.datasource.write.partitions.to.delete", whole=True)
         if not matched:
             _log.warning("the table %s has no partition '%s' to delete", context.transaction.config.name, pattern)
         found.update(matched)
     return sorted(PartitionPath(path) for path in found)
-
-
-def _quoted(text: str) -> str:
-    return "".join(char if char.isalnum() or char in "_ " else f"\\x{{{ord(char):x}}}" for char in text)
 
 
 def _check_no_pending_compaction(context: WriteContext, partitions: Sequence[PartitionPath]) -> None:

@@ -18,7 +18,8 @@ from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, TableNotFoundError
 from hudi_py.formats.avro import arrow_schema
 from hudi_py.formats.hudi_types import declared, shared_names
-from hudi_py.metadata.locations import SECONDARY_PREFIX, index_definitions
+from hudi_py.metadata.definitions import index_definitions
+from hudi_py.metadata.locations import SECONDARY_PREFIX
 from hudi_py.model.instant import Action
 from hudi_py.model.properties import TableConfig
 from hudi_py.schema.changes import (
@@ -267,7 +268,7 @@ def _fixed(storage: Storage, config: TableConfig) -> dict[str, str]:
     for definition in index_definitions(storage, config):
         if definition.name in there and definition.name.startswith(_OF_COLUMNS):
             what = f"the source of the index {definition.name}; drop the index first"
-            found.update(dict.fromkeys(definition.fields, what))
+            found.update(dict.fromkeys(definition.source_fields, what))
     for key in _DELETE_MARKERS:
         if name := config.properties.get(key, "").strip():
             found[name] = f"the delete marker ({key})"

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 
 from hudi_py.config import Options
 from hudi_py.errors import ConfigError
-from hudi_py.model.layout import ARCHIVE, AUXILIARY, MARKERS, OLD_ARCHIVE, PROPERTIES, SCHEMAS, TIMELINE
+from hudi_py.model.layout import PROPERTIES
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
-from hudi_py.timeline.properties import create_table_config, load_table_config
+from hudi_py.timeline.properties import create_table_config, load_table_config, make_table_folders
 from hudi_py.transaction.locks import NO_ACCESS
 from hudi_py.write.table.properties import check_options, table_properties
 
@@ -51,18 +51,5 @@ def create_table(
 def _create(storage: Storage, properties: Mapping[str, str]) -> bool:
     """Whether there was no table."""
     if storage.stat(PROPERTIES) is None:
-        folders = [AUXILIARY, MARKERS, SCHEMAS]
-        if properties["hoodie.timeline.layout.version"] == "2":
-            folders.append(f"{TIMELINE}/{ARCHIVE}")
-        else:
-            folders.append(OLD_ARCHIVE)
-        for folder in folders:
-            _make_folder(storage, folder)
+        make_table_folders(storage, properties)
     return create_table_config(storage, properties)
-
-
-def _make_folder(storage: Storage, folder: str) -> None:
-    # Java lists these folders and expects them to exist; a storage makes folders with their first file only
-    seed = f"{folder}/.hudi_py-init.tmp"
-    storage.put(seed, b"")
-    storage.delete(seed)

@@ -1,0 +1,97 @@
+"""Definitions of the indexes of a metadata table: `.hoodie/.index_defs/index.json` (format reference 9.2).
+
+Sources: `HoodieIndexMetadata`, `HoodieIndexDefinition` (1.2.0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from hudi_py.errors import CorruptFileError
+from hudi_py.model.layout import INDEX_DEFINITIONS
+from hudi_py.model.limits import parse_json
+from hudi_py.model.properties import TableConfig
+from hudi_py.storage import Storage
+
+PATH_KEY: Final = "hoodie.table.index.defs.path"
+DEFINITIONS: Final = "indexDefinitions"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexDefinition:
+    """The definition of an index, as stored with the table."""
+
+    name: str
+    """Name of its partition in the metadata table."""
+    function: str = ""
+    source_fields: tuple[str, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+    version: str = "V1"
+    """Version of its records: `V1`; `V2` for column statistics and indexes made by name from table version 9 on."""
+    kind: str = ""
+    """`secondary_index`, ...; empty: the name."""
+
+    @classmethod
+    def of_json(cls, name: str, stored: Mapping[str, Any]) -> IndexDefinition:
+        """The inverse of `to_json`; members may be absent or null. Raises TypeError or AttributeError for others."""
+        return cls(
+            name,
+            str(stored.get("indexFunction") or ""),
+            tuple(map(str, stored.get("sourceFields") or ())),
+            {str(key): str(value) for key, value in (stored.get("indexOptions") or {}).items()},
+            str(stored.get("version") or "V1"),
+            str(stored.get("indexType") or ""),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As Apache Hudi stores it."""
+        return {
+            "indexName": self.name,
+            "indexType": self.kind or self.name,
+            "indexFunction": self.function,
+            "sourceFields": list(self.source_fields),
+            "indexOptions": dict(self.options),
+            "version": self.version,
+        }
+
+
+def read_definitions(storage: Storage, config: TableConfig) -> dict[str, dict[str, Any]]:
+    """The stored definitions by index name; empty if the table has none.
+
+    Raises:
+        CorruptFileError: the file is not a JSON object.
+    """
+    path = definitions_path(config)
+    try:
+        content = parse_json(storage.read(path))
+    except FileNotFoundError:
+        return {}
+    except ValueError as error:
+        raise _corrupt(storage, path, f"{error}; expected JSON") from error
+    found = content.get(DEFINITIONS) if isinstance(content, dict) else None
+    if found is not None and not isinstance(found, dict):
+        raise _corrupt(storage, path, f"{DEFINITIONS} is not a JSON object")
+    return dict(found or {})
+
+
+def index_definitions(storage: Storage, config: TableConfig) -> Sequence[IndexDefinition]:
+    """The table's index definitions; empty if it has none.
+
+    Raises:
+        CorruptFileError: the file with the definitions is not valid.
+    """
+    try:
+        return [IndexDefinition.of_json(name, each) for name, each in read_definitions(storage, config).items()]
+    except (TypeError, AttributeError) as error:
+        raise _corrupt(storage, definitions_path(config), repr(error)) from error
+
+
+def definitions_path(config: TableConfig) -> str:
+    """Path of the file with the definitions, relative to the table."""
+    return config.properties.get(PATH_KEY, "").strip().strip("/") or INDEX_DEFINITIONS
+
+
+def _corrupt(storage: Storage, path: str, why: str) -> CorruptFileError:
+    return CorruptFileError(f"Cannot read the index definitions {storage.uri}/{path}: {why}")
