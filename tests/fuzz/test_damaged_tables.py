@@ -88,7 +88,11 @@ def made(path: Path, kind: str) -> dict[str, bytes]:
         )
     if table_type == "MERGE_ON_READ":
         hudi_py.open_table(str(path), options).compact()
-        hudi_py.write(str(path), rows(["k1", "k2"], 9), options=options)
+        changed = rows(["k1", "k2"], 9)
+        if kind.startswith("by-id"):
+            altered = changed.drop_columns(["v"]).rename_columns(["id", "part", "ts", "x"])
+            changed = altered.append_column("w", pa.array([9, None], pa.int32()))
+        hudi_py.write(str(path), changed, options=options)
     return files_of(path)
 
 
