@@ -116,7 +116,7 @@ def rescale_buckets(
         found = {str(path): view.latest_slices_for_write(path) for path, _ in changed}
         groups = {path: [str(slice_.file_id) for slice_ in slices] for path, slices in found.items() if slices}
         by_rules = replace(before, count=rules.default, rules=rules, rules_to_store=False)
-        settings = replace(settings, index=replace(settings.index, buckets=by_rules), overwritten=())
+        settings = replace(settings, index=replace(settings.index, buckets=by_rules))
         return _Rescaling(groups, settings, rules, tuple((str(path), count) for path, count in changed))
 
     def rewrite(write: WriteContext, plan: _Rescaling) -> Sequence[WriteStat]:

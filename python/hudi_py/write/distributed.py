@@ -79,8 +79,6 @@ class DistributedWrite:
     """For an overwrite by the rows of an upsert: whether to keep one row per key."""
     extra: tuple[tuple[str, str], ...]
     """For the commit's extra metadata."""
-    options: Options
-    """Those of the write, without the options of the storage."""
     after: tuple[AfterCommit, ...] = ()
     """Runs after the commit in the same process, such as table services."""
     stream: str | None = None
@@ -95,6 +93,11 @@ class DistributedWrite:
     first: FirstWrite | None = None
     """Has made the table, which goes again if the write fails."""
     storage_options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+
+    @property
+    def options(self) -> Options:
+        """Those of the write, without the options of the storage."""
+        return self.settings.options
 
     @property
     def stages_all(self) -> bool:
@@ -176,15 +179,14 @@ def plan_write(
         )
         seen = WriteTransaction.attach(handle, storage=storage)
         settings = write_settings(seen.view, incoming, operation, options)
-    combine = operation.overwrites and requested is Operation.UPSERT and settings.combine_before_upsert
+    combines = operation.overwrites and requested is Operation.UPSERT and not settings.keygen.generates_keys
     return DistributedWrite(
         handle,
         settings,
         operation,
         incoming,
-        combine=combine and not settings.keygen.generates_keys,
+        combine=combines and options.get(write_config.COMBINE_BEFORE_UPSERT),
         extra=tuple(options.commit_metadata.items()),
-        options=options.without_credentials(),
         after=after,
         stream=stream,
         last=None if stream is None else last_batch(storage, seen.timeline, stream),
@@ -201,7 +203,7 @@ def run_task(write: DistributedWrite, task: TaskId, batches: Iterable[pa.RecordB
         RolledBackError, ConflictError: the write has been rolled back or completed.
     """
     with write.attach() as transaction:
-        settings = replace(write.settings, threads=1, threads_given=True, memory_bytes=TASK_MEMORY)
+        settings = write.settings.of_task(TASK_MEMORY)
         context = WriteContext(transaction, settings, task=task)
         rows = (normalise_batch(_selected(batch, write.incoming), write.incoming) for batch in batches)
         stage = Stage(transaction.storage, f"{transaction.staging}/{task}.arrow")

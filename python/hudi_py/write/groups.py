@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hudi_py.config import write as write_config
 from hudi_py.formats.arrays import combined
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.files import FileSlice
@@ -138,7 +139,9 @@ def _write_tagged(context: WriteContext, operation: Operation, writer: GroupWrit
     """Writes the rows of a file group, whose keys were looked up."""
     settings = context.settings
     keys_only = operation is Operation.DELETE
-    combine = settings.combine_before_upsert if operation is Operation.UPSERT else settings.combine_before_insert
+    combine = settings.combine_before_insert
+    if operation is Operation.UPSERT:
+        combine = settings.get(write_config.COMBINE_BEFORE_UPSERT)
     keyed = [
         delete.keys_only(context, batch).rows if keys_only else context.keyed(batch).rows
         for batch in rows.drop_columns([ORDER.name, STATE.name]).to_batches()

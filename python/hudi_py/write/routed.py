@@ -210,7 +210,7 @@ class RoutedWrite:
     """The steps of a planned write in a task, which each take and return batches. They change nothing."""
 
     def __init__(self, write: DistributedWrite) -> None:
-        settings = replace(write.settings, threads=1, threads_given=True, memory_bytes=TASK_MEMORY)
+        settings = write.settings.of_task(TASK_MEMORY)
         self._write = write
         self._context = WriteContext(write.attach(), settings)
 

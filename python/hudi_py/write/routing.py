@@ -23,6 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hudi_py.config import write as write_config
 from hudi_py.formats.arrays import combined
 from hudi_py.formats.hashing import java_string_hash
 from hudi_py.metadata.keys import file_groups
@@ -310,7 +311,7 @@ class Router:
         context, settings = self._context, self._context.settings
         moves = self._operation is Operation.UPSERT and settings.index.moves_rows
         one = {
-            Operation.UPSERT: settings.combine_before_upsert,
+            Operation.UPSERT: settings.get(write_config.COMBINE_BEFORE_UPSERT),
             Operation.INSERT: settings.combine_before_insert,
         }.get(self._operation, False)
         if settings.merge.folds:  # the task that writes the group makes one row of those of a key

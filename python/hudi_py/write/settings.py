@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from hudi_py.config import Options
+from hudi_py.config import Option, Options
 from hudi_py.config import concurrency as concurrency_config
 from hudi_py.config import table as table_config
 from hudi_py.config import write as write_config
@@ -35,12 +35,14 @@ from hudi_py.write.combinations import (
 from hudi_py.write.index import BucketIndex, IndexSettings, check_folder, check_table_index, open_buckets
 from hudi_py.write.index.protocol import BLOOM, BUCKET, GLOBAL_BLOOM, GLOBAL_RECORD_INDEX, GLOBAL_SIMPLE
 from hudi_py.write.operation import Operation, combines_inserts, deleted_partitions, insert_duplicates, sets_columns
-from hudi_py.write.placement.assign import MEGABYTE, Packing
+from hudi_py.write.placement.assign import Packing
 from hudi_py.write.rows.keygen import KeyGenerator, key_generator
 from hudi_py.write.rows.partitioned import DEFAULT_BUDGET
 from hudi_py.write.table.evolution import WriteSchema, check_spelling, existing_schema, with_column_ids, write_schema
 from hudi_py.write.table.stored import as_stored, check_evolution, check_stored_rows
 from hudi_py.write.table.support import check_types, check_writable
+
+T = TypeVar("T")
 
 _SORTED = ("GLOBAL_SORT", "PARTITION_SORT")
 """Modes of `hoodie.bulkinsert.sort.mode` whose files are sorted; the others order Spark's partitions."""
@@ -55,8 +57,10 @@ _CODECS = ("gzip", "snappy", "zstd", "uncompressed")
 
 @dataclass(frozen=True, slots=True)
 class WriteSettings:
-    """What a write needs besides its transaction. Pickles; holds no credentials. Sizes are bytes."""
+    """What a write needs besides its transaction: its options, and what follows from them, the table and the rows.
+    Pickles; holds no credentials. Sizes are bytes."""
 
+    options: Options
     schema: WriteSchema
     keygen: KeyGenerator
     merge: MergeSettings
@@ -64,37 +68,36 @@ class WriteSettings:
     index: IndexSettings = field(default_factory=IndexSettings)
     bloom: BloomConfig | None = field(default_factory=BloomConfig)
     layout: FileLayout = field(default_factory=FileLayout)
-    codec: str = "zstd"
-    """Compression of Parquet blocks in logs."""
-    log_block_bytes: int = 256 * MEGABYTE
     parquet_logs: bool = False
     """Whether log files have Parquet blocks; otherwise Avro blocks."""
-    record_positions: bool = True
-    """Whether log blocks say which rows of the base file they change, where the look-up of keys has found them."""
     changes: ChangeLogging | None = None
     """How changes are logged; None: they are not."""
     combine_before_insert: bool = False
-    combine_before_upsert: bool = True
-    combine_before_delete: bool = True
     updated_columns: tuple[str, ...] | None = None
     """The columns that updates set, in the table's order; known rows keep the values of the others. None: all."""
     stored: StoredRows = field(default_factory=StoredRows)
     """Which columns the table's files have."""
     insert_duplicates: str = "none"
     """What an insert does with keys that the table has: `none` (keeps them), `drop` or `fail`."""
-    allow_duplicates: bool = True
-    """Whether inserts into a small file may repeat keys of that file."""
     sort_by_key: bool = False
     """Whether bulk inserts and overwrites sort the rows of a partition by key."""
-    overwritten: tuple[str, ...] = ()
-    """Paths of the partitions that `insert_overwrite` replaces; empty: those that it writes to."""
     deleted_partitions: tuple[str, ...] | None = None
     """Paths, with wildcards, of the partitions that `delete_partition` deletes; None: those of the rows."""
-    threads: int = 1
-    threads_given: bool = False
-    """Whether the options give the number of threads."""
     memory_bytes: int = DEFAULT_BUDGET
     """Bytes of incoming rows in memory; the rest is spilled to the local disk."""
+
+    def get(self, option: Option[T]) -> T:
+        """The value of an option of the write."""
+        return self.options.get(option)
+
+    @property
+    def threads(self) -> int:
+        """How many files are written in parallel."""
+        return write_threads(self.options)
+
+    def of_task(self, memory_bytes: int) -> WriteSettings:
+        """The settings of one task among others on its machine."""
+        return replace(self, options=self.options.replace({write_config.WRITE_THREADS: "1"}), memory_bytes=memory_bytes)
 
     @property
     def stored_avro_json(self) -> str:
@@ -132,7 +135,7 @@ def write_settings(view: FileSystemView, incoming: pa.Schema, operation: Operati
     """
     state, config = view.state, view.config
     check_writable(config)
-    codec = base_file_codec(options)
+    base_file_codec(options)
     merge = merge_settings(config, options.values)
     stored = resolve_table_schema(state, writes=True)
     if stored is not None:
@@ -173,6 +176,7 @@ def write_settings(view: FileSystemView, incoming: pa.Schema, operation: Operati
     elif buckets is not None:
         check_folder(state.storage, buckets)
     return WriteSettings(
+        options.without_credentials(),
         schema,
         keygen,
         merge,
@@ -180,26 +184,17 @@ def write_settings(view: FileSystemView, incoming: pa.Schema, operation: Operati
         index=index,
         bloom=bloom_config(options) if stored_rows.has_meta else None,
         layout=file_layout(config, options),
-        codec=codec,
-        log_block_bytes=options.get(write_config.LOG_BLOCK_MAX_SIZE),
         parquet_logs=parquet_logs(config, schema, merge, options),
-        record_positions=options.get(write_config.RECORD_POSITIONS),
         changes=ChangeLogging.of(
             config, stored_rows.own_avro(schema.avro), options.get(write_config.LOG_BLOCK_MAX_SIZE)
         ),
         combine_before_insert=combines_inserts(options),
-        combine_before_upsert=options.get(write_config.COMBINE_BEFORE_UPSERT),
-        combine_before_delete=options.get(write_config.COMBINE_BEFORE_DELETE),
         updated_columns=updated,
         stored=stored_rows,
         insert_duplicates=insert_duplicates(options) if operation is Operation.INSERT else "none",
-        allow_duplicates=options.get(write_config.ALLOW_DUPLICATES_ON_INSERT),
         sort_by_key=(operation is Operation.BULK_INSERT or operation.overwrites)
         and options.get(write_config.BULK_INSERT_SORT_MODE) in _SORTED,
-        overwritten=options.get(write_config.OVERWRITTEN_PARTITIONS),
         deleted_partitions=deleted_partitions(operation, options),
-        threads=write_threads(options),
-        threads_given=options.get(write_config.WRITE_THREADS) > 0,
     )
 
 

@@ -132,7 +132,7 @@ def test_more_than_one_process_is_to_write_is_not_written_again(root, monkeypatc
     write, results = overwriting(root, monkeypatch, 3)
     little = write.options.replace({write_config.STAGING_MAX_BYTES: str(results[0].stats[0].file_size)})
     with pytest.raises(ConflictError):
-        commit_write(replace(write, options=little), results)
+        commit_write(replace(write, settings=replace(write.settings, options=little)), results)
     abort_write(write)
     assert set(read(root).values()) == {"first", "theirs"}
 

@@ -167,7 +167,6 @@ def plan_spread(
         context.row_schema,
         combine=False,
         extra=tuple(options.commit_metadata.items()),
-        options=options.without_credentials(),
         after=after,
         arrival="groups",
         relied_on=tuple({RECORD_INDEX} & {*handle.config.metadata_partitions}),
@@ -460,7 +459,7 @@ def decode_spread(plan: bytes, storage_options: Mapping[str, str]) -> SpreadStat
 
 
 def _task_context(plan: SpreadStatement, transaction: WriteTransaction, task: TaskId) -> WriteContext:
-    settings = replace(plan.write.settings, threads=1, threads_given=True, memory_bytes=TASK_MEMORY)
+    settings = plan.write.settings.of_task(TASK_MEMORY)
     return WriteContext(transaction, settings, task=task)
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
+from hudi_py.config import write as write_config
 from hudi_py.errors import SchemaMismatchError
 from hudi_py.file_stats.keys import log_file_changes, written_log_changes
 from hudi_py.file_stats.ranges import ColumnRanges, column_ranges
@@ -238,8 +239,8 @@ def _data_blocks(
         avro = context.partial_avro
         header[HeaderKey.IS_PARTIAL] = "true"
     names = [field["name"] for field in avro["fields"]]
-    codec = settings.codec if settings.parquet_logs else None
-    limit = settings.log_block_bytes
+    codec = settings.get(write_config.COMPRESSION_CODEC) if settings.parquet_logs else None
+    limit = settings.get(write_config.LOG_BLOCK_MAX_SIZE)
     at_once = max(1, int(rows.num_rows * limit / max(rows.nbytes, 1))) if rows.nbytes > limit else rows.num_rows
     for start in range(0, rows.num_rows, at_once):
         first = start

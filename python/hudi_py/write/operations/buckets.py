@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from hudi_py.config import write as write_config
 from hudi_py.formats.arrays import combined
 from hudi_py.model.files import FileSlice
 from hudi_py.model.names import FileId, PartitionPath
@@ -47,7 +48,7 @@ class _Bucket:
 def upsert(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> OperationResult:
     def place(bucket: _Bucket) -> PlacedRows:
         rows = bucket.table()
-        if context.settings.combine_before_upsert:
+        if context.settings.get(write_config.COMBINE_BEFORE_UPSERT):
             rows = one_row_per_key(rows, context.settings.merge)
         if bucket.slice_ is not None and context.settings.updated_columns is not None:
             return with_new_apart(context, PlacedRows(bucket.slice_, updates=rows), looked_up=False)
@@ -71,7 +72,7 @@ def insert(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> Operatio
             table = pa.Table.from_batches(list(rows()), context.row_schema)
             return PlacedRows(bucket.slice_, updates=table, keys_tagged=False)
         live = _live(context, rows)
-        if context.settings.allow_duplicates:
+        if context.settings.get(write_config.ALLOW_DUPLICATES_ON_INSERT):
             return PlacedRows(bucket.slice_, inserts=live)
         table = pa.Table.from_batches(list(live()), context.row_schema)
         return PlacedRows(bucket.slice_, updates=table, keys_tagged=False)
@@ -93,7 +94,7 @@ def delete(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> Operatio
         if bucket.slice_ is None or bucket.slice_.size == 0:  # there is nothing to delete
             return None
         keys = combined(bucket.table()[RECORD_KEY])
-        deleted = keys.unique() if context.settings.combine_before_delete else keys
+        deleted = keys.unique() if context.settings.get(write_config.COMBINE_BEFORE_DELETE) else keys
         return PlacedRows(bucket.slice_, deleted=deleted, keys_tagged=False)
 
     return _write_buckets(context, (keys_only(context, batch) for batch in batches), DELETE_SCHEMA, place)

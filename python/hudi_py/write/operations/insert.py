@@ -8,6 +8,7 @@ from functools import partial
 
 import pyarrow as pa
 
+from hudi_py.config import write as write_config
 from hudi_py.config.write import INSERT_DUPLICATES
 from hudi_py.errors import DuplicateKeyError
 from hudi_py.merge import delete_marks
@@ -99,7 +100,7 @@ def write_new(
         rows = partial(window, start, target.num_rows)
         start += target.num_rows
         slice_ = None if target.file_id is None else partition.slices[target.file_id]
-        if slice_ is None or context.settings.allow_duplicates:
+        if slice_ is None or context.settings.get(write_config.ALLOW_DUPLICATES_ON_INSERT):
             partition.write(PlacedRows(slice_, inserts=rows))
         else:
             partition.submit(partial(_merged, context, slice_, rows))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hudi_py.config import write as write_config
 from hudi_py.errors import ConflictError
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.names import PartitionPath
@@ -38,7 +39,7 @@ def overwrite_partitions(
     context: WriteContext, batches: Iterable[pa.RecordBatch], insert: Insert = bulk_insert
 ) -> OperationResult:
     """Writes rows to new file groups, which replace those of the partitions written to, or of the partitions that
-    `settings.overwritten` names (`SparkInsertOverwriteCommitActionExecutor`, 1.2.0).
+    `hoodie.static.overwrite.partition.paths` names (`SparkInsertOverwriteCommitActionExecutor`, 1.2.0).
 
     Raises:
         ConflictError: as `overwrite_table`.
@@ -49,7 +50,7 @@ def overwrite_partitions(
 
 def replaced_by(context: WriteContext, stats: Iterable[WriteStat]) -> dict[str, tuple[str, ...]]:
     """The file groups that an overwrite of partitions replaces, if it wrote these files."""
-    partitions = context.settings.overwritten or {stat.partition_path for stat in stats}
+    partitions = context.settings.get(write_config.OVERWRITTEN_PARTITIONS) or {stat.partition_path for stat in stats}
     return replaced_groups(context, map(PartitionPath, partitions), "overwrite")
 
 

@@ -9,6 +9,7 @@ from itertools import chain
 
 import pyarrow as pa
 
+from hudi_py.config import write as write_config
 from hudi_py.errors import ConflictError
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.files import FileSlice
@@ -136,7 +137,7 @@ class PartitionWriter:
         (`HoodieAppendHandle.addRecordPositionsIfRequired`, 1.2.0)."""
         settings, base = self._context.settings, slice_.base_file
         return (
-            settings.record_positions
+            settings.get(write_config.RECORD_POSITIONS)
             and self._context.transaction.config.has_extended_log_blocks
             and settings.updated_columns is None
             and base is not None
@@ -193,7 +194,7 @@ def write_partitions(
 def _threads(context: WriteContext, held: PartitionedRows) -> int:
     """As many as the settings say; more for small files on a remote storage, where they mostly wait for answers."""
     transaction, threads = context.transaction, context.settings.threads
-    if transaction.storage.is_local or context.settings.threads_given:
+    if transaction.storage.is_local or context.settings.get(write_config.WRITE_THREADS):
         return threads
     partitions = () if transaction.config.is_mor else held.partitions
     slices = (slice_ for partition in partitions for slice_ in transaction.view.latest_slices(partition))
