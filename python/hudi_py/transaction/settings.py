@@ -84,19 +84,19 @@ class TransactionSettings:
     """The write options that the protocol needs. Pickles; holds no credentials."""
 
     lock: LockSettings = field(default_factory=LockSettings)
-    heartbeat_interval_ms: int = 60_000
-    heartbeat_misses: int = 2
+    heartbeat_interval_ms: int = lock_config.HEARTBEAT_INTERVAL_MS.default
+    heartbeat_misses: int = lock_config.HEARTBEAT_TOLERABLE_MISSES.default
     """Number of intervals after which a heartbeat expires."""
-    clock_skew_ms: int = 200
-    drop_indexes: bool = False
+    clock_skew_ms: int = lock_config.MAX_CLOCK_SKEW_MS.default
+    drop_indexes: bool = write_config.DROP_INDEXES.default
     """Whether metadata-table indexes made on request (record, secondary, expression) may be dropped."""
     optimistic: OptimisticSettings | None = None
     """How concurrent writers work together; None: one writer at a time."""
     keeps_failed_writes: bool = False
     """Whether writes leave failed ones pending. Never with several writers, as in Apache Hudi."""
-    rollback_by_markers: bool = True
+    rollback_by_markers: bool = recovery_config.ROLLBACK_BY_MARKERS.default
     """Whether failed writes are rolled back by their markers if they have any."""
-    durable: bool = True
+    durable: bool = write_config.DURABLE.default
     """Whether writes to local file systems are forced to disk."""
     seen: Pin | None = None
     """The state that the rows of the write were computed from, if that was before it began."""

@@ -16,8 +16,8 @@ from hudi_py.errors import ConfigError
 class LeaseSettings:
     """Settings of the lock in an object store (`StorageBasedLockConfig`, 1.2.0)."""
 
-    validity_s: float = 300
-    renew_s: float = 30
+    validity_s: float = config.STORAGE_VALIDITY_S.default
+    renew_s: float = config.STORAGE_RENEW_S.default
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +29,8 @@ class ZookeeperSettings:
     """None: derived from the table's path."""
     lock_key: str | None = None
     """None: the table's name, or `lock_key` below a derived base path."""
-    session_ms: int = 60_000
-    connection_ms: int = 15_000
+    session_ms: int = config.ZOOKEEPER_SESSION_MS.default
+    connection_ms: int = config.ZOOKEEPER_CONNECTION_MS.default
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class DynamoSettings:
     endpoint: str | None = None
     provisioned: tuple[int, int] | None = None
     """Read and write capacity of a table that is created; None: paid per request."""
-    creation_ms: int = 120_000
+    creation_ms: int = config.DYNAMODB_CREATION_MS.default
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +54,12 @@ class LockSettings:
 
     path: str | None = None
     """Folder of the lock file; None: the table's `.hoodie`."""
-    expire_minutes: int = 0
+    expire_minutes: int = config.LOCK_EXPIRE_MINUTES.default
     """A lock file older than this may be broken; 0: never."""
-    wait_ms: int = 60_000
+    wait_ms: int = config.LOCK_WAIT_MS.default
     """Wait of one try in milliseconds. The total wait is this long, or as long as all retries, whichever is longer."""
-    retries: int = 50
-    retry_wait_ms: int = 5_000
+    retries: int = config.LOCK_RETRIES.default
+    retry_wait_ms: int = config.LOCK_RETRY_WAIT_MS.default
     """Java's pause between two tries in milliseconds; hudi-py's is shorter if this exceeds half a second."""
     shared: bool = False
     """Whether Apache Hudi is known to use the lock file at the same time."""

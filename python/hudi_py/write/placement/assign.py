@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+from hudi_py.config import write as write_config
 from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.files import FileSlice
 from hudi_py.model.instant import Action
@@ -21,24 +22,24 @@ MEGABYTE = 1024 * 1024
 class Packing:
     """Sizes of files, in bytes. Pickles."""
 
-    max_file_size: int = 120 * MEGABYTE
+    max_file_size: int = write_config.MAX_FILE_SIZE.default
     """`hoodie.parquet.max.file.size`."""
-    small_file_limit: int = 100 * MEGABYTE
+    small_file_limit: int = write_config.SMALL_FILE_LIMIT.default
     """`hoodie.parquet.small.file.limit`; smaller base files take new rows; 0: none do."""
-    auto_split: bool = True
+    auto_split: bool = write_config.INSERT_AUTO_SPLIT.default
     """`hoodie.copyonwrite.insert.auto.split`."""
-    split_rows: int = 500_000
+    split_rows: int = write_config.INSERT_SPLIT_SIZE.default
     """`hoodie.copyonwrite.insert.split.size`: rows of a new file without `auto_split`."""
-    record_size: int = 1024
+    record_size: int = write_config.RECORD_SIZE_ESTIMATE.default
     """`hoodie.copyonwrite.record.size.estimate`: bytes of a row if no commit has measured any."""
     record_size_given: bool = False
     """Whether the options set `record_size`; if not, rows that are smaller in memory count with that size."""
-    size_threshold: float = 1.0
+    size_threshold: float = write_config.RECORD_SIZE_THRESHOLD.default
     """`hoodie.record.size.estimation.threshold`: share of the small file limit that a commit or, in delta commits, a
     file must exceed to be measured."""
     size_commits: int = 5
     """`hoodie.record.size.estimator.max.commits`."""
-    mor_candidates: int = 1
+    mor_candidates: int = write_config.SMALL_FILE_CANDIDATES.default
     """`hoodie.merge.small.file.group.candidates.limit`: small files of a merge-on-read partition filled up at a
     time."""
 
