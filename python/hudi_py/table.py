@@ -476,7 +476,7 @@ class Table(TableIndexes, ErasureMethods, HealthMethods, ServicePreviews, Report
     def plans(self) -> pa.Table:
         """Pending compactions, log compactions and cleans, oldest first: service, instant, state, partition, file_id
         (string), files (list of string); a row for each file group to compact and each partition to clean."""
-        return plan_report(self._storage, self.timeline)
+        return plan_report(self._state())
 
     def locks(self, *, options: Mapping[str, Any] | None = None) -> list[LockHolder]:
         """The holder of the table lock, if there is one. `options` configure the lock, like those of writes."""

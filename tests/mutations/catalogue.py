@@ -807,7 +807,7 @@ MUTATIONS: Final = (
     Mutation(
         "ranges: a gap in an archive of version 6 is passed over",
         CORE + "timeline/commits.py",
-        "            _check_unbroken(state.storage, state.timeline, found, span)\n",
+        "            _check_unbroken(state, found, span)\n",
         "            pass\n",
         "tests/unit/read/test_damage.py",
     ),

@@ -91,7 +91,7 @@ def _another_file(state: TableState, file: LogFile, blocks: Sequence[LogBlock]) 
         instant = state.timeline.find(time)
         if instant is None or not instant.completed:
             continue
-        written = recorded_files(state.storage, state.timeline, instant)
+        written = recorded_files(state, instant)
         if written and all(each.name != file.name for each in written):
             return time
     return None

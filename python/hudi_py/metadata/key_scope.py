@@ -16,6 +16,7 @@ from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant, InstantTime
 from hudi_py.model.layout import RECORD_KEYS
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
+from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline
 
 
@@ -49,9 +50,9 @@ def read_scope(storage: Storage) -> KeyScope | None:
         raise CorruptFileError(f"Cannot read {storage.uri}/{RECORD_KEYS}: {error!r}") from error
 
 
-def note_built(storage: Storage, timeline: Timeline, repeated: str | None) -> None:
+def note_built(state: TableState, repeated: str | None) -> None:
     """Notes what was found while an index was built from all files of a timeline. The table lock must be held."""
-    _put(storage, KeyScope(frozenset(instant.time for instant in _writes(timeline)), repeated))
+    _put(state.storage, KeyScope(frozenset(instant.time for instant in _writes(state.timeline)), repeated))
 
 
 def note_write(

@@ -9,11 +9,9 @@ import pyarrow as pa
 
 from hudi_py.model.commit import CommitMetadata, CompactedLogs, WriteStat
 from hudi_py.model.instant import WRITE_ACTIONS, Instant
-from hudi_py.storage import Storage
 from hudi_py.timeline.archived import ArchivedInstant, archived_instants
 from hudi_py.timeline.metadata import decode_commit_metadata, read_commit_metadata
 from hudi_py.timeline.state import TableState
-from hudi_py.timeline.timeline import Timeline
 
 _COMMIT = [(name, pa.string()) for name in ("commit_time", "state_transition_time", "action", "operation")]
 WRITTEN = pa.schema(
@@ -35,7 +33,7 @@ EXTRA = pa.schema([*_COMMIT, ("metadata_key", pa.string()), ("metadata_value", p
 def written_report(state: TableState, *, archived: bool = False) -> pa.Table:
     """What each completed write wrote to each file, newest write first; a write without files has one row, whose file
     is null. `archived`: those of the archived timeline instead of the active one."""
-    found = _archived(state) if archived else _active(state.storage, state.timeline)
+    found = _archived(state) if archived else _active(state)
     rows = [
         {**_described(instant, metadata), "archived": archived, **({} if stat is None else _written(stat))}
         for instant, metadata in found
@@ -44,20 +42,20 @@ def written_report(state: TableState, *, archived: bool = False) -> pa.Table:
     return pa.Table.from_pylist(rows, WRITTEN)
 
 
-def extra_report(storage: Storage, timeline: Timeline) -> pa.Table:
+def extra_report(state: TableState) -> pa.Table:
     """The extra metadata of completed writes of the active timeline, newest write first."""
     rows = [
         {**_described(instant, metadata), "metadata_key": key, "metadata_value": value}
-        for instant, metadata in _active(storage, timeline)
+        for instant, metadata in _active(state)
         for key, value in metadata.extra.items()
     ]
     return pa.Table.from_pylist(rows, EXTRA)
 
 
-def _active(storage: Storage, timeline: Timeline) -> Iterator[tuple[Instant, CommitMetadata]]:
-    for instant in sorted(timeline.write_completed, key=lambda instant: instant.time, reverse=True):
+def _active(state: TableState) -> Iterator[tuple[Instant, CommitMetadata]]:
+    for instant in sorted(state.timeline.write_completed, key=lambda instant: instant.time, reverse=True):
         try:
-            yield instant, read_commit_metadata(storage, timeline.layout, instant, may_be_empty=True)
+            yield instant, read_commit_metadata(state.storage, state.timeline.layout, instant, may_be_empty=True)
         except FileNotFoundError:  # archived since it was listed
             continue
 

@@ -146,7 +146,7 @@ def cleaned_range(snapshot: Snapshot, commits: Sequence[Commit], readable: Commi
     if readable is not None:
         hint = f"the earliest commit that can be read up to this end is {readable.completion_time}; begin before it"
     else:
-        earliest = earliest_retained(snapshot.storage, snapshot.timeline)
+        earliest = earliest_retained(snapshot)
         completed = next((i.completion_time for i in snapshot.timeline.completed if i.time == earliest), None)
         by_requested = not snapshot.timeline.layout.has_completion_times
         shown = earliest if by_requested or completed is None else completed

@@ -14,12 +14,12 @@ from hudi_py.metadata import METADATA_SCHEMA, metadata_report
 from hudi_py.model.instant import WRITE_ACTIONS, Action, CompletionTime, Instant, InstantTime, State
 from hudi_py.model.names import PartitionPath
 from hudi_py.schema.patterns import matching_paths
-from hudi_py.storage import Storage, open_storage
+from hudi_py.storage import open_storage
 from hudi_py.timeline.archived import archived_instants
 from hudi_py.timeline.metadata import decode_commit_metadata
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.state import TableState
-from hudi_py.timeline.timeline import Timeline, load_timeline
+from hudi_py.timeline.timeline import load_timeline
 from hudi_py.view import load_view
 
 _NUMBERS = (
@@ -65,7 +65,7 @@ def timeline_relation(state: TableState, archived: bool = False) -> pa.Table:
                 )
     for instant in state.timeline.instants:
         try:
-            numbers = _active_numbers(state.storage, state.timeline, instant)
+            numbers = _active_numbers(state, instant)
         except FileNotFoundError:  # archived or rolled back since it was listed
             continue
         completion = instant.completion_time if instant.completed else None
@@ -148,10 +148,10 @@ def _timeline_row(
     }
 
 
-def _active_numbers(storage: Storage, timeline: Timeline, instant: Instant) -> dict[str, object]:
-    path = timeline.layout.path(instant.file_name)
+def _active_numbers(state: TableState, instant: Instant) -> dict[str, object]:
+    path = state.timeline.layout.path(instant.file_name)
     commit = instant.action in WRITE_ACTIONS and instant.state is not State.REQUESTED
-    return _numbers(instant.action, storage.read(path) if commit else b"", f"{storage.uri}/{path}")
+    return _numbers(instant.action, state.storage.read(path) if commit else b"", f"{state.storage.uri}/{path}")
 
 
 def _numbers(action: Action, data: bytes, context: str) -> dict[str, object]:

@@ -65,11 +65,11 @@ def table_report(path: str, options: Options, view: str) -> pa.Table:
     if view == "timeline":
         return instant_report(state.timeline)
     if view == "commits":
-        return commit_report(state.storage, state.timeline)
+        return commit_report(state)
     if view in ("written", "archived"):
         return written_report(state, archived=view == "archived")
     if view == "extra":
-        return extra_report(state.storage, state.timeline)
+        return extra_report(state)
     if view == "properties":
         rows = [{"key": key, "value": value} for key, value in sorted(state.config.properties.items())]
         return pa.Table.from_pylist(rows, _PROPERTIES)
@@ -96,12 +96,12 @@ def instant_report(timeline: Timeline, archived: Sequence[ArchivedInstant] = ())
     return pa.Table.from_pylist(rows, INSTANTS)
 
 
-def commit_report(storage: Storage, timeline: Timeline) -> pa.Table:
+def commit_report(state: TableState) -> pa.Table:
     """Completed writes of the active timeline, newest first, with totals (`ShowCommitsProcedure`, 1.2.0)."""
     rows = []
-    for instant in reversed(timeline.write_completed):
+    for instant in reversed(state.timeline.write_completed):
         try:
-            stats = read_commit_metadata(storage, timeline.layout, instant, may_be_empty=True).stats
+            stats = read_commit_metadata(state.storage, state.timeline.layout, instant, may_be_empty=True).stats
         except FileNotFoundError:  # archived since it was listed
             continue
         added = sum(stat.prev_commit == NO_PREVIOUS_COMMIT for stat in stats)

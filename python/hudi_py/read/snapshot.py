@@ -18,7 +18,6 @@ from hudi_py.model.instant import Action, Instant, InstantTime
 from hudi_py.model.names import FileId, PartitionPath, parse_base_file_name, parse_log_file_name
 from hudi_py.read.support import check_schema, check_table, text_partition_columns
 from hudi_py.schema import SchemaHistory, with_meta, with_operation
-from hudi_py.storage import Storage
 from hudi_py.timeline.records import decode_record
 from hudi_py.timeline.state import TableState
 from hudi_py.timeline.table_schema import NewestCommits, has_operation_column, resolve_table_schema
@@ -119,7 +118,7 @@ def _schema(state: TableState, as_of: str | None) -> tuple[pa.Schema, SchemaHist
         earlier = tuple(instant for instant in state.timeline.files if instant.time <= as_of)
         then = Timeline(state.timeline.layout, earlier, state.timeline.start)
         seen = then if then.write_completed else state.timeline
-    commits = NewestCommits(state.storage, seen)
+    commits = NewestCommits(state.at(seen))
     try:
         resolved = resolve_table_schema(state.at(seen), commits)
     except UnsupportedTableError as error:
@@ -138,25 +137,25 @@ def _schema(state: TableState, as_of: str | None) -> tuple[pa.Schema, SchemaHist
     return schema, resolved.history
 
 
-def earliest_retained(storage: Storage, timeline: Timeline) -> str | None:
+def earliest_retained(state: TableState) -> str | None:
     """Requested time of the first commit whose state is complete after the last clean; None if nothing was cleaned.
 
     Source: `TimelineUtils.validateTimestampAsOf`, 1.2.0: the clean records it; for cleans that retain a number of file
     versions, it is the first active write.
     """
-    cleans = [instant for instant in timeline.completed if instant.action is Action.CLEAN]
+    cleans = [instant for instant in state.timeline.completed if instant.action is Action.CLEAN]
     if not cleans:
         return None
-    metadata = clean_metadata(storage, timeline, cleans[-1])
+    metadata = clean_metadata(state, cleans[-1])
     if not metadata:
         return None
     earliest: str | None = metadata.get("earliestCommitToRetain")
-    return earliest or (timeline.write_completed[0].time if timeline.write_completed else None)
+    return earliest or (state.timeline.write_completed[0].time if state.timeline.write_completed else None)
 
 
 def _check_not_cleaned(state: TableState, as_of: str) -> None:
     """Like Apache Hudi, checks against the last clean, but allows states that a savepoint keeps."""
-    earliest = earliest_retained(state.storage, state.timeline)
+    earliest = earliest_retained(state)
     if earliest is None or _is_savepoint(state.timeline, as_of):
         return
     if as_of < earliest:
@@ -174,7 +173,7 @@ def _check_versions(state: TableState, as_of: str) -> None:
     for clean in state.timeline.completed:
         if clean.action is not Action.CLEAN or clean.time < as_of:
             continue
-        metadata = clean_metadata(state.storage, state.timeline, clean)
+        metadata = clean_metadata(state, clean)
         retained = (metadata or {}).get("earliestCommitToRetain")
         if not metadata or (retained and retained <= as_of):
             continue
@@ -200,14 +199,14 @@ def _check_versions(state: TableState, as_of: str) -> None:
                 )
 
 
-def clean_metadata(storage: Storage, timeline: Timeline, clean: Instant) -> dict[str, Any] | None:
+def clean_metadata(state: TableState, clean: Instant) -> dict[str, Any] | None:
     """The metadata of a completed clean, `{}` if its file is empty; None if it was archived since it was listed."""
-    path = timeline.layout.path(clean.file_name)
+    path = state.timeline.layout.path(clean.file_name)
     try:
-        data = storage.read(path)
+        data = state.storage.read(path)
     except FileNotFoundError:
         return None
-    return decode_record(data, f"{storage.uri}/{path}") if data else {}
+    return decode_record(data, f"{state.storage.uri}/{path}") if data else {}
 
 
 def _is_savepoint(timeline: Timeline, as_of: str) -> bool:

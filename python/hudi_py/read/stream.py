@@ -184,7 +184,7 @@ class TableStream:
             return None
         seen = self._seen if self._seen is not None and self._offered == end else self._load()
         if not begin.time:
-            _check_not_cleaned(self._storage, seen, end)
+            _check_not_cleaned(seen, end)
             return self._checked(self._plan_snapshot(seen, end))
         commits = self._commits(seen, begin, end.time)
         if not commits:
@@ -411,7 +411,7 @@ def _pin(timeline: Timeline, end: StreamOffset) -> Pin:
     return pin_at(timeline, end.time, transition_times=end.axis is Axis.COMPLETION)
 
 
-def _check_not_cleaned(storage: Storage, seen: Seen, end: StreamOffset) -> None:
+def _check_not_cleaned(seen: Seen, end: StreamOffset) -> None:
     """Raises if a clean has removed files of the snapshot at `end`, which an engine reads again when it repeats its
     first batch (`validateTimestampAsOf`, 1.2.0)."""
     timeline = seen.timeline
@@ -419,8 +419,8 @@ def _check_not_cleaned(storage: Storage, seen: Seen, end: StreamOffset) -> None:
     def cleaned(instant: Instant | None) -> HistoryCleanedError:
         what = "its instants were archived" if instant is None else f"clean {instant.time} has removed files of it"
         return HistoryCleanedError(
-            f"Cannot repeat the first batch of the stream of {storage.uri}, the table as of {end.time}: {what} since; "
-            "start the query with a new checkpoint"
+            f"Cannot repeat the first batch of the stream of {seen.storage.uri}, the table as of {end.time}: {what} "
+            "since; start the query with a new checkpoint"
         )
 
     reached = max((i.time for i in timeline.write_completed if seen.place(i) <= end.time), default=None)
@@ -428,7 +428,7 @@ def _check_not_cleaned(storage: Storage, seen: Seen, end: StreamOffset) -> None:
         raise cleaned(None)
     cleans = [i for i in timeline.completed if i.action is Action.CLEAN and seen.place(i) > end.time]
     for clean in reversed(cleans):
-        metadata = clean_metadata(storage, timeline, clean)
+        metadata = clean_metadata(seen, clean)
         if metadata is None:
             raise cleaned(clean)
         earliest = metadata.get("earliestCommitToRetain")

@@ -184,7 +184,7 @@ def call_report(path: str, options: Options) -> pa.Table:
 def pending_report(path: str, options: Options) -> pa.Table:
     """`plan_report` of the newest state, or of a pinned one."""
     state, _ = load_pinned(path, options)
-    return plan_report(state.storage, state.timeline)
+    return plan_report(state)
 
 
 def store_report(storage: Storage, token: str, report: Mapping[str, Any]) -> None:

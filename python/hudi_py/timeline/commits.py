@@ -96,7 +96,7 @@ def read_commits(
     # Active instants before the archive: those archived since they were listed are then found there
     active = [instant for instant in state.timeline.write_completed if span.holds(place(instant))]
     known = {instant.time for instant in state.timeline.write_completed}
-    found, moved = _active(state.storage, state.timeline, active, place)
+    found, moved = _active(state, active, place)
     # In layout 2 a long-running archived write may have completed within any range
     reaches = (
         state.timeline.start is None or not by_requested or span.begin is None or span.begin < state.timeline.start
@@ -119,7 +119,7 @@ def read_commits(
             metadata = decode_commit_metadata(entry.metadata or b"", context)
             found.append(Commit(entry.time, place(entry), entry.action, metadata, archived=True))
         if by_requested and not state.config.is_mor:
-            _check_unbroken(state.storage, state.timeline, found, span)
+            _check_unbroken(state, found, span)
     commits = _with_compactions_marked(found, state.config)
     kept = [
         commit
@@ -130,17 +130,17 @@ def read_commits(
     return sorted(kept, key=lambda commit: commit.sort_key)
 
 
-def _check_unbroken(storage: Storage, timeline: Timeline, commits: Sequence[Commit], span: InstantRange) -> None:
+def _check_unbroken(state: TableState, commits: Sequence[Commit], span: InstantRange) -> None:
     """Raises CorruptFileError if a commit of the range rewrote a base file of another one that neither the timeline nor
     the archive has: an archive of layout 1 does not name its files, and a torn block of one is skipped."""
-    known = {*(commit.time for commit in commits), *(instant.time for instant in timeline.files)}
+    known = {*(commit.time for commit in commits), *(instant.time for instant in state.timeline.files)}
     for commit in commits:
         for stat in commit.metadata.stats:
             before = stat.prev_commit
             # instants of bootstraps, which begin with zeros, are not always archived
             if before.isdecimal() and before[0] != "0" and before not in known and span.holds(before):
                 raise CorruptFileError(
-                    f"Cannot read the commits of a range of the table at {storage.uri}: {commit.action.value} "
+                    f"Cannot read the commits of a range of the table at {state.storage.uri}: {commit.action.value} "
                     f"{commit.time} follows {before}, which is neither on the timeline nor in the archive; restore the "
                     f"files of the archive from a copy, or begin the range at {before} or later"
                 )
@@ -166,19 +166,17 @@ def pin_at(timeline: Timeline, end: str, *, transition_times: bool = False) -> P
     return Pin(newest, tuple((time, action.value) for time, action in others if (time, action) not in there))
 
 
-def _active(
-    storage: Storage, timeline: Timeline, instants: Sequence[Instant], place: _Place
-) -> tuple[list[Commit], set[str]]:
+def _active(state: TableState, instants: Sequence[Instant], place: _Place) -> tuple[list[Commit], set[str]]:
     """Commits of active instants, and the times of those archived since they were listed."""
 
     def one(instant: Instant) -> Commit | None:
         try:
-            metadata = read_commit_metadata(storage, timeline.layout, instant)
+            metadata = read_commit_metadata(state.storage, state.timeline.layout, instant)
         except FileNotFoundError:
             return None
         return Commit(instant.time, place(instant), instant.action.comparable, metadata)
 
-    commits = when_remote(storage, one, instants)
+    commits = when_remote(state.storage, one, instants)
     moved = {str(instant.time) for instant, commit in zip(instants, commits, strict=True) if commit is None}
     return [commit for commit in commits if commit is not None], moved
 

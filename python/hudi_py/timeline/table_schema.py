@@ -27,7 +27,6 @@ from hudi_py.storage.recent import Recent
 from hudi_py.timeline.metadata import UNKNOWN, read_commit_metadata
 from hudi_py.timeline.schema_files import newest_history
 from hudi_py.timeline.state import TableState
-from hudi_py.timeline.timeline import Timeline
 
 SCHEMA_KEY = "schema"
 """Key in `extraMetadata`: the table schema as Avro JSON."""
@@ -78,9 +77,9 @@ class NewestCommits:
         CorruptFileError: during iteration, if a commit cannot be read.
     """
 
-    def __init__(self, storage: Storage, timeline: Timeline) -> None:
+    def __init__(self, state: TableState) -> None:
         self._read: list[CommitMetadata] = []
-        self._rest = _newest_first(storage, timeline)
+        self._rest = _newest_first(state)
         self.empty: list[Instant] = []
         """Those of the commits read so far that have an empty file."""
 
@@ -111,14 +110,12 @@ def resolve_table_schema(
     Raises:
         CorruptFileError: a schema or a commit cannot be read, or the table has columns that no schema names.
     """
-    commits = commits or NewestCommits(state.storage, state.timeline)
+    commits = commits or NewestCommits(state)
     record, latest = _recorded(state.storage, commits)
     empty = tuple(commits.empty)
-    _check_columns(state.storage, state.timeline, commits, latest)
+    _check_columns(state, commits, latest)
     if empty and writes:
-        raise _empty_commit(
-            state.storage, state.timeline, empty[0], "write to", "what it did to the columns is not known"
-        )
+        raise _empty_commit(state, empty[0], "write to", "what it did to the columns is not known")
     if record is None and state.config.properties.get(CREATE_SCHEMA):
         text = state.config.properties[CREATE_SCHEMA]
         record = _parse(text, f"{CREATE_SCHEMA} of the table at {state.storage.uri}")
@@ -201,18 +198,18 @@ def schema_of_write(metadata: CommitMetadata) -> str:
     return "" if metadata.operation in SCHEMA_OF_PLAN else metadata.extra.get(SCHEMA_KEY) or ""
 
 
-def _check_columns(storage: Storage, timeline: Timeline, commits: NewestCommits, latest: InternalSchema | None) -> None:
+def _check_columns(state: TableState, commits: NewestCommits, latest: InternalSchema | None) -> None:
     """Raises CorruptFileError if the newest change of columns by id was in a commit whose file is empty: the history of
     schemas has it, those of the commits that were read do not."""
     if not commits.empty:
         return
-    stored = newest_history(storage, timeline)
+    stored = newest_history(state.storage, state.timeline)
     newest = max((version.version_id for version in stored.versions), default=0) if stored is not None else 0
     found = latest.version_id if latest is not None else 0
     if newest > found:
         raise CorruptFileError(
-            f"Cannot determine the columns of the table at {storage.uri}: the file of a completed commit is empty, "
-            f"and the history of schemas has version {newest} of them, while commits that can be read have "
+            f"Cannot determine the columns of the table at {state.storage.uri}: the file of a completed commit is "
+            f"empty, and the history of schemas has version {newest} of them, while commits that can be read have "
             f"{found or 'none'}; restore the file"
         )
 
@@ -232,7 +229,7 @@ def _check_files_of_empty(state: TableState, instant: Instant, record: dict[str,
             why = (
                 f"{path}, which it wrote, has the column '{lost.name}' of type {lost.type}, which no other commit names"
             )
-            raise _empty_commit(state.storage, state.timeline, instant, "read", why)
+            raise _empty_commit(state, instant, "read", why)
         return  # the files of a commit have one schema
 
 
@@ -273,21 +270,21 @@ def _wide(kind: pa.DataType) -> bool:
     return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_string(kind))
 
 
-def _empty_commit(storage: Storage, timeline: Timeline, instant: Instant, do: str, why: str) -> CorruptFileError:
-    path = f"{storage.uri}/{timeline.layout.path(instant.file_name)}"
+def _empty_commit(state: TableState, instant: Instant, do: str, why: str) -> CorruptFileError:
+    path = f"{state.storage.uri}/{state.timeline.layout.path(instant.file_name)}"
     return CorruptFileError(
-        f"Cannot {do} the table at {storage.uri}: the file of the completed {instant.action.value} {instant.time} is "
-        f"empty, and {why}; restore {path} from a copy, or, if its writer died before it wrote it, delete it: the "
-        "next write then rolls the commit back",
+        f"Cannot {do} the table at {state.storage.uri}: the file of the completed {instant.action.value} "
+        f"{instant.time} is empty, and {why}; restore {path} from a copy, or, if its writer died before it wrote it, "
+        "delete it: the next write then rolls the commit back",
         path=path,
         instant=instant.time,
     )
 
 
-def _newest_first(storage: Storage, timeline: Timeline) -> Iterator[tuple[Instant, CommitMetadata]]:
-    for instant in reversed(timeline.write_completed):
+def _newest_first(state: TableState) -> Iterator[tuple[Instant, CommitMetadata]]:
+    for instant in reversed(state.timeline.write_completed):
         try:
-            yield instant, read_commit_metadata(storage, timeline.layout, instant, may_be_empty=True)
+            yield instant, read_commit_metadata(state.storage, state.timeline.layout, instant, may_be_empty=True)
         except FileNotFoundError:  # archived since it was listed
             continue
 

@@ -23,7 +23,6 @@ from hudi_py.model.names import (
     parse_log_file_name,
 )
 from hudi_py.model.properties import TableConfig
-from hudi_py.storage import Storage
 from hudi_py.storage.recent import Recent
 from hudi_py.storage.threads import when_remote
 from hudi_py.timeline.metadata import read_commit_metadata
@@ -84,7 +83,7 @@ def read_recorded(state: TableState) -> RecordedFiles:
         return {}
 
     def read(instant: Instant) -> list[RecordedFile]:
-        return recorded_files(state.storage, state.timeline, instant)
+        return recorded_files(state, instant)
 
     active = [instant for instant in state.timeline.write_completed if instant.time >= (state.timeline.start or "")]
     found: dict[PartitionPath, dict[FileId, list[RecordedFile]]] = {}
@@ -94,13 +93,13 @@ def read_recorded(state: TableState) -> RecordedFiles:
     return found
 
 
-def recorded_files(storage: Storage, timeline: Timeline, instant: Instant) -> list[RecordedFile]:
+def recorded_files(state: TableState, instant: Instant) -> list[RecordedFile]:
     """The files of a completed commit; none if its metadata cannot be read."""
-    key = (storage.uri, instant.file_name, instant.completion_time)
+    key = (state.storage.uri, instant.file_name, instant.completion_time)
     if (cached := _RECENT.get(key)) is not None:
         return cached
     try:
-        metadata = read_commit_metadata(storage, timeline.layout, instant, may_be_empty=True)
+        metadata = read_commit_metadata(state.storage, state.timeline.layout, instant, may_be_empty=True)
     except (FileNotFoundError, CorruptFileError):
         return []
     files = list(files_of(instant.time, instant.action.comparable.value, metadata))

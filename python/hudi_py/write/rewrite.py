@@ -10,9 +10,8 @@ from hudi_py.errors import ConflictError
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.instant import Action
 from hudi_py.progress import Progress
-from hudi_py.storage import Storage
 from hudi_py.timeline.pending_plans import PendingPlans
-from hudi_py.timeline.timeline import Timeline
+from hudi_py.timeline.state import TableState
 from hudi_py.transaction.action import CommitResult
 from hudi_py.transaction.session import TableSession
 from hudi_py.transaction.transaction import begin_planned
@@ -58,27 +57,27 @@ def rewrite_groups(
         ConflictError: a pending plan has one of the file groups. Also what `begin_planned` and the commit raise.
     """
     with begin_planned(session, choose, action=Action.REPLACE_COMMIT, operation=operation) as (transaction, plan):
-        check_unplanned(transaction.storage, transaction.timeline, plan.groups, verb)
+        check_unplanned(transaction.state, plan.groups, verb)
         context = WriteContext(transaction, plan.settings, progress=progress)
         stats = list(rewrite(context, plan))
         commit = context.commit(stats, replaced=plan.groups)
     return commit, stats, plan
 
 
-def check_unplanned(storage: Storage, timeline: Timeline, groups: Groups, verb: str) -> None:
+def check_unplanned(state: TableState, groups: Groups, verb: str) -> None:
     """Refuse to replace file groups that a pending table service is going to rewrite.
 
     Raises:
         ConflictError: names the first such file group.
     """
-    plans = PendingPlans(storage, timeline)
+    plans = PendingPlans(state.storage, state.timeline)
     chosen = {(str(partition), str(file_id)) for partition, ids in groups.items() for file_id in ids}
     for instant in plans.of(*_PLANS):
         planned = chosen & {(str(partition), str(file_id)) for partition, file_id in plans.file_groups(instant)}
         if planned:
             partition, file_id = min(planned)
             raise ConflictError(
-                f"Cannot {verb} the file group {file_id} of partition '{partition}' of {storage.uri}: the pending "
-                f"{instant.action.value} {instant.time} has it; run or unschedule it first",
+                f"Cannot {verb} the file group {file_id} of partition '{partition}' of {state.storage.uri}: the "
+                f"pending {instant.action.value} {instant.time} has it; run or unschedule it first",
                 instant=instant.time,
             )

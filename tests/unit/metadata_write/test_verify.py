@@ -357,7 +357,7 @@ def test_what_a_killed_clean_has_deleted_is_not_wrong(version: int, storage: Mem
         write(storage, rows(range(5), turn), version=version, kind="cow", given=EVERYTHING)
     working = context(storage, {"hoodie.clean.commits.retained": "1"})
     assert Cleaning().schedule(working).instant is not None
-    planned = set(plan_report(storage, working.timeline())["files"].combine_chunks().flatten().to_pylist())
+    planned = set(plan_report(working.state())["files"].combine_chunks().flatten().to_pylist())
     one, *others = [info.path for info in storage.walk() if info.name in planned]
     kept = next(info.path for info in storage.walk("a") if info.name.endswith(".parquet") and info.name not in planned)
     assert others

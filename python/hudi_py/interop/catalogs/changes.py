@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from hudi_py.metadata import metadata_lister
 from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.instant import Action, Instant
-from hudi_py.storage import Storage
 from hudi_py.timeline.clean_records import decode_clean_metadata
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.state import TableState
@@ -45,11 +44,11 @@ class Touched:
     """Deleted, and not written since."""
 
 
-def partitions_since(storage: Storage, timeline: Timeline, since: Synced) -> Touched | None:
+def partitions_since(state: TableState, since: Synced) -> Touched | None:
     """The partitions that writes have touched since; None if the active timeline does not reach back that far."""
-    if timeline.start is None or since.time < timeline.start:
+    if state.timeline.start is None or since.time < state.timeline.start:
         return None
-    commits = list(_commits(storage, timeline, since))
+    commits = list(_commits(state, since))
     written: dict[str, None] = {}
     deleted: dict[str, str] = {}
     latest: dict[str, str] = {}
@@ -59,9 +58,9 @@ def partitions_since(storage: Storage, timeline: Timeline, since: Synced) -> Tou
         if metadata.operation in _REPLACING:
             deleted |= dict.fromkeys(metadata.replaced, str(instant.time))
         latest |= dict.fromkeys(own, str(instant.time))
-    for instant in timeline.completed:
+    for instant in state.timeline.completed:
         if instant.action is Action.CLEAN:
-            deleted |= dict.fromkeys(_deleted(storage, timeline, instant), str(instant.time))
+            deleted |= dict.fromkeys(_deleted(state, instant), str(instant.time))
     dropped = (path for path, time in deleted.items() if path and time > latest.get(path, ""))
     return Touched(tuple(path for path in written if path), tuple(sorted(dropped)))
 
@@ -71,23 +70,23 @@ def all_partitions(state: TableState) -> list[str]:
     return [str(path) for path in metadata_lister(state)[0].partitions() if path]
 
 
-def _commits(storage: Storage, timeline: Timeline, since: Synced) -> Iterator[tuple[Instant, CommitMetadata]]:
-    for instant in timeline.write_completed:
+def _commits(state: TableState, since: Synced) -> Iterator[tuple[Instant, CommitMetadata]]:
+    for instant in state.timeline.write_completed:
         late = since.completion is not None and (instant.completion_time or instant.time) > since.completion
         if instant.time > since.time or (late and instant.time < since.time):
             try:
-                yield instant, read_commit_metadata(storage, timeline.layout, instant, may_be_empty=True)
+                yield instant, read_commit_metadata(state.storage, state.timeline.layout, instant, may_be_empty=True)
             except FileNotFoundError:  # rolled back or archived since it was listed
                 continue
 
 
-def _deleted(storage: Storage, timeline: Timeline, clean: Instant) -> list[str]:
-    path = timeline.layout.path(clean.file_name)
+def _deleted(state: TableState, clean: Instant) -> list[str]:
+    path = state.timeline.layout.path(clean.file_name)
     try:
-        data = storage.read(path)
+        data = state.storage.read(path)
     except FileNotFoundError:
         return []
     if not data:
         return []
-    found = decode_clean_metadata(data, f"{storage.uri}/{path}")
+    found = decode_clean_metadata(data, f"{state.storage.uri}/{path}")
     return [each.partition_path for each in found.partitions if each.partition_deleted]

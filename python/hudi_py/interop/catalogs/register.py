@@ -167,7 +167,7 @@ class _Run:
             self.settings.options.get(config.EXTRACTOR) or extractor_name(self.table.config, names), names
         )
         source = self.source
-        touched = None if before is None else partitions_since(source.storage, source.timeline, before)
+        touched = None if before is None else partitions_since(source, before)
         if touched is None:
             paths = all_partitions(source)
             return _Seen(self._locations(paths, values))

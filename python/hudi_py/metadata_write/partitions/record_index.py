@@ -165,7 +165,7 @@ class RecordIndex(MetadataPartition):
                 "several file groups, and the index has one place for a key; delete the other rows, or create one by "
                 "partition (isPartitioned=true)"
             )
-        note_built(source.storage, source.timeline, repeated)
+        note_built(source, repeated)
         if repeated is not None:
             warn_repeated(source.config, repeated)
 

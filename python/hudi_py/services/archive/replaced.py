@@ -12,10 +12,10 @@ from hudi_py.model.instant import Action, Instant
 from hudi_py.services.clean.slices import split_base_name, split_log_name
 from hudi_py.storage import Storage
 from hudi_py.timeline.metadata import read_commit_metadata
-from hudi_py.timeline.timeline import Timeline
+from hudi_py.timeline.state import TableState
 
 
-def first_replaced(storage: Storage, timeline: Timeline) -> str | None:
+def first_replaced(state: TableState) -> str | None:
     """Requested time of the first completed replacecommit whose replaced files may still exist.
 
     While a clean is pending, this is the first replacecommit: the metadata table does not yet record what the clean
@@ -24,14 +24,14 @@ def first_replaced(storage: Storage, timeline: Timeline) -> str | None:
     Raises:
         CorruptFileError: a replacecommit cannot be read.
     """
-    replacing = [instant for instant in timeline.write_completed if instant.action is Action.REPLACE_COMMIT]
-    cleaning = any(instant.action is Action.CLEAN for instant in timeline.pending)
+    replacing = [instant for instant in state.timeline.write_completed if instant.action is Action.REPLACE_COMMIT]
+    cleaning = any(instant.action is Action.CLEAN for instant in state.timeline.pending)
     there: dict[str, frozenset[str]] = {}
 
     def holds(instant: Instant) -> bool:
-        for partition, file_ids in read_commit_metadata(storage, timeline.layout, instant).replaced.items():
+        for partition, file_ids in read_commit_metadata(state.storage, state.timeline.layout, instant).replaced.items():
             if partition not in there:
-                there[partition] = _file_ids(storage, partition)
+                there[partition] = _file_ids(state.storage, partition)
             if not there[partition].isdisjoint(file_ids):
                 return True
         return False

@@ -280,10 +280,10 @@ def gather_facts(state: TableState, data_timeline: Timeline | None = None) -> Fa
     return Facts(
         merge_on_read=state.config.is_mor,
         earliest_retained=last[1].earliest_commit_to_retain if last is not None else "",
-        replaced=first_replaced(state.storage, state.timeline),
+        replaced=first_replaced(state),
         has_metadata_table=has_metadata_table,
         metadata_compaction=_last_metadata_compaction(state.storage) if has_metadata_table else None,
-        rolled_back=tuple(_undone(state.storage, state.timeline)),
+        rolled_back=tuple(_undone(state)),
         data_timeline=data_timeline,
     )
 
@@ -298,9 +298,9 @@ def _last_metadata_compaction(storage: Storage) -> str | None:
     return done[-1].time if done else None
 
 
-def _undone(storage: Storage, timeline: Timeline) -> list[str]:
+def _undone(state: TableState) -> list[str]:
     """Instants that pending rollbacks undo, and the savepoints of pending restores."""
-    plans = PendingPlans(storage, timeline)
+    plans = PendingPlans(state.storage, state.timeline)
     found: list[str] = []
     for instant in plans.of(Action.ROLLBACK):
         undoing = plans.rollback(instant)

@@ -66,7 +66,7 @@ def changed_partitions(
         return None
     if metadata.savepoints - set(savepoints) or FILTERED in metadata.extra:
         return None
-    if _released_files(state.storage, state.timeline, instant):
+    if _released_files(state, instant):
         return None
     commits = [
         commit
@@ -92,18 +92,18 @@ def _superseding(commit: CommitMetadata, action: Action, config: TableConfig) ->
     return {stat.partition_path for stat in commit.stats} | set(commit.replaced)
 
 
-def _released_files(storage: Storage, timeline: Timeline, last: Instant) -> bool:
+def _released_files(state: TableState, last: Instant) -> bool:
     """Whether files that the last clean had to keep are no longer needed: a restore, or the rollback of a plan."""
-    for instant in timeline.completed:
+    for instant in state.timeline.completed:
         if instant.action not in (Action.ROLLBACK, Action.RESTORE) or (instant.completion_time or "") <= last.time:
             continue
         if instant.action is Action.RESTORE:
             return True
-        path = timeline.layout.path(instant.file_name)
+        path = state.timeline.layout.path(instant.file_name)
         try:
-            content = storage.read(path)
+            content = state.storage.read(path)
         except FileNotFoundError:
             return True
-        if content and decode_rollback_metadata(content, f"the rollback {storage.uri}/{path}").action in _PLANNED:
+        if content and decode_rollback_metadata(content, f"the rollback {state.storage.uri}/{path}").action in _PLANNED:
             return True
     return False

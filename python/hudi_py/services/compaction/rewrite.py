@@ -81,12 +81,12 @@ class RewriteSettings:
             ConfigError: an option has a value that is not supported.
         """
         check_compactable(state.config)
-        commits = NewestCommits(state.storage, state.timeline)
+        commits = NewestCommits(state)
         table = resolve_table_schema(state, commits, writes=True)
         if table is not None and table.evolves_on_read:
             earlier = tuple(instant for instant in state.timeline.files if instant.time <= as_of)
             then = Timeline(state.timeline.layout, earlier, state.timeline.start)
-            commits = NewestCommits(state.storage, then)
+            commits = NewestCommits(state.at(then))
             table = resolve_table_schema(state.at(then), commits)
         if table is None:
             raise UnsupportedTableError(

@@ -7,9 +7,8 @@ from typing import Final
 import pyarrow as pa
 
 from hudi_py.services.registry import SERVICES
-from hudi_py.storage import Storage
 from hudi_py.timeline.pending_plans import PendingPlans
-from hudi_py.timeline.timeline import Timeline
+from hudi_py.timeline.state import TableState
 
 PLAN_SCHEMA: Final = pa.schema(
     [(name, pa.string()) for name in ("service", "instant", "state", "partition", "file_id")]
@@ -17,7 +16,7 @@ PLAN_SCHEMA: Final = pa.schema(
 )
 
 
-def plan_report(storage: Storage, timeline: Timeline) -> pa.Table:
+def plan_report(state: TableState) -> pa.Table:
     """The plans of pending compactions, log compactions and cleans, oldest first: `PLAN_SCHEMA`.
 
     There is a row for each file group to compact, with its base file and logs, and for each partition to clean, with
@@ -26,11 +25,11 @@ def plan_report(storage: Storage, timeline: Timeline) -> pa.Table:
     Raises:
         CorruptFileError: a plan cannot be read.
     """
-    plans = PendingPlans(storage, timeline)
+    plans = PendingPlans(state.storage, state.timeline)
     planned = {each.plans.action: each.plans for each in SERVICES.values() if each.plans is not None}
     rows = [
         {"service": service.name, "instant": instant.time, "state": instant.state.name, **row}
-        for instant in timeline.pending
+        for instant in state.timeline.pending
         if (service := planned.get(instant.action)) is not None
         for row in service.plan_rows(plans, instant)
     ]

@@ -31,7 +31,7 @@ def check_table_index(view: FileSystemView, buckets: Buckets | None = None) -> N
         ConfigError: names the sign.
     """
     check_folder(view.state.storage, buckets)
-    commits = NewestCommits(view.state.storage, view.timeline)
+    commits = NewestCommits(view.state)
     stats = next((commit.stats for commit in commits if commit.stats), ())
     written: dict[PartitionPath, list[str]] = {}
     for stat in stats:
