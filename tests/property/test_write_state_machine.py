@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import hudi_py
-from hudi_py.testing.machine import Changed, HudiPy, NewTable, Writes, check_writes
+from hudi_py.testing.machine import HudiPy, NewTable, ReportedCounts, Writes, check_writes
 from tests.support.choice import cases
 
 
@@ -35,13 +35,13 @@ class _Buckets(HudiPy):
     def __init__(self) -> None:
         self._writes = Counter[str]()
 
-    def write(self, path: str, rows: pa.Table, operation: str, table: NewTable, *, small_files: bool) -> Changed:
+    def write(self, path: str, rows: pa.Table, operation: str, table: NewTable, *, small_files: bool) -> ReportedCounts:
         made = {"record_key": "id", "partition_by": "part", "ordering_by": "ts", "table_type": table.table_type}
         hudi_py.write(path, rows, operation, self.options, **made, table_version=table.version)
         self._writes[path] += 1
         if self._writes[path] % 3 == 0:
             self.change(hudi_py.open_table(path, self.options), self._writes[path] // 3)
-        return Changed()  # a bucket is not asked which keys it has
+        return ReportedCounts()  # a bucket is not asked which keys it has
 
     def change(self, table: hudi_py.Table, turn: int) -> None:
         if turn % 3 == 2 and table.table_type == "MERGE_ON_READ":
@@ -87,9 +87,9 @@ class _Forgetful(HudiPy):
 class _Boastful(HudiPy):
     """Counts a row too many."""
 
-    def write(self, path: str, rows: pa.Table, operation: str, table: NewTable, *, small_files: bool) -> Changed:
+    def write(self, path: str, rows: pa.Table, operation: str, table: NewTable, *, small_files: bool) -> ReportedCounts:
         done = super().write(path, rows, operation, table, small_files=small_files)
-        return Changed(inserted=(done.inserted or 0) + 1)
+        return ReportedCounts(inserted=(done.inserted or 0) + 1)
 
 
 def test_a_reader_that_loses_a_row_is_noticed() -> None:

@@ -27,7 +27,7 @@ Body = TypeVar("Body", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class CommandTarget:
     """The table that a command works on, and how it answers."""
 
     path: str
@@ -77,7 +77,7 @@ class KeyValue(_ParamType):
         return [CompletionItem(f"{key}=") for key in keys if key.startswith(incomplete)]
 
 
-class Names(_ParamType):
+class NameList(_ParamType):
     """Names separated by commas."""
 
     name = "name,..."
@@ -88,7 +88,7 @@ class Names(_ParamType):
         return [part.strip() for part in str(value).split(",") if part.strip()]
 
 
-NAMES = Names()
+NAMES = NameList()
 _PLACE = click.Path()
 
 
@@ -119,7 +119,7 @@ def _common() -> list[click.Parameter]:
 def table_command(
     group: click.Group, name: str, *, examples: Sequence[str], path: bool = True, several: bool = False
 ) -> Callable[[Body], Documented]:
-    """Declares a command of a table. Its function gets a `Target` first, then its own parameters.
+    """Declares a command of a table. Its function gets a `CommandTarget` first, then its own parameters.
 
     Args:
         examples: command lines for its help.
@@ -149,7 +149,7 @@ def table_command(
             given = {**_of_file(options_file), **dict(options)}
 
             def answer(path: str) -> Any:
-                return body(Target(path, given, dict(storage_options) or None, as_json), **rest)
+                return body(CommandTarget(path, given, dict(storage_options) or None, as_json), **rest)
 
             if len(paths) < 2:
                 return answer(paths[0] if paths else path)

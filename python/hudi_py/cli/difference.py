@@ -8,8 +8,8 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudi_py.cli.declare import Target
-from hudi_py.cli.screen import Column, Screen, number, records
+from hudi_py.cli.declare import CommandTarget
+from hudi_py.cli.screen import Screen, ScreenColumn, number, records
 from hudi_py.model.words import counted, show_bytes
 from hudi_py.progress import Progress
 from hudi_py.schema import COMMIT_SEQNO, COMMIT_TIME, META_FIELDS, PARTITION_PATH, RECORD_KEY
@@ -22,7 +22,7 @@ _NUL: Final = pa.scalar("\0", pa.large_string())
 _MOST: Final = 50
 
 
-def diff(target: Target, before: str, after: str | None, keys: bool) -> None:
+def diff(target: CommandTarget, before: str, after: str | None, keys: bool) -> None:
     """`hudi-py diff`."""
     table, screen = target.open(), Screen()
     old, new = (table.scan(as_of=time).schema for time in (before, after))
@@ -61,7 +61,13 @@ def diff(target: Target, before: str, after: str | None, keys: bool) -> None:
             [row["partition"] or ".", row["file_id"], row["change"], *(show_bytes(row[f"bytes_{at}"]) for at in _TIMES)]
             for row in files
         ]
-        heads = [Column("partition"), Column("file id"), Column("change", keep=True), number("before"), number("after")]
+        heads = [
+            ScreenColumn("partition"),
+            ScreenColumn("file id"),
+            ScreenColumn("change", keep=True),
+            number("before"),
+            number("after"),
+        ]
         screen.table(heads, listed[:_MOST], empty="")
         if len(listed) > _MOST:
             screen.note(f"{len(listed) - _MOST:,} more; --json lists all.")
@@ -169,7 +175,9 @@ def _show_keys(screen: Screen, changed: dict[str, pa.Table]) -> None:
         for row in records(table.slice(0, _MOST))
     ]
     screen.line()
-    screen.table([Column("change", keep=True), Column("partition"), Column("record key")], rows, empty="")
+    screen.table(
+        [ScreenColumn("change", keep=True), ScreenColumn("partition"), ScreenColumn("record key")], rows, empty=""
+    )
     most = max(table.num_rows for table in changed.values())
     if most > _MOST:
         screen.note(f"At most {_MOST} keys of each kind are shown; --json lists all.")

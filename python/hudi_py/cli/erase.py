@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
-from hudi_py.cli.declare import Target, confirm
+from hudi_py.cli.declare import CommandTarget, confirm
 from hudi_py.cli.screen import Screen
 from hudi_py.model.words import Spoken, counted
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ErasureRequest:
     """What to erase, by a condition or by keys, and how."""
 
     where: str | None
@@ -20,7 +20,7 @@ class Asked:
     reference: str
 
 
-def erase(target: Target, asked: Asked, dry_run: bool, yes: bool) -> bool:
+def erase(target: CommandTarget, asked: ErasureRequest, dry_run: bool, yes: bool) -> bool:
     """`hudi-py erase`; whether nothing is left of the rows."""
     table, screen = target.open(), Screen()
     question = f"Erase rows from {table.uri} for good?"

@@ -18,9 +18,9 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import csv, parquet
 
-from hudi_py.cli.declare import Target
-from hudi_py.cli.rows import Query
-from hudi_py.cli.screen import Column, Screen, number
+from hudi_py.cli.declare import CommandTarget
+from hudi_py.cli.rows import ScanQuery
+from hudi_py.cli.screen import Screen, ScreenColumn, number
 from hudi_py.model.words import counted, show_bytes, visible_json
 from hudi_py.progress import Progress
 from hudi_py.read import Scan
@@ -67,7 +67,7 @@ def format_of(name: str) -> str | None:
     return _ENDINGS.get(os.path.splitext(name)[1].lower())
 
 
-def read(target: Target, query: Query, meta: bool, to: str | None, output: str | None) -> None:
+def read(target: CommandTarget, query: ScanQuery, meta: bool, to: str | None, output: str | None) -> None:
     """`hudi-py read`."""
     form = Form(to, output)
     shape = form.resolved(target.as_json)
@@ -78,7 +78,7 @@ def read(target: Target, query: Query, meta: bool, to: str | None, output: str |
     write_rows(scan.to_batches(), scan.schema, form, shape, shown)
 
 
-def explain(target: Target, query: Query) -> None:
+def explain(target: CommandTarget, query: ScanQuery) -> None:
     """`hudi-py explain`."""
     scan, screen = make_scan(target.open(), query, meta=False), Screen()
     if not target.as_json:
@@ -102,7 +102,7 @@ def explain(target: Target, query: Query) -> None:
     )
 
 
-def make_scan(table: Table, query: Query, meta: bool) -> Scan:
+def make_scan(table: Table, query: ScanQuery, meta: bool) -> Scan:
     """The scan that the options describe; without meta columns unless they are asked for."""
     if query.cdc and query.incremental:
         raise click.UsageError("--incremental and --cdc contradict each other.")
@@ -169,7 +169,7 @@ def show_table(rows: pa.Table, most: int | None = None) -> None:
     """Rows as a table for people, users' columns first."""
     screen = Screen()
     names = sorted(rows.schema.names, key=lambda name: name in META_FIELDS)
-    columns = [number(name) if _is_number(rows.schema.field(name).type) else Column(name) for name in names]
+    columns = [number(name) if _is_number(rows.schema.field(name).type) else ScreenColumn(name) for name in names]
     listed = rows if most is None else rows.slice(0, most)
     values = [_texts(listed[name]) for name in names]
     screen.table(columns, list(zip(*values, strict=True)), empty="No rows.")

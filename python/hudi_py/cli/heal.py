@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from hudi_py.cli.declare import Target, confirm, dry_run_option, table_command, yes_option
+from hudi_py.cli.declare import CommandTarget, confirm, dry_run_option, table_command, yes_option
 from hudi_py.cli.failure import FOUND
 
 
@@ -32,7 +32,7 @@ _FULL = click.option(
 )
 @_FULL
 @click.pass_context
-def doctor(ctx: click.Context, target: Target, full: bool) -> None:
+def doctor(ctx: click.Context, target: CommandTarget, full: bool) -> None:
     """Say what is wrong with a table, the most harmful first, and what mends it.
 
     Only reads, and works on tables that cannot be opened. The exit code is 5 if there is anything to mend.
@@ -53,7 +53,7 @@ def doctor(ctx: click.Context, target: Target, full: bool) -> None:
 @click.option("--lose-rows", is_flag=True, help="Also give up the rows of files that are missing or cannot be read.")
 @dry_run_option
 @yes_option
-def repair(target: Target, full: bool, lose_rows: bool, dry_run: bool, yes: bool) -> None:
+def repair(target: CommandTarget, full: bool, lose_rows: bool, dry_run: bool, yes: bool) -> None:
     """Mend what `doctor` finds.
 
     Shows the plan and asks. What a repair removes or replaces is kept, so that `repairs undo` can bring it back.
@@ -69,7 +69,7 @@ def repairs() -> None:
 
 
 @table_command(repairs, "list", several=True, examples=["hudi-py repairs list /data/trips"])
-def repairs_list(target: Target) -> None:
+def repairs_list(target: CommandTarget) -> None:
     """List the repairs that can be undone."""
     from hudi_py.cli import health
 
@@ -79,7 +79,7 @@ def repairs_list(target: Target) -> None:
 @table_command(repairs, "undo", examples=["hudi-py repairs undo /data/trips ID"])
 @click.argument("id")
 @yes_option
-def repairs_undo(target: Target, id: str, yes: bool) -> None:
+def repairs_undo(target: CommandTarget, id: str, yes: bool) -> None:
     """Bring a table back to what it was before a repair."""
     from hudi_py.cli import health
 
@@ -90,7 +90,7 @@ def repairs_undo(target: Target, id: str, yes: bool) -> None:
 @table_command(repairs, "forget", examples=["hudi-py repairs forget /data/trips ID --yes"])
 @click.argument("id")
 @yes_option
-def repairs_forget(target: Target, id: str, yes: bool) -> None:
+def repairs_forget(target: CommandTarget, id: str, yes: bool) -> None:
     """Delete what a repair has kept. It cannot be undone any more."""
     from hudi_py.cli import health
 

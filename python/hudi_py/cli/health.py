@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hudi_py
-from hudi_py.cli.declare import Target, confirm
-from hudi_py.cli.screen import Column, Screen, number
+from hudi_py.cli.declare import CommandTarget, confirm
+from hudi_py.cli.screen import Screen, ScreenColumn, number
 from hudi_py.health import Diagnosis, Severity
 from hudi_py.health.mending.ledger import KeptRepair
 from hudi_py.health.mending.plan import RepairPlan
@@ -13,7 +13,7 @@ from hudi_py.model.words import counted, show_bytes
 _STYLES = {Severity.CRITICAL: "bold red", Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTICE: "dim"}
 
 
-def examine(target: Target, full: bool) -> bool:
+def examine(target: CommandTarget, full: bool) -> bool:
     """`hudi-py doctor`; whether the table is healthy."""
     found = hudi_py.doctor(target.path, target.options, full=full, storage_options=target.storage_options)
     if target.as_json:
@@ -23,7 +23,7 @@ def examine(target: Target, full: bool) -> bool:
     return found.healthy
 
 
-def mend(target: Target, *, full: bool, lose_rows: bool, dry_run: bool, yes: bool) -> None:
+def mend(target: CommandTarget, *, full: bool, lose_rows: bool, dry_run: bool, yes: bool) -> None:
     """`hudi-py repair`."""
     storage_options, screen = target.storage_options, Screen()
     plan = hudi_py.repair_plan(
@@ -49,38 +49,44 @@ def mend(target: Target, *, full: bool, lose_rows: bool, dry_run: bool, yes: boo
     screen.path(f"  Forget: hudi-py repairs forget {target.path} {report.id}")
 
 
-def kept(target: Target) -> None:
+def kept(target: CommandTarget) -> None:
     """`hudi-py repairs list`."""
     screen = Screen()
     found = hudi_py.repairs(target.path, target.options, storage_options=target.storage_options)
     if target.as_json:
         screen.json_lines(each.to_dict() for each in found)
         return
-    columns = [Column("id", keep=True), Column("state"), number("files"), number("size"), Column("steps")]
+    columns = [
+        ScreenColumn("id", keep=True),
+        ScreenColumn("state"),
+        number("files"),
+        number("size"),
+        ScreenColumn("steps"),
+    ]
     rows = [(each.id, each.state, each.num_kept, show_bytes(each.num_bytes), "; ".join(each.steps)) for each in found]
     screen.table(columns, rows, empty="No repairs are kept.")
 
 
-def undo(target: Target, id: str) -> None:
+def undo(target: CommandTarget, id: str) -> None:
     """`hudi-py repairs undo`."""
     found = hudi_py.undo_repair(target.path, id, target.options, storage_options=target.storage_options)
     _answer(target, found, f"Undone: the repair {id}. {counted(found.num_kept, 'file')} brought back.")
 
 
-def forget(target: Target, id: str) -> None:
+def forget(target: CommandTarget, id: str) -> None:
     """`hudi-py repairs forget`."""
     found = hudi_py.forget_repair(target.path, id, target.options, storage_options=target.storage_options)
     _answer(target, found, f"Deleted what the repair {id} had kept: {counted(found.num_kept, 'file')}.")
 
 
-def _answer(target: Target, found: KeptRepair, sentence: str) -> None:
+def _answer(target: CommandTarget, found: KeptRepair, sentence: str) -> None:
     if target.as_json:
         Screen().json(found.to_dict())
     else:
         Screen().line(sentence)
 
 
-def _show(screen: Screen, target: Target, found: Diagnosis) -> None:
+def _show(screen: Screen, target: CommandTarget, found: Diagnosis) -> None:
     bad = sum(finding.severity >= Severity.WARNING for finding in found.findings)
     screen.title(found.uri, "healthy" if found.healthy else f"{counted(bad, 'finding')} to mend")
     for finding in found.findings:

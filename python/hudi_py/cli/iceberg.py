@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from hudi_py.cli.declare import Target, confirm, table_command, yes_option
+from hudi_py.cli.declare import CommandTarget, confirm, table_command, yes_option
 
 _GROUP = click.Group()
 
@@ -45,7 +45,7 @@ _NAME = click.option("--name", metavar="NAMESPACE.TABLE", help="The table in the
     help="States to keep for time travel, if their files have not been cleaned.",
 )
 def publish(
-    target: Target,
+    target: CommandTarget,
     catalog: str | None,
     name: str | None,
     location: str | None,
@@ -79,7 +79,7 @@ def publish(
 @_CATALOG
 @_NAME
 @yes_option
-def unpublish(target: Target, catalog: str | None, name: str | None, yes: bool) -> None:
+def unpublish(target: CommandTarget, catalog: str | None, name: str | None, yes: bool) -> None:
     """Remove the Iceberg table. The Hudi table stays as it is."""
     from hudi_py.cli.screen import Screen
     from hudi_py.interop import iceberg as interop

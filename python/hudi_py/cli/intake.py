@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 from pyarrow import csv, json, parquet
 
 import hudi_py
-from hudi_py.cli.declare import Target, confirm
+from hudi_py.cli.declare import CommandTarget, confirm
 from hudi_py.cli.export import format_of
-from hudi_py.cli.rows import NewTable
+from hudi_py.cli.rows import TableCreation
 from hudi_py.cli.screen import Screen
 from hudi_py.errors import SchemaMismatchError, TableNotFoundError
 from hudi_py.model.words import counted, show_bytes
@@ -37,7 +37,7 @@ _ARROW_FILE: Final = b"ARROW1"
 """First bytes of an Arrow file; a stream has others."""
 
 
-def write(target: Target, file: str, operation: str, form: str | None, new: NewTable) -> None:
+def write(target: CommandTarget, file: str, operation: str, form: str | None, new: TableCreation) -> None:
     """`hudi-py write`."""
     form, name = form or format_of(file), "standard input" if file == "-" else file
     if form is None:
@@ -249,7 +249,7 @@ class Doomed:
     partition: tuple[str, ...]
 
 
-def delete(target: Target, doomed: Doomed, dry_run: bool, yes: bool) -> None:
+def delete(target: CommandTarget, doomed: Doomed, dry_run: bool, yes: bool) -> None:
     """`hudi-py delete`."""
     table = target.open()
     if dry_run or (not yes and sys.stdin.isatty()):
@@ -282,7 +282,7 @@ def _count(table: Table, doomed: Doomed) -> int:
     return table.scan(filter=doomed.where, keys=doomed.keys, partitions=partitions).count()
 
 
-def update(target: Target, assignments: dict[str, str], where: str | None, dry_run: bool) -> None:
+def update(target: CommandTarget, assignments: dict[str, str], where: str | None, dry_run: bool) -> None:
     """`hudi-py update`."""
     table = target.open()
     if dry_run:
@@ -291,7 +291,7 @@ def update(target: Target, assignments: dict[str, str], where: str | None, dry_r
     report(target, table.update(assignments, where), "update")
 
 
-def report(target: Target, result: WriteResult, statement: str = "") -> None:
+def report(target: CommandTarget, result: WriteResult, statement: str = "") -> None:
     """Says what a write did; `statement`: what it was, if that is not its operation."""
     screen = Screen()
     if target.as_json:
@@ -309,7 +309,7 @@ def report(target: Target, result: WriteResult, statement: str = "") -> None:
         screen.line(f"Then: {', '.join(result.services).replace('_', ' ')}", "dim")
 
 
-def _would(target: Target, word: str, count: int) -> None:
+def _would(target: CommandTarget, word: str, count: int) -> None:
     screen = Screen()
     if target.as_json:
         screen.json({"dry_run": True, f"num_{word}": count})

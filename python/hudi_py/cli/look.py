@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from hudi_py.cli.declare import Target, table_command
+from hudi_py.cli.declare import CommandTarget, table_command
 
 
 def add_to(main: click.Group) -> None:
@@ -24,7 +24,7 @@ _AS_OF = click.option("--as-of", metavar="TIME", help="State as of an instant or
     examples=["hudi-py show /data/trips", "hudi-py show /data/trips --properties", "hudi-py show /data/*"],
 )
 @click.option("--properties", is_flag=True, help="Print the table's hoodie.properties instead.")
-def show(target: Target, properties: bool) -> None:
+def show(target: CommandTarget, properties: bool) -> None:
     """Show what a table is, how it is doing, and what to do next."""
     from hudi_py.cli import overview
 
@@ -41,11 +41,11 @@ def show(target: Target, properties: bool) -> None:
 @click.option("--action", metavar="ACTION", help="Only this action, such as commit, deltacommit, clean or rollback.")
 @click.option("--pending", is_flag=True, help="Only what is not completed.")
 @click.option("--archived", is_flag=True, help="Also the archived timeline.")
-def timeline(target: Target, limit: int | None, action: str | None, pending: bool, archived: bool) -> None:
+def timeline(target: CommandTarget, limit: int | None, action: str | None, pending: bool, archived: bool) -> None:
     """List instants, the newest first, and what they wrote."""
     from hudi_py.cli import views
 
-    views.timeline(target, views.Wanted(limit, action, pending, archived))
+    views.timeline(target, views.InstantFilter(limit, action, pending, archived))
 
 
 @table_command(
@@ -57,7 +57,7 @@ def timeline(target: Target, limit: int | None, action: str | None, pending: boo
 @click.option("-p", "--partition", metavar="PATH", help="Only this partition.")
 @click.option("--logs", is_flag=True, help="Only file slices with logs.")
 @_AS_OF
-def files(target: Target, partition: str | None, logs: bool, as_of: str | None) -> None:
+def files(target: CommandTarget, partition: str | None, logs: bool, as_of: str | None) -> None:
     """List file slices."""
     from hudi_py.cli import views
 
@@ -71,7 +71,7 @@ def files(target: Target, partition: str | None, logs: bool, as_of: str | None) 
     examples=["hudi-py partitions /data/trips"],
 )
 @_AS_OF
-def partitions(target: Target, as_of: str | None) -> None:
+def partitions(target: CommandTarget, as_of: str | None) -> None:
     """List partitions and their sizes."""
     from hudi_py.cli import views
 
@@ -86,7 +86,7 @@ def partitions(target: Target, as_of: str | None) -> None:
 )
 @click.option("--meta", is_flag=True, help="Also the meta columns, _hoodie_commit_time and so on.")
 @_AS_OF
-def schema(target: Target, meta: bool, as_of: str | None) -> None:
+def schema(target: CommandTarget, meta: bool, as_of: str | None) -> None:
     """List columns with their Arrow types."""
     from hudi_py.cli import views
 
@@ -100,7 +100,7 @@ def schema(target: Target, meta: bool, as_of: str | None) -> None:
     examples=["hudi-py stats /data/trips", "hudi-py stats /data/trips --rows"],
 )
 @click.option("--rows", is_flag=True, help="Also count the rows; reads the slices that have logs.")
-def stats(target: Target, rows: bool) -> None:
+def stats(target: CommandTarget, rows: bool) -> None:
     """Show the sizes of files, and how much the writes had to rewrite."""
     from hudi_py.cli import statistics
 
@@ -115,7 +115,7 @@ def stats(target: Target, rows: bool) -> None:
 @click.argument("before", metavar="FROM")
 @click.argument("after", metavar="[TO]", required=False)
 @click.option("--keys", is_flag=True, help="List the record keys that were added, changed and removed.")
-def diff(target: Target, before: str, after: str | None, keys: bool) -> None:
+def diff(target: CommandTarget, before: str, after: str | None, keys: bool) -> None:
     """Compare rows, files and schema as of two times.
 
     FROM and TO are instants or times; TO is now by default. Rows are compared by their keys and commits, so no column
@@ -134,7 +134,7 @@ def diff(target: Target, before: str, after: str | None, keys: bool) -> None:
 @click.option("--output", type=click.Path(dir_okay=False), help="The page to write [default: NAME-report.html].")
 @click.option("--open", "opened", is_flag=True, help="Open the page in the browser.")
 @click.option("--full", is_flag=True, help="Have the doctor read every row, not a sample.")
-def report(target: Target, output: str | None, opened: bool, full: bool) -> None:
+def report(target: CommandTarget, output: str | None, opened: bool, full: bool) -> None:
     """Write a page to look at: timeline, sizes, writes, services, findings.
 
     The page is one HTML file that needs nothing else and requests nothing.
@@ -150,7 +150,7 @@ def report(target: Target, output: str | None, opened: bool, full: bool) -> None
     several=True,
     examples=["hudi-py plans /data/trips"],
 )
-def plans(target: Target) -> None:
+def plans(target: CommandTarget) -> None:
     """List pending plans of table services."""
     from hudi_py.cli import views
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from hudi_py.cli.declare import Target, confirm, dry_run_option, table_command, yes_option
+from hudi_py.cli.declare import CommandTarget, confirm, dry_run_option, table_command, yes_option
 from hudi_py.cli.failure import FOUND
 
 
@@ -32,7 +32,7 @@ _RUN = click.option("--run", metavar="INSTANT", help="Run this pending plan; `ol
 @_SCHEDULE
 @_RUN
 @dry_run_option
-def compact(target: Target, schedule: bool, run: str | None, dry_run: bool) -> None:
+def compact(target: CommandTarget, schedule: bool, run: str | None, dry_run: bool) -> None:
     """Merge logs into new base files.
 
     Runs the pending plans, then compacts the rest.
@@ -51,7 +51,7 @@ def compact(target: Target, schedule: bool, run: str | None, dry_run: bool) -> N
 @_SCHEDULE
 @_RUN
 @dry_run_option
-def log_compact(target: Target, schedule: bool, run: str | None, dry_run: bool) -> None:
+def log_compact(target: CommandTarget, schedule: bool, run: str | None, dry_run: bool) -> None:
     """Merge the logs of each file group into one.
 
     Runs the pending plans, then merges the logs of file groups that have enough of them
@@ -75,7 +75,7 @@ def log_compact(target: Target, schedule: bool, run: str | None, dry_run: bool) 
 @_RUN
 @dry_run_option
 @yes_option
-def clean(target: Target, schedule: bool, run: str | None, dry_run: bool, yes: bool) -> None:
+def clean(target: CommandTarget, schedule: bool, run: str | None, dry_run: bool, yes: bool) -> None:
     """Delete old file versions.
 
     Time travel to earlier commits is impossible afterwards. The options of Apache Hudi say what is kept
@@ -93,7 +93,7 @@ def clean(target: Target, schedule: bool, run: str | None, dry_run: bool, yes: b
     examples=["hudi-py archive /data/trips", "hudi-py archive /data/trips --dry-run"],
 )
 @dry_run_option
-def archive(target: Target, dry_run: bool) -> None:
+def archive(target: CommandTarget, dry_run: bool) -> None:
     """Move old instants to the archived timeline."""
     from hudi_py.cli import services
 
@@ -103,7 +103,7 @@ def archive(target: Target, dry_run: bool) -> None:
 @table_command(_GROUP, "unschedule", examples=["hudi-py unschedule /data/trips 20260131101530123"])
 @click.argument("instant")
 @yes_option
-def unschedule(target: Target, instant: str, yes: bool) -> None:
+def unschedule(target: CommandTarget, instant: str, yes: bool) -> None:
     """Remove a pending plan. Rows do not change."""
     from hudi_py.cli import services
 
@@ -124,7 +124,7 @@ def unschedule(target: Target, instant: str, yes: bool) -> None:
 @click.option("--with-newer", is_flag=True, help="Undo newer commits as well, newest first.")
 @dry_run_option
 @yes_option
-def rollback(target: Target, instant: str, with_newer: bool, dry_run: bool, yes: bool) -> None:
+def rollback(target: CommandTarget, instant: str, with_newer: bool, dry_run: bool, yes: bool) -> None:
     """Undo a commit."""
     from hudi_py.cli import services
 
@@ -146,7 +146,7 @@ def rollback(target: Target, instant: str, with_newer: bool, dry_run: bool, yes:
 @click.argument("instant")
 @dry_run_option
 @yes_option
-def restore(target: Target, instant: str, dry_run: bool, yes: bool) -> None:
+def restore(target: CommandTarget, instant: str, dry_run: bool, yes: bool) -> None:
     """Go back to a savepoint, or to the latest one. Everything later is undone for good."""
     from hudi_py.cli import services
 
@@ -171,7 +171,7 @@ def savepoint() -> None:
 @click.argument("instant", required=False)
 @click.option("--user", default="", help="Who created it.")
 @click.option("--comment", default="", help="What it is for.")
-def savepoint_create(target: Target, instant: str | None, user: str, comment: str) -> None:
+def savepoint_create(target: CommandTarget, instant: str | None, user: str, comment: str) -> None:
     """Protect a commit, by default the newest, from cleaning and archiving."""
     from hudi_py.cli import services
 
@@ -179,7 +179,7 @@ def savepoint_create(target: Target, instant: str | None, user: str, comment: st
 
 
 @table_command(savepoint, "list", several=True, examples=["hudi-py savepoint list /data/trips"])
-def savepoint_list(target: Target) -> None:
+def savepoint_list(target: CommandTarget) -> None:
     """List savepoints."""
     from hudi_py.cli import views
 
@@ -189,7 +189,7 @@ def savepoint_list(target: Target) -> None:
 @table_command(savepoint, "delete", examples=["hudi-py savepoint delete /data/trips 20260131101530123"])
 @click.argument("instant")
 @yes_option
-def savepoint_delete(target: Target, instant: str, yes: bool) -> None:
+def savepoint_delete(target: CommandTarget, instant: str, yes: bool) -> None:
     """Delete a savepoint, so that its commit may be cleaned and archived."""
     from hudi_py.cli import services
 
@@ -204,7 +204,7 @@ def index() -> None:
 
 
 @table_command(index, "list", several=True, examples=["hudi-py index list /data/trips"])
-def index_list(target: Target) -> None:
+def index_list(target: CommandTarget) -> None:
     """List indexes."""
     from hudi_py.cli import views
 
@@ -229,7 +229,7 @@ def index_list(target: Target) -> None:
 @click.option("--with", "pairs", multiple=True, metavar="KEY=VALUE", help="Option of the index; may be repeated.")
 @click.option("--if-not-exists", is_flag=True, help="Do nothing if it exists.")
 def index_create(
-    target: Target, name: str, column: str, using: str, expr: str, pairs: tuple[str, ...], if_not_exists: bool
+    target: CommandTarget, name: str, column: str, using: str, expr: str, pairs: tuple[str, ...], if_not_exists: bool
 ) -> None:
     """Create the index NAME of a COLUMN.
 
@@ -243,7 +243,7 @@ def index_create(
 
 @table_command(index, "refresh", examples=["hudi-py index refresh /data/trips by_driver"])
 @click.argument("name")
-def index_refresh(target: Target, name: str) -> None:
+def index_refresh(target: CommandTarget, name: str) -> None:
     """Build the index NAME anew."""
     from hudi_py.cli import services
 
@@ -253,7 +253,7 @@ def index_refresh(target: Target, name: str) -> None:
 @table_command(index, "drop", examples=["hudi-py index drop /data/trips by_driver --yes"])
 @click.argument("name")
 @yes_option
-def index_drop(target: Target, name: str, yes: bool) -> None:
+def index_drop(target: CommandTarget, name: str, yes: bool) -> None:
     """Drop the index NAME and those that need it."""
     from hudi_py.cli import services
 
@@ -272,7 +272,7 @@ def metadata() -> None:
 )
 @click.argument("partitions", metavar="[PARTITION]...", nargs=-1)
 @click.pass_context
-def metadata_verify(ctx: click.Context, target: Target, partitions: tuple[str, ...]) -> None:
+def metadata_verify(ctx: click.Context, target: CommandTarget, partitions: tuple[str, ...]) -> None:
     """Compare the metadata table with the table's files, and look for lost data files.
 
     The exit code is 5 if anything is wrong.
@@ -289,7 +289,7 @@ def metadata_verify(ctx: click.Context, target: Target, partitions: tuple[str, .
     examples=["hudi-py metadata rebuild /data/trips", "hudi-py metadata rebuild /data/trips files column_stats"],
 )
 @click.argument("partitions", metavar="[PARTITION]...", nargs=-1)
-def metadata_rebuild(target: Target, partitions: tuple[str, ...]) -> None:
+def metadata_rebuild(target: CommandTarget, partitions: tuple[str, ...]) -> None:
     """Build partitions of the metadata table anew, by default all that exist.
 
     Partitions that are named are created if they do not exist.
@@ -302,7 +302,7 @@ def metadata_rebuild(target: Target, partitions: tuple[str, ...]) -> None:
 @table_command(metadata, "drop", examples=["hudi-py metadata drop /data/trips column_stats --yes"])
 @click.argument("partitions", metavar="PARTITION...", nargs=-1, required=True)
 @yes_option
-def metadata_drop(target: Target, partitions: tuple[str, ...], yes: bool) -> None:
+def metadata_drop(target: CommandTarget, partitions: tuple[str, ...], yes: bool) -> None:
     """Drop partitions of the metadata table; `files` drops all of it."""
     from hudi_py.cli import services
 
@@ -315,7 +315,7 @@ def locks() -> None:
 
 
 @table_command(locks, "show", several=True, examples=["hudi-py locks show /data/trips"])
-def locks_show(target: Target) -> None:
+def locks_show(target: CommandTarget) -> None:
     """Show who holds the table lock."""
     from hudi_py.cli import views
 
@@ -325,7 +325,7 @@ def locks_show(target: Target) -> None:
 @table_command(locks, "break", examples=["hudi-py locks break /data/trips OWNER --yes"])
 @click.argument("owner")
 @yes_option
-def locks_break(target: Target, owner: str, yes: bool) -> None:
+def locks_break(target: CommandTarget, owner: str, yes: bool) -> None:
     """Release the lock of an OWNER that is no longer running, as `locks show` names it."""
     from hudi_py.cli import services
 

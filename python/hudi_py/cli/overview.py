@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from hudi_py.cli.declare import Target
+from hudi_py.cli.declare import CommandTarget
 from hudi_py.cli.screen import Screen
 from hudi_py.model.properties import TableConfig
 from hudi_py.model.words import ago, counted, readable, show_bytes
@@ -15,7 +15,7 @@ from hudi_py.timeline.clock import wall_clock_ms
 from hudi_py.timeline.times import epoch_ms, table_zone
 
 
-def show(target: Target) -> None:
+def show(target: CommandTarget) -> None:
     """`hudi-py show`."""
     table, screen = target.open(), Screen()
     found = overview(read_facts(table), target.path)
@@ -37,7 +37,7 @@ def show(target: Target) -> None:
         screen.path(f"    {step.command}", "green")
 
 
-def show_properties(target: Target) -> None:
+def show_properties(target: CommandTarget) -> None:
     """`hudi-py show --properties`."""
     properties, screen = dict(sorted(target.open().properties.items())), Screen()
     if target.as_json:

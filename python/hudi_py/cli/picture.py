@@ -7,13 +7,13 @@ import re
 import webbrowser
 from pathlib import Path
 
-from hudi_py.cli.declare import Target
+from hudi_py.cli.declare import CommandTarget
 from hudi_py.cli.screen import Screen
 from hudi_py.model.properties import TableConfig
 from hudi_py.model.words import show_bytes
 
 
-def report(target: Target, output: str | None, opened: bool, full: bool) -> None:
+def report(target: CommandTarget, output: str | None, opened: bool, full: bool) -> None:
     """Writes the page, says where it is, and opens it."""
     table, screen = target.open(), Screen()
     name = re.sub(r"[^\w.-]+", "_", TableConfig(dict(table.properties)).name).strip("._") or "table"

@@ -8,7 +8,7 @@ import click
 import pyarrow as pa
 
 import hudi_py
-from hudi_py.cli.declare import Target
+from hudi_py.cli.declare import CommandTarget
 from hudi_py.cli.export import Form, show_table, write_rows
 from hudi_py.errors import ConfigError, missing_library
 from hudi_py.interop.duckdb import query as run_query
@@ -17,7 +17,7 @@ _ONLY = "t"
 """Name of a table that was given none."""
 
 
-def sql(target: Target, query: str, tables: Iterable[str], as_of: str | None, form: Form) -> None:
+def sql(target: CommandTarget, query: str, tables: Iterable[str], as_of: str | None, form: Form) -> None:
     """`hudi-py sql`."""
     try:
         import duckdb

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hudi_py.cli.declare import Target
+from hudi_py.cli.declare import CommandTarget
 from hudi_py.cli.screen import Screen
 from hudi_py.config import catalogs as config
 from hudi_py.interop.catalogs import Registered
@@ -19,7 +19,7 @@ _DONE = {
 }
 
 
-def sync(target: Target, catalogs: Sequence[str], database: str | None, name: str | None) -> None:
+def sync(target: CommandTarget, catalogs: Sequence[str], database: str | None, name: str | None) -> None:
     """Registers the table, and says what was done."""
     more = {config.DATABASE.key: database, config.TABLE.key: name}
     options = {key: value for key, value in more.items() if value is not None}

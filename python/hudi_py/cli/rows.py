@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from hudi_py.cli.declare import NAMES, KeyValue, Target, dry_run_option, table_command, yes_option
+from hudi_py.cli.declare import NAMES, CommandTarget, KeyValue, dry_run_option, table_command, yes_option
 
 Body = TypeVar("Body", bound=Callable[..., Any])
 OPERATIONS = ("upsert", "insert", "bulk_insert", "insert_overwrite", "insert_overwrite_table", "delete")
@@ -26,7 +26,7 @@ _GROUP = click.Group()
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class ScanQuery:
     """Which rows a scan returns."""
 
     columns: list[str] | None
@@ -43,11 +43,11 @@ class Query:
 
 
 def _query_options(body: Body) -> Body:
-    """Options of a scan, passed as one `Query`."""
+    """Options of a scan, passed as one `ScanQuery`."""
 
     @wraps(body)
     def run(*args: Any, **named: Any) -> Any:
-        return body(*args, query=Query(**{each.name: named.pop(each.name) for each in fields(Query)}), **named)
+        return body(*args, query=ScanQuery(**{each.name: named.pop(each.name) for each in fields(ScanQuery)}), **named)
 
     options = [
         click.option("-c", "--columns", type=NAMES, help="Columns to read, in this order."),
@@ -82,7 +82,7 @@ def _query_options(body: Body) -> Body:
     "--to", type=click.Choice(["table", *FORMATS]), help="Form of the rows; by default by --output, or a table."
 )
 @click.option("--output", type=click.Path(dir_okay=False), help="File to write; standard output by default.")
-def read(target: Target, query: Query, meta: bool, to: str | None, output: str | None) -> None:
+def read(target: CommandTarget, query: ScanQuery, meta: bool, to: str | None, output: str | None) -> None:
     """Print or export rows.
 
     On a terminal, a table of 20 rows is shown unless --limit says otherwise.
@@ -94,7 +94,7 @@ def read(target: Target, query: Query, meta: bool, to: str | None, output: str |
 
 @table_command(_GROUP, "explain", several=True, examples=["hudi-py explain /data/trips -f \"city = 'oslo'\""])
 @_query_options
-def explain(target: Target, query: Query) -> None:
+def explain(target: CommandTarget, query: ScanQuery) -> None:
     """Show which files a read would open, and what leaves out the others."""
     from hudi_py.cli import export
 
@@ -125,7 +125,7 @@ def explain(target: Target, query: Query) -> None:
 )
 @click.option("--output", type=click.Path(dir_okay=False), help="File to write; standard output by default.")
 def sql(
-    target: Target, query: str, tables: tuple[str, ...], as_of: str | None, to: str | None, output: str | None
+    target: CommandTarget, query: str, tables: tuple[str, ...], as_of: str | None, to: str | None, output: str | None
 ) -> None:
     """Run a query of DuckDB over tables.
 
@@ -138,7 +138,7 @@ def sql(
 
 
 @dataclass(frozen=True, slots=True)
-class NewTable:
+class TableCreation:
     """How a table is made that does not exist yet."""
 
     record_key: list[str] | None
@@ -167,7 +167,9 @@ class NewTable:
     "--type", "table_type", type=click.Choice(["cow", "mor"]), help="New table: copy on write or merge on read."
 )
 @click.option("--table-version", type=click.Choice(["6", "8", "9"]), help="New table: its version, by default 9.")
-def write(target: Target, file: str, operation: str, form: str | None, table_version: str | None, **named: Any) -> None:
+def write(
+    target: CommandTarget, file: str, operation: str, form: str | None, table_version: str | None, **named: Any
+) -> None:
     """Write the rows of a file as one commit.
 
     FILE is CSV with a header, JSON with one object per line, Parquet or Arrow; - is standard input. The table is
@@ -175,7 +177,7 @@ def write(target: Target, file: str, operation: str, form: str | None, table_ver
     """
     from hudi_py.cli import intake
 
-    new = NewTable(**named, table_version=None if table_version is None else int(table_version))
+    new = TableCreation(**named, table_version=None if table_version is None else int(table_version))
     intake.write(target, file, operation, form, new)
 
 
@@ -194,7 +196,12 @@ def write(target: Target, file: str, operation: str, form: str | None, table_ver
 @dry_run_option
 @yes_option
 def delete(
-    target: Target, where: str | None, keys: list[str] | None, partition: tuple[str, ...], dry_run: bool, yes: bool
+    target: CommandTarget,
+    where: str | None,
+    keys: list[str] | None,
+    partition: tuple[str, ...],
+    dry_run: bool,
+    yes: bool,
 ) -> None:
     """Delete rows or partitions."""
     from hudi_py.cli import intake
@@ -221,7 +228,7 @@ def delete(
 @click.pass_context
 def erase(
     ctx: click.Context,
-    target: Target,
+    target: CommandTarget,
     where: str | None,
     keys: list[str] | None,
     delete_savepoints: bool,
@@ -238,7 +245,7 @@ def erase(
 
     if sum(map(bool, (where, keys))) != 1:
         raise click.UsageError("Give either --where or --keys.")
-    asked = run.Asked(where, keys, delete_savepoints, reference)
+    asked = run.ErasureRequest(where, keys, delete_savepoints, reference)
     if not run.erase(target, asked, dry_run, yes):
         ctx.exit(5)
 
@@ -256,7 +263,7 @@ def erase(
 )
 @click.option("-w", "--where", metavar="SQL", help="Only the rows for which this is true.")
 @dry_run_option
-def update(target: Target, assignments: tuple[tuple[str, str], ...], where: str | None, dry_run: bool) -> None:
+def update(target: CommandTarget, assignments: tuple[tuple[str, str], ...], where: str | None, dry_run: bool) -> None:
     """Set columns of rows to SQL expressions of the old row."""
     from hudi_py.cli import intake
 

@@ -33,7 +33,7 @@ _LEAST: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class ScreenColumn:
     """A column of a table for people."""
 
     name: str
@@ -42,8 +42,8 @@ class Column:
     """Whether its texts are never shortened, such as instants, which people copy."""
 
 
-def number(name: str) -> Column:
-    return Column(name, right=True, keep=True)
+def number(name: str) -> ScreenColumn:
+    return ScreenColumn(name, right=True, keep=True)
 
 
 class Screen:
@@ -103,7 +103,7 @@ class Screen:
             for at, part in enumerate(lines):
                 self._print(Text.assemble((name.ljust(left) if at == 0 else " " * left, "cyan"), part))
 
-    def table(self, columns: Sequence[Column], rows: Sequence[Sequence[Any]], *, empty: str) -> None:
+    def table(self, columns: Sequence[ScreenColumn], rows: Sequence[Sequence[Any]], *, empty: str) -> None:
         """A table; `empty` is said if it has no rows."""
         if not rows:
             self.note(empty)
@@ -129,7 +129,7 @@ class Screen:
             more = f", and {len(left_out) - 8} more" if len(left_out) > 8 else ""
             self.note(f"Not shown for lack of width: {', '.join(left_out[:8])}{more}.")
 
-    def _row(self, texts: Sequence[str], columns: Sequence[Column], widths: Sequence[int]) -> str:
+    def _row(self, texts: Sequence[str], columns: Sequence[ScreenColumn], widths: Sequence[int]) -> str:
         cells = []
         for text, column, width in zip(texts, columns, widths, strict=False):
             if cell_len(text) > width:
@@ -166,7 +166,7 @@ class Screen:
             print(text.plain.rstrip())
 
 
-def fitted(columns: Sequence[Column], natural: Sequence[int], width: int) -> list[int]:
+def fitted(columns: Sequence[ScreenColumn], natural: Sequence[int], width: int) -> list[int]:
     """Widths of the leading columns that fit: the widest texts are shortened first, then columns are left out from the
     end. At least one column is kept."""
     widths = list(natural)
@@ -239,5 +239,5 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
-def _padded(text: str, width: int, column: Column) -> str:
+def _padded(text: str, width: int, column: ScreenColumn) -> str:
     return text.rjust(width) if column.right else set_cell_size(text, max(width, cell_len(text)))

@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
-from hudi_py.cli.declare import Target, confirm
-from hudi_py.cli.screen import Column, Screen, number
+from hudi_py.cli.declare import CommandTarget, confirm
+from hudi_py.cli.screen import Screen, ScreenColumn, number
 from hudi_py.model.instant import InstantTime
 from hudi_py.model.words import counted
 from hudi_py.services.planned.report import ServiceReport
@@ -41,7 +41,7 @@ class Undone:
     purpose: str
 
 
-def planned(target: Target, plans: ServicePlans[Any], how: How) -> None:
+def planned(target: CommandTarget, plans: ServicePlans[Any], how: How) -> None:
     """A service with plans: `compact`, `log-compact`, `clean`."""
     if how.dry_run:
         _preview(target, plans.preview(), counts_groups=True)
@@ -53,7 +53,7 @@ def planned(target: Target, plans: ServicePlans[Any], how: How) -> None:
         report(target, plans.schedule_and_run())
 
 
-def clean(target: Target, how: How, yes: bool) -> None:
+def clean(target: CommandTarget, how: How, yes: bool) -> None:
     """`hudi-py clean`."""
     table = target.open()
     plans = table.cleaning
@@ -75,7 +75,7 @@ def clean(target: Target, how: How, yes: bool) -> None:
     planned(target, plans, how)
 
 
-def archive(target: Target, dry_run: bool) -> None:
+def archive(target: CommandTarget, dry_run: bool) -> None:
     """`hudi-py archive`."""
     table, screen = target.open(), Screen()
     if not dry_run:
@@ -92,7 +92,7 @@ def archive(target: Target, dry_run: bool) -> None:
         screen.line(f"Nothing would be archived: {found.reason}.")
 
 
-def agreed(target: Target, undone: Undone, dry_run: bool, yes: bool) -> bool:
+def agreed(target: CommandTarget, undone: Undone, dry_run: bool, yes: bool) -> bool:
     """Whether to go on with a rollback or restore; shows what it would undo on a dry run, otherwise asks."""
     screen, count = Screen(), counted(len(undone.instants), "instant")
     if dry_run:
@@ -109,7 +109,7 @@ def agreed(target: Target, undone: Undone, dry_run: bool, yes: bool) -> bool:
     return True
 
 
-def report(target: Target, found: ServiceReport) -> None:
+def report(target: CommandTarget, found: ServiceReport) -> None:
     """Says what a service did."""
     screen = Screen()
     if target.as_json:
@@ -120,20 +120,20 @@ def report(target: Target, found: ServiceReport) -> None:
 
 
 def create_index(
-    target: Target, name: str, column: str, using: str, given: dict[str, str], if_not_exists: bool
+    target: CommandTarget, name: str, column: str, using: str, given: dict[str, str], if_not_exists: bool
 ) -> None:
     """`hudi-py index create`. `given`: options stored with the index."""
     made = target.open().create_index(name, column, using=using, index_options=given, if_not_exists=if_not_exists)
     _said(target, {"created": made}, f"Created the index {name}." if made else f"The index {name} exists already.")
 
 
-def refresh_index(target: Target, name: str) -> None:
+def refresh_index(target: CommandTarget, name: str) -> None:
     """`hudi-py index refresh`."""
     target.open().refresh_index(name)
     _said(target, {"refreshed": True}, f"Built the index {name} anew.")
 
 
-def drop_index(target: Target, name: str, yes: bool) -> None:
+def drop_index(target: CommandTarget, name: str, yes: bool) -> None:
     """`hudi-py index drop`."""
     table = target.open()
     confirm(f"Drop the index {name} of {table.uri}, and what depends on it?", yes)
@@ -141,7 +141,7 @@ def drop_index(target: Target, name: str, yes: bool) -> None:
     _said(target, {"dropped": True}, f"Dropped the index {name}.")
 
 
-def _said(target: Target, facts: Mapping[str, object], text: str) -> None:
+def _said(target: CommandTarget, facts: Mapping[str, object], text: str) -> None:
     screen = Screen()
     if target.as_json:
         screen.json(dict(facts))
@@ -149,7 +149,7 @@ def _said(target: Target, facts: Mapping[str, object], text: str) -> None:
         screen.line(text)
 
 
-def verify(target: Target, partitions: Sequence[str]) -> bool:
+def verify(target: CommandTarget, partitions: Sequence[str]) -> bool:
     """`hudi-py metadata verify`; whether all is well."""
     found, screen = target.open().metadata.verify(*partitions), Screen()
     if target.as_json:
@@ -160,7 +160,7 @@ def verify(target: Target, partitions: Sequence[str]) -> bool:
     return found.ok
 
 
-def rebuild(target: Target, partitions: Sequence[str]) -> None:
+def rebuild(target: CommandTarget, partitions: Sequence[str]) -> None:
     """`hudi-py metadata rebuild`."""
     built, screen = target.open().metadata.rebuild(*partitions), Screen()
     if target.as_json:
@@ -169,7 +169,7 @@ def rebuild(target: Target, partitions: Sequence[str]) -> None:
         screen.line(f"Rebuilt: {', '.join(built) or 'nothing'}.")
 
 
-def drop(target: Target, partitions: Sequence[str], yes: bool) -> None:
+def drop(target: CommandTarget, partitions: Sequence[str], yes: bool) -> None:
     """`hudi-py metadata drop`."""
     table, screen = target.open(), Screen()
     confirm(f"Drop {', '.join(partitions)} of the metadata table of {table.uri}, and what depends on them?", yes)
@@ -180,7 +180,7 @@ def drop(target: Target, partitions: Sequence[str], yes: bool) -> None:
         screen.line(f"Dropped: {', '.join(dropped) or 'nothing'}.")
 
 
-def break_lock(target: Target, owner: str, yes: bool) -> None:
+def break_lock(target: CommandTarget, owner: str, yes: bool) -> None:
     """`hudi-py locks break`."""
     table, screen = target.open(), Screen()
     confirm(f"Release the lock of {table.uri} that {owner} holds? A holder that still runs will fail.", yes)
@@ -191,7 +191,7 @@ def break_lock(target: Target, owner: str, yes: bool) -> None:
         screen.line("The lock was released.")
 
 
-def _scheduled(target: Target, instant: InstantTime | None) -> None:
+def _scheduled(target: CommandTarget, instant: InstantTime | None) -> None:
     screen = Screen()
     if target.as_json:
         screen.json({"instant": instant})
@@ -201,7 +201,7 @@ def _scheduled(target: Target, instant: InstantTime | None) -> None:
         screen.line(f"Planned: {instant}. Run it with --run {instant}.")
 
 
-def _preview(target: Target, found: Preview, *, counts_groups: bool) -> None:
+def _preview(target: CommandTarget, found: Preview, *, counts_groups: bool) -> None:
     """What a plan made now would contain. `counts_groups`: of a compaction, otherwise of a clean."""
     screen, rows = Screen(), found.rows
     if target.as_json:
@@ -213,11 +213,11 @@ def _preview(target: Target, found: Preview, *, counts_groups: bool) -> None:
     files = counted(sum(len(row["files"]) for row in rows), "file")
     if counts_groups:
         screen.line(f"{counted(len(rows), 'file group')} with {files} would be compacted. Nothing was changed.")
-        columns = [Column("partition"), Column("file id"), number("files")]
+        columns = [ScreenColumn("partition"), ScreenColumn("file id"), number("files")]
         listed = [[row["partition"] or ".", row["file_id"], len(row["files"])] for row in rows]
     else:
         screen.line(f"{files} in {counted(len(rows), 'partition')} would be deleted. Nothing was changed.")
-        columns = [Column("partition"), Column("file")]
+        columns = [ScreenColumn("partition"), ScreenColumn("file")]
         listed = [[row["partition"] or ".", file] for row in rows for file in row["files"]]
     screen.line()
     screen.table(columns, listed[:_MOST], empty="")

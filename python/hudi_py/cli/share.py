@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from hudi_py.cli.declare import NAMES, Target, table_command
+from hudi_py.cli.declare import NAMES, CommandTarget, table_command
 
 
 def add_to(main: click.Group) -> None:
@@ -29,7 +29,7 @@ _GROUP = click.Group()
 )
 @click.option("--database", metavar="NAME", help="Database of the entry; see hoodie.datasource.hive_sync.database.")
 @click.option("--table", "name", metavar="NAME", help="Its name; see hoodie.datasource.hive_sync.table.")
-def sync(target: Target, catalogs: list[str] | None, database: str | None, name: str | None) -> None:
+def sync(target: CommandTarget, catalogs: list[str] | None, database: str | None, name: str | None) -> None:
     """Register the table with catalogs.
 
     By default with the Hive metastore. An entry that is there is brought up to date.

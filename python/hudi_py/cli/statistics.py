@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from hudi_py.cli.declare import Target
-from hudi_py.cli.screen import Column, Screen, number, records
+from hudi_py.cli.declare import CommandTarget
+from hudi_py.cli.screen import Screen, ScreenColumn, number, records
 from hudi_py.model.words import counted, show_bytes
 from hudi_py.progress import Progress
 from hudi_py.report.writes import totals
@@ -16,7 +16,7 @@ from hudi_py.report.writes import totals
 _ALL = "all"
 
 
-def stats(target: Target, rows: bool) -> None:
+def stats(target: CommandTarget, rows: bool) -> None:
     """`hudi-py stats`."""
     table, screen = target.open(), Screen()
     files = records(table.files())
@@ -34,7 +34,7 @@ def stats(target: Target, rows: bool) -> None:
     if rows:
         screen.title(counted(found["num_rows"], "row"))
     screen.heading("Sizes of base files")
-    columns = [Column("partition"), *map(number, ("files", "least", "median", "95 %", "most", "total"))]
+    columns = [ScreenColumn("partition"), *map(number, ("files", "least", "median", "95 %", "most", "total"))]
     names = ("min_bytes", "median_bytes", "p95_bytes", "max_bytes", "num_bytes")
     table_rows = [
         [row["partition"] or ".", row["num_files"], *(show_bytes(row[name]) for name in names)]

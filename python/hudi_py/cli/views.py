@@ -6,19 +6,19 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from hudi_py.cli.declare import Target
-from hudi_py.cli.screen import Column, Screen, number, records
+from hudi_py.cli.declare import CommandTarget
+from hudi_py.cli.screen import Screen, ScreenColumn, number, records
 from hudi_py.errors import ConfigError
 from hudi_py.model.words import readable, show_bytes
 from hudi_py.schema import META_FIELDS
 from hudi_py.table import Table
 
 _WROTE: Final = ("operation", "num_inserts", "num_updates", "num_deletes", "num_files", "num_bytes")
-INSTANT: Final = Column("instant", keep=True)
+INSTANT: Final = ScreenColumn("instant", keep=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class InstantFilter:
     """The instants to list."""
 
     limit: int | None = None
@@ -27,7 +27,7 @@ class Wanted:
     archived: bool = False
 
 
-def instants(table: Table, wanted: Wanted) -> list[dict[str, Any]]:
+def instants(table: Table, wanted: InstantFilter) -> list[dict[str, Any]]:
     """Instants, the newest first, each with what it wrote (None for those that write no rows)."""
     written = {row["instant"]: row for row in records(table.history(archived=wanted.archived))}
     found = []
@@ -40,15 +40,15 @@ def instants(table: Table, wanted: Wanted) -> list[dict[str, Any]]:
     return found[: wanted.limit]
 
 
-def timeline(target: Target, wanted: Wanted) -> None:
+def timeline(target: CommandTarget, wanted: InstantFilter) -> None:
     """`hudi-py timeline`."""
     found, screen = instants(target.open(), wanted), Screen()
     if target.as_json:
         screen.json_lines(found)
         return
-    states = [Column("state", keep=True)] if any(row["state"] != "COMPLETED" for row in found) else []
-    columns = [INSTANT, Column("action", keep=True), *states, Column("operation")]
-    columns += [*map(number, ("inserted", "updated", "deleted", "size")), Column("completed", keep=True)]
+    states = [ScreenColumn("state", keep=True)] if any(row["state"] != "COMPLETED" for row in found) else []
+    columns = [INSTANT, ScreenColumn("action", keep=True), *states, ScreenColumn("operation")]
+    columns += [*map(number, ("inserted", "updated", "deleted", "size")), ScreenColumn("completed", keep=True)]
     rows = [
         [
             row["instant"],
@@ -64,7 +64,7 @@ def timeline(target: Target, wanted: Wanted) -> None:
     screen.table(columns, rows, empty="No instants.")
 
 
-def files(target: Target, partition: str | None, logs: bool, as_of: str | None) -> None:
+def files(target: CommandTarget, partition: str | None, logs: bool, as_of: str | None) -> None:
     """`hudi-py files`."""
     table, screen = target.open(), Screen()
     found = records(table.files(as_of=as_of))
@@ -94,14 +94,19 @@ def files(target: Target, partition: str | None, logs: bool, as_of: str | None) 
         ]
         for row in found
     ]
-    columns = [Column("partition"), Column("file id"), Column("base instant", keep=True), number("base size")]
+    columns = [
+        ScreenColumn("partition"),
+        ScreenColumn("file id"),
+        ScreenColumn("base instant", keep=True),
+        number("base size"),
+    ]
     columns += [number("logs"), number("log size")]
     if not any(row[0] for row in rows):  # not partitioned
         columns, rows = columns[1:], [row[1:] for row in rows]
     screen.table(columns, rows, empty="No files.")
 
 
-def partitions(target: Target, as_of: str | None) -> None:
+def partitions(target: CommandTarget, as_of: str | None) -> None:
     """`hudi-py partitions`."""
     found, screen = records(target.open().partitions(as_of=as_of)), Screen()
     if target.as_json:
@@ -110,11 +115,11 @@ def partitions(target: Target, as_of: str | None) -> None:
     rows = [
         [row["partition"] or ".", row["num_slices"], row["num_files"], show_bytes(row["num_bytes"])] for row in found
     ]
-    columns = [Column("partition"), *map(number, ("file slices", "files", "size"))]
+    columns = [ScreenColumn("partition"), *map(number, ("file slices", "files", "size"))]
     screen.table(columns, rows, empty="No partitions.")
 
 
-def schema(target: Target, meta: bool, as_of: str | None) -> None:
+def schema(target: CommandTarget, meta: bool, as_of: str | None) -> None:
     """`hudi-py schema`."""
     table, screen = target.open(), Screen()
     columns = table.schema if as_of is None else table.scan(as_of=as_of).schema
@@ -134,8 +139,8 @@ def schema(target: Target, meta: bool, as_of: str | None) -> None:
         screen.json_lines(found)
         return
     required = not all(row["nullable"] for row in found)
-    heads = [Column("column", keep=True), Column("type"), Column("role", keep=True)]
-    heads += [Column("null", keep=True)] if required else []
+    heads = [ScreenColumn("column", keep=True), ScreenColumn("type"), ScreenColumn("role", keep=True)]
+    heads += [ScreenColumn("null", keep=True)] if required else []
     rows = [
         [row["name"], row["type"], _role(row), *(["" if row["nullable"] else "not null"] if required else [])]
         for row in found
@@ -143,7 +148,7 @@ def schema(target: Target, meta: bool, as_of: str | None) -> None:
     screen.table(heads, rows, empty="No columns: nothing has been written.")
 
 
-def plans(target: Target) -> None:
+def plans(target: CommandTarget) -> None:
     """`hudi-py plans`."""
     found, screen = records(target.open().plans()), Screen()
     if target.as_json:
@@ -153,11 +158,11 @@ def plans(target: Target) -> None:
         [row["instant"], row["service"], row["state"].lower(), row["partition"], row["file_id"], len(row["files"])]
         for row in found
     ]
-    columns = [INSTANT, Column("service", keep=True), Column("state", keep=True), Column("partition")]
-    screen.table([*columns, Column("file id"), number("files")], rows, empty="No pending plans.")
+    columns = [INSTANT, ScreenColumn("service", keep=True), ScreenColumn("state", keep=True), ScreenColumn("partition")]
+    screen.table([*columns, ScreenColumn("file id"), number("files")], rows, empty="No pending plans.")
 
 
-def savepoints(target: Target) -> None:
+def savepoints(target: CommandTarget) -> None:
     """`hudi-py savepoint list`."""
     found, screen = records(target.open().savepoints()), Screen()
     if target.as_json:
@@ -167,11 +172,11 @@ def savepoints(target: Target) -> None:
     rows = [
         [row["instant"], row["created"].strftime("%Y-%m-%d %H:%M:%S"), *(row[name] for name in names)] for row in found
     ]
-    columns = [INSTANT, Column("created (UTC)", keep=True), Column("user"), Column("comment")]
+    columns = [INSTANT, ScreenColumn("created (UTC)", keep=True), ScreenColumn("user"), ScreenColumn("comment")]
     screen.table([*columns, number("partitions"), number("files")], rows, empty="No savepoints.")
 
 
-def indexes(target: Target) -> None:
+def indexes(target: CommandTarget) -> None:
     """`hudi-py index list`."""
     found, screen = records(target.open().indexes()), Screen()
     if target.as_json:
@@ -181,11 +186,17 @@ def indexes(target: Target) -> None:
         [row["name"], row["kind"], ", ".join(row["columns"]), row["function"], "yes" if row["ready"] else "no"]
         for row in found
     ]
-    columns = [Column("name", keep=True), Column("kind"), Column("columns"), Column("function"), Column("ready")]
+    columns = [
+        ScreenColumn("name", keep=True),
+        ScreenColumn("kind"),
+        ScreenColumn("columns"),
+        ScreenColumn("function"),
+        ScreenColumn("ready"),
+    ]
     screen.table(columns, rows, empty="No indexes.")
 
 
-def locks(target: Target) -> None:
+def locks(target: CommandTarget) -> None:
     """`hudi-py locks show`."""
     found, screen = target.open().locks(), Screen()
     if target.as_json:

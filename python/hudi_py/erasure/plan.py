@@ -11,7 +11,7 @@ from hudi_py.config import iceberg as iceberg_config
 from hudi_py.erasure.contents import DataFiles
 from hudi_py.erasure.report import ErasurePlan, Searched, Trace
 from hudi_py.erasure.search import BASE, CHANGES, LOG, Search, repair_of
-from hudi_py.erasure.wanted import Wanted, satisfied
+from hudi_py.erasure.wanted import ErasureScope, satisfied
 from hudi_py.errors import ConfigError, HudiError, first_line
 from hudi_py.formats.arrays import combined
 from hudi_py.formats.lookup import TextSet
@@ -44,7 +44,7 @@ class Prepared:
     """What is to be erased, as it was found in a state of the table."""
 
     plan: ErasurePlan
-    wanted: Wanted
+    wanted: ErasureScope
     search: Search
     groups: frozenset[FileGroup]
     """The file groups that have a version of the rows."""
@@ -83,12 +83,12 @@ def prepare(context: ServiceContext, condition: Condition, keys: frozenset[str] 
     search = Search(storage, data, context.threads, context.progress)
     rows = combined(scan.to_table()[RECORD_KEY])
     if keys is None:
-        first = Wanted(spec.filter, TextSet(pa.array([], pa.string())))
+        first = ErasureScope(spec.filter, TextSet(pa.array([], pa.string())))
         known = pa.chunked_array([rows, search.keys_satisfying(first)], pa.string()).unique()
-        wanted = Wanted(spec.filter, TextSet(known), dict(_staying(context, state, known, condition)))
+        wanted = ErasureScope(spec.filter, TextSet(known), dict(_staying(context, state, known, condition)))
         asked = f"rows for which {condition}"
     else:
-        wanted = Wanted(None, TextSet(pa.array(sorted(keys), pa.string())))
+        wanted = ErasureScope(None, TextSet(pa.array(sorted(keys), pa.string())))
         asked = f"rows of {counted(len(keys), 'key')}"
     searched = search.run(wanted)
     found = [trace for trace in searched.traces if trace.kind in (BASE, LOG, CHANGES)]

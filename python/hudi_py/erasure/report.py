@@ -108,7 +108,7 @@ class ErasurePlan(Spoken):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ErasureStep:
     """One thing that an erasure did."""
 
     what: str
@@ -134,7 +134,7 @@ class ErasureReport(Spoken):
     ended: str
     program: str
     """What erased, with its version."""
-    steps: tuple[Step, ...] = ()
+    steps: tuple[ErasureStep, ...] = ()
     before: Searched = field(default_factory=Searched)
     """What had something of the rows before."""
     after: Searched = field(default_factory=Searched)

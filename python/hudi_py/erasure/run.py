@@ -10,7 +10,7 @@ from importlib import metadata
 from hudi_py.config import concurrency as concurrency_config
 from hudi_py.config import iceberg as iceberg_config
 from hudi_py.erasure.plan import Prepared, failures, find_rows, prepare, published_target, value_indexes
-from hudi_py.erasure.report import ErasureReport, Step
+from hudi_py.erasure.report import ErasureReport, ErasureStep
 from hudi_py.errors import ConflictError
 from hudi_py.interop.iceberg.metadata import current_snapshot
 from hudi_py.interop.iceberg.publication import VIEW, Settings, publish_table, unpublish_table
@@ -92,7 +92,7 @@ class _Erasure:
     failed: list[str] = field(default_factory=list)
     """Files that the clean could not delete."""
 
-    def steps(self) -> Iterator[Step]:
+    def steps(self) -> Iterator[ErasureStep]:
         """What is done, one after the other."""
         plan = self.prepared.plan
         recover_failed_writes(self.context.session)
@@ -109,7 +109,7 @@ class _Erasure:
                 break
         for savepoint in plan.savepoints:
             delete_savepoint(self.context, savepoint)
-            yield Step("savepoint", savepoint, f"Deleted the savepoint {savepoint}")
+            yield ErasureStep("savepoint", savepoint, f"Deleted the savepoint {savepoint}")
         if self.prepared.groups:
             yield from self._clean()
         indexes = value_indexes(self.context.config())  # the writes may have made some
@@ -118,7 +118,7 @@ class _Erasure:
         if plan.published:
             yield from self._publish()
 
-    def _delete(self, seen: str) -> Step:
+    def _delete(self, seen: str) -> ErasureStep:
         """`seen`: the state in which the rows were found: another writer may not have changed them since."""
         context = self.context
         done = run_statement(
@@ -128,33 +128,35 @@ class _Erasure:
             metadata=context.session.metadata,
             storage_options=context.session.storage_options,
         )
-        return Step("delete", done.instant, f"Deleted {counted(done.num_deleted or 0, 'row')}, commit {done.instant}")
+        return ErasureStep(
+            "delete", done.instant, f"Deleted {counted(done.num_deleted or 0, 'row')}, commit {done.instant}"
+        )
 
-    def _compact(self) -> Iterator[Step]:
+    def _compact(self) -> Iterator[ErasureStep]:
         if not (self.context.session.config.is_mor and self.prepared.groups):
             return
         service = Compaction(always=True, groups=self.prepared.groups)
         scheduled = service.schedule(self.context)
         if scheduled.instant is not None:
             done = execute_all(service, self.context, service.begin(self.context, scheduled.instant))
-            yield Step("compaction", done.instant, _sentence(str(done)))
+            yield ErasureStep("compaction", done.instant, _sentence(str(done)))
 
-    def _clean(self) -> Iterator[Step]:
+    def _clean(self) -> Iterator[ErasureStep]:
         context, service = self.context, Cleaning(groups=self.prepared.groups)
         for instant in service.pending(context):
             done = execute_all(service, context, service.begin(context, instant))
-            yield Step("clean", done.instant, _sentence(str(done)))
+            yield ErasureStep("clean", done.instant, _sentence(str(done)))
         scheduled = service.schedule(context)
         if scheduled.instant is not None:
             done = execute_all(service, context, service.begin(context, scheduled.instant))
             self.failed += done.failed
-            yield Step("clean", done.instant, _sentence(str(done)))
+            yield ErasureStep("clean", done.instant, _sentence(str(done)))
 
-    def _indexes(self, names: tuple[str, ...]) -> Step:
+    def _indexes(self, names: tuple[str, ...]) -> ErasureStep:
         built = rebuild(self.context, names=names)
-        return Step("indexes", None, f"Built anew: {', '.join(built)}")
+        return ErasureStep("indexes", None, f"Built anew: {', '.join(built)}")
 
-    def _publish(self) -> Iterator[Step]:
+    def _publish(self) -> Iterator[ErasureStep]:
         """Without what earlier snapshots say of files that are gone: their manifests have values of columns."""
         storage, target = self.context.storage, published_target(self.context)
         published = None if target is None else target.load()
@@ -166,7 +168,7 @@ class _Erasure:
         again = BesideTable(storage, location) if isinstance(target, BesideTable) else target
         settings = Settings(base_files_only, location, self.context.options.get(iceberg_config.SNAPSHOTS))
         publish_table(storage, again, settings, self.context.options.values)
-        yield Step("iceberg", None, f"Published to Iceberg anew; {counted(removed, 'file')} of before removed")
+        yield ErasureStep("iceberg", None, f"Published to Iceberg anew; {counted(removed, 'file')} of before removed")
 
 
 def _sentence(text: str) -> str:

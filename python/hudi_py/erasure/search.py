@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from hudi_py.erasure.contents import DataFiles, index_entries, stored_keys
 from hudi_py.erasure.report import Searched, Trace
-from hudi_py.erasure.wanted import Wanted, satisfied
+from hudi_py.erasure.wanted import ErasureScope, satisfied
 from hudi_py.errors import HudiError, first_line
 from hudi_py.formats.lookup import TextSet
 from hudi_py.health.mending.keeping import KEPT
@@ -57,7 +57,7 @@ class Search:
     threads: int
     progress: Progress = field(default_factory=Progress.silent)
 
-    def keys_satisfying(self, wanted: Wanted) -> pa.StringArray:
+    def keys_satisfying(self, wanted: ErasureScope) -> pa.StringArray:
         """The keys of rows of which any version in a data file satisfies the filter."""
         condition = wanted.condition
         if condition is None:
@@ -76,7 +76,7 @@ class Search:
         found = in_threads(lambda info: self._tried(one, info), files, self.threads)
         return pa.chunked_array([part for part in found if part is not None], pa.string()).unique()
 
-    def run(self, wanted: Wanted) -> Searched:
+    def run(self, wanted: ErasureScope) -> Searched:
         """What has something of the rows. Indexes and Iceberg's manifests hold values of files, such as the least and
         greatest ones: those of data files that have the rows count, and of files that are gone, which may have had
         them."""
@@ -107,7 +107,7 @@ class Search:
     def _files(self) -> list[FileInfo]:
         return sorted(self.storage.walk(""), key=lambda info: info.path)
 
-    def _versions(self, info: FileInfo, wanted: Wanted) -> int:
+    def _versions(self, info: FileInfo, wanted: ErasureScope) -> int:
         partition = _place(info.path)[1]
         return sum(
             int(np.count_nonzero(wanted.mask(rows, partition))) for rows in self.data.versions(info, _place(info.path))
@@ -133,7 +133,7 @@ class _Judge:
     """Looks into the files that are no data files."""
 
     search: Search
-    wanted: Wanted
+    wanted: ErasureScope
     harmless: set[str]
     """Paths of the data files without the rows."""
 

@@ -23,7 +23,7 @@ _LEAST_TEXT: Final = 6
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ErasureScope:
     """A version belongs to what is erased if the filter is true of it, or if it has one of the keys and is no version
     of a row that stays.
 

@@ -13,7 +13,7 @@ from hudi_py.errors import StorageError, first_line
 from hudi_py.health import files, leftovers, metadata, properties, rows, timeline
 from hudi_py.health.codes import CODES
 from hudi_py.health.environment import check_environment, environment
-from hudi_py.health.facts import Facts, Limits
+from hudi_py.health.facts import ExaminationLimits, Facts
 from hudi_py.health.findings import Diagnosis, Finding
 from hudi_py.metadata_write.writer import MetadataTableWriter
 from hudi_py.progress import Progress
@@ -45,7 +45,7 @@ def diagnose(
     *,
     full: bool = False,
     with_environment: bool = True,
-    limits: Limits | None = None,
+    limits: ExaminationLimits | None = None,
     storage_options: Mapping[str, str] | None = None,
     progress: Progress | None = None,
 ) -> Diagnosis:
@@ -56,7 +56,7 @@ def diagnose(
     Args:
         options: options of writes, which name the lock and what archiving, compaction and small files are held
             against.
-        full: read every row and every record of the metadata table; otherwise a sample, see `Limits`.
+        full: read every row and every record of the metadata table; otherwise a sample, see `ExaminationLimits`.
         with_environment: whether to look at Python, Spark and Java too.
 
     Raises:
@@ -72,7 +72,7 @@ def diagnose(
         dict(options or {}),
         storage_options,
         full,
-        limits or Limits(),
+        limits or ExaminationLimits(),
         progress or Progress.silent(),
         time.time_ns() // 1_000_000,
     )

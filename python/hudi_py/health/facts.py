@@ -77,7 +77,7 @@ class ListedStorage(FolderStorage):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ExaminationLimits:
     """How much an examination reads unless it is full."""
 
     files: int = 64
@@ -101,7 +101,7 @@ class Facts:
     """The options as the user gave them."""
     storage_options: Mapping[str, str] | None
     full: bool
-    limits: Limits
+    limits: ExaminationLimits
     progress: Progress
     now_ms: int
     config: TableConfig | None = None

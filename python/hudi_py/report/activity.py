@@ -40,7 +40,7 @@ _IDLE_SHARE: Final = 0.6
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ReportedInstant:
     """An instant."""
 
     instant: str
@@ -97,7 +97,7 @@ class Activity:
     lanes: tuple[Lane, ...]
     edges: tuple[int, ...]
     """Limits of the bins, ms since the epoch, one more than there are bins; empty: no instant is a time."""
-    entries: tuple[Entry, ...]
+    entries: tuple[ReportedInstant, ...]
     """The pending ones, and the newest of the others; newest first, at most `MOST_ENTRIES`."""
     overlapping: int
     """Completed actions that ran while another one did."""
@@ -168,7 +168,9 @@ def scale_of(spans: Iterable[tuple[int, int]]) -> Scale:
     return Scale(tuple(times), tuple(width / widths[-1] for width in widths), shortened)
 
 
-def _entries(instants: Sequence[dict[str, Any]], history: dict[str, dict[str, Any]], zone: tzinfo) -> list[Entry]:
+def _entries(
+    instants: Sequence[dict[str, Any]], history: dict[str, dict[str, Any]], zone: tzinfo
+) -> list[ReportedInstant]:
     found = []
     for row in instants:
         completed = row["state"] == "COMPLETED"
@@ -180,7 +182,7 @@ def _entries(instants: Sequence[dict[str, Any]], history: dict[str, dict[str, An
         role = _ROLES.get(kind, "mark")
         changed = (written["num_inserts"], written["num_updates"], written["num_deletes"]) if written else None
         found.append(
-            Entry(
+            ReportedInstant(
                 instant=row["instant"],
                 kind=kind,
                 role=role,
@@ -204,14 +206,14 @@ def _ms(instant: str | None, zone: tzinfo) -> int | None:
         return None
 
 
-def _copied(entries: Sequence[Entry]) -> bool:
+def _copied(entries: Sequence[ReportedInstant]) -> bool:
     """Whether everything seems to have completed after the newest action began."""
     starts = [entry.start_ms for entry in entries if entry.start_ms is not None]
     ends = [entry.end_ms for entry in entries if entry.end_ms is not None]
     return len(ends) > 2 and min(ends) > max(starts)
 
 
-def _with_overlaps(entries: Sequence[Entry]) -> tuple[list[Entry], int]:
+def _with_overlaps(entries: Sequence[ReportedInstant]) -> tuple[list[ReportedInstant], int]:
     """The entries with their overlaps, and how many actions ran at once at most."""
     spans = np.array(
         [(at, entry.start_ms, entry.end_ms) for at, entry in enumerate(entries) if (entry.duration_ms or 0) > 0],
@@ -229,7 +231,7 @@ def _with_overlaps(entries: Sequence[Entry]) -> tuple[list[Entry], int]:
     return found, int(at_once.max())
 
 
-def _edges(entries: Sequence[Entry]) -> list[int]:
+def _edges(entries: Sequence[ReportedInstant]) -> list[int]:
     times = [time for entry in entries for time in (entry.start_ms, entry.end_ms) if time is not None]
     if not times:
         return []
@@ -238,9 +240,9 @@ def _edges(entries: Sequence[Entry]) -> list[int]:
     return [int(each) for each in np.linspace(low, high, count + 1)]
 
 
-def _lanes(entries: Sequence[Entry], edges: Sequence[int]) -> Iterable[Lane]:
+def _lanes(entries: Sequence[ReportedInstant], edges: Sequence[int]) -> Iterable[Lane]:
     order = [*_ROLES]
-    by_kind: dict[str, list[Entry]] = {}
+    by_kind: dict[str, list[ReportedInstant]] = {}
     for entry in entries:
         by_kind.setdefault(entry.kind, []).append(entry)
     for kind in sorted(by_kind, key=lambda kind: (order.index(kind) if kind in order else len(order), kind)):
@@ -259,7 +261,7 @@ def _lanes(entries: Sequence[Entry], edges: Sequence[int]) -> Iterable[Lane]:
         )
 
 
-def _binned(entries: Sequence[Entry], edges: Sequence[int]) -> tuple[int, ...]:
+def _binned(entries: Sequence[ReportedInstant], edges: Sequence[int]) -> tuple[int, ...]:
     starts = [entry.start_ms for entry in entries if entry.start_ms is not None]
     if not edges:
         return ()

@@ -19,7 +19,7 @@ from hudi_py.transaction.locks import LockHolder
 _Value = TypeVar("_Value")
 
 
-class Source(Protocol):
+class ReportedTable(Protocol):
     """What is asked of a `Table`."""
 
     @property
@@ -61,7 +61,7 @@ class TableFacts:
     """What could not be found out, and why."""
 
 
-def read_facts(source: Source, *, lenient: bool = False) -> TableFacts:
+def read_facts(source: ReportedTable, *, lenient: bool = False) -> TableFacts:
     """Asks a table for its state.
 
     Args:

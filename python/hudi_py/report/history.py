@@ -8,10 +8,10 @@ from typing import Final
 
 from hudi_py.markup import Content, Html, tag
 from hudi_py.model.words import counted, readable, show_bytes, show_duration, visible
-from hudi_py.report.activity import Activity, Entry, Lane, scale_of
+from hudi_py.report.activity import Activity, Lane, ReportedInstant, scale_of
 from hudi_py.report.parts import LANE, Chart, Head, Mark, badge, chart, drawing, legend, section, table
 from hudi_py.report.summary import Report
-from hudi_py.report.writes import Operation, WriteBin, Writes
+from hudi_py.report.writes import OperationSummary, WriteBin, WriteSummary
 from hudi_py.timeline.times import format_instant
 
 _WIDTH: Final = 1000
@@ -44,7 +44,7 @@ def writes(report: Report) -> Html:
     """What the writes wrote, and for how many changes."""
     found = report.writes
     if not found.commits:
-        return section("writes", "Writes", tag("p", "No write is on the active timeline.", class_="note"))
+        return section("writes", "WriteSummary", tag("p", "No write is on the active timeline.", class_="note"))
     beginning, end = readable(found.bins[0].first), readable(found.bins[-1].last)
     axis = (beginning, end) if len(found.bins) > 1 else (beginning,)
     parts: list[Content] = [
@@ -59,7 +59,7 @@ def writes(report: Report) -> Html:
         tag("h3", "By operation"),
         _operations(found.operations),
     ]
-    return section("writes", "Writes", *parts)
+    return section("writes", "WriteSummary", *parts)
 
 
 def kind_words(kind: str) -> str:
@@ -185,12 +185,12 @@ def _newest(activity: Activity, report: Report) -> list[Content]:
     return [table(caption, heads, rows), tag("p", text, class_="note") if text else None]
 
 
-def _end(entry: Entry) -> int:
+def _end(entry: ReportedInstant) -> int:
     start = entry.start_ms or 0
     return start if entry.end_ms is None else max(entry.end_ms, start)
 
 
-def _amplified(found: Writes) -> str:
+def _amplified(found: WriteSummary) -> str:
     size = show_bytes(found.bytes)
     by = f", {show_bytes(found.service_bytes)} of it by table services" if found.service_bytes else ""
     if found.amplification is None:
@@ -201,7 +201,7 @@ def _amplified(found: Writes) -> str:
     )
 
 
-def _bytes_chart(found: Writes, axis: tuple[str, ...]) -> Html:
+def _bytes_chart(found: WriteSummary, axis: tuple[str, ...]) -> Html:
     most = max(each.write_bytes + each.service_bytes for each in found.bins) or 1
     width, marks = _WIDTH / len(found.bins), []
     for at, each in enumerate(found.bins):
@@ -216,7 +216,7 @@ def _bytes_chart(found: Writes, axis: tuple[str, ...]) -> Html:
     )
 
 
-def _amplification_chart(found: Writes, axis: tuple[str, ...]) -> Html:
+def _amplification_chart(found: WriteSummary, axis: tuple[str, ...]) -> Html:
     rates = [each.rows_written / each.rows_changed if each.rows_changed else None for each in found.bins]
     most = max((rate for rate in rates if rate is not None), default=1.0) or 1.0
     width, marks = _WIDTH / len(found.bins), []
@@ -250,7 +250,7 @@ def _wrote(each: WriteBin) -> str:
     return ", ".join(parts)
 
 
-def _operations(found: Sequence[Operation]) -> Html:
+def _operations(found: Sequence[OperationSummary]) -> Html:
     names = ("commits", "inserted", "updated", "deleted", "rows written", "files", "size")
     heads = [Head("operation"), *(Head(text, "right") for text in names)]
     rows = []

@@ -14,7 +14,7 @@ from hudi_py.config import Options, Scope
 from hudi_py.errors import ConfigError, HudiError
 from hudi_py.model.properties import TableConfig
 from hudi_py.read import table_schema
-from hudi_py.report.facts import Source
+from hudi_py.report.facts import ReportedTable
 from hudi_py.report.notebook import table_view
 from hudi_py.report.page import page
 from hudi_py.report.summary import gather, summarise
@@ -25,7 +25,7 @@ from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import load_timeline
 
 
-class _Table(Source, Protocol):
+class _Table(ReportedTable, Protocol):
     _storage: Storage
     _options: Mapping[str, Any]
 

@@ -21,7 +21,7 @@ _WRITES: Final = ("commit", "deltacommit", "replacecommit")
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class NextStep:
     """Something to do next."""
 
     why: str
@@ -64,7 +64,7 @@ class Overview:
     """`service`, `due` and `reason` for compaction, clean and archive; empty if the table is read only."""
     unknown: list[str] = field(default_factory=list)
     """What could not be found out, and why."""
-    next: list[Step] = field(default_factory=list)
+    next: list[NextStep] = field(default_factory=list)
 
 
 def overview(facts: TableFacts, path: str) -> Overview:
@@ -110,9 +110,9 @@ def overview(facts: TableFacts, path: str) -> Overview:
     return found
 
 
-def _next(found: Overview, plans: pa.Table, path: str) -> list[Step]:
+def _next(found: Overview, plans: pa.Table, path: str) -> list[NextStep]:
     """What to do next, the most pressing first."""
-    steps: list[Step] = []
+    steps: list[NextStep] = []
     if found.read_only is not None:
         return steps
     planned = {row["instant"]: row["service"] for row in plans.to_pylist()}
@@ -120,20 +120,20 @@ def _next(found: Overview, plans: pa.Table, path: str) -> list[Step]:
         service, instant = planned.get(row["instant"]), row["instant"]
         if service is not None:
             why = f"The plan {instant} of a {service.replace('_', ' ')} is pending"
-            steps.append(Step(why, f"hudi-py {SERVICES[service].command} {path}"))
+            steps.append(NextStep(why, f"hudi-py {SERVICES[service].command} {path}"))
         elif row["action"] in _WRITES:
             why = f"The {row['action']} {instant} is running, or its process has died. The next write undoes dead ones"
-            steps.append(Step(why, f"hudi-py rollback {path} {instant}"))
+            steps.append(NextStep(why, f"hudi-py rollback {path} {instant}"))
     if not found.metadata_partitions and found.last_write is not None:
         why = "There is no metadata table, so folders are listed and no statistics leave files out"
-        steps.append(Step(why, f"hudi-py metadata rebuild {path} files column_stats"))
+        steps.append(NextStep(why, f"hudi-py metadata rebuild {path} files column_stats"))
     running = set(planned.values())
     for each in found.services:
         if each["due"] and each["service"] not in running:
             why = f"{each['service'].capitalize()} is due: {each['reason']}"
-            steps.append(Step(why, f"hudi-py {SERVICES[each['service']].command} {path}"))
+            steps.append(NextStep(why, f"hudi-py {SERVICES[each['service']].command} {path}"))
     if found.last_write is None and not found.pending:
-        steps.append(Step("The table is empty", f"hudi-py write {path} ROWS.csv"))
+        steps.append(NextStep("The table is empty", f"hudi-py write {path} ROWS.csv"))
     return steps
 
 

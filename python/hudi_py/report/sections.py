@@ -12,7 +12,7 @@ from hudi_py.report.history import kind_words
 from hudi_py.report.layout import partition_name
 from hudi_py.report.overview import Overview
 from hudi_py.report.parts import Head, badge, bar, cards, command, facts, more_than, name, section, short, table
-from hudi_py.report.summary import ColumnFact, MetadataPartition, Report
+from hudi_py.report.summary import ColumnFact, MetadataPartitionSummary, Report
 from hudi_py.timeline.times import epoch_ms
 
 _MOST_ALIKE: Final = 10
@@ -139,7 +139,7 @@ def services(report: Report) -> Html:
     return section("services", "Table services", *parts)
 
 
-def metadata(found: tuple[MetadataPartition, ...]) -> Html:
+def metadata(found: tuple[MetadataPartitionSummary, ...]) -> Html:
     """The metadata table."""
     if not found:
         text = "There is none: readers list folders, and no statistics leave files out."

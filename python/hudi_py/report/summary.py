@@ -20,10 +20,10 @@ from hudi_py.model.properties import TableConfig
 from hudi_py.model.words import counted
 from hudi_py.read.reports import file_report
 from hudi_py.report.activity import Activity, activity_of
-from hudi_py.report.facts import Source, TableFacts, read_facts
+from hudi_py.report.facts import ReportedTable, TableFacts, read_facts
 from hudi_py.report.overview import Overview, overview
 from hudi_py.report.sizes import FileSizes, sizes_of
-from hudi_py.report.writes import Writes, writes_of
+from hudi_py.report.writes import WriteSummary, writes_of
 from hudi_py.schema import META_FIELDS
 from hudi_py.services.descriptor import Due
 from hudi_py.storage import Storage
@@ -47,7 +47,7 @@ class Todo:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class PendingPlanSummary:
     """A pending plan of a table service."""
 
     service: str
@@ -59,7 +59,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class MetadataPartition:
+class MetadataPartitionSummary:
     """A partition of the metadata table."""
 
     name: str
@@ -121,12 +121,12 @@ class Report:
     next: tuple[Todo, ...]
     """What to do next, the most pressing first."""
     activity: Activity
-    writes: Writes
+    writes: WriteSummary
     files: FileSizes
     older: Older | None
     due: tuple[Due, ...]
-    plans: tuple[Plan, ...]
-    metadata: tuple[MetadataPartition, ...]
+    plans: tuple[PendingPlanSummary, ...]
+    metadata: tuple[MetadataPartitionSummary, ...]
     diagnosis: Diagnosis | None
     columns: tuple[ColumnFact, ...]
     """At most `MOST_COLUMNS`, those of users first."""
@@ -136,7 +136,7 @@ class Report:
     """What could not be found out, and why."""
 
 
-def gather(source: Source, storage: Storage, *, full: bool = False) -> Gathered:
+def gather(source: ReportedTable, storage: Storage, *, full: bool = False) -> Gathered:
     """Asks a table for all that its report shows. What damage hides is noted and left out.
 
     Args:
@@ -224,16 +224,18 @@ def _older(storage: Storage, facts: TableFacts) -> Older:
     return Older(max(len(slices) - len(newest), 0), max(every - pc.sum(newest, min_count=0).as_py(), 0))
 
 
-def _plans(plans: pa.Table) -> tuple[Plan, ...]:
+def _plans(plans: pa.Table) -> tuple[PendingPlanSummary, ...]:
     files = plans.append_column("num_files", pc.cast(pc.list_value_length(plans["files"]), pa.int64()))
     grouped = files.group_by(["service", "instant", "state"]).aggregate([("num_files", "sum"), ("num_files", "count")])
     return tuple(
-        Plan(row["service"], row["instant"], row["state"].lower(), row["num_files_count"], row["num_files_sum"])
+        PendingPlanSummary(
+            row["service"], row["instant"], row["state"].lower(), row["num_files_count"], row["num_files_sum"]
+        )
         for row in grouped.sort_by("instant").to_pylist()
     )
 
 
-def _metadata(config: TableConfig, files: pa.Table | None) -> tuple[MetadataPartition, ...]:
+def _metadata(config: TableConfig, files: pa.Table | None) -> tuple[MetadataPartitionSummary, ...]:
     by_name: dict[str, dict[str, int]] = {}
     if files is not None:
         logs = files.append_column("num_logs", pc.cast(pc.list_value_length(files["log_files"]), pa.int64()))
@@ -242,7 +244,7 @@ def _metadata(config: TableConfig, files: pa.Table | None) -> tuple[MetadataPart
     ready = config.metadata_partitions
     names = dict.fromkeys((*ready, *config.metadata_partitions_inflight))
     return tuple(
-        MetadataPartition(
+        MetadataPartitionSummary(
             name,
             name in ready,
             row.get("num_logs_count", 0),

@@ -17,7 +17,7 @@ _NUMBERS: Final = (*_CHANGES, "num_writes", "num_files", "num_bytes")
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class OperationSummary:
     """All completed commits of one operation."""
 
     name: str
@@ -49,10 +49,10 @@ class WriteBin:
 
 
 @dataclass(frozen=True, slots=True)
-class Writes:
+class WriteSummary:
     """The completed writes of the active timeline."""
 
-    operations: tuple[Operation, ...]
+    operations: tuple[OperationSummary, ...]
     """The one with the most bytes first."""
     bins: tuple[WriteBin, ...]
     """At most `MOST_BINS`, oldest first."""
@@ -79,11 +79,11 @@ def totals(history: pa.Table) -> dict[str, Any]:
     return total
 
 
-def writes_of(history: pa.Table) -> Writes:
+def writes_of(history: pa.Table) -> WriteSummary:
     """The sums and bins of `Table.history()`."""
     total = totals(history)
     service_bytes = pc.sum(history.filter(_by_service(history))["num_bytes"], min_count=0).as_py()
-    return Writes(
+    return WriteSummary(
         operations=_operations(history),
         bins=_bins(history),
         commits=len(history),
@@ -98,14 +98,14 @@ def _by_service(history: pa.Table) -> pa.ChunkedArray:
     return pc.fill_null(pc.is_in(history["operation"], pa.array(SERVICE_OPERATIONS)), False)
 
 
-def _operations(history: pa.Table) -> tuple[Operation, ...]:
+def _operations(history: pa.Table) -> tuple[OperationSummary, ...]:
     grouped = history.group_by("operation").aggregate([(name, "sum") for name in _NUMBERS] + [("instant", "count")])
     found = []
     for row in grouped.sort_by([("num_bytes_sum", "descending"), ("operation", "ascending")]).to_pylist():
         service = row["operation"] in SERVICE_OPERATIONS
         inserts, updates, deletes = (0 if service else row[f"{name}_sum"] for name in _CHANGES)
         found.append(
-            Operation(
+            OperationSummary(
                 name=row["operation"] or "UNKNOWN",
                 service=service,
                 commits=row["instant_count"],

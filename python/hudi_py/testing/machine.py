@@ -29,7 +29,7 @@ SCHEMA = pa.schema(
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class ReportedCounts:
     """How many rows a write changed, as its writer counts them; None: it does not say."""
 
     inserted: int | None = None
@@ -54,7 +54,7 @@ class NewTable:
 class Writer(Protocol):
     """Writes to tables."""
 
-    def write(self, path: str, rows: pa.Table, operation: str, table: NewTable, *, small_files: bool) -> Changed:
+    def write(self, path: str, rows: pa.Table, operation: str, table: NewTable, *, small_files: bool) -> ReportedCounts:
         """One commit, which makes the table if there is none.
 
         Args:
@@ -76,7 +76,7 @@ class Reader(Protocol):
 class HudiPy:
     """hudi-py as writer and reader."""
 
-    def write(self, path: str, rows: pa.Table, operation: str, table: NewTable, *, small_files: bool) -> Changed:
+    def write(self, path: str, rows: pa.Table, operation: str, table: NewTable, *, small_files: bool) -> ReportedCounts:
         options = {"hoodie.time.generator.max_expected_clock_skew_ms": "1"}
         if not small_files:
             options["hoodie.parquet.small.file.limit"] = "0"
@@ -92,8 +92,8 @@ class HudiPy:
             table_version=table.version,
         )
         if table.table_type == "mor" and operation in ("upsert", "delete"):
-            return Changed()  # logs count what they hold
-        return Changed(result.num_inserted, result.num_updated, result.num_deleted)
+            return ReportedCounts()  # logs count what they hold
+        return ReportedCounts(result.num_inserted, result.num_updated, result.num_deleted)
 
     def read(self, path: str) -> pa.Table:
         return open_table(path).scan(["part", "id", "ts", "text"]).to_table()
@@ -123,7 +123,7 @@ class Writes(RuleBasedStateMachine):
     def teardown(self) -> None:
         shutil.rmtree(self.folder)
 
-    def _write(self, operation: str, rows: list[dict[str, Any]], small: bool) -> Changed:
+    def _write(self, operation: str, rows: list[dict[str, Any]], small: bool) -> ReportedCounts:
         writer = self.writers[self.commits % len(self.writers)]
         self.commits += 1
         return writer.write(self.path, pa.Table.from_pylist(rows, SCHEMA), operation, self.table, small_files=small)
@@ -169,7 +169,7 @@ class Writes(RuleBasedStateMachine):
         result = self._write("delete", [self._row(key, 0, "x") for key in keys], True)
         self._forget(keys, result)
 
-    def _forget(self, keys: list[tuple[str, int]], result: Changed) -> None:
+    def _forget(self, keys: list[tuple[str, int]], result: ReportedCounts) -> None:
         gone = [key for key in keys if key in self.rows]
         result.check(deleted=len(gone))
         self.clean -= set(keys)

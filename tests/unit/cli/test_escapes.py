@@ -13,7 +13,7 @@ import pytest
 
 import hudi_py
 from hudi_py.cli.main import _show_warnings
-from hudi_py.cli.screen import Column, Screen
+from hudi_py.cli.screen import Screen, ScreenColumn
 from hudi_py.errors import HudiError
 from tests.unit.cli.conftest import Run
 
@@ -129,7 +129,7 @@ def test_whatever_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     screen.line(EVIL)
     screen.note(EVIL)
     screen.facts([(EVIL, EVIL)])
-    screen.table([Column(EVIL)], [[EVIL]], empty="")
+    screen.table([ScreenColumn(EVIL)], [[EVIL]], empty="")
     screen.json({EVIL: EVIL})
     with warnings.catch_warnings():
         _show_warnings()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import hudi_py
-from hudi_py.cli.screen import Column, fitted, number, shown
+from hudi_py.cli.screen import ScreenColumn, fitted, number, shown
 from hudi_py.model.words import ago
 from tests.unit.cli.conftest import OPTIONS, Run
 
@@ -167,7 +167,7 @@ def test_a_read_only_table_is_shown(cli: Run, tmp_path: Path, made: Path) -> Non
     ],
 )
 def test_columns_are_fitted(natural: list[int], width: int, widths: list[int]) -> None:
-    assert fitted([Column("a"), Column("b"), number("c")], natural, width) == widths
+    assert fitted([ScreenColumn("a"), ScreenColumn("b"), number("c")], natural, width) == widths
 
 
 def test_values_of_people() -> None:

@@ -17,7 +17,7 @@ from hudi_py.formats.log import read_blocks, read_content
 from hudi_py.formats.origin import check_first_record
 from hudi_py.formats.parquet import block_batches, read_metadata
 from hudi_py.health.diagnose import diagnose
-from hudi_py.health.facts import Limits
+from hudi_py.health.facts import ExaminationLimits
 from hudi_py.storage import LocalStorage
 
 TAKEN = "another file has taken its place"
@@ -162,7 +162,7 @@ def test_a_log_of_another_partition(case: str, tmp_path: Path) -> None:
     ):
         with pytest.raises(CorruptFileError, match=TAKEN):
             reading()
-    for limits in (Limits(), Limits(rows=0)):  # the comparison of keys notices it, too
+    for limits in (ExaminationLimits(), ExaminationLimits(rows=0)):  # the comparison of keys notices it, too
         found = diagnose(LocalStorage(str(one.parents[1])), with_environment=False, limits=limits)
         assert {finding.partition for finding in found.of("files.corrupt")} == {"a", "b"}
 

@@ -27,7 +27,7 @@ class StepKind(str, Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class RepairStep:
     """One thing that a repair does."""
 
     kind: StepKind
@@ -51,7 +51,7 @@ class RepairPlan(Spoken):
     """What `repair` will do; nothing is changed until then."""
 
     uri: str
-    steps: tuple[Step, ...] = ()
+    steps: tuple[RepairStep, ...] = ()
     left: tuple[Finding, ...] = ()
     """Findings of severity warning or above that no step mends."""
     full: bool = False
@@ -140,40 +140,42 @@ def plan_repair(diagnosis: Diagnosis, *, lose_rows: bool = False) -> RepairPlan:
     return RepairPlan(diagnosis.uri, tuple(steps), left, diagnosis.full)
 
 
-def _steps(diagnosis: Diagnosis, lose_rows: bool) -> Iterator[Step]:
+def _steps(diagnosis: Diagnosis, lose_rows: bool) -> Iterator[RepairStep]:
     of = diagnosis.of
     for finding in of("properties.from_backup"):
-        yield Step(StepKind.RESTORE_PROPERTIES, "Restore hoodie.properties from its backup.", (finding,))
+        yield RepairStep(StepKind.RESTORE_PROPERTIES, "Restore hoodie.properties from its backup.", (finding,))
     rebuilt = of("properties.missing", "properties.damaged", "properties.key")
     if rebuilt:
-        yield Step(
+        yield RepairStep(
             StepKind.REBUILD_PROPERTIES,
             "Write hoodie.properties again, with what timeline, files and metadata table prove.",
             rebuilt,
         )
     for finding in of("lock.dead"):
         sentence = f"Break the table lock of {finding.details['process'] or finding.details['owner']}."
-        yield Step(StepKind.BREAK_LOCK, sentence, (finding,), {"owner": finding.details["owner"]})
+        yield RepairStep(StepKind.BREAK_LOCK, sentence, (finding,), {"owner": finding.details["owner"]})
     for code, text in _REMOVED.items():
         for finding in of(code):
             named = counted(len(finding.paths), "file") + f" ({', '.join(finding.paths[:3])}"
             sentence = text.format(named + (", ...)" if len(finding.paths) > 3 else ")")) + "."
-            yield Step(StepKind.REMOVE, sentence, (finding,), {"paths": finding.paths})
+            yield RepairStep(StepKind.REMOVE, sentence, (finding,), {"paths": finding.paths})
     dead = of("timeline.dead_write", "timeline.dead_recovery")
     if dead:
         writes = ", ".join(f"{each.details['action']} {each.instant}" for each in dead)
-        yield Step(StepKind.RECOVER, f"Roll back failed writes, and finish rollbacks and restores: {writes}.", dead)
+        yield RepairStep(
+            StepKind.RECOVER, f"Roll back failed writes, and finish rollbacks and restores: {writes}.", dead
+        )
     for finding in of("timeline.dead_service"):
         if finding.details["action"] in ("compaction", "logcompaction", "clustering", "replacecommit"):
             sentence = f"Undo the attempt at the {finding.details['action']} {finding.instant}; its plan stays."
-            yield Step(StepKind.UNDO_ATTEMPT, sentence, (finding,), {"instant": finding.instant})
+            yield RepairStep(StepKind.UNDO_ATTEMPT, sentence, (finding,), {"instant": finding.instant})
     for finding in of("files.no_metafile"):
         sentence = f"Write the partition metafile of {finding.partition!r}."
-        yield Step(StepKind.MARK_PARTITION, sentence, (finding,), {"partition": finding.partition})
+        yield RepairStep(StepKind.MARK_PARTITION, sentence, (finding,), {"partition": finding.partition})
     lost = of(*_LOSING) if lose_rows else ()
     groups = tuple(sorted({(str(each.partition), str(each.details["file_id"])) for each in lost}))
     if lost:
-        yield Step(
+        yield RepairStep(
             StepKind.QUARANTINE,
             f"Write {counted(len(groups), 'file group')} again with the rows that can be read, and set the damaged "
             f"files aside: {', '.join(path for each in lost for path in each.paths)}.",
@@ -186,7 +188,7 @@ def _steps(diagnosis: Diagnosis, lose_rows: bool) -> Iterator[Step]:
         found = {(str(each.partition), str(id_)) for each in twice for id_ in each.details.get("file_ids", ())}
         found |= {(str(each[0]), str(each[1])) for finding in twice for each in finding.details.get("groups", ())}
         keys = sum(int(each.details["keys"]) for each in twice)
-        yield Step(
+        yield RepairStep(
             StepKind.DEDUPLICATE,
             f"Write {counted(len(found), 'file group')} again with one row for each of {counted(keys, 'key')} that "
             "they have several times.",
@@ -198,10 +200,10 @@ def _steps(diagnosis: Diagnosis, lose_rows: bool) -> Iterator[Step]:
         yield _rebuild(damaged)
 
 
-def _rebuild(damaged: tuple[Finding, ...]) -> Step:
+def _rebuild(damaged: tuple[Finding, ...]) -> RepairStep:
     """Only the partitions that are wrong, unless it is the listing of files, on which the others rest."""
     names = sorted({str(each.details.get("partition", "record_index")) for each in damaged})
     if any(each.code in ("metadata.unusable", "metadata.files") for each in damaged):
         names = []
     what = f"{', '.join(names)} of the metadata table" if names else "the metadata table"
-    return Step(StepKind.REBUILD_METADATA, f"Rebuild {what} from the files.", damaged, {"names": tuple(names)})
+    return RepairStep(StepKind.REBUILD_METADATA, f"Rebuild {what} from the files.", damaged, {"names": tuple(names)})

@@ -14,7 +14,7 @@ from hudi_py.errors import ConfigError, ConflictError
 from hudi_py.health.diagnose import diagnose
 from hudi_py.health.mending.keeping import KeepingStorage, keeping
 from hudi_py.health.mending.ledger import KeptRepair, folder_of, forget, repairs, undo, write_note
-from hudi_py.health.mending.plan import RepairPlan, RepairReport, Step, StepKind
+from hudi_py.health.mending.plan import RepairPlan, RepairReport, RepairStep, StepKind
 from hudi_py.health.mending.properties import rebuilt_properties, write_properties
 from hudi_py.health.mending.rewrite import check_can_rewrite, one_row_per_key, replace_groups, rows_of, salvaged
 from hudi_py.metadata.definitions import read_definitions
@@ -186,17 +186,17 @@ def _examine(
                 )
 
 
-def _restore_properties(work: _Repair, step: Step) -> None:
+def _restore_properties(work: _Repair, step: RepairStep) -> None:
     work.storage.put(PROPERTIES, work.storage.read(BACKUP))
     work.storage.delete(BACKUP)
 
 
-def _rebuild_properties(work: _Repair, step: Step) -> None:
+def _rebuild_properties(work: _Repair, step: RepairStep) -> None:
     options = Options.resolve(work.given, Scope.WRITE)
     write_properties(work.storage, rebuilt_properties(work.storage, options))
 
 
-def _remove(work: _Repair, step: Step) -> None:
+def _remove(work: _Repair, step: RepairStep) -> None:
     for path in step.arguments["paths"]:
         found = work.storage.stat(path)
         if found is not None and not found.is_dir:
@@ -207,22 +207,22 @@ def _remove(work: _Repair, step: Step) -> None:
             work.storage.delete_tree(path)
 
 
-def _recover(work: _Repair, step: Step) -> None:
+def _recover(work: _Repair, step: RepairStep) -> None:
     recover_failed_writes(work.context().session)
 
 
-def _undo_attempt(work: _Repair, step: Step) -> None:
+def _undo_attempt(work: _Repair, step: RepairStep) -> None:
     rollback(work.context(), str(step.arguments["instant"]))
 
 
-def _mark_partition(work: _Repair, step: Step) -> None:
+def _mark_partition(work: _Repair, step: RepairStep) -> None:
     partition = str(step.arguments["partition"])
     names = (parse_base_file_name(info.name) or parse_log_file_name(info.name) for info in work.storage.list(partition))
     first = min(name.instant for name in names if name is not None)
     work.storage.put(*partition_metafile(work.context().config(), partition, first))
 
 
-def _deduplicate(work: _Repair, step: Step) -> None:
+def _deduplicate(work: _Repair, step: RepairStep) -> None:
     context = work.context()
     groups = step.arguments["groups"]
     seen = context.timeline()
@@ -232,7 +232,7 @@ def _deduplicate(work: _Repair, step: Step) -> None:
     replace_groups(context.session, seen, context.options, groups, kept, work.progress)
 
 
-def _quarantine(work: _Repair, step: Step) -> None:
+def _quarantine(work: _Repair, step: RepairStep) -> None:
     context = work.context(**_NO_METADATA)
     groups = step.arguments["groups"]
     config = context.session.config
@@ -255,11 +255,11 @@ def _quarantine(work: _Repair, step: Step) -> None:
         rebuild(work.context(), names=names)
 
 
-def _rebuild_metadata(work: _Repair, step: Step) -> None:
+def _rebuild_metadata(work: _Repair, step: RepairStep) -> None:
     rebuild(work.context(), names=step.arguments["names"] or None)
 
 
-_STEPS: Final[Mapping[StepKind, Callable[[_Repair, Step], None]]] = {
+_STEPS: Final[Mapping[StepKind, Callable[[_Repair, RepairStep], None]]] = {
     StepKind.RESTORE_PROPERTIES: _restore_properties,
     StepKind.REBUILD_PROPERTIES: _rebuild_properties,
     StepKind.REMOVE: _remove,
