@@ -16,7 +16,7 @@ from hudi_py.errors import ConfigError, HudiError, first_line
 from hudi_py.formats.arrays import combined
 from hudi_py.formats.lookup import TextSet
 from hudi_py.interop.iceberg.after import IcebergPublication
-from hudi_py.interop.iceberg.target import HINT, BesideTable, Target
+from hudi_py.interop.iceberg.target import HINT, BesideTable, IcebergTarget
 from hudi_py.metadata.table import FILES
 from hudi_py.metadata_write.partitions.registry import maintained_names
 from hudi_py.model.instant import Action, Instant
@@ -123,7 +123,7 @@ def value_indexes(config: TableConfig) -> tuple[str, ...]:
     return tuple(name for name in config.metadata_partitions if name != FILES)
 
 
-def published_target(context: ServiceContext) -> Target | None:
+def published_target(context: ServiceContext) -> IcebergTarget | None:
     """Where the table is published to Iceberg: as the options say, else beside the table; None: it is not.
 
     Raises:

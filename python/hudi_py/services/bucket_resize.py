@@ -70,7 +70,7 @@ class ResizeReport(ServiceReport):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class BucketLimits:
     """When buckets are split and merged. Sizes are bytes of base file and logs."""
 
     most: int
@@ -79,7 +79,7 @@ class Limits:
     merge_below: int
 
     @classmethod
-    def of(cls, options: Options) -> Limits:
+    def of(cls, options: Options) -> BucketLimits:
         size, first = options.get(write_config.MAX_FILE_SIZE), options.get(index_config.BUCKETS) or DEFAULT_BUCKETS
         most, least = options.get(index_config.MOST_BUCKETS), options.get(index_config.LEAST_BUCKETS)
         return cls(
@@ -142,7 +142,7 @@ def resize_buckets(context: ServiceContext, instant: str | None = None) -> Resiz
         before = ConsistentBuckets(settings.index.buckets, view)
         plans = PendingPlans(storage, view.timeline)
         busy = {group for pending in plans.of(*COMPACTIONS) for group in plans.file_groups(pending)}
-        chosen = _chosen(before, view, Limits.of(options), busy)
+        chosen = _chosen(before, view, BucketLimits.of(options), busy)
         if not chosen:
             raise NothingToDoError("no bucket is large or small enough")
         groups = {
@@ -181,7 +181,7 @@ def _resized(write: WriteContext, plan: _ResizePlan) -> Iterator[WriteStat]:
             yield from _rewritten(write, after, path, [splits[path, ring.file_id(number)] for number in numbers])
 
 
-def planned(ring: HashRing, sizes: Mapping[int, int], limits: Limits) -> Resizing | None:
+def planned(ring: HashRing, sizes: Mapping[int, int], limits: BucketLimits) -> Resizing | None:
     """Which buckets of a partition to split and merge; None: none.
 
     Args:
@@ -215,7 +215,7 @@ def planned(ring: HashRing, sizes: Mapping[int, int], limits: Limits) -> Resizin
 
 
 def _chosen(
-    buckets: ConsistentBuckets, view: FileSystemView, limits: Limits, busy: Collection[FileGroup]
+    buckets: ConsistentBuckets, view: FileSystemView, limits: BucketLimits, busy: Collection[FileGroup]
 ) -> dict[PartitionPath, Resizing]:
     """What to do with each partition. `busy`: file groups of pending compactions and log compactions, which stay."""
     clustering = {partition for partition, _ in view.pending_clustering}

@@ -21,7 +21,7 @@ from hudi_py.interop.iceberg.columns import evolve
 from hudi_py.interop.iceberg.footers import Reading, counts_and_bounds, why_not_read
 from hudi_py.interop.iceberg.manifests import (
     ADDED,
-    Entry,
+    ManifestEntry,
     data_file,
     manifest_entry,
     read_manifest,
@@ -325,7 +325,7 @@ def test_a_manifest_as_pyiceberg_reads_it(tmp_path: Path) -> None:
         {"day": datetime.date(2026, 1, day), "c": Decimal(day).scaleb(-2) if day > 1 else None} for day in (1, 2, 3)
     ]
     entries = [
-        Entry(ADDED, 5, None, 1, data_file(f"file:/t/{at}", 0, value, 10, 100, lower_bounds={1: b"a"}))
+        ManifestEntry(ADDED, 5, None, 1, data_file(f"file:/t/{at}", 0, value, 10, 100, lower_bounds={1: b"a"}))
         for at, value in enumerate(values)
     ]
     data = write_manifest(entries, schema, spec)

@@ -14,7 +14,7 @@ from hudi_py.config.archive import check_archive
 from hudi_py.errors import ConfigError
 from hudi_py.model.instant import WRITE_ACTIONS, Action, CompletionTime
 from hudi_py.services.archive.select import (
-    Facts,
+    ArchiveConstraints,
     earliest_commit_to_retain,
     select_instants,
 )
@@ -49,8 +49,8 @@ def timeline(version: int, *actions: str) -> Timeline:
     return timeline_of(layout, files)
 
 
-def chosen(found: Timeline, settings: Options = SETTINGS, facts: Facts | None = None) -> list[int]:
-    selection = select_instants(found, settings, facts or Facts())
+def chosen(found: Timeline, settings: Options = SETTINGS, facts: ArchiveConstraints | None = None) -> list[int]:
+    selection = select_instants(found, settings, facts or ArchiveConstraints())
     assert bool(selection.instants) is not bool(selection.reason)
     return [int(instant.time[8:10]) for instant in selection.instants]
 
@@ -63,44 +63,46 @@ def test_the_newest_stay(version: int) -> None:
 
 
 def test_why_nothing_is_archived() -> None:
-    selection = select_instants(timeline(2, "commit"), SETTINGS, Facts())
+    selection = select_instants(timeline(2, "commit"), SETTINGS, ArchiveConstraints())
     assert selection.reason == "the active timeline has 1 commit and may have up to 4"
 
 
 @pytest.mark.parametrize(
     ("first", "facts", "settings", "why"),
     [
-        ("commit.inflight", Facts(), {}, f"the commit {at(1)} is pending"),
-        ("indexing.requested", Facts(), {}, f"the indexing {at(1)} is pending"),
-        ("commit", Facts(replaced=at(1)), {}, "files that it replaced have not been cleaned yet"),
-        ("commit", Facts(rolled_back=(at(1),)), {}, "a pending rollback or restore needs it"),
+        ("commit.inflight", ArchiveConstraints(), {}, f"the commit {at(1)} is pending"),
+        ("indexing.requested", ArchiveConstraints(), {}, f"the indexing {at(1)} is pending"),
+        ("commit", ArchiveConstraints(replaced=at(1)), {}, "files that it replaced have not been cleaned yet"),
+        ("commit", ArchiveConstraints(rolled_back=(at(1),)), {}, "a pending rollback or restore needs it"),
         (
             "deltacommit",
-            Facts(merge_on_read=True),
+            ArchiveConstraints(merge_on_read=True),
             {"compaction_commits": 9},
             "the next compaction counts from it (hoodie.compact.inline.max.delta.commits)",
         ),
         (
             "commit",
-            Facts(has_metadata_table=True, metadata_compaction=at(1)),
+            ArchiveConstraints(has_metadata_table=True, metadata_compaction=at(1)),
             {},
             "the metadata table has not been compacted since",
         ),
         (
             "commit",
-            Facts(earliest_retained=at(1)),
+            ArchiveConstraints(earliest_retained=at(1)),
             {"block_on_clean": True},
             "the last clean retained it (hoodie.archive.block.on.latest.clean.ectr)",
         ),
         (
             "commit",
-            Facts(data_timeline=timeline(2, "commit")),
+            ArchiveConstraints(data_timeline=timeline(2, "commit")),
             {},
             "it is still on the active timeline of the table",
         ),
     ],
 )
-def test_what_holds_archiving_up_is_told(first: str, facts: Facts, settings: dict[str, object], why: str) -> None:
+def test_what_holds_archiving_up_is_told(
+    first: str, facts: ArchiveConstraints, settings: dict[str, object], why: str
+) -> None:
     held = timeline(2, first, *["commit" if first != "deltacommit" else first] * 8)
     found = select_instants(held, archiving(SETTINGS, **settings), facts)
     assert found.instants == ()
@@ -112,7 +114,7 @@ def test_a_savepoint_that_holds_archiving_up_is_told() -> None:
     saved = layout.parse(f"{at(1)}_{done(9)}.savepoint")
     assert saved is not None
     held = timeline_of(layout, [*timeline(2, *["commit"] * 9).files, saved])
-    assert select_instants(held, SETTINGS, Facts()).reason.endswith("has to stay: it has a savepoint")
+    assert select_instants(held, SETTINGS, ArchiveConstraints()).reason.endswith("has to stay: it has a savepoint")
 
 
 def test_the_cleaner_needs_more() -> None:
@@ -163,7 +165,7 @@ def test_a_pending_clean_holds_nothing_and_a_pending_index_does() -> None:
 @pytest.mark.parametrize("version", [1, 2])
 def test_what_is_being_rolled_back_stays(version: int) -> None:
     commits = timeline(version, *["commit"] * 9)
-    assert chosen(commits, facts=Facts(rolled_back=(at(4),))) == [1, 2, 3]
+    assert chosen(commits, facts=ArchiveConstraints(rolled_back=(at(4),))) == [1, 2, 3]
 
 
 @pytest.mark.parametrize("version", [1, 2])
@@ -188,7 +190,7 @@ def test_a_commit_without_savepoint_stays(version: int) -> None:
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_compactions_are_scheduled_by_delta_commits(version: int) -> None:
-    mor = Facts(merge_on_read=True)
+    mor = ArchiveConstraints(merge_on_read=True)
     counting = archiving(SETTINGS, compaction_commits=3)
     assert chosen(timeline(version, *["deltacommit"] * 9), counting, mor) == [1, 2, 3, 4, 5, 6]
     assert chosen(timeline(version, *["deltacommit"] * 9), counting) == list(range(1, 8))
@@ -202,34 +204,34 @@ def test_compactions_are_scheduled_by_delta_commits(version: int) -> None:
 def test_replaced_files_are_cleaned_first(version: int) -> None:
     commits = timeline(version, "commit", "commit", "replacecommit", *["commit"] * 6)
     assert chosen(commits) == [1, 2, 3, 4, 5, 6, 7]
-    assert chosen(commits, facts=Facts(replaced=at(3))) == [1, 2]
+    assert chosen(commits, facts=ArchiveConstraints(replaced=at(3))) == [1, 2]
 
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_the_metadata_table_is_compacted_first(version: int) -> None:
     commits = timeline(version, *["commit"] * 9)
-    held = select_instants(commits, SETTINGS, Facts(has_metadata_table=True))
+    held = select_instants(commits, SETTINGS, ArchiveConstraints(has_metadata_table=True))
     assert held.instants == ()
     assert held.reason == ("the metadata table has not been compacted yet (hoodie.metadata.compact.max.delta.commits)")
     # Layout 1 compares requested times, layout 2 completion times: the first commit after stays
     for compacted, expected in ((at(4), [1, 2, 3]), (done(4), [1, 2, 3, 4])):
-        facts = Facts(has_metadata_table=True, metadata_compaction=compacted)
+        facts = ArchiveConstraints(has_metadata_table=True, metadata_compaction=compacted)
         assert chosen(commits, facts=facts) == expected
 
 
 def test_a_metadata_table_keeps_what_its_table_shows() -> None:
     commits = timeline(2, *["deltacommit"] * 9)
     data = timeline(2, "rollback", "clean", "clean", "commit", "commit")
-    assert chosen(commits, facts=Facts(data_timeline=data)) == [1, 2, 3]
+    assert chosen(commits, facts=ArchiveConstraints(data_timeline=data)) == [1, 2, 3]
     data = timeline(2, "rollback", "clean.inflight", "clean", "commit", "commit")
-    assert chosen(commits, facts=Facts(data_timeline=data)) == [1]
-    assert chosen(timeline(1, *["deltacommit"] * 9), facts=Facts(data_timeline=data)) == [1]
-    assert chosen(commits, facts=Facts(data_timeline=timeline(2))) == list(range(1, 8))
+    assert chosen(commits, facts=ArchiveConstraints(data_timeline=data)) == [1]
+    assert chosen(timeline(1, *["deltacommit"] * 9), facts=ArchiveConstraints(data_timeline=data)) == [1]
+    assert chosen(commits, facts=ArchiveConstraints(data_timeline=timeline(2))) == list(range(1, 8))
 
 
 def test_blocked_by_the_last_clean() -> None:
     commits = timeline(2, *["commit"] * 9)
-    facts = Facts(earliest_retained=at(5))
+    facts = ArchiveConstraints(earliest_retained=at(5))
     assert chosen(commits, facts=facts) == [1, 2, 3, 4, 5, 6, 7]
     assert chosen(commits, archiving(SETTINGS, block_on_clean=True), facts) == [1, 2, 3, 4]
 
@@ -244,11 +246,13 @@ def test_cleans_and_rollbacks_of_layout_2_go_with_the_commits() -> None:
 
 def test_cleans_and_rollbacks_of_layout_1_go_by_their_number() -> None:
     assert chosen(timeline(1, *["clean"] * 4, *["rollback"] * 5, "commit")) == [5, 6, 7]
-    assert chosen(timeline(1, *["clean"] * 9), facts=Facts(has_metadata_table=True, metadata_compaction=at(3))) == [
+    assert chosen(
+        timeline(1, *["clean"] * 9), facts=ArchiveConstraints(has_metadata_table=True, metadata_compaction=at(3))
+    ) == [
         1,
         2,
     ]
-    assert chosen(timeline(1, *["clean"] * 9), facts=Facts(rolled_back=(at(2),))) == [1]
+    assert chosen(timeline(1, *["clean"] * 9), facts=ArchiveConstraints(rolled_back=(at(2),))) == [1]
 
 
 def test_indexes_restores_and_savepoints_are_not_archived() -> None:
@@ -268,7 +272,7 @@ ACTIONS = ["commit", "deltacommit", "replacecommit", "clean", "rollback", "commi
 @given(st.lists(st.sampled_from(ACTIONS), max_size=40), st.sampled_from([1, 2]), st.integers(0, 1000))
 def test_archived_writes_are_a_run_of_completed_ones(actions: list[str], version: int, seed: int) -> None:
     found = timeline(version, *actions)
-    facts = Facts(
+    facts = ArchiveConstraints(
         merge_on_read=bool(seed % 2),
         replaced=at(1 + seed % 30) if seed % 3 else None,
         rolled_back=(at(1 + random.Random(seed).randrange(40)),) if seed % 5 == 0 else (),

@@ -15,7 +15,7 @@ from hudi_py.formats.buckets import hash_values
 from hudi_py.formats.hash_ring import HashRing
 from hudi_py.formats.hashing import xx_hash32
 from hudi_py.model.layout import HASHING_METADATA
-from hudi_py.services.bucket_resize import Limits, Resizing, planned
+from hudi_py.services.bucket_resize import BucketLimits, Resizing, planned
 from tests.support.choice import cases
 from tests.support.record_index import indexed, stored
 from tests.unit.write.test_bucket_index import QUICK, TABLE, Model, rows, run, snapshot
@@ -263,7 +263,7 @@ def test_which_buckets_are_split_and_merged() -> None:
 
     def plan(most: int, least: int, **changed: int) -> Resizing | None:
         return planned(
-            ring, {**sizes, **{int(key[1:]): size for key, size in changed.items()}}, Limits(most, least, 500, 20)
+            ring, {**sizes, **{int(key[1:]): size for key, size in changed.items()}}, BucketLimits(most, least, 500, 20)
         )
 
     assert plan(8, 6) == Resizing((0, 4), ((1, 2),))

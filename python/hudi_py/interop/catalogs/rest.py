@@ -23,7 +23,7 @@ _SEPARATOR: Final = "\x1f"
 
 
 @dataclass(frozen=True, slots=True)
-class Location:
+class CatalogTable:
     """What these catalogs hold of a table."""
 
     database: str
@@ -52,7 +52,7 @@ class Polaris:
         self._recreates = options.get(config.RECREATE)
         self._creates_database = options.get(config.CREATE_DATABASE)
 
-    def register(self, table: Location, instant: str | None) -> Registered:
+    def register(self, table: CatalogTable, instant: str | None) -> Registered:
         """Registers a table; one that is there already is compared."""
         report = Registered(self.name, f"{table.database}.{table.name}", instant)
         levels = table.database.split(".")
@@ -74,7 +74,7 @@ class Polaris:
         self._post(folder, body, table)
         return Registered(report.catalog, report.name, instant, "created" if stored is None else "changed")
 
-    def _is_same(self, stored: dict[str, Any], table: Location) -> bool:
+    def _is_same(self, stored: dict[str, Any], table: CatalogTable) -> bool:
         """Whether an entry needs no change. It cannot be changed, only replaced, which needs leave."""
         found = (str(stored.get("format", "")).lower(), str(stored.get("base-location", "")).rstrip("/"))
         if found == ("hudi", table.uri):
@@ -104,7 +104,7 @@ class Polaris:
         except HttpError as error:
             raise _failed("Polaris", error) from error
 
-    def _post(self, path: str, body: dict[str, Any], table: Location | None) -> None:
+    def _post(self, path: str, body: dict[str, Any], table: CatalogTable | None) -> None:
         try:
             self._client.post(path, body)
         except HttpError as error:
@@ -152,7 +152,7 @@ class Unity:
         self._recreates = options.get(config.RECREATE)
         self._creates_database = options.get(config.CREATE_DATABASE)
 
-    def register(self, table: Location, instant: str | None) -> Registered:
+    def register(self, table: CatalogTable, instant: str | None) -> Registered:
         """Registers a table; one that is there already is compared."""
         full = f"{self._catalog}.{table.database}.{table.name}"
         stored = self._get(f"/volumes/{quote(full, safe='')}")

@@ -17,8 +17,8 @@ from hudi_py.interop.catalogs.glue import GlueCatalog
 from hudi_py.interop.catalogs.hive.client import HiveMetastore
 from hudi_py.interop.catalogs.register import register_hive_like
 from hudi_py.interop.catalogs.report import Registered, SyncReport
-from hudi_py.interop.catalogs.rest import Location, Polaris, Unity
-from hudi_py.interop.catalogs.settings import Names, SyncSettings
+from hudi_py.interop.catalogs.rest import CatalogTable, Polaris, Unity
+from hudi_py.interop.catalogs.settings import SyncSettings, TableIdentifier
 from hudi_py.interop.opened import OpenTable, options_of, storage_of, storage_options_of
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage, StrPath
@@ -87,12 +87,12 @@ def _registered(
     client = Polaris(options) if catalog == config.POLARIS else Unity(options)
     now = Synced.now(source.timeline)
     uri = source.storage.uri.rstrip("/")
-    where = Location(names.database, names.table, uri, settings.table_parameters)
+    where = CatalogTable(names.database, names.table, uri, settings.table_parameters)
     return [client.register(where, None if now is None else now.time)]
 
 
 def _opened(
-    catalog: str, settings: SyncSettings, names: Names, uri: str, storage_options: Mapping[str, str] | None
+    catalog: str, settings: SyncSettings, names: TableIdentifier, uri: str, storage_options: Mapping[str, str] | None
 ) -> Catalog:
     options = settings.options
     if catalog == config.GLUE:

@@ -13,7 +13,7 @@ from hudi_py.model.properties import TableConfig
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class TableIdentifier:
     """Where the entry stands."""
 
     database: str
@@ -55,7 +55,7 @@ class SyncSettings:
             )
         return found
 
-    def names(self, table: TableConfig, catalog: str) -> Names:
+    def names(self, table: TableConfig, catalog: str) -> TableIdentifier:
         """Database and name for a table in a catalog.
 
         Raises:
@@ -68,7 +68,7 @@ class SyncSettings:
             database, name = get(config.GLUE_DATABASE) or database, get(config.GLUE_TABLE) or name
         if not name:
             raise ConfigError(f"Cannot register a table without a name: set {config.TABLE.key}")
-        return Names(database, name)
+        return TableIdentifier(database, name)
 
     def partition_fields(self, table: TableConfig) -> tuple[str, ...]:
         return self.options.get(config.PARTITION_FIELDS) or table.partition_fields

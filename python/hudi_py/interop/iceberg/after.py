@@ -12,7 +12,7 @@ from hudi_py.errors import ConfigError, first_line
 from hudi_py.interop.iceberg.api import target_of
 from hudi_py.interop.iceberg.metadata import current_snapshot
 from hudi_py.interop.iceberg.publication import VIEW, Settings, publish_table
-from hudi_py.interop.iceberg.target import HINT, BesideTable, CatalogName, Target
+from hudi_py.interop.iceberg.target import HINT, BesideTable, CatalogName, IcebergTarget
 from hudi_py.model.instant import Action, Instant
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
@@ -71,7 +71,7 @@ class IcebergPublication:
             _warn(storage, what, error)
             return False
 
-    def target(self, storage: Storage) -> Target:
+    def target(self, storage: Storage) -> IcebergTarget:
         """Where the table is published. Raises as `target_of`."""
         location = self.options.get(iceberg_config.LOCATION)
         return target_of(storage, self._catalog(), self.options.get(iceberg_config.TABLE), location)

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from hudi_py.errors import ConfigError
-from hudi_py.interop.iceberg.publication import Publication, Settings, publish_table, unpublish_table
-from hudi_py.interop.iceberg.target import BesideTable, CatalogName, InCatalog, Target
+from hudi_py.interop.iceberg.publication import PublishedSnapshot, Settings, publish_table, unpublish_table
+from hudi_py.interop.iceberg.target import BesideTable, CatalogName, IcebergTarget, InCatalog
 from hudi_py.interop.opened import OpenTable, options_of, storage_of
 from hudi_py.storage import Storage, StrPath
 
@@ -24,7 +24,7 @@ def publish(
     location: str | None = None,
     max_snapshots: int = 100,
     storage_options: Mapping[str, str] | None = None,
-) -> Publication:
+) -> PublishedSnapshot:
     """Publishes the newest state of a Hudi table as a snapshot of an Iceberg table.
 
     The first time, this reads the footers of all base files; later, those of new ones. Rows in logs are copied to side
@@ -69,12 +69,12 @@ def unpublish(
     return unpublish_table(storage, _target(storage, catalog, name, None))
 
 
-def target_of(storage: Storage, catalog: CatalogName | None, name: str | None, location: str | None) -> Target:
+def target_of(storage: Storage, catalog: CatalogName | None, name: str | None, location: str | None) -> IcebergTarget:
     """The target that options name. Raises ConfigError."""
     return _target(storage, None if catalog is None else catalog.load(), name, location)
 
 
-def _target(storage: Storage, catalog: Catalog | str | None, name: str | None, location: str | None) -> Target:
+def _target(storage: Storage, catalog: Catalog | str | None, name: str | None, location: str | None) -> IcebergTarget:
     if catalog is None:
         if name is not None:
             raise ConfigError(f"Cannot publish to Iceberg as {name!r} without a catalog: give one, or no name")

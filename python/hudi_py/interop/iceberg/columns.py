@@ -41,7 +41,7 @@ _ROOT: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class IcebergColumns:
     """The columns of a table at one time."""
 
     fields: tuple[Json, ...]
@@ -63,7 +63,7 @@ class Columns:
         """Ids of the top-level columns by their name."""
         return {field["name"]: field["id"] for field in self.fields}
 
-    def with_files(self, schemas: Iterable[pa.Schema]) -> Columns:
+    def with_files(self, schemas: Iterable[pa.Schema]) -> IcebergColumns:
         """The same, with ids for what the table lacks and files have: readers want one for each name in a file."""
         others = _Others(self.last_id)
         mapping: Sequence[Json] = self.mapping
@@ -87,7 +87,7 @@ def evolve(
     published_at: str | None = None,
     hidden: Collection[str] = (),
     table: str,
-) -> Columns:
+) -> IcebergColumns:
     """The columns of `schema`; those that were published before keep their ids.
 
     Columns are the same if Hudi's ids say so (schema on read), otherwise by name.
@@ -116,7 +116,7 @@ def evolve(
         if field["name"] in hidden:
             current[_ROOT][field["id"]] = []
     names, reassigned = _merged(previous, current, older)
-    return Columns(tuple(fields), ids.last, tuple(_mapping(names, _ROOT)), frozenset(hidden), reassigned)
+    return IcebergColumns(tuple(fields), ids.last, tuple(_mapping(names, _ROOT)), frozenset(hidden), reassigned)
 
 
 def _pair(fields: Sequence[Json], record: InternalRecord, known: dict[int, int]) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from hudi_py.interop.iceberg.columns import Json
 from hudi_py.interop.iceberg.files import MetadataFiles
-from hudi_py.interop.iceberg.manifests import Entry
+from hudi_py.interop.iceberg.manifests import ManifestEntry
 from hudi_py.interop.iceberg.snapshot import Made, manifests_of, removed_by
 from hudi_py.storage.threads import when_remote
 
@@ -40,7 +40,7 @@ def expire(
     first = max(len(chain) - most, 0)
     if all_former:
         first = len(former)
-    removed: list[list[Entry]] | None = None
+    removed: list[list[ManifestEntry]] | None = None
     if may_be_gone and first < len(former):
         removed = _removed(files, chain, made)
         listed: dict[str, set[str]] = {}
@@ -60,16 +60,16 @@ def expire(
     return Expiry(ids, tuple(sorted(manifests | sides | snapshots)))
 
 
-def _removed(files: MetadataFiles, chain: Sequence[Json], made: Made) -> list[list[Entry]]:
+def _removed(files: MetadataFiles, chain: Sequence[Json], made: Made) -> list[list[ManifestEntry]]:
     """The files that each snapshot removed."""
 
-    def of(snapshot: Json) -> list[Entry]:
+    def of(snapshot: Json) -> list[ManifestEntry]:
         return list(made.removed) if snapshot is made.snapshot else removed_by(files, snapshot)
 
     return when_remote(files.storage, of, chain)
 
 
-def _any_gone(files: MetadataFiles, removed: Sequence[Entry], listed: dict[str, set[str]]) -> bool:
+def _any_gone(files: MetadataFiles, removed: Sequence[ManifestEntry], listed: dict[str, set[str]]) -> bool:
     """Whether one of Hudi's files among these does not exist. `listed`: names by folder, as far as known."""
     for entry in removed:
         if files.is_side(entry.path):

@@ -24,7 +24,7 @@ _MAPS: Final = frozenset({"value_counts", "null_value_counts", "lower_bounds", "
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ManifestEntry:
     """A file of an Iceberg table."""
 
     status: int
@@ -43,7 +43,7 @@ class Entry:
     def content(self) -> int:
         return int(self.file["content"])
 
-    def as_status(self, status: int, snapshot_id: int | None = None) -> Entry:
+    def as_status(self, status: int, snapshot_id: int | None = None) -> ManifestEntry:
         return replace(self, status=status, snapshot_id=self.snapshot_id if snapshot_id is None else snapshot_id)
 
 
@@ -65,7 +65,7 @@ def data_file(path: str, content: int, partition: Mapping[str, Any], rows: int, 
     }
 
 
-def write_manifest(entries: Sequence[Entry], schema: Json, spec: Json) -> bytes:
+def write_manifest(entries: Sequence[ManifestEntry], schema: Json, spec: Json) -> bytes:
     """A manifest of entries that have the same spec, and are all data files or all delete files."""
     import fastavro
 
@@ -103,7 +103,7 @@ def _pairs(values: Any) -> Any:
     return [{"key": number, "value": value} for number, value in values.items()]
 
 
-def read_manifest(data: bytes, manifest: Json, *, whole: bool) -> list[Entry]:
+def read_manifest(data: bytes, manifest: Json, *, whole: bool) -> list[ManifestEntry]:
     """The entries of a manifest, those of removed files too.
 
     Args:
@@ -121,12 +121,14 @@ def read_manifest(data: bytes, manifest: Json, *, whole: bool) -> list[Entry]:
             sequence = manifest["sequence_number"]
         snapshot = record.get("snapshot_id")
         snapshot = manifest["added_snapshot_id"] if snapshot is None else snapshot
-        found.append(Entry(record["status"], snapshot, sequence, manifest["partition_spec_id"], record["data_file"]))
+        found.append(
+            ManifestEntry(record["status"], snapshot, sequence, manifest["partition_spec_id"], record["data_file"])
+        )
     return found
 
 
 def manifest_entry(
-    path: str, size: int, entries: Sequence[Entry], schema: Json, spec: Json, snapshot: tuple[int, int]
+    path: str, size: int, entries: Sequence[ManifestEntry], schema: Json, spec: Json, snapshot: tuple[int, int]
 ) -> Json:
     """What a manifest list says about a new manifest.
 

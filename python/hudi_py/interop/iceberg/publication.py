@@ -11,7 +11,7 @@ from typing import Any, Final
 from hudi_py.config import Options, Scope, incremental
 from hudi_py.config import read as read_config
 from hudi_py.errors import ConfigError, ConflictError, CorruptFileError, HudiError, UnsupportedTableError, first_line
-from hudi_py.interop.iceberg.columns import Columns, Json, evolve
+from hudi_py.interop.iceberg.columns import IcebergColumns, Json, evolve
 from hudi_py.interop.iceberg.expire import expire
 from hudi_py.interop.iceberg.files import INDEX as INDEX_FILE
 from hudi_py.interop.iceberg.files import PREFIX, MetadataFiles, delete_all, named
@@ -28,13 +28,13 @@ from hudi_py.interop.iceberg.metadata import (
 )
 from hudi_py.interop.iceberg.partitions import Specs, hidden_columns, values_of
 from hudi_py.interop.iceberg.slices import Partition, Publishing
-from hudi_py.interop.iceberg.snapshot import Base, Made, State, load_groups, load_state, make_snapshot, new_id
+from hudi_py.interop.iceberg.snapshot import Base, Made, SnapshotFiles, load_groups, load_state, make_snapshot, new_id
 from hudi_py.interop.iceberg.target import (
     MARK,
     OURS,
+    IcebergTarget,
     Published,
     SupersededError,
-    Target,
     dropped_on_failure,
 )
 from hudi_py.model.instant import Action
@@ -89,7 +89,7 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
-class Publication:
+class PublishedSnapshot:
     """What a publication did."""
 
     location: str
@@ -118,7 +118,9 @@ class Publication:
         return f"published {state}: {self.location} ({changes}{gone})"
 
 
-def publish_table(storage: Storage, target: Target, settings: Settings, given: Mapping[str, Any]) -> Publication:
+def publish_table(
+    storage: Storage, target: IcebergTarget, settings: Settings, given: Mapping[str, Any]
+) -> PublishedSnapshot:
     """Brings an Iceberg table up to date with a Hudi table.
 
     Args:
@@ -143,7 +145,7 @@ def publish_table(storage: Storage, target: Target, settings: Settings, given: M
     )
 
 
-def unpublish_table(storage: Storage, target: Target) -> int:
+def unpublish_table(storage: Storage, target: IcebergTarget) -> int:
     """Removes what was published: the Iceberg table, its metadata and side files, no file of Hudi.
 
     Returns:
@@ -166,7 +168,7 @@ def unpublish_table(storage: Storage, target: Target) -> int:
 class _Ready:
     """A publication of which only the change to the metadata is left."""
 
-    publication: Publication
+    publication: PublishedSnapshot
     updates: tuple[Json, ...] = ()
     needless: tuple[str, ...] = ()
     """Locations of files to delete afterwards."""
@@ -175,13 +177,13 @@ class _Ready:
 class _Attempt:
     """One try at a publication."""
 
-    def __init__(self, storage: Storage, target: Target, settings: Settings, request: ScanRequest) -> None:
+    def __init__(self, storage: Storage, target: IcebergTarget, settings: Settings, request: ScanRequest) -> None:
         self._storage = storage
         self._target = target
         self._settings = settings
         self._request = request
 
-    def run(self) -> Publication:
+    def run(self) -> PublishedSnapshot:
         """Raises SupersededError, and what `publish_table` raises."""
         # before the timeline: whatever is published meanwhile makes the commit fail, so no older state follows a newer
         published = self._target.load()
@@ -226,7 +228,7 @@ class _Attempt:
             **({} if last is None else {INSTANT: last}),
         }
         if parent is not None and not wanted.added and not gone and not changes and not self._is_due(parent, facts):
-            return _Ready(Publication(published.location or "", last, parent["snapshot-id"], False))
+            return _Ready(PublishedSnapshot(published.location or "", last, parent["snapshot-id"], False))
         schema = next((each["schema"] for each in changes if each["action"] == "add-schema"), current_schema(metadata))
         base = Base(
             files=files,
@@ -248,7 +250,7 @@ class _Attempt:
             all_former=columns.reassigned,
         )
         updates = [*changes, *_spec_changes(specs, partitions.values()), *_snapshot_changes(made, expiry.snapshot_ids)]
-        publication = Publication(
+        publication = PublishedSnapshot(
             "",
             last,
             number,
@@ -262,8 +264,8 @@ class _Attempt:
         return _Ready(publication, tuple(updates), (*expiry.locations, *([] if former is None else [former])))
 
     def _compared(
-        self, files: MetadataFiles, snapshot: Snapshot, parent: Json | None, columns: Columns
-    ) -> tuple[State, tuple[Split, ...]]:
+        self, files: MetadataFiles, snapshot: Snapshot, parent: Json | None, columns: IcebergColumns
+    ) -> tuple[SnapshotFiles, tuple[Split, ...]]:
         """Files of the newest Iceberg snapshot, and the slices to compare them with: those that commits changed since,
         or all if that is unknown."""
         groups = index = None
@@ -287,7 +289,7 @@ class _Attempt:
             plan = plan_scan(snapshot, self._request)
         return tuple(split for split in plan.splits if (split.partition, split.file_id) in groups)
 
-    def _committed(self, published: Published, files: MetadataFiles, ready: _Ready) -> Publication:
+    def _committed(self, published: Published, files: MetadataFiles, ready: _Ready) -> PublishedSnapshot:
         """Makes the new snapshot the newest, then deletes what is of no more use."""
         if not ready.publication.changed:
             return ready.publication
@@ -306,7 +308,7 @@ class _Attempt:
         """Whether to make a snapshot without changes of its own, so that those whose files were deleted expire."""
         return any(parent["summary"].get(key) != facts[key] for key in (CLEANED, VIEW))
 
-    def _columns(self, snapshot: Snapshot, metadata: Json, before: Sequence[Json]) -> Columns:
+    def _columns(self, snapshot: Snapshot, metadata: Json, before: Sequence[Json]) -> IcebergColumns:
         parent = current_snapshot(metadata)
         return evolve(
             snapshot.schema,
@@ -319,7 +321,7 @@ class _Attempt:
             table=self._storage.uri,
         )
 
-    def _first(self, snapshot: Snapshot, columns: Columns) -> Json:
+    def _first(self, snapshot: Snapshot, columns: IcebergColumns) -> Json:
         location = self._settings.location or self._storage.uri
         metadata = new_metadata(location.rstrip("/"), columns.fields, columns.last_id, 0)
         metadata["last-updated-ms"] = _timestamp_ms(snapshot, metadata)
@@ -345,7 +347,7 @@ def _check_table(config: TableConfig, uri: str) -> None:
 
 
 def _partitions(
-    metadata: Json, snapshot: Snapshot, splits: Sequence[Split], columns: Columns
+    metadata: Json, snapshot: Snapshot, splits: Sequence[Split], columns: IcebergColumns
 ) -> tuple[Specs, dict[Any, Partition]]:
     specs = Specs(tuple(metadata["partition-specs"]))
     found: dict[Any, Partition] = {}
@@ -365,7 +367,7 @@ def _partitions(
     return specs, found
 
 
-def _column_changes(metadata: Json, columns: Columns) -> list[Json]:
+def _column_changes(metadata: Json, columns: IcebergColumns) -> list[Json]:
     changes: list[Json] = []
     if list(columns.fields) != current_schema(metadata)["fields"]:
         number = max(schema["schema-id"] for schema in metadata["schemas"]) + 1

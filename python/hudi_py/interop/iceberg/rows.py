@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hudi_py.formats.parquet_writer import float_columns, leaf_paths
-from hudi_py.interop.iceberg.columns import Columns
+from hudi_py.interop.iceberg.columns import IcebergColumns
 from hudi_py.read.parts import CHUNK_ROWS, added_rows, replaced_rows
 from hudi_py.read.split import Split
 from hudi_py.read.task import read_split_on
@@ -45,7 +45,7 @@ def side_name(slice_prefix: str, kind: str) -> str:
     return f"{slice_prefix}-{secrets.token_hex(4)}-{kind}.parquet"
 
 
-def write_rows(storage: Storage, split: Split, path: str, columns: Columns) -> SideFile | None:
+def write_rows(storage: Storage, split: Split, path: str, columns: IcebergColumns) -> SideFile | None:
     """Writes the rows of a slice that its base file does not hold; None if there are none."""
     batches = read_split_on(storage, split) if split.base_file is None else added_rows(storage, split)
     return _written(storage, path, columns.arrow(split.output_schema), _with_constants(batches, split))

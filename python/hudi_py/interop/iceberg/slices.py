@@ -13,11 +13,11 @@ import pyarrow.parquet as pq
 
 from hudi_py.errors import UnsupportedTableError
 from hudi_py.formats.parquet import read_metadata
-from hudi_py.interop.iceberg.columns import Columns, Json
+from hudi_py.interop.iceberg.columns import IcebergColumns, Json
 from hudi_py.interop.iceberg.files import MetadataFiles
 from hudi_py.interop.iceberg.footers import Reading, counts_and_bounds, why_not_read
 from hudi_py.interop.iceberg.index import group_name
-from hudi_py.interop.iceberg.manifests import ADDED, DATA, POSITION_DELETES, Entry, data_file
+from hudi_py.interop.iceberg.manifests import ADDED, DATA, POSITION_DELETES, ManifestEntry, data_file
 from hudi_py.interop.iceberg.rows import (
     DELETES,
     FILE_PATH_ID,
@@ -41,15 +41,15 @@ _MERGING = ("hoodie.record.merge", "hoodie.table.ordering", "hoodie.table.precom
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedFiles:
     """The files that an Iceberg snapshot should have."""
 
-    columns: Columns
+    columns: IcebergColumns
     """Those that were given, with ids for further names in the files."""
 
     kept: frozenset[str]
     """Locations of files that the table has already."""
-    added: tuple[Entry, ...]
+    added: tuple[ManifestEntry, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +68,13 @@ class Publishing:
     files: MetadataFiles
     config: TableConfig
     timeline: Timeline
-    columns: Columns
+    columns: IcebergColumns
     partitions: Mapping[PartitionPath, Partition]
-    live: Mapping[str, Entry] = field(repr=False)
+    live: Mapping[str, ManifestEntry] = field(repr=False)
     """Files of the newest Iceberg snapshot by their location: those of the slices, at least."""
     snapshot_id: int = 0
 
-    def wanted(self, splits: Sequence[Split]) -> Wanted:
+    def wanted(self, splits: Sequence[Split]) -> WantedFiles:
         """The files for some slices. Reads the footers of new base files first, then writes side files.
 
         Raises:
@@ -110,7 +110,7 @@ class Publishing:
             if why is not None:
                 raise self._refused(split, why)
         sides = in_threads(self._sides, to_merge, default_threads())
-        added: list[Entry] = []
+        added: list[ManifestEntry] = []
         for split, (entries, whole) in zip(to_merge, sides, strict=True):
             added += entries
             if whole and split.base_file is not None:  # no row of it is left
@@ -124,7 +124,7 @@ class Publishing:
             values, size = self.partitions[split.partition].values, split.base_file.size
             added.append(self._entry(split, data_file(location, DATA, values, footer.num_rows, size, **more)))
         added.sort(key=lambda entry: (entry.content, entry.path))
-        return Wanted(columns, frozenset(kept), tuple(added))
+        return WantedFiles(columns, frozenset(kept), tuple(added))
 
     def _sides_there(self) -> dict[str, list[str]]:
         """Locations of the side files of the newest Iceberg snapshot by what their paths begin with."""
@@ -166,17 +166,17 @@ class Publishing:
             path=path,
         )
 
-    def _reading(self, split: Split, columns: Columns) -> Reading:
+    def _reading(self, split: Split, columns: IcebergColumns) -> Reading:
         assert split.base_file is not None
         history = split.spec.history
         sources = None if history is None else history.sources(split.base_file.instant)
         constant = {name: value.as_py() for name, value in split.partition_values}
         return Reading(columns.fields, columns.mapping, sources, constant, columns.hidden)
 
-    def _sides(self, split: Split) -> tuple[list[Entry], bool]:
+    def _sides(self, split: Split) -> tuple[list[ManifestEntry], bool]:
         """Entries of the side files of a slice, and whether they make its base file needless."""
         storage, prefix = self.files.storage, self._side(split)
-        entries: list[Entry] = []
+        entries: list[ManifestEntry] = []
         whole = False
         try:
             if split.base_file is not None:
@@ -195,7 +195,7 @@ class Publishing:
             entries.append(self._side_entry(split, rows, DATA, counts_and_bounds(rows.metadata, reading)))
         return entries, whole
 
-    def _deletes(self, split: Split, positions: Any, prefix: str) -> Entry:
+    def _deletes(self, split: Split, positions: Any, prefix: str) -> ManifestEntry:
         assert split.base_file is not None
         base = self.files.located(split.base_file.path)
         path = side_name(prefix, DELETES)
@@ -205,13 +205,13 @@ class Publishing:
         bounds = {FILE_PATH_ID: base.encode()}
         return self._side_entry(split, made, POSITION_DELETES, {"lower_bounds": bounds, "upper_bounds": bounds})
 
-    def _side_entry(self, split: Split, made: SideFile, content: int, more: Mapping[str, Any]) -> Entry:
+    def _side_entry(self, split: Split, made: SideFile, content: int, more: Mapping[str, Any]) -> ManifestEntry:
         values = self.partitions[split.partition].values
         file = data_file(self.files.located(made.path), content, values, made.rows, made.size, **more)
         return self._entry(split, file)
 
-    def _entry(self, split: Split, file: Json) -> Entry:
-        return Entry(ADDED, self.snapshot_id, None, self.partitions[split.partition].spec_id, file)
+    def _entry(self, split: Split, file: Json) -> ManifestEntry:
+        return ManifestEntry(ADDED, self.snapshot_id, None, self.partitions[split.partition].spec_id, file)
 
 
 def _distinct(footers: Iterable[pq.FileMetaData]) -> list[pa.Schema]:

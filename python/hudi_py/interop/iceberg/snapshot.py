@@ -15,7 +15,7 @@ from hudi_py.interop.iceberg.manifests import (
     DATA,
     EXISTING,
     REMOVED,
-    Entry,
+    ManifestEntry,
     manifest_entry,
     read_list,
     read_manifest,
@@ -31,19 +31,19 @@ _FEW: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class SnapshotFiles:
     """The files of a snapshot, as far as they are known."""
 
     manifests: tuple[Json, ...] = ()
     """All of them."""
-    read: Mapping[str, tuple[Entry, ...]] = field(default_factory=dict)
+    read: Mapping[str, tuple[ManifestEntry, ...]] = field(default_factory=dict)
     """By the location of each manifest that was read its live entries, which have those members of files that identify
     and count them."""
     ranges: Mapping[str, Ranges] = field(default_factory=dict)
     """Of the manifests, by their locations."""
-    totals: Counts = field(default_factory=lambda: Counts())
+    totals: SnapshotCounts = field(default_factory=lambda: SnapshotCounts())
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[ManifestEntry]:
         """The entries that are known."""
         return (entry for entries in self.read.values() for entry in entries)
 
@@ -56,7 +56,7 @@ class Made:
     manifests: tuple[Json, ...]
     ranges: Mapping[str, Ranges]
     """Of its manifests."""
-    removed: tuple[Entry, ...]
+    removed: tuple[ManifestEntry, ...]
     """Files of the one before that it lacks."""
 
 
@@ -77,18 +77,18 @@ def new_id() -> int:
     return secrets.randbits(62) + 1
 
 
-def load_state(files: MetadataFiles, snapshot: Json | None) -> State:
+def load_state(files: MetadataFiles, snapshot: Json | None) -> SnapshotFiles:
     """All files of a snapshot. Raises CorruptFileError."""
     if snapshot is None:
-        return State()
+        return SnapshotFiles()
     manifests = manifests_of(files, snapshot)
     read = _read(files, manifests)
     ranges = {path: ranges_of(files, (entry.path for entry in entries)) for path, entries in read.items()}
-    totals = Counts.of(entry for entries in read.values() for entry in entries)
-    return State(tuple(manifests), read, ranges, totals)
+    totals = SnapshotCounts.of(entry for entries in read.values() for entry in entries)
+    return SnapshotFiles(tuple(manifests), read, ranges, totals)
 
 
-def load_groups(files: MetadataFiles, snapshot: Json, index: Index, groups: Iterable[Group]) -> State:
+def load_groups(files: MetadataFiles, snapshot: Json, index: Index, groups: Iterable[Group]) -> SnapshotFiles:
     """The files of some file groups, and what else a next snapshot needs to know. Reads only manifests that may name
     them. Raises CorruptFileError."""
     places = tuple(prefix for group in groups for prefix in prefixes(files, group))
@@ -99,7 +99,7 @@ def load_groups(files: MetadataFiles, snapshot: Json, index: Index, groups: Iter
     found = {path: tuple(entry for entry in entries if entry.path.startswith(places)) for path, entries in read.items()}
     for path, entries in read.items():
         ranges.setdefault(path, ranges_of(files, (entry.path for entry in entries)))
-    return State(tuple(manifests), found, ranges, Counts.told(snapshot["summary"]))
+    return SnapshotFiles(tuple(manifests), found, ranges, SnapshotCounts.told(snapshot["summary"]))
 
 
 def _may_name_any(ranges: Ranges | None, places: Iterable[str]) -> bool:
@@ -110,8 +110,8 @@ def _paths(manifests: Iterable[Json]) -> list[str]:
     return [each["manifest_path"] for each in manifests]
 
 
-def _read(files: MetadataFiles, manifests: Sequence[Json]) -> dict[str, tuple[Entry, ...]]:
-    def read(manifest: Json) -> tuple[Entry, ...]:
+def _read(files: MetadataFiles, manifests: Sequence[Json]) -> dict[str, tuple[ManifestEntry, ...]]:
+    def read(manifest: Json) -> tuple[ManifestEntry, ...]:
         found = read_manifest(files.read(manifest["manifest_path"]), manifest, whole=False)
         return tuple(entry for entry in found if entry.status != REMOVED)
 
@@ -122,7 +122,7 @@ def manifests_of(files: MetadataFiles, snapshot: Json) -> list[Json]:
     return read_list(files.read(snapshot["manifest-list"]), snapshot["manifest-list"])
 
 
-def removed_by(files: MetadataFiles, snapshot: Json) -> list[Entry]:
+def removed_by(files: MetadataFiles, snapshot: Json) -> list[ManifestEntry]:
     """The files that a snapshot removed: of those before it, and not of it."""
     number = snapshot["snapshot-id"]
     found = []
@@ -134,7 +134,12 @@ def removed_by(files: MetadataFiles, snapshot: Json) -> list[Entry]:
 
 
 def make_snapshot(
-    base: Base, state: State, added: Sequence[Entry], gone: Collection[str], facts: dict[str, str], timestamp_ms: int
+    base: Base,
+    state: SnapshotFiles,
+    added: Sequence[ManifestEntry],
+    gone: Collection[str],
+    facts: dict[str, str],
+    timestamp_ms: int,
 ) -> Made:
     """Writes the manifests of a snapshot.
 
@@ -158,15 +163,15 @@ def make_snapshot(
         "sequence-number": base.sequence,
         "timestamp-ms": timestamp_ms,
         "manifest-list": location,
-        "summary": {**_summary(Counts.of(added), Counts.of(removed), state.totals), **facts},
+        "summary": {**_summary(SnapshotCounts.of(added), SnapshotCounts.of(removed), state.totals), **facts},
         "schema-id": base.schema["schema-id"],
     }
     return Made(snapshot, tuple(manifests), ranges, tuple(removed))
 
 
 def _sorted_out(
-    files: MetadataFiles, state: State, gone: Collection[str]
-) -> tuple[list[Json], list[Entry], list[Entry]]:
+    files: MetadataFiles, state: SnapshotFiles, gone: Collection[str]
+) -> tuple[list[Json], list[ManifestEntry], list[ManifestEntry]]:
     """Manifests to keep as they are, entries of others to write again, and entries of files to remove."""
     live = [manifest for manifest in state.manifests if _num_files(manifest)]
     small: dict[tuple[int, int], list[Json]] = defaultdict(list)
@@ -175,8 +180,8 @@ def _sorted_out(
             small[manifest["content"], manifest["partition_spec_id"]].append(manifest)
     merged = {each["manifest_path"] for some in small.values() if len(some) > _FEW for each in some}
     kept: list[Json] = []
-    rewritten: list[Entry] = []
-    removed: list[Entry] = []
+    rewritten: list[ManifestEntry] = []
+    removed: list[ManifestEntry] = []
     for manifest in live:
         entries = state.read.get(manifest["manifest_path"], ())
         if manifest["manifest_path"] not in merged and not any(entry.path in gone for entry in entries):
@@ -202,8 +207,8 @@ class _Manifests:
         self.ranges: dict[str, Ranges] = {}
         """Of the live files that they name."""
 
-    def add(self, entries: Sequence[Entry]) -> None:
-        kinds: dict[tuple[bool, int], list[Entry]] = defaultdict(list)
+    def add(self, entries: Sequence[ManifestEntry]) -> None:
+        kinds: dict[tuple[bool, int], list[ManifestEntry]] = defaultdict(list)
         for entry in entries:
             kinds[entry.content != DATA, entry.spec_id].append(entry)
         for (_, spec_id), some in sorted(kinds.items()):
@@ -211,7 +216,7 @@ class _Manifests:
             for start in range(0, len(some), MANIFEST_FILES):
                 self._write(some[start : start + MANIFEST_FILES], self._base.specs[spec_id])
 
-    def _write(self, entries: Sequence[Entry], spec: Json) -> None:
+    def _write(self, entries: Sequence[ManifestEntry], spec: Json) -> None:
         base = self._base
         data = write_manifest(entries, base.schema, spec)
         location = base.files.write("manifest", data)
@@ -221,7 +226,7 @@ class _Manifests:
         self.manifests.append(manifest_entry(location, len(data), entries, base.schema, spec, snapshot))
 
 
-def _summary(new: Counts, old: Counts, before: Counts) -> dict[str, str]:
+def _summary(new: SnapshotCounts, old: SnapshotCounts, before: SnapshotCounts) -> dict[str, str]:
     """Names of Iceberg's specification, appendix F. `new` and `old`: files added and removed."""
     all_of = before.plus(new).plus(old, -1)
     if old.files or old.delete_files or new.delete_files:
@@ -257,7 +262,7 @@ _TOTALS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class SnapshotCounts:
     """Files and what they hold."""
 
     files: int = 0
@@ -267,16 +272,16 @@ class Counts:
     size: int = 0
 
     @classmethod
-    def told(cls, summary: Mapping[str, str]) -> Counts:
+    def told(cls, summary: Mapping[str, str]) -> SnapshotCounts:
         """Of all files of a snapshot, as its summary says."""
         return cls(**{member: int(summary[name]) for member, name in _TOTALS.items()})
 
-    def plus(self, other: Counts, times: int = 1) -> Counts:
+    def plus(self, other: SnapshotCounts, times: int = 1) -> SnapshotCounts:
         """The sum with a multiple of others."""
-        return Counts(*(getattr(self, name) + times * getattr(other, name) for name in _TOTALS))
+        return SnapshotCounts(*(getattr(self, name) + times * getattr(other, name) for name in _TOTALS))
 
     @classmethod
-    def of(cls, entries: Iterable[Entry]) -> Counts:
+    def of(cls, entries: Iterable[ManifestEntry]) -> SnapshotCounts:
         each = list(entries)
         data = [entry.file["record_count"] for entry in each if entry.content == DATA]
         deletes = [entry.file["record_count"] for entry in each if entry.content != DATA]

@@ -43,7 +43,7 @@ class Published:
     """What the target knows about it."""
 
 
-class Target(Protocol):
+class IcebergTarget(Protocol):
     """Keeps the metadata of one Iceberg table."""
 
     @property
@@ -249,7 +249,7 @@ class InCatalog:
 
 
 @contextlib.contextmanager
-def dropped_on_failure(target: Target, created: Published | None) -> Iterator[None]:
+def dropped_on_failure(target: IcebergTarget, created: Published | None) -> Iterator[None]:
     """Drops a table that was created for a publication which fails, since it would be empty."""
     try:
         yield

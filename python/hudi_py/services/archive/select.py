@@ -25,7 +25,7 @@ _COUNTING_TRIGGERS = ("NUM_COMMITS", "NUM_AND_TIME")
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class ArchiveConstraints:
     """The facts, apart from the timeline, that decide which instants may be archived."""
 
     merge_on_read: bool = False
@@ -72,7 +72,7 @@ def too_few(timeline: Timeline, options: Options) -> str:
     return _few(timeline, high)
 
 
-def select_instants(timeline: Timeline, options: Options, facts: Facts) -> Selection:
+def select_instants(timeline: Timeline, options: Options, facts: ArchiveConstraints) -> Selection:
     """The instants to archive now.
 
     Layout 1 archives cleans and rollbacks by their own count (`TimelineArchiverV1`), layout 2 together with the commits
@@ -125,7 +125,9 @@ def earliest_commit_to_retain(timeline: Timeline, options: Options) -> Instant |
         return None
 
 
-def _commits(timeline: Timeline, options: Options, facts: Facts, low: int, high: int) -> tuple[list[Instant], str]:
+def _commits(
+    timeline: Timeline, options: Options, facts: ArchiveConstraints, low: int, high: int
+) -> tuple[list[Instant], str]:
     completed = timeline.write_completed
     if len(completed) <= high:
         return [], _few(timeline, high)
@@ -150,7 +152,7 @@ def _commits(timeline: Timeline, options: Options, facts: Facts, low: int, high:
     return [], _held(min(saved if limit is None else [limit, *saved]))
 
 
-def _limits(timeline: Timeline, options: Options, facts: Facts) -> Iterator[_Limit]:
+def _limits(timeline: Timeline, options: Options, facts: ArchiveConstraints) -> Iterator[_Limit]:
     pending = next((instant for instant in timeline.pending if instant.action.comparable in WRITE_ACTIONS), None)
     if pending is not None:
         # The commit before it stays too: readers see it in place of the pending one
@@ -179,7 +181,7 @@ def _limits(timeline: Timeline, options: Options, facts: Facts) -> Iterator[_Lim
             yield _Limit(instant.time, f"the {instant.action.value} {instant.time} is pending")
 
 
-def _limits_of_undoing(facts: Facts) -> list[_Limit]:
+def _limits_of_undoing(facts: ArchiveConstraints) -> list[_Limit]:
     return [_Limit(time, "a pending rollback or restore needs it") for time in facts.rolled_back]
 
 
@@ -200,7 +202,7 @@ def _needed_by_compaction(timeline: Timeline, delta_commits: int) -> Instant | N
     return first if len(deltas) < needed else deltas[len(deltas) - needed]
 
 
-def _limits_of_data(facts: Facts, options: Options) -> list[_Limit]:
+def _limits_of_data(facts: ArchiveConstraints, options: Options) -> list[_Limit]:
     """For a metadata table: the first instant that its table still has on the active timeline.
 
     Source: `TimelineUtils.getEarliestInstantForMetadataArchival`, 1.2.0.

@@ -24,7 +24,7 @@ from hudi_py.model.layout import MARKERS, METADATA_TABLE
 from hudi_py.model.words import counted, show_bytes
 from hudi_py.services.archive import lsm, v1, v2
 from hudi_py.services.archive.replaced import first_replaced
-from hudi_py.services.archive.select import Facts, Selection, select_instants, too_few
+from hudi_py.services.archive.select import ArchiveConstraints, Selection, select_instants, too_few
 from hudi_py.services.clean.incremental import last_clean
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.planned.report import ServiceReport
@@ -269,7 +269,7 @@ class _Archiver:
             remove_markers(self._storage, time)
 
 
-def gather_facts(state: TableState, data_timeline: Timeline | None = None) -> Facts:
+def gather_facts(state: TableState, data_timeline: Timeline | None = None) -> ArchiveConstraints:
     """Collects the facts, apart from the timeline, that decide which instants may be archived.
 
     Raises:
@@ -277,7 +277,7 @@ def gather_facts(state: TableState, data_timeline: Timeline | None = None) -> Fa
     """
     has_metadata_table = FILES_PARTITION in state.config.metadata_partitions
     last = last_clean(state.storage, state.timeline)
-    return Facts(
+    return ArchiveConstraints(
         merge_on_read=state.config.is_mor,
         earliest_retained=last[1].earliest_commit_to_retain if last is not None else "",
         replaced=first_replaced(state),

@@ -35,7 +35,7 @@ class Trigger:
 
 
 @dataclass(frozen=True, slots=True)
-class Backlog:
+class UncompactedCommits:
     """Delta commits since a point on the timeline."""
 
     count: int
@@ -81,24 +81,26 @@ def _seconds(time: InstantTime, zone: tzinfo) -> int:
     return 0 if time.startswith(_INITIAL) else epoch_ms(time, zone) // 1000
 
 
-def since_compaction(timeline: Timeline) -> Backlog | None:
+def since_compaction(timeline: Timeline) -> UncompactedCommits | None:
     """Delta commits completed after the last completed compaction was requested; None if there is no delta commit."""
     compactions = [i for i in timeline.write_completed if i.action is Action.COMMIT]
     if compactions:
         last = compactions[-1].time
-        return Backlog(len([i for i in _completed_deltas(timeline) if (i.completion_time or i.time) > last]), last)
+        return UncompactedCommits(
+            len([i for i in _completed_deltas(timeline) if (i.completion_time or i.time) > last]), last
+        )
     deltas = _deltas(timeline)
-    return Backlog(len(_completed_deltas(timeline)), deltas[0].time) if deltas else None
+    return UncompactedCommits(len(_completed_deltas(timeline)), deltas[0].time) if deltas else None
 
 
-def since_request(timeline: Timeline) -> Backlog | None:
+def since_request(timeline: Timeline) -> UncompactedCommits | None:
     """Delta commits requested after the last compaction was planned, whether it is completed or not."""
     plans = [i for i in timeline.instants if i.action in (Action.COMPACTION, Action.COMMIT)]
     deltas = _deltas(timeline)
     if plans:
         last = plans[-1].time
-        return Backlog(len([i for i in deltas if i.time > last]), last)
-    return Backlog(len(deltas), deltas[0].time) if deltas else None
+        return UncompactedCommits(len([i for i in deltas if i.time > last]), last)
+    return UncompactedCommits(len(deltas), deltas[0].time) if deltas else None
 
 
 def since_log_compaction(storage: Storage, timeline: Timeline) -> int:

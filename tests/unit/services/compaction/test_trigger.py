@@ -7,7 +7,13 @@ from datetime import timezone
 import pytest
 
 from hudi_py.model.instant import Action, CompletionTime, Instant, InstantTime, State
-from hudi_py.services.compaction.trigger import Backlog, Trigger, since_compaction, since_request, why_not_due
+from hudi_py.services.compaction.trigger import (
+    Trigger,
+    UncompactedCommits,
+    since_compaction,
+    since_request,
+    why_not_due,
+)
 from hudi_py.timeline.layout import Layout
 from hudi_py.timeline.timeline import Timeline, timeline_of
 
@@ -45,14 +51,14 @@ def why(trigger: Trigger, found: Timeline, now: int = 20) -> str:
 
 
 def test_delta_commits_count_from_when_the_last_compaction_was_planned() -> None:
-    assert since_compaction(BUSY) == Backlog(3, at(5))
-    assert since_request(BUSY) == Backlog(1, at(10))
+    assert since_compaction(BUSY) == UncompactedCommits(3, at(5))
+    assert since_request(BUSY) == UncompactedCommits(1, at(10))
 
 
 def test_without_a_compaction_all_count() -> None:
     first = timeline((DELTA, 1, 2), (DELTA, 3, 4), (DELTA, 5, None))
-    assert since_compaction(first) == Backlog(2, at(1))
-    assert since_request(first) == Backlog(3, at(1))
+    assert since_compaction(first) == UncompactedCommits(2, at(1))
+    assert since_request(first) == UncompactedCommits(3, at(1))
     assert since_compaction(timeline((Action.REPLACE_COMMIT, 1, 2))) is None
     assert "no delta commit" in why(Trigger(), timeline())
 
