@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 
 from hudi_py.config import Options
 from hudi_py.read import ReadSpec, Split, read_splits, tasks_of
-from hudi_py.read.stream import Limits, StreamOffset, TableStream
+from hudi_py.read.stream import BatchLimits, StreamOffset, TableStream
 from pyspark_hudi.reader import sized
 from pyspark_hudi.types import arrow_schema, to_target
 
@@ -98,7 +98,7 @@ class HudiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return stream.latest_offset(StreamOffset.from_json(start), self._limits(limit), self._until).to_json()
         # Before 4.2 Spark passes neither. The first call may be from `availableNow` or `once`, which read everything
         # in one batch: a limit would leave out commits.
-        limits, self._asked = stream.limits() if self._asked else Limits(), True
+        limits, self._asked = stream.limits() if self._asked else BatchLimits(), True
         return stream.latest_offset(self._last or stream.initial_offset(), limits).to_json()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
@@ -120,14 +120,14 @@ class HudiStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             for task in tasks_of(spec, list(splits), self._options)
         ]
 
-    def _limits(self, limit: ReadLimit | None) -> Limits:
+    def _limits(self, limit: ReadLimit | None) -> BatchLimits:
         if limit is None or isinstance(limit, ReadAllAvailable):
-            return Limits()
+            return BatchLimits()
         own = self._stream.limits()
         if isinstance(limit, ReadMaxBytes):
-            return Limits(own.commits, limit.max_bytes)
+            return BatchLimits(own.commits, limit.max_bytes)
         if isinstance(limit, ReadMaxRows):
-            return Limits(own.commits, own.bytes, limit.max_rows)
+            return BatchLimits(own.commits, own.bytes, limit.max_rows)
         return own
 
     @property

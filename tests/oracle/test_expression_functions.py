@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hudi_py.metadata.expressions import Expression
+from hudi_py.metadata.expressions import IndexFunction
 from tests.oracle.client import Oracle
 from tests.oracle.test_secondary_index import sql
 
@@ -175,7 +175,7 @@ def call(name: str, column: str, options: dict[str, str]) -> str:
 
 def ours(case: Case, zone: str) -> list[Any]:
     name, column, options = case
-    found = Expression(name, options).apply(COLUMNS[column].combine_chunks(), zone)
+    found = IndexFunction(name, options).apply(COLUMNS[column].combine_chunks(), zone)
     if pa.types.is_timestamp(found.type) or pa.types.is_date32(found.type):
         found = found.view(pa.int64() if pa.types.is_timestamp(found.type) else pa.int32())
     return list(found.to_pylist())

@@ -19,7 +19,7 @@ import pytest
 import hudi_py
 from hudi_py.config import Options, Scope
 from hudi_py.read import read_split
-from hudi_py.read.offsets import Limits, StreamOffset
+from hudi_py.read.offsets import BatchLimits, StreamOffset
 from hudi_py.read.stream import TableStream
 from hudi_py.storage import open_storage
 from hudi_py.testing.rows import assert_rows_equal
@@ -51,7 +51,7 @@ SERVICES = {
 class Consumer:
     """A stream that keeps nothing but its last offset, as JSON, from one run to the next."""
 
-    def __init__(self, path: Path, limits: Limits | None = None, **options: str) -> None:
+    def __init__(self, path: Path, limits: BatchLimits | None = None, **options: str) -> None:
         self._path = str(path)
         self._limits = limits
         self._options = Options.resolve(options, Scope.READ, defaults={})
@@ -169,7 +169,7 @@ def test_fifty_commits_with_services(oracle: Oracle, tmp_path: Path, version: in
     writer.write(1)
     by_chunk, by_commit = (
         Consumer(path),
-        Consumer(path, Limits(commits=1), **{"hoodie.datasource.streaming.startOffset": "earliest"}),
+        Consumer(path, BatchLimits(commits=1), **{"hoodie.datasource.streaming.startOffset": "earliest"}),
     )
     chunks, commits = Sink(), Sink()
     early: StreamOffset | None = None
@@ -210,7 +210,7 @@ def _check_services(oracle: Oracle, path: Path) -> None:
 
 def _check_far_behind(path: Path, early: StreamOffset, state: Mapping[str, tuple[Any, ...]], deleted: set[str]) -> None:
     """A consumer that the cleaner has overtaken is told so, or reads what is left where it says it wants that."""
-    one = Limits(commits=1)
+    one = BatchLimits(commits=1)
     slow = Consumer(path, one)
     slow.skip_to(early)
     with pytest.raises(hudi_py.HistoryCleanedError, match="slower than the cleaner.*fallback.fulltablescan"):

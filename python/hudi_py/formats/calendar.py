@@ -28,7 +28,7 @@ OFFSET: Final = r"Z|[+-]\d\d(?::?[0-5]\d(?::?[0-5]\d)?)?"
 
 
 @dataclass(frozen=True, slots=True)
-class Fields:
+class WallClock:
     """The parts of wall-clock times."""
 
     year: Longs
@@ -44,7 +44,7 @@ class Fields:
     """Of a second, in the unit of the times."""
 
     @classmethod
-    def of(cls, local: Longs, second: int) -> Fields:
+    def of(cls, local: Longs, second: int) -> WallClock:
         number, in_day = np.divmod(local, 86_400 * second)
         days = number.astype("datetime64[D]")
         months, years = days.astype("datetime64[M]"), days.astype("datetime64[Y]")

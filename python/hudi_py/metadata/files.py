@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from hudi_py.errors import CorruptFileError, HudiError, StorageError, first_line
 from hudi_py.formats.arrays import combined
 from hudi_py.metadata.keys import ALL_PARTITIONS, partition_key, partition_of_key
-from hudi_py.metadata.records import Versions, payload_field
+from hudi_py.metadata.records import RecordVersions, payload_field
 from hudi_py.metadata.table import FILES, MetadataTable, open_metadata
 from hudi_py.model.names import PartitionPath, join_path
 from hudi_py.model.words import visible
@@ -47,7 +47,7 @@ def _normalise(batch: pa.RecordBatch, avro: Any) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([payload_field(batch, _FIELD).cast(_MAP)], schema=_SCHEMA)
 
 
-def _fold(versions: Versions) -> dict[str, dict[str, int]]:
+def _fold(versions: RecordVersions) -> dict[str, dict[str, int]]:
     maps = combined(versions.fields.column(0))
     offsets = np.asarray(maps.offsets)
     parent = np.repeat(np.arange(len(maps)), np.diff(offsets))

@@ -43,7 +43,7 @@ Normalise = Callable[[pa.RecordBatch, Any], pa.RecordBatch]
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class KeySelection:
     """Which records of a file group to read: those with these keys, or with these key prefixes, or all."""
 
     keys: tuple[str, ...] | None = None
@@ -58,7 +58,7 @@ class Wanted:
         return file.scan()
 
 
-ALL: Final = Wanted()
+ALL: Final = KeySelection()
 _MANY_KEYS: Final = 10_000
 """From here on, looking up keys in local files takes longer than starting threads."""
 
@@ -79,7 +79,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Versions:
+class RecordVersions:
     """Versions of records, oldest first for each key."""
 
     keys: pa.Array
@@ -113,7 +113,7 @@ class Versions:
 
 def read_parts(
     storage: Storage,
-    slices: Sequence[tuple[int, FileSlice, Wanted]],
+    slices: Sequence[tuple[int, FileSlice, KeySelection]],
     committed: CommittedInstants,
     stamps: Stamps | None = None,
 ) -> list[Part]:
@@ -129,7 +129,7 @@ def read_parts(
         FileNotFoundError: a file was cleaned since it was listed.
     """
 
-    def one(task: tuple[int, FileSlice, Wanted]) -> list[Part]:
+    def one(task: tuple[int, FileSlice, KeySelection]) -> list[Part]:
         return list(_slice_parts(storage, *task, committed))
 
     if not storage.is_local:
@@ -187,7 +187,7 @@ def _held(storage: Storage, slices: Sequence[FileSlice], stamps: Stamps) -> Stor
 
 
 def _slice_parts(
-    storage: Storage, group: int, slice_: FileSlice, wanted: Wanted, committed: CommittedInstants
+    storage: Storage, group: int, slice_: FileSlice, wanted: KeySelection, committed: CommittedInstants
 ) -> Iterable[Part]:
     base = slice_.base_file
     if base is not None:
@@ -244,7 +244,7 @@ def struct_member(record: pa.Array, name: str, kind: pa.DataType) -> pa.Array:
     return pc.struct_field(record, name).cast(kind) if known else pa.nulls(len(record), kind)
 
 
-def assemble(parts: Sequence[Part], columns: Collection[str], empty: pa.Schema, normalise: Normalise) -> Versions:
+def assemble(parts: Sequence[Part], columns: Collection[str], empty: pa.Schema, normalise: Normalise) -> RecordVersions:
     """Decodes the parts as versions of records.
 
     Args:
@@ -288,7 +288,7 @@ def assemble(parts: Sequence[Part], columns: Collection[str], empty: pa.Schema, 
     keys = pa.concat_arrays([part.keys for part in parts]) if parts else pa.array([], pa.string())
     groups = [np.full(len(part.keys), part.group, np.int32) for part in parts]
     taken = fields.take(pa.array(rows, mask=deleted)) if len(rows) else fields
-    return Versions(keys, np.concatenate(groups) if groups else np.zeros(0, np.int32), deleted, taken)
+    return RecordVersions(keys, np.concatenate(groups) if groups else np.zeros(0, np.int32), deleted, taken)
 
 
 def _normalised(normalise: Normalise, batch: pa.RecordBatch, avro: Any, context: str) -> pa.RecordBatch:

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from hudi_py.errors import CorruptFileError
 from hudi_py.metadata.keys import column_id, column_stats_key, partition_stats_key
-from hudi_py.metadata.records import Versions, payload_field, struct_member
+from hudi_py.metadata.records import RecordVersions, payload_field, struct_member
 from hudi_py.metadata.table import COLUMN_STATS, PARTITION_STATS, MetadataTable
 
 FIELD: Final = "ColumnStatsMetadata"
@@ -141,7 +141,7 @@ def _ranges(
     return result
 
 
-def fold(versions: Versions) -> dict[str, dict[str, Any]]:
+def fold(versions: RecordVersions) -> dict[str, dict[str, Any]]:
     """The current record of each key, with Python values.
 
     A later record replaces an earlier one if its bounds are tight or either is a removal; otherwise their bounds are

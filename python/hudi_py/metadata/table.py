@@ -15,7 +15,16 @@ import pyarrow as pa
 from hudi_py.errors import CorruptFileError, UnsupportedTableError
 from hudi_py.merge import CommittedInstants
 from hudi_py.metadata.keys import file_groups
-from hudi_py.metadata.records import ALL, Normalise, Stamps, Versions, Wanted, assemble, check_parts, read_parts
+from hudi_py.metadata.records import (
+    ALL,
+    KeySelection,
+    Normalise,
+    RecordVersions,
+    Stamps,
+    assemble,
+    check_parts,
+    read_parts,
+)
 from hudi_py.model.files import BaseFile, FileSlice, LogFile
 from hudi_py.model.instant import WRITE_ACTIONS, Action
 from hudi_py.model.layout import METADATA_TABLE
@@ -142,7 +151,7 @@ class MetadataTable:
         prefixes: Iterable[str] | None = None,
         hashed: Mapping[str, str] | None = None,
         group_prefix: str | None = None,
-    ) -> Versions:
+    ) -> RecordVersions:
         """Versions of a partition's records; all of them unless `keys` or `prefixes` are given.
 
         Args:
@@ -155,7 +164,7 @@ class MetadataTable:
         Raises:
             CorruptFileError, UnsupportedTableError, FileNotFoundError: see `read_parts`.
         """
-        tasks: list[tuple[int, FileSlice, Wanted]] = []
+        tasks: list[tuple[int, FileSlice, KeySelection]] = []
         number = 0
         wanted = None if keys is None else sorted(set(keys))
         starts = None if prefixes is None else sorted(set(prefixes))
@@ -166,14 +175,16 @@ class MetadataTable:
                 tasks.append((number + at, slice_, ALL))
             if wanted is not None:
                 chosen = _by_group(wanted, hashed, len(slices))
-                tasks[number:] = [(number + at, slices[at], Wanted(keys=tuple(some))) for at, some in chosen.items()]
+                tasks[number:] = [
+                    (number + at, slices[at], KeySelection(keys=tuple(some))) for at, some in chosen.items()
+                ]
             elif starts is not None and hashed is not None:
                 chosen = _by_group(starts, hashed, len(slices))
                 tasks[number:] = [
-                    (number + at, slices[at], Wanted(prefixes=tuple(some))) for at, some in chosen.items()
+                    (number + at, slices[at], KeySelection(prefixes=tuple(some))) for at, some in chosen.items()
                 ]
             elif starts is not None:
-                tasks[number:] = [(n, slice_, Wanted(prefixes=tuple(starts))) for n, slice_, _ in tasks[number:]]
+                tasks[number:] = [(n, slice_, KeySelection(prefixes=tuple(starts))) for n, slice_, _ in tasks[number:]]
             number = len(tasks)
         stamps = None if self.storage.is_local else self._stamps([partition])
         parts = read_parts(self.storage, tasks, self._committed, stamps)

@@ -10,7 +10,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from hudi_py.formats.arrays import combined
-from hudi_py.metadata.expressions import IDENTITY, NAMES, Expression
+from hudi_py.metadata.expressions import IDENTITY, NAMES, IndexFunction
 from hudi_py.read.predicate import Node, Value, Values
 
 _ALIASES: Final = {
@@ -47,7 +47,7 @@ class Applied(Value):
     """A function of an operand, in UTC."""
 
     operand: Node
-    expression: Expression
+    expression: IndexFunction
 
     def evaluate(self, batch: pa.RecordBatch | pa.Table) -> Values:
         values = self.operand.evaluate(batch)
@@ -84,12 +84,12 @@ def call_of(tree: Any) -> tuple[str, Any, Sequence[Any]] | None:
     return None
 
 
-def expression_of(name: str, constants: Sequence[str]) -> Expression | None:
+def expression_of(name: str, constants: Sequence[str]) -> IndexFunction | None:
     """The function with constants as its other arguments; None if it does not take so many."""
     names = ("trimString",) if name in ("trim", "ltrim", "rtrim") else _ARGUMENTS.get(name, ())
     if len(constants) > len(names):
         return None
-    return Expression(name, {**_DEFAULTS.get(name, {}), **dict(zip(names, constants, strict=False))})
+    return IndexFunction(name, {**_DEFAULTS.get(name, {}), **dict(zip(names, constants, strict=False))})
 
 
 def _given(tree: Any, *names: str) -> list[Any]:

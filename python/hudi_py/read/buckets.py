@@ -29,7 +29,7 @@ _MOST = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Buckets:
+class BucketHashing:
     """How a table with a simple bucket index was hashed, according to the read options."""
 
     count: int
@@ -38,7 +38,7 @@ class Buckets:
     rules: BucketRules | None = None
     """How many buckets each partition has; None: all have `count`."""
 
-    def of_table(self, storage: Storage, timeline: Timeline, as_of: str | None) -> Buckets | None:
+    def of_table(self, storage: Storage, timeline: Timeline, as_of: str | None) -> BucketHashing | None:
         """With the rules that the table had at an instant, if it had any; None if the number of buckets is unknown.
 
         Raises:
@@ -49,9 +49,9 @@ class Buckets:
             return replace(self, count=stored.rules.default, rules=stored.rules)
         return self if self.count else None
 
-    def in_partition(self, path: str) -> Buckets:
+    def in_partition(self, path: str) -> BucketHashing:
         """Those of one partition, without rules."""
-        return self if self.rules is None else Buckets(buckets_by_rule(self.rules, path), self.fields)
+        return self if self.rules is None else BucketHashing(buckets_by_rule(self.rules, path), self.fields)
 
     def of(self, key: str, config: TableConfig) -> set[int] | None:
         """The buckets that may hold a record key; None if its parts cannot be determined."""
@@ -108,14 +108,14 @@ class Buckets:
 
 def buckets_of(
     options: Mapping[str, str], count: int, fields: tuple[str, ...], expressions: str = ""
-) -> Buckets | None:
+) -> BucketHashing | None:
     """The buckets that options describe: index type BUCKET and engine SIMPLE. A `count` of 0 is known to the table, if
     it has rules."""
     kind = options.get("hoodie.index.type", "").strip().upper()
     engine = options.get("hoodie.index.bucket.engine", "SIMPLE").strip().upper()
     if kind != "BUCKET" or engine != "SIMPLE":
         return None
-    return Buckets(count, fields, BucketRules(expressions, count) if expressions and count else None)
+    return BucketHashing(count, fields, BucketRules(expressions, count) if expressions and count else None)
 
 
 def _readings(key: str, fields: Sequence[str]) -> list[dict[str, str | None]] | None:

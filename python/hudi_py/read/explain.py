@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from hudi_py.model.words import counted, show_bytes, visible
 from hudi_py.read.changes import ChangeSplit
-from hudi_py.read.plan import Plan
+from hudi_py.read.plan import ScanPlan
 from hudi_py.read.split import Split
 
 _log = logging.getLogger(__name__)
@@ -15,7 +15,7 @@ _log = logging.getLogger(__name__)
 _MOST_SPLITS = 50
 
 
-def explain_plan(plan: Plan, *, query_type: str, state: str, limit: int | None) -> str:
+def explain_plan(plan: ScanPlan, *, query_type: str, state: str, limit: int | None) -> str:
     """Lines about a scan: columns, filter, what each step of planning pruned, and the file slices to read.
 
     Args:
@@ -62,7 +62,7 @@ def explain_plan(plan: Plan, *, query_type: str, state: str, limit: int | None) 
     return "\n".join(map(visible, lines))
 
 
-def log_plan(plan: Plan, state: str, seconds: float) -> None:
+def log_plan(plan: ScanPlan, state: str, seconds: float) -> None:
     """Logs a plan without the values that the filter and the keys compare with: they may be anybody's data."""
     uri = plan.spec.uri
     if plan.note is not None:

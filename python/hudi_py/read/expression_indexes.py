@@ -13,7 +13,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from hudi_py.metadata.definitions import IndexDefinition
-from hudi_py.metadata.expressions import IDENTITY, Expression, filter_texts, is_zoned_instant
+from hudi_py.metadata.expressions import IDENTITY, IndexFunction, filter_texts, is_zoned_instant
 from hudi_py.metadata.locations import EXPRESSION_PREFIX, bloom_filters
 from hudi_py.metadata.stats import ColumnRange, expression_stats
 from hudi_py.metadata.table import MetadataTable
@@ -35,7 +35,7 @@ class _Index:
 
     name: str
     column: str
-    expression: Expression
+    expression: IndexFunction
     of_ranges: bool
 
     def matches(self, node: Node) -> bool:
@@ -165,7 +165,7 @@ def _index(definition: IndexDefinition) -> _Index | None:
     fields = definition.source_fields
     if not definition.name.startswith(EXPRESSION_PREFIX) or definition.kind not in kinds or len(fields) != 1:
         return None
-    expression = Expression.of_index(definition.function, definition.options)
+    expression = IndexFunction.of_index(definition.function, definition.options)
     if expression.check():
         return None
     return _Index(definition.name, fields[0], expression, definition.kind == kinds[0])

@@ -18,7 +18,7 @@ from hudi_py.formats.log import read_blocks
 from hudi_py.model.files import BaseFile, LogFile
 from hudi_py.model.instant import InstantTime
 from hudi_py.model.names import PartitionPath, join_path
-from hudi_py.read.plan import Plan, plan_scan
+from hudi_py.read.plan import ScanPlan, plan_scan
 from hudi_py.read.request import ScanRequest
 from hudi_py.read.snapshot import Snapshot, earliest_retained
 from hudi_py.read.split import Split
@@ -77,7 +77,7 @@ def plan_incremental(
     rows_of: Collection[str] | None = None,
     fallback: bool = False,
     reachable_only: bool = False,
-) -> Plan:
+) -> ScanPlan:
     """The file slices that hold the rows of commits, as of the end of a range.
 
     Args:
@@ -94,11 +94,11 @@ def plan_incremental(
     """
     times = frozenset(commit.time for commit in commits) if rows_of is None else frozenset(rows_of)
 
-    def plan_of(seen: Snapshot, view: FileSystemView | None) -> Plan:
+    def plan_of(seen: Snapshot, view: FileSystemView | None) -> ScanPlan:
         # Apache Hudi 1.2.0 shows escaped partition values in ranges, unlike in snapshots; in the fallback too
         return plan_scan(seen, request, view=view, escaped=True)
 
-    def finish(plan: Plan) -> Plan:
+    def finish(plan: ScanPlan) -> ScanPlan:
         spec = replace(plan.spec, commit_times=times)
         pattern = request.options.get(PATH_GLOB)
         splits = plan.splits if pattern is None else _matching(snapshot, plan.splits, pattern)

@@ -8,13 +8,13 @@ import pyarrow as pa
 
 from hudi_py.markup import Content, Html, folded, named, view
 from hudi_py.model.words import counted, show_bytes
-from hudi_py.read.plan import Plan
+from hudi_py.read.plan import ScanPlan
 from hudi_py.schema import META_FIELDS
 
 _MOST_COLUMNS: Final = 100
 
 
-def scan_view(plan: Plan, *, query_type: str, state: str, limit: int | None) -> Html:
+def scan_view(plan: ScanPlan, *, query_type: str, state: str, limit: int | None) -> Html:
     """What a scan will read; reads nothing. For the arguments see `read.explain.explain_plan`."""
     spec = plan.spec
     merged = sum(split.merged for split in plan.splits)

@@ -81,7 +81,7 @@ class StreamOffset:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class BatchLimits:
     """Limits on one batch; None: no limit. A batch has at least one commit, so that the stream advances."""
 
     commits: int | None = None

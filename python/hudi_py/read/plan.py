@@ -31,7 +31,7 @@ from hudi_py.view import FileSystemView
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ScanPlan:
     """The file slices of a scan, and the results of pruning."""
 
     spec: ReadSpec
@@ -54,7 +54,7 @@ class Plan:
 
 def plan_scan(
     snapshot: Snapshot, request: ScanRequest, *, view: FileSystemView | None = None, escaped: bool = False
-) -> Plan:
+) -> ScanPlan:
     """The file slices that hold the requested rows.
 
     Args:
@@ -90,7 +90,7 @@ def plan_scan(
     }
     splits = tuple(Split.of(spec, slice_, values[slice_.partition]) for slice_ in slices)
     listed_by = "commits" if given else "storage" if view.lister.is_storage else "metadata table"
-    return Plan(spec, splits, len(before), len(partitions), listed_by, pruning.steps)
+    return ScanPlan(spec, splits, len(before), len(partitions), listed_by, pruning.steps)
 
 
 def _rows_of(snapshot: Snapshot, request: ScanRequest) -> ReadSpec:

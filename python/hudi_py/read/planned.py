@@ -15,7 +15,7 @@ from hudi_py.read.known_values import known_values, stored_alike
 from hudi_py.read.native import why_not_native
 from hudi_py.read.parts import replaced_rows
 from hudi_py.read.pin import PlanPin, load_pinned
-from hudi_py.read.plan import Plan, divide, is_divided
+from hudi_py.read.plan import ScanPlan, divide, is_divided
 from hudi_py.read.request import ScanArguments, ScanRequest
 from hudi_py.read.scan import Scan, make_scan
 from hudi_py.read.split import ReadSpec, Split
@@ -58,7 +58,7 @@ class PlannedScan:
 
     storage: Storage
     scan: Scan
-    plan: Plan
+    plan: ScanPlan
 
     @property
     def spec(self) -> ReadSpec:

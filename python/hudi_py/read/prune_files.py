@@ -34,7 +34,7 @@ from hudi_py.metadata.table import BLOOM_FILTERS, RECORD_INDEX
 from hudi_py.model.files import BaseFile, FileSlice
 from hudi_py.model.names import PartitionPath
 from hudi_py.model.words import counted
-from hudi_py.read.buckets import Buckets
+from hudi_py.read.buckets import BucketHashing
 from hudi_py.read.expression_indexes import ExpressionIndexes
 from hudi_py.read.filter import Filter
 from hudi_py.read.keys import equalities, keys_of_filter, texts_of_filter
@@ -190,7 +190,7 @@ class FilePruning:
         kept = self._looked_up(lambda: indexes.slices(slices, with_logs=with_logs))
         return self._noted("expression index", "slices", slices, kept, indexes.names)
 
-    def _by_bucket(self, buckets: Buckets, slices: list[FileSlice]) -> list[FileSlice]:
+    def _by_bucket(self, buckets: BucketHashing, slices: list[FileSlice]) -> list[FileSlice]:
         """The slices that remain after the buckets of keys and values."""
         parts: dict[PartitionPath, list[FileSlice]] = {}
         if buckets.rules is None:
@@ -210,7 +210,7 @@ class FilePruning:
             return slices
         return self._noted("buckets", "slices", slices, kept, "of " + " or ".join(map(str, sorted(of))))
 
-    def _bucket_numbers(self, buckets: Buckets) -> set[int] | None:
+    def _bucket_numbers(self, buckets: BucketHashing) -> set[int] | None:
         """The buckets that may hold matching rows; None if any may."""
         config = self._snapshot.config
         by_key = None if self._keys is None else buckets.of_keys(self._keys, config)
@@ -347,7 +347,7 @@ class FilePruning:
         return after
 
 
-def _buckets_of(snapshot: Snapshot, request: ScanRequest, *, given: bool) -> Buckets | None:
+def _buckets_of(snapshot: Snapshot, request: ScanRequest, *, given: bool) -> BucketHashing | None:
     """The simple bucket index of the table, if the options describe one that knows the slices."""
     buckets = request.buckets
     if buckets is None:

@@ -15,7 +15,7 @@ from hudi_py.config import read as read_config
 from hudi_py.errors import ConfigError
 from hudi_py.merge import LogMemory
 from hudi_py.read.arguments import Moment, key_texts, texts
-from hudi_py.read.buckets import Buckets, buckets_of
+from hudi_py.read.buckets import BucketHashing, buckets_of
 from hudi_py.read.filter import all_of
 from hudi_py.read.split import SliceMode
 
@@ -95,7 +95,7 @@ class ScanRequest:
         return LogMemory.of(self.options.values)
 
     @property
-    def buckets(self) -> Buckets | None:
+    def buckets(self) -> BucketHashing | None:
         """The simple bucket index, if the options describe one."""
         options = self.options
         count, fields = options.get(indexes.BUCKETS), options.get(indexes.BUCKET_FIELDS)

@@ -21,7 +21,7 @@ from hudi_py.read.notebook import scan_view
 from hudi_py.read.notes import note_on_range, note_on_time
 from hudi_py.read.parallel import ordered
 from hudi_py.read.pin import PlanPin
-from hudi_py.read.plan import Plan, divide, plan_scan
+from hudi_py.read.plan import ScanPlan, divide, plan_scan
 from hudi_py.read.ranges import CommitRange, resolve_range, time_of
 from hudi_py.read.request import ScanRequest
 from hudi_py.read.snapshot import Snapshot, open_snapshot
@@ -48,7 +48,7 @@ class Scan:
         snapshot: Snapshot,
         span: ChangeRange | CommitRange | None,
         request: ScanRequest,
-        plan: Plan,
+        plan: ScanPlan,
     ) -> None:
         """Use `make_scan`. `span`: the commits whose rows are read; None: all rows of the snapshot."""
         self._snapshot = snapshot
@@ -113,7 +113,7 @@ class Scan:
         splits = list(self.plan().splits)
         return splits if target_bytes is None else divide(self._snapshot.storage, splits, target_bytes)
 
-    def plan(self) -> Plan:
+    def plan(self) -> ScanPlan:
         """The file slices to read, as they were when the scan was made."""
         return self._plan
 
@@ -240,7 +240,7 @@ def _planned(snapshot: Snapshot, span: ChangeRange | CommitRange | None, request
     return scan
 
 
-def _plan(snapshot: Snapshot, span: ChangeRange | CommitRange | None, request: ScanRequest) -> Plan:
+def _plan(snapshot: Snapshot, span: ChangeRange | CommitRange | None, request: ScanRequest) -> ScanPlan:
     if span is None:
         plan = plan_scan(snapshot, request)
         return replace(plan, note=note_on_time(snapshot, has_files=bool(plan.splits)))

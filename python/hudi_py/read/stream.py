@@ -22,8 +22,8 @@ from hudi_py.read.changes import CHANGE_SCHEMA
 from hudi_py.read.changes.infer import Inference
 from hudi_py.read.changes.plan import plan_changes
 from hudi_py.read.incremental import plan_incremental
-from hudi_py.read.offsets import FROM_THE_BEGINNING, Axis, Limits, Start, StreamOffset, Weight
-from hudi_py.read.plan import Plan, check_columns, plan_scan, requested_columns
+from hudi_py.read.offsets import FROM_THE_BEGINNING, Axis, BatchLimits, Start, StreamOffset, Weight
+from hudi_py.read.plan import ScanPlan, check_columns, plan_scan, requested_columns
 from hudi_py.read.request import ScanRequest, with_range_filters
 from hudi_py.read.snapshot import Snapshot, clean_metadata, open_snapshot
 from hudi_py.schema.conform import conform_array
@@ -33,7 +33,7 @@ from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import Pin, Timeline, load_timeline
 from hudi_py.timeline.times import parse_instant, table_zone
 
-__all__ = ["Limits", "StreamOffset", "TableStream"]
+__all__ = ["BatchLimits", "StreamOffset", "TableStream"]
 
 
 class TableStream:
@@ -84,9 +84,9 @@ class TableStream:
         request = replace(self._request, columns=None if columns is None else tuple(columns))
         return pa.schema([schema.field(name) for name in requested_columns(request, schema, self._storage.uri)])
 
-    def limits(self) -> Limits:
+    def limits(self) -> BatchLimits:
         """The limits on a batch in the options."""
-        return Limits(
+        return BatchLimits(
             commits=self._options.get(streaming.MAX_COMMITS) or None,
             bytes=self._options.get(streaming.MAX_BYTES) or None,
         )
@@ -126,7 +126,7 @@ class TableStream:
         return None if time is None else StreamOffset(time, self._seen.axis)
 
     def latest_offset(
-        self, start: StreamOffset, limits: Limits | None = None, until: StreamOffset | None = None
+        self, start: StreamOffset, limits: BatchLimits | None = None, until: StreamOffset | None = None
     ) -> StreamOffset:
         """Where the batch after `start` ends: at `start` itself while nothing new is committed.
 
@@ -147,7 +147,7 @@ class TableStream:
             return start
         if not start.time:
             return self._offer(seen, StreamOffset(newest, axis))
-        limits = limits or Limits()
+        limits = limits or BatchLimits()
         first = 0
         if start.start is Start.EARLIEST:
             commits = self._bringing(self._commits(seen, start, newest))
@@ -164,7 +164,7 @@ class TableStream:
             since = commits[first - 1].completion_time if first else start.time
         return self._offer(seen, StreamOffset(commits[first + taken - 1].completion_time, axis, since=since))
 
-    def plan_batch(self, start: StreamOffset, end: StreamOffset) -> Plan | None:
+    def plan_batch(self, start: StreamOffset, end: StreamOffset) -> ScanPlan | None:
         """The plan of the batch after `start` up to `end`; None if there is nothing to read.
 
         Rows are those of the commits in between, as of `end`: the last version of each key. With
@@ -241,7 +241,7 @@ class TableStream:
             )
         return times[-1] if times else None
 
-    def _commits(self, seen: Seen, begin: StreamOffset, end: str, limits: Limits | None = None) -> list[Commit]:
+    def _commits(self, seen: Seen, begin: StreamOffset, end: str, limits: BatchLimits | None = None) -> list[Commit]:
         """The commits after `begin` up to the time `end`, oldest first; with limits at least those of one batch."""
         if begin.axis is Axis.COMPLETION and seen.axis is Axis.REQUESTED:
             raise ConfigError(
@@ -260,7 +260,7 @@ class TableStream:
             found = self._bringing(after(commits))
             return limits.admit([_weight(commit) for commit in found]) < len(found)
 
-        if limits is None or limits == Limits():
+        if limits is None or limits == BatchLimits():
             return after(self._backlog.between(seen, begin.time, end))
         return after(self._backlog.ahead(seen, begin.time, end, enough))
 
@@ -278,7 +278,7 @@ class TableStream:
             and not (clusterings and commit.is_clustering)
         ]
 
-    def _first_readable(self, seen: Seen, commits: Sequence[Commit], start: StreamOffset, limits: Limits) -> int:
+    def _first_readable(self, seen: Seen, commits: Sequence[Commit], start: StreamOffset, limits: BatchLimits) -> int:
         """Index of the first commit with which a batch can begin; the number of commits if there is none.
 
         The cleaner removes the oldest files first, so the readable commits are the last ones.
@@ -314,13 +314,13 @@ class TableStream:
             self._opened = (seen, snapshot.with_deletes(self._request.emit_deletes))
         return self._opened[1]
 
-    def _plan_snapshot(self, seen: Seen, end: StreamOffset) -> Plan:
+    def _plan_snapshot(self, seen: Seen, end: StreamOffset) -> ScanPlan:
         snapshot = self._snapshot(seen)
         pin = _pin(seen.timeline, end)
         snapshot = replace(snapshot, timeline=seen.timeline.at(pin), pin=pin)
         return plan_scan(snapshot, self._batch(snapshot.schema))
 
-    def _plan_commits(self, seen: Seen, commits: Sequence[Commit], end: StreamOffset) -> Plan:
+    def _plan_commits(self, seen: Seen, commits: Sequence[Commit], end: StreamOffset) -> ScanPlan:
         snapshot = self._snapshot(seen)
         if self._changes:
             return plan_changes(snapshot, commits, self._batch(CHANGE_SCHEMA))
@@ -333,7 +333,7 @@ class TableStream:
         ] or [self._plan_range(snapshot, commits, end)]
         return replace(plans[-1], splits=tuple(split for plan in plans for split in plan.splits))
 
-    def _plan_range(self, snapshot: Snapshot, commits: Sequence[Commit], end: StreamOffset) -> Plan:
+    def _plan_range(self, snapshot: Snapshot, commits: Sequence[Commit], end: StreamOffset) -> ScanPlan:
         return plan_incremental(
             snapshot,
             commits,
@@ -357,7 +357,7 @@ class TableStream:
                 f"({error}); restart the query so that it uses the table's current schema"
             ) from error
 
-    def _checked(self, plan: Plan) -> Plan:
+    def _checked(self, plan: ScanPlan) -> ScanPlan:
         """The plan, after checking that its columns fit those of the stream."""
         found = plan.spec.output_schema
         if self._schema is None:

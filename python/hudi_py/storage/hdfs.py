@@ -35,7 +35,7 @@ from hudi_py.storage.base import (
     missing,
     walk_folders,
 )
-from hudi_py.storage.libhdfs import Entry, NameNode, UnansweredError, failure
+from hudi_py.storage.libhdfs import FileStatus, NameNode, UnansweredError, failure
 
 HDFS_SCHEMES: Final = frozenset({"hdfs", "viewfs"})
 _BUFFER_BYTES: Final = 1 << 20
@@ -45,11 +45,11 @@ _NUMBERS: Final = ("replication", "default_block_size", "buffer_size")
 _OPTIONS: Final = ("user", "kerb_ticket", *_NUMBERS)
 
 
-class Names(Protocol):
+class NameNodeClient(Protocol):
     """What a storage asks the name node for: `libhdfs.NameNode`."""
 
-    def look_up(self, path: str) -> Entry | None: ...
-    def children(self, path: str) -> list[Entry]: ...
+    def look_up(self, path: str) -> FileStatus | None: ...
+    def children(self, path: str) -> list[FileStatus]: ...
     def rename(self, source: str, target: str) -> bool: ...
     def replace(self, source: str, target: str) -> None: ...
     def delete(self, path: str, *, recursive: bool = False) -> bool: ...
@@ -59,7 +59,7 @@ class Names(Protocol):
 class Connection(NamedTuple):
     """To one HDFS, as one user."""
 
-    names: Names
+    names: NameNodeClient
     files: pafs.FileSystem
 
 
@@ -172,7 +172,7 @@ class HdfsStorage:
         return True
 
     @property
-    def _names(self) -> Names:
+    def _names(self) -> NameNodeClient:
         return connection(self._uri, self._options).names
 
     @property

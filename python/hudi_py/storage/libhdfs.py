@@ -51,7 +51,7 @@ _REFUSALS: Final = {
 """Exceptions by which the name node refuses a request, and what they are to the system."""
 
 
-class Entry(NamedTuple):
+class FileStatus(NamedTuple):
     """A file or folder as the name node lists it."""
 
     path: str
@@ -114,7 +114,7 @@ class NameNode:
                 for name, (owner, method, signature) in _METHODS.items()
             }
 
-    def look_up(self, path: str) -> Entry | None:
+    def look_up(self, path: str) -> FileStatus | None:
         """The file or folder; None when there is none."""
         try:
             with self._calls("look for", path) as call:
@@ -122,7 +122,7 @@ class NameNode:
         except (FileNotFoundError, NotADirectoryError):
             return None
 
-    def children(self, path: str) -> list[Entry]:
+    def children(self, path: str) -> list[FileStatus]:
         """What is directly in a folder; empty when there is no such folder."""
         found = []
         try:
@@ -167,7 +167,7 @@ class NameNode:
         named: int = call(_NEW, self._path, self._methods["new_path"], _values(call(_TEXT, units, len(units) // 2)))
         return named
 
-    def _entry(self, call: Callable[..., Any], status: int) -> Entry:
+    def _entry(self, call: Callable[..., Any], status: int) -> FileStatus:
         named = call(_OBJECT, status, self._methods["path"], None)
         shown = call(_OBJECT, named, self._methods["text"], None)
         path = _text(call, shown)
@@ -179,7 +179,7 @@ class NameNode:
         is_dir = _truth(call(_BOOLEAN, status, self._methods["is_dir"], None))
         call(_DROP, shown)
         call(_DROP, named)
-        return Entry(path, 0 if is_dir else size, modified, is_dir)
+        return FileStatus(path, 0 if is_dir else size, modified, is_dir)
 
     @contextlib.contextmanager
     def _calls(self, what: str, path: str) -> Iterator[Callable[..., Any]]:

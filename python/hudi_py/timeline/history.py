@@ -102,7 +102,7 @@ def read_history(
         named = sorted_runs and all(run.first <= run.last for run in runs)
         wanted = [run for run in runs if not named or query.overlaps(run.first, run.last)]
 
-        def one(run: Run) -> list[ArchivedInstant]:
+        def one(run: HistoryFile) -> list[ArchivedInstant]:
             return list(_read_run(storage, join_path(folder, run.name), run, query))
 
         try:
@@ -120,7 +120,7 @@ def read_history(
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class HistoryFile:
     """A file of the history."""
 
     name: str
@@ -153,7 +153,7 @@ class Manifest:
 
     version: int
     """0: nothing was archived yet."""
-    runs: tuple[Run, ...]
+    runs: tuple[HistoryFile, ...]
     """In the order in which they were added."""
 
     def encode(self) -> bytes:
@@ -219,7 +219,7 @@ def read_manifest(storage: Storage, folder: str, version: int) -> Manifest:
             raise CorruptFileError(
                 f"Cannot read {path}: it names the file {name!r}; expected <first>_<last>_<level>.parquet"
             )
-    return Manifest(version, tuple(Run(name, size) for name, size in entries))
+    return Manifest(version, tuple(HistoryFile(name, size) for name, size in entries))
 
 
 def read_version(storage: Storage, folder: str) -> int | None:
@@ -231,7 +231,7 @@ def read_version(storage: Storage, folder: str) -> int | None:
     return int(text) if text.isdecimal() and len(text) < 19 else None
 
 
-def _read_run(storage: Storage, path: str, run: Run, query: ArchiveQuery) -> Iterator[ArchivedInstant]:
+def _read_run(storage: Storage, path: str, run: HistoryFile, query: ArchiveQuery) -> Iterator[ArchivedInstant]:
     with open_parquet(storage, path) as file:
         names = set(file.schema_arrow.names)
         if not _may_hold(file, query):
@@ -253,7 +253,7 @@ def _read_run(storage: Storage, path: str, run: Run, query: ArchiveQuery) -> Ite
         yield replace(instants[at], metadata=_bytes(values, "metadata", row), plan=_bytes(values, "plan", row))
 
 
-def _check_name(instants: Sequence[ArchivedInstant], run: Run, path: str) -> None:
+def _check_name(instants: Sequence[ArchivedInstant], run: HistoryFile, path: str) -> None:
     """Raises CorruptFileError if a run does not have the two instants in its name, so is another file."""
     times: set[str] = {instant.time for instant in instants}
     if not {run.first, run.last} <= times:
@@ -273,7 +273,7 @@ def has_sorted_runs(config: TableConfig) -> bool:
     return made.isdecimal() and int(made) >= 8
 
 
-def run_range(storage: Storage, folder: str, run: Run) -> tuple[str, str]:
+def run_range(storage: Storage, folder: str, run: HistoryFile) -> tuple[str, str]:
     """The requested times of the oldest and the newest instant of a run, from its footer.
 
     Raises:

@@ -20,7 +20,7 @@ from hudi_py.write.context import WriteContext
 from hudi_py.write.operation import Operation
 from hudi_py.write.operations import buckets, delete, insert, run_operation, upsert
 from hudi_py.write.operations.partition import PartitionWriter, measured_record_size
-from hudi_py.write.placement.assign import Assignment, effective_record_size, even_files
+from hudi_py.write.placement.assign import InsertBucket, effective_record_size, even_files
 from hudi_py.write.routing import (
     COUNTED,
     GROUP,
@@ -197,12 +197,12 @@ class GroupWriter(PartitionWriter):
 
     target: FileId | None = None
 
-    def assign(self, num_rows: int, *, into_small: bool = True) -> list[Assignment]:
+    def assign(self, num_rows: int, *, into_small: bool = True) -> list[InsertBucket]:
         packing, size = self._context.settings.packing, self._record_size()
         found = []
         if self.target is not None and num_rows:
             room = (packing.max_file_size - self.slices[self.target].size) // max(size, 1)
-            found = [Assignment(self.target, num_rows if num_rows <= room * _OVERFILL else max(room, 1))]
+            found = [InsertBucket(self.target, num_rows if num_rows <= room * _OVERFILL else max(room, 1))]
         return [*found, *even_files(num_rows - sum(each.num_rows for each in found), packing, size)]
 
 

@@ -35,7 +35,7 @@ from hudi_py.write.operation import Operation
 from hudi_py.write.operations import delete
 from hudi_py.write.operations.partition import fillable, measured_record_size
 from hudi_py.write.operations.tagging import distinct_keys, index_of
-from hudi_py.write.placement.assign import MEGABYTE, Assignment, assign_inserts, effective_record_size, even_files
+from hudi_py.write.placement.assign import MEGABYTE, InsertBucket, assign_inserts, effective_record_size, even_files
 from hudi_py.write.placement.combine import in_one_partition, losing_keys
 from hudi_py.write.placement.relocate import located, relocate
 from hudi_py.write.rows import (
@@ -278,7 +278,7 @@ class Router:
         self._context = context
         self._operation = operation
         self._sizes = sizes
-        self._targets: dict[str, tuple[list[Assignment], npt.NDArray[np.float64]]] = {}
+        self._targets: dict[str, tuple[list[InsertBucket], npt.NDArray[np.float64]]] = {}
 
     def without_look_up(self, keyed: KeyedRows, routes: _Routes) -> None:
         """Rows of a batch, by the hashes of their keys."""
@@ -366,7 +366,7 @@ class Router:
         for number in np.unique(at).tolist():
             routes.add(groups[number], rows[at == number], NEW)
 
-    def _plan(self, path: PartitionPath) -> tuple[list[Assignment], npt.NDArray[np.float64]]:
+    def _plan(self, path: PartitionPath) -> tuple[list[InsertBucket], npt.NDArray[np.float64]]:
         """The files for as many rows as the partition gets at most, and which shares of them, cumulated, they get."""
         packing, size = self._context.settings.packing, self._sizes.record_size
         small = fillable(self._context, path) if self._operation in _FILLS else []

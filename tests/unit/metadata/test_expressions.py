@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from hudi_py.metadata.expressions import NAMES, Expression, check_zone, filter_texts
+from hudi_py.metadata.expressions import NAMES, IndexFunction, check_zone, filter_texts
 
 OSLO = "Europe/Oslo"
 UTC = datetime.timezone.utc
@@ -22,7 +22,7 @@ EVE = datetime.datetime(1969, 12, 31, 23, 59, 59, 999_999)
 
 def values(name: str, given: Any, zone: str = "UTC", **options: str) -> list[Any]:
     """Those of the function; timestamps as microseconds, dates as days."""
-    expression = pickle.loads(pickle.dumps(Expression(name, {"expr": name, **options})))
+    expression = pickle.loads(pickle.dumps(IndexFunction(name, {"expr": name, **options})))
     array = given if isinstance(given, pa.Array) else pa.array([given, None])
     assert not expression.check()
     assert not expression.check_column(array.type)
@@ -115,7 +115,7 @@ def test_values(name: str, options: dict[str, str], value: Any, expected: Any) -
     ],
 )
 def test_zones(name: str, options: dict[str, str], given: pa.Array, in_utc: Any, in_oslo: Any) -> None:
-    assert Expression(name, options).is_zoned(given.type)
+    assert IndexFunction(name, options).is_zoned(given.type)
     assert values(name, given, **options) == [in_utc]
     assert values(name, given, OSLO, **options) == [in_oslo]
 
@@ -125,7 +125,7 @@ def test_zones(name: str, options: dict[str, str], given: pa.Array, in_utc: Any,
     [("year", LOCAL), ("hour", LOCAL), ("to_date", pa.date32()), ("unix_timestamp", INSTANT), ("lower", pa.string())],
 )
 def test_what_depends_on_no_zone(name: str, kind: pa.DataType) -> None:
-    assert not Expression(name).is_zoned(kind)
+    assert not IndexFunction(name).is_zoned(kind)
     given = pa.array([EVE if pa.types.is_timestamp(kind) else None], LOCAL).cast(kind)
     assert values(name, given) == values(name, given, OSLO)
 
@@ -162,13 +162,13 @@ def test_empty_columns_and_those_of_nulls() -> None:
     ],
 )
 def test_what_is_refused(name: str, options: dict[str, str], why: str) -> None:
-    assert why in Expression(name, options).check()
+    assert why in IndexFunction(name, options).check()
 
 
 def test_equal_expressions() -> None:
-    assert Expression("trim", {"expr": "trim"}).same(Expression("trim", {"trimString": " "}))
-    assert not Expression("trim").same(Expression("ltrim"))
-    assert not Expression("date_add", {"days": "1"}).same(Expression("date_add", {"days": "2"}))
+    assert IndexFunction("trim", {"expr": "trim"}).same(IndexFunction("trim", {"trimString": " "}))
+    assert not IndexFunction("trim").same(IndexFunction("ltrim"))
+    assert not IndexFunction("date_add", {"days": "1"}).same(IndexFunction("date_add", {"days": "2"}))
 
 
 def test_texts_in_filters() -> None:

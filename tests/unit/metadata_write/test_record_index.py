@@ -22,7 +22,7 @@ from hudi_py.formats.avro import decode_values
 from hudi_py.metadata.locations import location_id, partition_groups
 from hudi_py.metadata_write.encoding.records import SCHEMA_JSON, MetadataRecords
 from hudi_py.metadata_write.partitions import record_entries
-from hudi_py.metadata_write.partitions.record_entries import Location, RecordEntries
+from hudi_py.metadata_write.partitions.record_entries import RecordEntries, RecordLocation
 from hudi_py.metadata_write.partitions.record_index import RecordIndex, is_partitioned
 from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.metadata_write.writer import MetadataTableWriter
@@ -195,8 +195,8 @@ def test_compactions_change_nothing_and_clusterings_keep_what_they_replace(tmp_p
 def _collect(by_partition: bool, budget: int) -> _Index:
     index = _Index(by_partition)
     with RecordEntries(by_partition=by_partition, budget=budget) as entries:
-        old = entries.place(Location("a", "0a0b0c0d-0000-4000-8000-00000000000f-3", 5))
-        new = entries.place(Location("b-_/x", "bucket-of-another-form", 6))
+        old = entries.place(RecordLocation("a", "0a0b0c0d-0000-4000-8000-00000000000f-3", 5))
+        new = entries.place(RecordLocation("b-_/x", "bucket-of-another-form", 6))
         entries.remove(pa.array([f"k{number}" for number in range(50, 150)]), "a")
         entries.add(pa.array([f"k{number}" for number in range(100)]), old)
         entries.add(pa.array([f"k{number}" for number in range(90, 120)]), new)

@@ -15,13 +15,13 @@ from hudi_py.model.commit import WriteStat
 from hudi_py.model.instant import Action
 from hudi_py.model.names import parse_log_file_name
 from hudi_py.read import read_split
-from hudi_py.read.offsets import Limits, StreamOffset
+from hudi_py.read.offsets import BatchLimits, StreamOffset
 from hudi_py.read.stream import TableStream
 from hudi_py.storage import open_storage
 from tests.unit.read.tables import FILE_ID, MadeTable, instant
 
 START_OFFSET = "hoodie.datasource.streaming.startOffset"
-ONE = Limits(commits=1)
+ONE = BatchLimits(commits=1)
 Batch = tuple[StreamOffset, StreamOffset, list[tuple[Any, ...]]]
 
 
@@ -30,7 +30,7 @@ def stream_of(path: str, schema: pa.Schema | None = None, **options: str) -> Tab
 
 
 def batches(
-    stream: TableStream, start: StreamOffset | None = None, limits: Limits | None = None, names: str = "id v"
+    stream: TableStream, start: StreamOffset | None = None, limits: BatchLimits | None = None, names: str = "id v"
 ) -> Iterator[Batch]:
     """Batch after batch to the newest commit; what a checkpoint keeps goes through JSON."""
     start = start or stream.initial_offset()

@@ -8,7 +8,7 @@ import pytest
 from hudi_py.model.files import FileSlice
 from hudi_py.model.names import FileId, PartitionPath
 from hudi_py.model.properties import TableConfig
-from hudi_py.read.buckets import Buckets, buckets_of
+from hudi_py.read.buckets import BucketHashing, buckets_of
 
 ONE = TableConfig({"hoodie.table.recordkey.fields": "id"})
 TWO = TableConfig({"hoodie.table.recordkey.fields": "a,b"})
@@ -29,11 +29,11 @@ TWO = TableConfig({"hoodie.table.recordkey.fields": "a,b"})
     ],
 )
 def test_buckets_of_keys(config: TableConfig, fields: tuple[str, ...], key: str, found: set[int] | None) -> None:
-    assert Buckets(8, fields).of(key, config) == found
+    assert BucketHashing(8, fields).of(key, config) == found
 
 
 def test_a_key_with_its_column_may_be_in_either_bucket() -> None:
-    buckets = Buckets(1 << 20, ())
+    buckets = BucketHashing(1 << 20, ())
     plain = buckets.of("5", ONE)
     paired = buckets.of("id:5", ONE)
     assert plain is not None
@@ -48,12 +48,12 @@ def piece(file_id: str, partition: str = "") -> FileSlice:
 
 def test_slices() -> None:
     every = [piece(f"{number:08}-0000-0") for number in range(8)]
-    assert Buckets(8, ()).slices(every, {0, 1}) == every[:2]
-    assert Buckets(4, ()).slices(every, {0}) is None
-    assert Buckets(8, ()).slices([*every, piece("11111111-2222-0")], {0}) is None
-    assert Buckets(8, ()).slices([*every, piece("00000001-other-0")], {0}) is None
-    assert Buckets(8, ()).of_keys(["1", "abc"], ONE) == {0, 1}
-    assert Buckets(8, ()).of_keys(["1", "x,y:z"], ONE) is None
+    assert BucketHashing(8, ()).slices(every, {0, 1}) == every[:2]
+    assert BucketHashing(4, ()).slices(every, {0}) is None
+    assert BucketHashing(8, ()).slices([*every, piece("11111111-2222-0")], {0}) is None
+    assert BucketHashing(8, ()).slices([*every, piece("00000001-other-0")], {0}) is None
+    assert BucketHashing(8, ()).of_keys(["1", "abc"], ONE) == {0, 1}
+    assert BucketHashing(8, ()).of_keys(["1", "x,y:z"], ONE) is None
 
 
 SCHEMA = pa.schema([("a", pa.int64()), ("b", pa.string())])
@@ -73,12 +73,12 @@ SCHEMA = pa.schema([("a", pa.int64()), ("b", pa.string())])
 )
 def test_buckets_of_values(fields: tuple[str, ...], equal: dict[str, list[object]], found: set[int] | None) -> None:
     values = {name: frozenset(given) for name, given in equal.items()}
-    assert Buckets(8, fields).of_values(values, TWO, SCHEMA) == found
+    assert BucketHashing(8, fields).of_values(values, TWO, SCHEMA) == found
 
 
 def test_options() -> None:
-    assert buckets_of({"hoodie.index.type": "bucket"}, 4, ()) == Buckets(4, ())
-    assert buckets_of({"hoodie.index.type": "BUCKET"}, 0, ()) == Buckets(0, ())
+    assert buckets_of({"hoodie.index.type": "bucket"}, 4, ()) == BucketHashing(4, ())
+    assert buckets_of({"hoodie.index.type": "BUCKET"}, 0, ()) == BucketHashing(0, ())
     assert (
         buckets_of({"hoodie.index.type": "BUCKET", "hoodie.index.bucket.engine": "CONSISTENT_HASHING"}, 4, ()) is None
     )

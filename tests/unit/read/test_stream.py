@@ -15,7 +15,7 @@ import hudi_py
 import hudi_py.read.backlog as backlog_module
 import hudi_py.timeline.commits as commits_module
 from hudi_py.errors import ConfigError, SchemaMismatchError, UnsupportedTableError
-from hudi_py.read.offsets import Axis, Limits, Start, StreamOffset, Weight
+from hudi_py.read.offsets import Axis, BatchLimits, Start, StreamOffset, Weight
 from hudi_py.timeline.metadata import read_commit_metadata
 from tests.golden.tables import Extracted
 from tests.unit.read.streams import (
@@ -92,12 +92,12 @@ def test_offsets_of_others_are_refused(value: dict[str, Any]) -> None:
 
 def test_limits_always_admit_one_commit() -> None:
     weights = [Weight(10, 1), Weight(10, 2), Weight(30, 3)]
-    assert Limits().admit(weights) == 3
-    assert [Limits(commits=n).admit(weights) for n in (1, 2, 9)] == [1, 2, 3]
-    assert [Limits(bytes=n).admit(weights) for n in (1, 10, 20, 49, 50)] == [1, 1, 2, 2, 3]
-    assert [Limits(rows=n).admit(weights) for n in (1, 3, 6)] == [1, 2, 3]
-    assert Limits(commits=2, bytes=15).admit(weights) == 1
-    assert Limits().admit([]) == 0
+    assert BatchLimits().admit(weights) == 3
+    assert [BatchLimits(commits=n).admit(weights) for n in (1, 2, 9)] == [1, 2, 3]
+    assert [BatchLimits(bytes=n).admit(weights) for n in (1, 10, 20, 49, 50)] == [1, 1, 2, 2, 3]
+    assert [BatchLimits(rows=n).admit(weights) for n in (1, 3, 6)] == [1, 2, 3]
+    assert BatchLimits(commits=2, bytes=15).admit(weights) == 1
+    assert BatchLimits().admit([]) == 0
 
 
 # ---- batches
@@ -121,7 +121,7 @@ def test_each_commit_once_in_batches_of_one(four: str) -> None:
 
 
 def test_the_last_version_of_a_key_in_larger_batches(four: str) -> None:
-    found = rows(batches(stream_of(four, **{START_OFFSET: "earliest"}), limits=Limits(commits=3)))
+    found = rows(batches(stream_of(four, **{START_OFFSET: "earliest"}), limits=BatchLimits(commits=3)))
     assert found == [[("a", 3), ("b", 2), ("c", 2)], [("b", 4), ("d", 4)]]
 
 
@@ -143,7 +143,7 @@ def test_exact_restart_at_every_point(four: str, start: str) -> None:
 
 def test_a_batch_is_the_same_whatever_was_committed_since(four: str) -> None:
     stream = stream_of(four, **{START_OFFSET: "earliest"})
-    end = stream.latest_offset(stream.initial_offset(), Limits(commits=2))
+    end = stream.latest_offset(stream.initial_offset(), BatchLimits(commits=2))
     found = rows_of(stream, stream.initial_offset(), end)
     upsert(four, {"a": 7, "b": 7, "c": 7})
     assert rows_of(stream, stream.initial_offset(), end) == found == [("a", 1), ("b", 2), ("c", 2)]
@@ -158,11 +158,11 @@ def test_nothing_is_planned_between_equal_offsets(four: str) -> None:
 
 
 def test_limits_come_from_the_options(four: str) -> None:
-    assert stream_of(four, **{"read.commits.limit": "2"}).limits() == Limits(commits=2)
+    assert stream_of(four, **{"read.commits.limit": "2"}).limits() == BatchLimits(commits=2)
     stream = stream_of(four, **{"hoodie.py.read.streaming.max.bytes": "1", START_OFFSET: "earliest"})
-    assert stream.limits() == Limits(bytes=1)
+    assert stream.limits() == BatchLimits(bytes=1)
     assert len(list(batches(stream, limits=stream.limits()))) == 4
-    assert stream_of(four).limits() == Limits()
+    assert stream_of(four).limits() == BatchLimits()
 
 
 def test_an_available_now_run_ends_where_the_table_was(four: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 import hudi_py
 from hudi_py.errors import ConfigError, HistoryCleanedError
 from hudi_py.model.instant import Action
-from hudi_py.read.offsets import Axis, Limits, StreamOffset
+from hudi_py.read.offsets import Axis, BatchLimits, StreamOffset
 from tests.golden.tables import Extracted
 from tests.unit.read.streams import (
     ONE,
@@ -89,7 +89,7 @@ def test_an_upgraded_table_goes_on_from_a_requested_time(path: str) -> None:
 
 @pytest.mark.parametrize("version", [6, 9])
 @pytest.mark.parametrize("limits", [ONE, None])
-def test_a_changelog_has_every_version_and_delete(path: str, version: int, limits: Limits | None) -> None:
+def test_a_changelog_has_every_version_and_delete(path: str, version: int, limits: BatchLimits | None) -> None:
     table = Made(path, version)
     table.write(1, row("a", 1), row("b", 1))
     table.write(2, row("a", 2))

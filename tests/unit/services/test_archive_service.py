@@ -27,7 +27,7 @@ from hudi_py.timeline.clean_records import (
     encode_clean_metadata,
     encode_clean_plan,
 )
-from hudi_py.timeline.history import ArchiveQuery, Manifest, Run, newest_manifest, read_history, read_manifest
+from hudi_py.timeline.history import ArchiveQuery, HistoryFile, Manifest, newest_manifest, read_history, read_manifest
 from hudi_py.timeline.metadata import RollbackMetadata, RollbackPlan, encode_rollback_metadata, encode_rollback_plan
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.records import decode_record, encode_record
@@ -289,7 +289,7 @@ def test_large_runs_are_not_compacted() -> None:
 
 def test_the_manifest_is_as_apache_hudi_writes_it() -> None:
     assert Manifest(0, ()).encode() == b'{\n  "files" : [ ]\n}'
-    text = Manifest(2, (Run("1_2_0.parquet", 5), Run("3_4_1.parquet", 6))).encode()
+    text = Manifest(2, (HistoryFile("1_2_0.parquet", 5), HistoryFile("3_4_1.parquet", 6))).encode()
     assert text == (
         b'{\n  "files" : [ {\n    "fileName" : "1_2_0.parquet",\n    "fileLen" : 5\n  }, {\n'
         b'    "fileName" : "3_4_1.parquet",\n    "fileLen" : 6\n  } ]\n}'

@@ -20,7 +20,7 @@ import hudi_py
 from hudi_py.config import lock as lock_config
 from hudi_py.errors import ConfigError, StorageDeniedError, StorageError
 from hudi_py.storage import HdfsStorage, Storage, hdfs, open_beside, open_storage
-from hudi_py.storage.libhdfs import Entry, UnansweredError, _error
+from hudi_py.storage.libhdfs import FileStatus, UnansweredError, _error
 from hudi_py.testing.storage import StorageBehaviour
 from hudi_py.transaction.locks import table_lock
 from hudi_py.transaction.locks.settings import LockSettings
@@ -46,15 +46,15 @@ class Names:
     def __init__(self) -> None:
         self.spoil: Callable[[str, Callable[[], bool]], bool] = lambda _, act: act()
 
-    def look_up(self, path: str) -> Entry | None:
+    def look_up(self, path: str) -> FileStatus | None:
         try:
             found = os.stat(path)
         except (FileNotFoundError, NotADirectoryError):
             return None
         is_dir = os.path.isdir(path)
-        return Entry(path, 0 if is_dir else found.st_size, int(found.st_mtime) * 1000, is_dir)
+        return FileStatus(path, 0 if is_dir else found.st_size, int(found.st_mtime) * 1000, is_dir)
 
-    def children(self, path: str) -> list[Entry]:
+    def children(self, path: str) -> list[FileStatus]:
         names = os.listdir(path) if os.path.isdir(path) else []
         found = [self.look_up(f"{path}/{name}") for name in names]
         return [entry for entry in found if entry is not None]

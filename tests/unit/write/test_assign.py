@@ -12,7 +12,7 @@ from hudi_py.model.instant import Action
 from hudi_py.model.names import BaseFileName, FileId, LogFileName, PartitionPath
 from hudi_py.write.placement.assign import (
     MEGABYTE,
-    Assignment,
+    InsertBucket,
     Packing,
     assign_inserts,
     average_record_size,
@@ -58,11 +58,11 @@ def test_inserts_fill_small_files_then_new_ones() -> None:
     small = small_files(SLICES, PACKING, is_mor=False)
     # with rows of 10 bytes: (120 - 15) // 10, (120 - 20) // 10, (120 - 50) // 10, then 12 a file
     assert assign_inserts(50, small, PACKING, 10) == [
-        Assignment(FileId("logged"), 10),
-        Assignment(FileId("a"), 10),
-        Assignment(FileId("b"), 7),
-        Assignment(None, 12),
-        Assignment(None, 11),
+        InsertBucket(FileId("logged"), 10),
+        InsertBucket(FileId("a"), 10),
+        InsertBucket(FileId("b"), 7),
+        InsertBucket(None, 12),
+        InsertBucket(None, 11),
     ]
 
 

@@ -21,13 +21,13 @@ from hudi_py.formats.avro.schema import (
     Array,
     Choice,
     Decimal,
+    FixedVector,
     FixedWidth,
     Map,
     Node,
     Null,
     Nullable,
     Record,
-    Vector,
     resolve_record,
 )
 from hudi_py.formats.varint import varint
@@ -191,7 +191,7 @@ def _least_bytes(node: Node, known: dict[int, int | None]) -> int:
     if isinstance(node, Choice):
         for branch in node.branches:
             _least_bytes(branch, known)
-    if isinstance(node, (FixedWidth, Vector)):
+    if isinstance(node, (FixedWidth, FixedVector)):
         return node.size
     if isinstance(node, Decimal) and node.size is not None:
         return node.size

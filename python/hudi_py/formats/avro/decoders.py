@@ -65,7 +65,7 @@ def compile_decoder(node: avro.Node, known: dict[int, Decoder] | None = None, *,
         return IntegerDecoder(node)
     if isinstance(node, avro.FixedWidth):
         return FixedWidthDecoder(node.arrow, node.size)
-    if isinstance(node, avro.Vector):
+    if isinstance(node, avro.FixedVector):
         return VectorDecoder(node.arrow, node.size)
     if isinstance(node, avro.Bytes):
         return BytesDecoder(node.arrow)

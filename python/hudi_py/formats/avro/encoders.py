@@ -80,7 +80,7 @@ def append(rows: Rows, node: avro.Node, array: pa.Array, act: Flags | None, path
         _append_integer(rows, node, array, act, path)
     elif isinstance(node, avro.FixedWidth):
         _append_fixed(rows, node, array, act, path)
-    elif isinstance(node, avro.Vector):
+    elif isinstance(node, avro.FixedVector):
         _append_vector(rows, node, array, act, path)
     elif isinstance(node, avro.Bytes):
         _append_bytes(rows, _as_bytes(array, node.arrow, path), act)
@@ -149,7 +149,7 @@ def _append_fixed(rows: Rows, node: avro.FixedWidth, array: pa.Array, act: Flags
     rows.put(values, node.size if act is None else act * np.int64(node.size))
 
 
-def _append_vector(rows: Rows, node: avro.Vector, array: pa.Array, act: Flags | None, path: str) -> None:
+def _append_vector(rows: Rows, node: avro.FixedVector, array: pa.Array, act: Flags | None, path: str) -> None:
     stored = vector_bytes(array, node.arrow.value_type, node.dimension, path)
     values = _numbers(stored, f"V{node.size}")
     rows.put(values, node.size if act is None else act * np.int64(node.size))

@@ -62,7 +62,7 @@ class FixedWidth:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Vector:
+class FixedVector:
     """`vector` on `fixed` of `size` bytes: little-endian numbers; a list in Arrow."""
 
     arrow: pa.DataType
@@ -148,7 +148,19 @@ class Record:
 
 
 Node: TypeAlias = (
-    Null | Boolean | Integer | FixedWidth | Vector | Bytes | Enum | Decimal | Nullable | Choice | Array | Map | Record
+    Null
+    | Boolean
+    | Integer
+    | FixedWidth
+    | FixedVector
+    | Bytes
+    | Enum
+    | Decimal
+    | Nullable
+    | Choice
+    | Array
+    | Map
+    | Record
 )
 
 
@@ -218,7 +230,7 @@ def custom_type(node: Node) -> str | None:
     """The `hudi_type` of a vector, variant or blob; None for other types."""
     if isinstance(node, Nullable):
         node = node.value
-    if isinstance(node, Vector):
+    if isinstance(node, FixedVector):
         return node.text
     return (node.logical or None) if isinstance(node, Record) else None
 
@@ -239,7 +251,7 @@ def struct_members(node: Choice) -> list[tuple[str, Node]]:
 
 
 def _arrow_of(node: Node, above: tuple[Record, ...]) -> pa.DataType:
-    if isinstance(node, (Integer, FixedWidth, Vector, Bytes, Decimal)):
+    if isinstance(node, (Integer, FixedWidth, FixedVector, Bytes, Decimal)):
         return node.arrow
     if isinstance(node, Null):
         return pa.null()
@@ -394,7 +406,7 @@ class _Resolver:
         return Choice(branches)
 
 
-def _vector(schema: dict[str, Any], size: int) -> Vector:
+def _vector(schema: dict[str, Any], size: int) -> FixedVector:
     named = str(schema.get("elementType", "FLOAT")).upper()
     element = ELEMENT_TYPES.get(named)
     stored = str(schema.get("storageBacking", "FIXED_BYTES")).upper()
@@ -403,7 +415,7 @@ def _vector(schema: dict[str, Any], size: int) -> Vector:
             f"cannot read the vector type of the Avro schema {_brief(schema)}: supported are elements of type "
             f"{', '.join(ELEMENT_TYPES)} in a fixed of matching size"
         )
-    return Vector(vector_type(element), size, VectorType(schema["dimension"], named).text)
+    return FixedVector(vector_type(element), size, VectorType(schema["dimension"], named).text)
 
 
 def _decimal(schema: dict[str, Any], size: int | None) -> Decimal | None:

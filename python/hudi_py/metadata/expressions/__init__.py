@@ -8,10 +8,19 @@ from hudi_py.metadata.expressions.function import (
     FILTER_SIZES,
     IDENTITY,
     NAMES,
-    Expression,
+    IndexFunction,
     filter_texts,
     is_zoned_instant,
 )
 from hudi_py.metadata.expressions.times import check_zone
 
-__all__ = ["EXPR", "FILTER_SIZES", "IDENTITY", "NAMES", "Expression", "check_zone", "filter_texts", "is_zoned_instant"]
+__all__ = [
+    "EXPR",
+    "FILTER_SIZES",
+    "IDENTITY",
+    "NAMES",
+    "IndexFunction",
+    "check_zone",
+    "filter_texts",
+    "is_zoned_instant",
+]

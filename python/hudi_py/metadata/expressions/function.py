@@ -44,7 +44,7 @@ class _Function:
 
 
 @dataclass(frozen=True)
-class Expression:
+class IndexFunction:
     """A function of one column, with its options. Picklable."""
 
     name: str
@@ -52,7 +52,7 @@ class Expression:
     """By name; `expr` is ignored."""
 
     @classmethod
-    def of_index(cls, function: str, options: Options) -> Expression:
+    def of_index(cls, function: str, options: Options) -> IndexFunction:
         """The function and the options of an index definition."""
         return cls(function, {key: value for key, value in options.items() if key not in FILTER_SIZES})
 
@@ -90,7 +90,7 @@ class Expression:
         """Its values. Texts without a date, time or number are null, as with ANSI mode off."""
         return _FUNCTIONS[self.name].apply(values, self.options, zone)
 
-    def same(self, other: Expression) -> bool:
+    def same(self, other: IndexFunction) -> bool:
         """Whether two expressions have the same values."""
         one, two = ({**_DEFAULTS.get(each.name, {}), **each.options} for each in (self, other))
         return self.name == other.name and {**one, EXPR: ""} == {**two, EXPR: ""}

@@ -15,7 +15,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudi_py.formats.calendar import DAYS, MONTHS, OFFSET, Bools, Fields, Longs, local_times, named_months, offsets_of
+from hudi_py.formats.calendar import (
+    DAYS,
+    MONTHS,
+    OFFSET,
+    Bools,
+    Longs,
+    WallClock,
+    local_times,
+    named_months,
+    offsets_of,
+)
 
 SECOND: Final = 1_000_000
 MINUTE: Final = 60 * SECOND
@@ -104,7 +114,7 @@ class DatePattern:
             local: wall-clock times in microseconds since the epoch.
             offsets: what they are ahead of UTC, in microseconds.
         """
-        fields = Fields.of(local, SECOND)
+        fields = WallClock.of(local, SECOND)
         era = any(token.letter == "G" for token in self.tokens)
         parts = [_printed(token, fields, offsets, era=era) for token in self.tokens if token.letter not in ("[", "]")]
         texts = pc.binary_join_element_wise(*parts, "") if parts else pa.repeat("", len(local))
@@ -146,7 +156,7 @@ class DatePattern:
         return f"(?is)^{''.join(parts)}$"
 
 
-def _printed(token: Token, fields: Fields, offsets: Longs, *, era: bool) -> pa.Array | str:
+def _printed(token: Token, fields: WallClock, offsets: Longs, *, era: bool) -> pa.Array | str:
     letter, count = token.letter, token.count
     if not letter:
         return token.text

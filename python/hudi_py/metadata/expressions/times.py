@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudi_py.formats.calendar import Bools, Fields, Longs
+from hudi_py.formats.calendar import Bools, Longs, WallClock
 from hudi_py.metadata.expressions.patterns import DAY, HOUR, MINUTE, SECOND, DatePattern
 from hudi_py.metadata.expressions.texts import as_texts
 
@@ -105,10 +105,10 @@ def part(name: str, values: pa.Array, zone: str) -> pa.Array:
     """`year`, `month`, `day` or `hour`."""
     if name == "hour":
         times = values if pa.types.is_timestamp(values.type) else to_instants(values, zone)
-        numbers = Fields.of(local_micros(times, zone)[0], SECOND).hour
+        numbers = WallClock.of(local_micros(times, zone)[0], SECOND).hour
     else:
         times = to_days(values, zone)
-        fields = Fields.of(_numbers(times.cast(pa.int32()).cast(pa.int64())) * DAY, SECOND)
+        fields = WallClock.of(_numbers(times.cast(pa.int32()).cast(pa.int64())) * DAY, SECOND)
         numbers = {"year": fields.year, "month": fields.month, "day": fields.day}[name]
     return pa.array(numbers.astype(np.int32), mask=_nulls(times))
 

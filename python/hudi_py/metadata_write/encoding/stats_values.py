@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from hudi_py.file_stats.columns import DECIMAL_DIGITS, DECIMAL_SCALE, ValueType
 from hudi_py.file_stats.ranges import BOUND, RANGES, slot_of
-from hudi_py.metadata.records import Versions, payload_field, struct_member
+from hudi_py.metadata.records import RecordVersions, payload_field, struct_member
 from hudi_py.metadata.stats import FIELD, wrapper_names
 from hudi_py.metadata.table import COLUMN_STATS, MetadataTable
 from hudi_py.metadata_write.encoding.records import ARROW_SCHEMA, encode_values
@@ -241,7 +241,7 @@ def stored_ranges(
     return table.drop_columns(["deleted", "tight"])
 
 
-def _standing(versions: Versions) -> npt.NDArray[np.int64]:
+def _standing(versions: RecordVersions) -> npt.NDArray[np.int64]:
     """The versions that count: from the last one that replaces those before it (`mergeColumnStatsRecords`)."""
     ids, count = versions.ids()
     gone = versions.deleted | _flags(versions.fields["deleted"], True)

@@ -157,7 +157,7 @@ def merge_slice(
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class SortedRun:
     """Entries in ascending key order; keys are unique, except in an Avro block."""
 
     keys: pa.Array
@@ -167,19 +167,19 @@ class Run:
     base: bool = False
     """Whether the entries come from the base file."""
 
-    def split(self, at: int) -> tuple[Run, Run]:
+    def split(self, at: int) -> tuple[SortedRun, SortedRun]:
         """The first `at` entries, and the rest."""
         values = self.values
         return (
-            Run(self.keys[:at], None if values is None else values[:at], self.base),
-            Run(self.keys[at:], None if values is None else values[at:], self.base),
+            SortedRun(self.keys[:at], None if values is None else values[:at], self.base),
+            SortedRun(self.keys[at:], None if values is None else values[at:], self.base),
         )
 
 
 class _Source:
     """One file or log block, read as needed and one run ahead."""
 
-    def __init__(self, runs: Iterator[Run]) -> None:
+    def __init__(self, runs: Iterator[SortedRun]) -> None:
         self._runs = (run for run in runs if len(run.keys))
         self._held = next(self._runs, None)
         self._ahead = next(self._runs, None)
@@ -197,7 +197,7 @@ class _Source:
         key: bytes = self._held.keys[-1].as_py()
         return key
 
-    def take(self, bound: bytes | None) -> Run | None:
+    def take(self, bound: bytes | None) -> SortedRun | None:
         """The entries up to `bound`, which is at most `self.bound`; None: all that is in memory."""
         held = self._held
         if held is None:
@@ -212,7 +212,7 @@ class _Source:
         return taken if count else None
 
 
-def _windows(sources: Sequence[_Source]) -> Iterator[list[Run]]:
+def _windows(sources: Sequence[_Source]) -> Iterator[list[SortedRun]]:
     """Splits the keys into ascending ranges and yields all versions in each range, in the order of the sources.
 
     Small files and blocks are in memory as a whole and make a single range.
@@ -222,7 +222,7 @@ def _windows(sources: Sequence[_Source]) -> Iterator[list[Run]]:
         yield [run for source in sources if (run := source.take(bound)) is not None]
 
 
-def _sources(storage: Storage, slice_: FileSlice, blocks: Sequence[LogBlock]) -> Iterator[Iterator[Run]]:
+def _sources(storage: Storage, slice_: FileSlice, blocks: Sequence[LogBlock]) -> Iterator[Iterator[SortedRun]]:
     """The slice's base file and log blocks, oldest first."""
     base = slice_.base_file
     if base is not None:
@@ -236,7 +236,7 @@ def _sources(storage: Storage, slice_: FileSlice, blocks: Sequence[LogBlock]) ->
             yield _hfile_runs(file.batches(), schema, context)
         elif block.type is BlockType.DELETE:
             keys = decode_deletes(read_content(storage, block), context=context).keys.cast(pa.binary()).unique()
-            yield iter([Run(keys.take(pc.array_sort_indices(keys)), None)])
+            yield iter([SortedRun(keys.take(pc.array_sort_indices(keys)), None)])
         elif block.type is BlockType.AVRO:
             yield iter([_avro_run(read_content(storage, block), schema, context)])
         else:
@@ -246,16 +246,18 @@ def _sources(storage: Storage, slice_: FileSlice, blocks: Sequence[LogBlock]) ->
             )
 
 
-def _hfile_runs(batches: Iterator[pa.Array], schema: str | None, context: str, *, base: bool = False) -> Iterator[Run]:
+def _hfile_runs(
+    batches: Iterator[pa.Array], schema: str | None, context: str, *, base: bool = False
+) -> Iterator[SortedRun]:
     if not schema:
         raise CorruptFileError(f"Cannot compact {context}: it does not give the schema of its records")
     current = is_current(schema)
     for entries in batches:
         values = entries.values if current else to_current(entries.values, schema, context)
-        yield Run(entries.keys, values, base)
+        yield SortedRun(entries.keys, values, base)
 
 
-def _avro_run(content: bytes, schema: str | None, context: str) -> Run:
+def _avro_run(content: bytes, schema: str | None, context: str) -> SortedRun:
     """The records of an Avro block, which hold their own keys; Apache Hudi 0.14 and older may write such blocks."""
     if not schema:
         raise CorruptFileError(f"Cannot compact {context}: an Avro block has no SCHEMA header")
@@ -272,7 +274,7 @@ def _avro_run(content: bytes, schema: str | None, context: str) -> Run:
         values.append(encode_values(converted.set_column(place, _KEY, empty), RECORD))
     all_keys = pa.concat_arrays(keys)
     order = pc.array_sort_indices(all_keys)
-    return Run(all_keys.take(order), pa.concat_arrays(values).take(order))
+    return SortedRun(all_keys.take(order), pa.concat_arrays(values).take(order))
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +288,7 @@ class Merged:
     """Keys that a log deletes, whether or not they were added again; None if there are none."""
 
 
-def _merge(partition: str, runs: Sequence[Run], combine: Combine, *, logs_only: bool = False) -> Merged:
+def _merge(partition: str, runs: Sequence[SortedRun], combine: Combine, *, logs_only: bool = False) -> Merged:
     """Merges the records of a key range.
 
     `logs_only`: they will be merged with a base file later, so removals stay.

@@ -19,7 +19,7 @@ from hudi_py.file_stats.keys import KeyReader
 from hudi_py.file_stats.ranges import RANGES, ColumnRanges, Range, add_values, merge_rows, widen_zeros
 from hudi_py.formats.arrays import combined
 from hudi_py.formats.bloom import BloomConfig, BloomFilter
-from hudi_py.metadata.expressions import FILTER_SIZES, IDENTITY, Expression, filter_texts
+from hudi_py.metadata.expressions import FILTER_SIZES, IDENTITY, IndexFunction, filter_texts
 from hudi_py.metadata.keys import bloom_filter_key, column_id, column_stats_key, partition_id
 from hudi_py.metadata_write.encoding.records import COLUMN_STATS_RECORD, PARTITION_STATS_RECORD, MetadataRecords
 from hudi_py.metadata_write.encoding.stats_values import FILE, removal_values, stats_values, stored_ranges
@@ -70,7 +70,7 @@ class ExpressionFiles:
 
     index: str
     reader: KeyReader
-    expression: Expression
+    expression: IndexFunction
     field: str
     """The column, dotted if it is a field of a struct."""
     zone: str
@@ -281,6 +281,6 @@ def options_in(definition: Mapping[str, Any]) -> dict[str, str]:
     return {str(key): str(value) for key, value in (definition.get("indexOptions") or {}).items()}
 
 
-def expression_in(definition: Mapping[str, Any]) -> Expression:
+def expression_in(definition: Mapping[str, Any]) -> IndexFunction:
     """The expression of an index, from its stored definition."""
-    return Expression.of_index(str(definition.get("indexFunction") or ""), options_in(definition))
+    return IndexFunction.of_index(str(definition.get("indexFunction") or ""), options_in(definition))

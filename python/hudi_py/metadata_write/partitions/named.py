@@ -13,7 +13,7 @@ from hudi_py.config import metadata as config_metadata
 from hudi_py.config import metadata as metadata_config
 from hudi_py.errors import ConfigError
 from hudi_py.metadata.definitions import IndexDefinition
-from hudi_py.metadata.expressions import EXPR, FILTER_SIZES, IDENTITY, Expression
+from hudi_py.metadata.expressions import EXPR, FILTER_SIZES, IDENTITY, IndexFunction
 from hudi_py.metadata.locations import EXPRESSION_PREFIX, SECONDARY_PREFIX
 from hudi_py.metadata_write.partitions.expression_records import (
     BLOOM_KIND,
@@ -83,7 +83,7 @@ def expression_definition(
     found = _column_type(what, config, schema, name, column)
     function = options.get(EXPR, IDENTITY)
     version = f"V{config.index_version}"
-    expression = Expression.of_index(function, options)
+    expression = IndexFunction.of_index(function, options)
     why = expression.check() or expression.check_column(found)
     if not why and kind == STATS_KIND:
         result = expression.result(found)

@@ -43,7 +43,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
-class Location:
+class RecordLocation:
     """The location of records and its instant, shared by all keys of a file group."""
 
     partition: str
@@ -52,7 +52,7 @@ class Location:
     """Instant that wrote them there, in milliseconds since the epoch."""
 
 
-Arrived = Callable[[pa.StringArray, Sequence[Location], Numbers], None]
+Arrived = Callable[[pa.StringArray, Sequence[RecordLocation], Numbers], None]
 
 
 class RecordEntries:
@@ -67,7 +67,7 @@ class RecordEntries:
     def __init__(self, *, by_partition: bool, budget: int = _BUDGET) -> None:
         self._by_partition = by_partition
         self._budget = budget
-        self._places: list[Location] = []
+        self._places: list[RecordLocation] = []
         self._held: dict[str, list[pa.RecordBatch]] = {}
         self._size = 0
         self._spilled: PartitionedRows | None = None
@@ -84,7 +84,7 @@ class RecordEntries:
         if self._spilled is not None:
             self._spilled.__exit__(kind, error, trace)
 
-    def place(self, location: Location) -> int:
+    def place(self, location: RecordLocation) -> int:
         """A number for a location, for `add`. If a key has two locations, the greater number wins."""
         self._places.append(location)
         return len(self._places) - 1
@@ -98,7 +98,7 @@ class RecordEntries:
         self._add(keys, _GONE, partition)
 
     def records(
-        self, new: Callable[[pa.StringArray, list[Location], Numbers], None] | None = None
+        self, new: Callable[[pa.StringArray, list[RecordLocation], Numbers], None] | None = None
     ) -> Iterator[MetadataRecords]:
         """All entries, in chunks of bounded size; keys are unique across chunks (within their data partition).
 
@@ -180,7 +180,7 @@ def _records(prefix: str, table: pa.Table, fields: pa.StructArray) -> Iterator[M
         yield MetadataRecords(RECORD_INDEX, live, values, gone, prefix=prefix or None)
 
 
-def _fields(places: Sequence[Location]) -> pa.StructArray:
+def _fields(places: Sequence[RecordLocation]) -> pa.StructArray:
     """`HoodieRecordIndexInfo` of each location (`HoodieMetadataPayload.createRecordIndexUpdate`, 1.2.0). File ids that
     are not UUIDs are stored as they are."""
     rows = []

@@ -41,7 +41,7 @@ from hudi_py.metadata.table import GROUP_NUMBER, RECORD_INDEX
 from hudi_py.metadata_write.encoding.records import MetadataRecords
 from hudi_py.metadata_write.partitions.base import MetadataPartition, RecordCheck
 from hudi_py.metadata_write.partitions.definitions import put_definition
-from hudi_py.metadata_write.partitions.record_entries import Location, RecordEntries
+from hudi_py.metadata_write.partitions.record_entries import RecordEntries, RecordLocation
 from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.files import BaseFile, FileSlice, LogFile
@@ -142,7 +142,7 @@ class RecordIndex(MetadataPartition):
         with RecordEntries(by_partition=partitioned) as entries:
             for slice_, keys in in_order(read, slices):
                 time = epoch_ms(slice_.base_instant, zone)
-                place = entries.place(Location(slice_.partition, slice_.file_id, time))
+                place = entries.place(RecordLocation(slice_.partition, slice_.file_id, time))
                 for some in keys:
                     entries.add(some, place)
             yield from entries.records()
@@ -189,7 +189,7 @@ class RecordIndex(MetadataPartition):
         time = epoch_ms(change.instant, table_zone(source.config))
         with RecordEntries(by_partition=is_partitioned(source)) as entries:
             for stat, found in in_order(reader.of_stat, sorted(commit.stats, key=lambda stat: stat.path)):
-                place = entries.place(Location(stat.partition_path, stat.file_id, time))
+                place = entries.place(RecordLocation(stat.partition_path, stat.file_id, time))
                 for keys, removed in _pairs(found):
                     if removed:
                         entries.remove(keys, stat.partition_path)
@@ -256,7 +256,7 @@ class Arrivals:
         self.repeated: str | None = None
         """One that another file group has as well."""
 
-    def check(self, keys: pa.StringArray, places: Sequence[Location], numbers: npt.NDArray[np.int32]) -> None:
+    def check(self, keys: pa.StringArray, places: Sequence[RecordLocation], numbers: npt.NDArray[np.int32]) -> None:
         """Looks keys up; each arrives at one of the places, by its number."""
         metadata = self._source.metadata
         if self._none or self.repeated is not None or metadata is None:

@@ -24,7 +24,7 @@ from hudi_py.metadata.table import RECORD_INDEX
 from hudi_py.metadata_write.encoding.records import SECONDARY_INDEX_RECORD, MetadataRecords, encode_values, no_values
 from hudi_py.metadata_write.partitions.base import MetadataPartition, RecordCheck
 from hudi_py.metadata_write.partitions.definitions import source_fields, version_of
-from hudi_py.metadata_write.partitions.record_entries import Location, RecordEntries
+from hudi_py.metadata_write.partitions.record_entries import RecordEntries, RecordLocation
 from hudi_py.metadata_write.partitions.record_index import GLOBAL_GROUPS, REPLACING, group_count, in_order, key_reader
 from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.commit import WriteStat
@@ -80,7 +80,7 @@ class SecondaryIndex(MetadataPartition):
         rows = _Rows.of(source, self.name, None)
         slices = [slice_ for partition in source.view.partitions() for slice_ in source.view.latest_slices(partition)]
         with RecordEntries(by_partition=False) as entries:
-            here = entries.place(Location("", "", 0))
+            here = entries.place(RecordLocation("", "", 0))
             for _, found in in_order(rows.entries, slices):
                 entries.add(found, here)
             yield from self._records(source, entries)
@@ -108,7 +108,7 @@ class SecondaryIndex(MetadataPartition):
             (*group, there.get(group), stats) for group, stats in sorted(written.items(), key=lambda each: each[0])
         ]
         with RecordEntries(by_partition=False) as entries:
-            here = entries.place(Location("", "", 0))
+            here = entries.place(RecordLocation("", "", 0))
             for _, (added, removed) in in_order(lambda group: rows.difference(*group), groups):
                 entries.add(added, here)
                 entries.remove(removed, "")

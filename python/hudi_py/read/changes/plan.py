@@ -15,7 +15,7 @@ from hudi_py.model.names import FileId, PartitionPath
 from hudi_py.read.changes.infer import Inference, mode_of
 from hudi_py.read.changes.split import CHANGE_SCHEMA, Change, ChangeSource, ChangeSplit, InferenceCase
 from hudi_py.read.filter import parse_filter
-from hudi_py.read.plan import Plan, check_columns, check_known, log_spec
+from hudi_py.read.plan import ScanPlan, check_columns, check_known, log_spec
 from hudi_py.read.ranges import time_of
 from hudi_py.read.request import ScanRequest
 from hudi_py.read.snapshot import Snapshot
@@ -90,7 +90,7 @@ def _bound(value: str | int | date, zone: tzinfo) -> str:
 
 def plan_changes(
     snapshot: Snapshot, commits: Iterable[Commit], request: ScanRequest, *, reachable_only: bool = False
-) -> Plan:
+) -> ScanPlan:
     """The changes of commits, one split for each file group.
 
     Args:
@@ -132,7 +132,7 @@ def plan_changes(
         ChangeSplit(spec, partition, file_id, None, (), source=source, changes=tuple(reversed(found)))
         for (partition, file_id), found in sorted(changes.items(), key=_order)
     )
-    return Plan(spec, splits, len(inference.touched), len({split.partition for split in splits}))
+    return ScanPlan(spec, splits, len(inference.touched), len({split.partition for split in splits}))
 
 
 def _order(group: tuple[tuple[PartitionPath, FileId], list[Change]]) -> tuple[str, bool, PartitionPath, FileId]:

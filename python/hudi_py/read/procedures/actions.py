@@ -18,7 +18,7 @@ from hudi_py.timeline.records import Fields, decode_record
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class TimelineEntry:
     """An instant of the active timeline or of the archived one."""
 
     time: str
@@ -47,13 +47,13 @@ class Entry:
         return decode_record(self.plan() or b"", f"the plan of {self.described}")
 
 
-def active_entries(table: Opened, *actions: Action) -> list[Entry]:
+def active_entries(table: Opened, *actions: Action) -> list[TimelineEntry]:
     """Newest first; all actions if none is named."""
     layout, storage = table.timeline.layout, table.storage
 
-    def entry(instant: Instant) -> Entry:
+    def entry(instant: Instant) -> TimelineEntry:
         plans = () if instant.action is Action.SAVEPOINT else layout.plan_paths(instant.time, instant.action)
-        return Entry(
+        return TimelineEntry(
             instant.time,
             instant.action,
             instant.state,
@@ -67,7 +67,7 @@ def active_entries(table: Opened, *actions: Action) -> list[Entry]:
     return [entry(each) for each in reversed(table.timeline.instants) if not actions or each.action in actions]
 
 
-def archived_entries(table: Opened, *actions: Action, plans: bool = False) -> list[Entry]:
+def archived_entries(table: Opened, *actions: Action, plans: bool = False) -> list[TimelineEntry]:
     """Newest first, without those that are still active; of named actions with their contents."""
     active = {(each.time, each.action.comparable) for each in table.timeline.instants}
     found = archived_instants(
@@ -78,9 +78,9 @@ def archived_entries(table: Opened, *actions: Action, plans: bool = False) -> li
         plans=plans,
     )
 
-    def entry(at: int) -> Entry:
+    def entry(at: int) -> TimelineEntry:
         each = found[at]
-        return Entry(
+        return TimelineEntry(
             each.time,
             each.action,
             each.state,
@@ -98,7 +98,7 @@ def archived_entries(table: Opened, *actions: Action, plans: bool = False) -> li
 # ---- cleans
 
 
-def _cleans(table: Opened, given: Given, rows: Callable[[Entry], Iterator[tuple[Any, ...]]]) -> Rows:
+def _cleans(table: Opened, given: Given, rows: Callable[[TimelineEntry], Iterator[tuple[Any, ...]]]) -> Rows:
     """Rows of completed cleans, newest first."""
     entries = [each for each in active_entries(table, Action.CLEAN) if each.completed]
     if given["showArchived"]:
@@ -107,7 +107,7 @@ def _cleans(table: Opened, given: Given, rows: Callable[[Entry], Iterator[tuple[
     return islice((row for each in entries for row in rows(each)), limited(given))
 
 
-def _clean(entry: Entry) -> Iterator[tuple[Any, ...]]:
+def _clean(entry: TimelineEntry) -> Iterator[tuple[Any, ...]]:
     record = entry.result()
     yield (
         entry.time,
@@ -122,7 +122,7 @@ def _clean(entry: Entry) -> Iterator[tuple[Any, ...]]:
     )
 
 
-def _cleaned_partitions(entry: Entry) -> Iterator[tuple[Any, ...]]:
+def _cleaned_partitions(entry: TimelineEntry) -> Iterator[tuple[Any, ...]]:
     record = Fields(entry.result(), entry.described)
     for path, partition in record.record_map("partitionMetadata").items():
         yield (
@@ -258,7 +258,7 @@ def _timeline(table: Opened, given: Given) -> Rows:
         )
 
 
-def _target(entry: Entry) -> list[str]:
+def _target(entry: TimelineEntry) -> list[str]:
     """What a rollback undoes."""
     if entry.completed:
         return _rolled_back(entry.result())
@@ -266,7 +266,7 @@ def _target(entry: Entry) -> list[str]:
     return [] if instant is None else [instant.text("commitTime")]
 
 
-def _undone(rollbacks: list[Entry]) -> dict[str, list[str]]:
+def _undone(rollbacks: list[TimelineEntry]) -> dict[str, list[str]]:
     """The rollbacks of each instant."""
     found: dict[str, list[str]] = {}
     for entry in reversed(rollbacks):
@@ -279,7 +279,7 @@ def _undone(rollbacks: list[Entry]) -> dict[str, list[str]]:
     return found
 
 
-def _undoing(entry: Entry, undone: Mapping[str, list[str]]) -> str | None:
+def _undoing(entry: TimelineEntry, undone: Mapping[str, list[str]]) -> str | None:
     if entry.action is not Action.ROLLBACK:
         return f"Rolled back by: {', '.join(undone[entry.time])}" if entry.time in undone else None
     try:
@@ -289,7 +289,7 @@ def _undoing(entry: Entry, undone: Mapping[str, list[str]]) -> str | None:
     return f"Rolled back: {targets}" if entry.completed else f"Rolls back {targets}"
 
 
-def _times(entry: Entry, modified: Mapping[tuple[str, Action, State], str]) -> list[str | None]:
+def _times(entry: TimelineEntry, modified: Mapping[tuple[str, Action, State], str]) -> list[str | None]:
     """When it was requested, begun and completed; the archive has two of these times."""
     if entry.archived:
         requested = _shown_time(entry.time)

@@ -13,7 +13,7 @@ from hudi_py.errors import ConfigError, CorruptFileError, UnsupportedTableError
 from hudi_py.formats.base_files import read_footer
 from hudi_py.model.instant import Action
 from hudi_py.model.names import PartitionPath, join_path
-from hudi_py.read.procedures.actions import Entry, active_entries, archived_entries
+from hudi_py.read.procedures.actions import TimelineEntry, active_entries, archived_entries
 from hudi_py.read.procedures.listing import data_files, lister, shown_path
 from hudi_py.read.procedures.shown import Given, Opened, Rows, Shown, columns, limited, needed_text, text_of
 from hudi_py.timeline.records import decode_record, is_container
@@ -42,7 +42,7 @@ def _instants(table: Opened, given: Given) -> Rows:
         yield entry.file_name, _json(entry)
 
 
-def _json(entry: Entry) -> str:
+def _json(entry: TimelineEntry) -> str:
     """The content of a completed instant, whichever way it is stored."""
     data = entry.content() or b""
     if data and not is_container(data):

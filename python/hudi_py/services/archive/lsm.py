@@ -21,8 +21,8 @@ from hudi_py.model.names import join_path
 from hudi_py.storage import Storage
 from hudi_py.timeline.history import (
     VERSION_FILE,
+    HistoryFile,
     Manifest,
-    Run,
     manifest_path,
     manifest_versions,
     newest_manifest,
@@ -66,7 +66,7 @@ def run_name(first: str, last: str, level: int = 0) -> str:
     return f"{first}_{last}_{level}.parquet"
 
 
-def append_run(storage: Storage, folder: str, entries: Sequence[HistoryEntry]) -> Run:
+def append_run(storage: Storage, folder: str, entries: Sequence[HistoryEntry]) -> HistoryFile:
     """Adds a run of level 0.
 
     Args:
@@ -84,7 +84,7 @@ def append_run(storage: Storage, folder: str, entries: Sequence[HistoryEntry]) -
     with _writer(out) as writer:
         writer.write_table(pa.Table.from_arrays(columns, schema=SCHEMA))
     data = out.getvalue()
-    run = Run(run_name(entries[0].time, entries[-1].time), len(data))
+    run = HistoryFile(run_name(entries[0].time, entries[-1].time), len(data))
     storage.put(join_path(folder, run.name), data)
     _publish(storage, folder, (), run)
     return run
@@ -117,7 +117,7 @@ def compact_levels(storage: Storage, folder: str, *, batch: int, target_bytes: i
                 f"Cannot compact the archived timeline {storage.uri}/{folder}: {name} is missing after it was written; "
                 "another process changes the archive without holding the table lock"
             )
-        _publish(storage, folder, chosen, Run(name, written.size))
+        _publish(storage, folder, chosen, HistoryFile(name, written.size))
         level += 1
 
 
@@ -139,7 +139,7 @@ def clean_versions(storage: Storage, folder: str, *, retained: int) -> int:
     return deleted
 
 
-def _publish(storage: Storage, folder: str, removed: Sequence[Run], added: Run) -> None:
+def _publish(storage: Storage, folder: str, removed: Sequence[HistoryFile], added: HistoryFile) -> None:
     """Writes the next version of the history."""
     current = newest_manifest(storage, folder)
     gone = {run.name for run in removed}
@@ -150,9 +150,9 @@ def _publish(storage: Storage, folder: str, removed: Sequence[Run], added: Run) 
     storage.put(join_path(folder, VERSION_FILE), str(following.version).encode())
 
 
-def _candidates(runs: Sequence[Run], batch: int, target_bytes: int) -> list[Run]:
+def _candidates(runs: Sequence[HistoryFile], batch: int, target_bytes: int) -> list[HistoryFile]:
     """The oldest runs of a level, at most `batch`, that together do not much exceed the target."""
-    chosen: list[Run] = []
+    chosen: list[HistoryFile] = []
     size = 0
     for run in runs:
         size += run.size
@@ -166,7 +166,7 @@ def _candidates(runs: Sequence[Run], batch: int, target_bytes: int) -> list[Run]
     return chosen
 
 
-def _contents(storage: Storage, folder: str, runs: Sequence[Run]) -> Iterator[pa.Table]:
+def _contents(storage: Storage, folder: str, runs: Sequence[HistoryFile]) -> Iterator[pa.Table]:
     """The entries of runs in order, in tables of bounded size."""
     batches: list[pa.RecordBatch] = []
     size = 0

@@ -10,7 +10,7 @@ from hudi_py.model.properties import TableConfig
 from hudi_py.services.archive.lsm import HistoryEntry, append_run, run_name
 from hudi_py.storage import Storage
 from hudi_py.storage.threads import when_remote
-from hudi_py.timeline.history import ArchiveQuery, Run, has_sorted_runs, newest_manifest, read_history
+from hudi_py.timeline.history import ArchiveQuery, HistoryFile, has_sorted_runs, newest_manifest, read_history
 from hudi_py.timeline.timeline import Timeline
 
 _WITH_PLAN = frozenset({Action.CLEAN, Action.COMPACTION, Action.LOG_COMPACTION})
@@ -34,7 +34,7 @@ def add_to_history(
     instants: Sequence[Instant],
     *,
     threads: int,
-) -> tuple[Run | None, Sequence[Instant]]:
+) -> tuple[HistoryFile | None, Sequence[Instant]]:
     """Adds instants, sorted by time and not yet in the history, as one run.
 
     Returns:

@@ -23,10 +23,10 @@ from hudi_py.view import FileSystemView
 from hudi_py.write.combinations import writes_partial_logs
 from hudi_py.write.context import WriteContext
 from hudi_py.write.dml.merge_plan import BoundMerge, MergePlan, bind_merge
-from hudi_py.write.dml.merge_source import Source
+from hudi_py.write.dml.merge_source import MergeSource
 from hudi_py.write.dml.merging import Merging
 from hudi_py.write.dml.slices import places_of, scan_request
-from hudi_py.write.dml.statements import Counts
+from hudi_py.write.dml.statements import RowCounts
 from hudi_py.write.operation import Operation
 from hudi_py.write.rows import PartitionedRows
 from hudi_py.write.settings import WriteSettings
@@ -54,7 +54,7 @@ class Merge:
                 config.name,
                 ", ".join(bound.completed),
             )
-        return BoundMergeOf(Source.of(bound, self.source, settings), options)
+        return BoundMergeOf(MergeSource.of(bound, self.source, settings), options)
 
 
 def bind_columns(
@@ -75,7 +75,7 @@ def bind_columns(
 class BoundMergeOf:
     """A merge of the rows of a source."""
 
-    source: Source
+    source: MergeSource
     options: Options
 
     @property
@@ -96,7 +96,7 @@ class BoundMergeOf:
 
     def collect(
         self, context: WriteContext, slices: Iterable[tuple[Split, pa.RecordBatch]], held: PartitionedRows
-    ) -> Counts:
+    ) -> RowCounts:
         merging = Merging(context, self.source, held)
         for split, batch in slices:
             merging.add(batch, *places_of(split, batch.num_rows))

@@ -16,7 +16,7 @@ from hudi_py.write.context import WriteContext
 from hudi_py.write.dml.merge_plan import BoundClause, BoundMerge
 from hudi_py.write.dml.merge_source import Numbers
 from hudi_py.write.dml.slices import hold_located
-from hudi_py.write.dml.statements import Counts, keys_as_rows, updated_rows
+from hudi_py.write.dml.statements import RowCounts, keys_as_rows, updated_rows
 from hudi_py.write.rows import PartitionedRows
 
 
@@ -27,7 +27,7 @@ class Changes:
     context: WriteContext
     bound: BoundMerge
     held: PartitionedRows
-    counts: Counts = field(default_factory=Counts)
+    counts: RowCounts = field(default_factory=RowCounts)
 
     def take(
         self,

@@ -16,7 +16,7 @@ from hudi_py.schema import RECORD_KEY
 from hudi_py.write.context import WriteContext
 from hudi_py.write.dml.matching import partitions_of_source
 from hudi_py.write.dml.merge_plan import BoundClause, choose
-from hudi_py.write.dml.merge_source import Numbers, Source
+from hudi_py.write.dml.merge_source import MergeSource, Numbers
 from hudi_py.write.rows import one_row_per_key
 
 _ROW = "_hudi_py_row"
@@ -27,14 +27,14 @@ class NewRows:
     """Rows that a merge inserts, with their keys."""
 
     context: WriteContext
-    source: Source
+    source: MergeSource
     rows: pa.RecordBatch
     partitions: pa.StringArray
     numbers: Numbers
     """The rows of the source that they come from."""
 
     @classmethod
-    def of(cls, context: WriteContext, source: Source, alone: Numbers) -> tuple[NewRows, Numbers]:
+    def of(cls, context: WriteContext, source: MergeSource, alone: Numbers) -> tuple[NewRows, Numbers]:
         """What the clauses for rows not matched make of rows of the source, in its order.
 
         Args:

@@ -20,7 +20,7 @@ Numbers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Source:
+class MergeSource:
     """The rows of the source with the texts by which they match rows of the table (`Matching`). A row whose text is
     null matches nothing."""
 
@@ -37,7 +37,7 @@ class Source:
     """The partition path of each row, if ON compares all partition columns; null if one of them is."""
 
     @classmethod
-    def of(cls, bound: BoundMerge, source: pa.Table, settings: WriteSettings) -> Source:
+    def of(cls, bound: BoundMerge, source: pa.Table, settings: WriteSettings) -> MergeSource:
         whole = source.combine_chunks()
         columns = [combined(column) for column in whole.columns]
         rows = pa.StructArray.from_arrays(columns, fields=list(whole.schema))

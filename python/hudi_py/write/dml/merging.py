@@ -21,9 +21,9 @@ from hudi_py.write.dml.matching import as_structs
 from hudi_py.write.dml.merge_changes import Changes
 from hudi_py.write.dml.merge_inserts import NewRows
 from hudi_py.write.dml.merge_plan import BoundMerge, choose
-from hudi_py.write.dml.merge_source import Numbers, Source
+from hudi_py.write.dml.merge_source import MergeSource, Numbers
 from hudi_py.write.dml.slices import hold_located
-from hudi_py.write.dml.statements import Counts
+from hudi_py.write.dml.statements import RowCounts
 from hudi_py.write.rows import PartitionedRows
 
 _MOST_PAIRS = 1 << 20
@@ -50,7 +50,7 @@ class Merging:
     """A merge as it reads the table."""
 
     context: WriteContext
-    source: Source
+    source: MergeSource
     held: PartitionedRows
     distinct: TextSet = field(init=False)
     """The source's texts."""
@@ -71,7 +71,7 @@ class Merging:
         return self.source.bound
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> RowCounts:
         return self._changes.counts.plus(inserted=self._inserted)
 
     @property

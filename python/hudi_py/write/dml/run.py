@@ -22,7 +22,7 @@ from hudi_py.transaction.transaction import begin_planned
 from hudi_py.view import FileSystemView
 from hudi_py.write.api import existing_table, open_or_create
 from hudi_py.write.context import WriteContext
-from hudi_py.write.dml.statements import Bound, Changed, Statement, run_bound
+from hudi_py.write.dml.statements import Bound, Statement, StatementOutcome, run_bound
 from hudi_py.write.result import WriteResult, committed_write, result_of
 from hudi_py.write.retry import redo_on_conflict
 from hudi_py.write.settings import WriteSettings, settings_as_stored
@@ -138,6 +138,6 @@ def bind_statement(view: FileSystemView, statement: Statement, options: Options)
     return statement.bind(view.config, settings, options), settings
 
 
-def _counted(result: WriteResult, changed: Changed) -> WriteResult:
+def _counted(result: WriteResult, changed: StatementOutcome) -> WriteResult:
     counts = changed.counts
     return replace(result, num_inserted=counts.inserted, num_updated=counts.updated, num_deleted=counts.deleted)

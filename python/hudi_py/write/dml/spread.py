@@ -38,12 +38,12 @@ from hudi_py.view import FileSystemView
 from hudi_py.write.context import TaskId, WriteContext
 from hudi_py.write.distributed import TASK_MEMORY, DistributedWrite, TaskResult, commit_write
 from hudi_py.write.dml.merge import BoundMergeOf, Merge, bind_columns, merge_request
-from hudi_py.write.dml.merge_source import Source
+from hudi_py.write.dml.merge_source import MergeSource
 from hudi_py.write.dml.merging import Merging
 from hudi_py.write.dml.run import bind_statement
 from hudi_py.write.dml.slices import places_of
 from hudi_py.write.dml.source import KeyFilter, SourceColumns, StagedSource
-from hudi_py.write.dml.statements import Bound, Counts, Statement, located_rows
+from hudi_py.write.dml.statements import Bound, RowCounts, Statement, located_rows
 from hudi_py.write.dml.text import statement_of
 from hudi_py.write.groups import GroupWriter, write_groups
 from hudi_py.write.operation import Operation
@@ -111,7 +111,7 @@ class SpreadResult:
     """What a task that writes has done: statistics and paths, which are small."""
 
     stats: tuple[WriteStat, ...] = ()
-    counts: Counts = field(default_factory=Counts)
+    counts: RowCounts = field(default_factory=RowCounts)
 
 
 def plan_spread(
@@ -310,7 +310,7 @@ class SpreadSteps:
         source = pa.Table.from_batches(list(rows("source", self._source_schema)), self._source_schema)
         # those of the same key in the order of the source, in whichever order they have come
         source = source.take(pc.sort_indices(source[_ORDER.name])).drop_columns([_ORDER.name])
-        found = Source.of(self._bound, source, self._context.settings)
+        found = MergeSource.of(self._bound, source, self._context.settings)
         merging = Merging(self._context, found, located)
         for batch in rows("table", self._target_schema):
             places = (combined(batch.column(each.name)) for each in _PLACES)
@@ -402,7 +402,7 @@ def _write_work(plan: SpreadStatement, context: WriteContext, batches: Iterable[
     statement = statement_of(plan.text, plan.source.empty_table())
     bound = statement.bind(config, context.settings, plan.write.options)
     stats: list[WriteStat] = []
-    counts = Counts()
+    counts = RowCounts()
     for split in (each for work in _work_of(batches) for each in work if isinstance(each, Split)):
         with located_rows(context) as held:  # one file group at a time
             rows = ((split, batch) for batch in read_split_on(storage, split))
@@ -431,7 +431,7 @@ def _write_groups(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> S
             write_packed(context, writer, held.table(group))
 
         stats = write_groups(context, held, write)
-    return SpreadResult(tuple(stats), Counts(inserted, total - again - inserted - deleted, deleted))
+    return SpreadResult(tuple(stats), RowCounts(inserted, total - again - inserted - deleted, deleted))
 
 
 def commit_spread(plan: SpreadStatement, results: Sequence[SpreadResult]) -> WriteResult:
@@ -441,7 +441,7 @@ def commit_spread(plan: SpreadStatement, results: Sequence[SpreadResult]) -> Wri
         HudiError: as `commit_write`; call `abort_write`.
     """
     done = commit_write(plan.write, [TaskResult(each.stats, None) for each in results])
-    counts = Counts()
+    counts = RowCounts()
     for each in results:
         counts = counts.plus(each.counts.inserted, each.counts.updated, each.counts.deleted)
     return replace(done, num_inserted=counts.inserted, num_updated=counts.updated, num_deleted=counts.deleted)

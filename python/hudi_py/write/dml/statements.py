@@ -28,23 +28,23 @@ from hudi_py.write.settings import WriteSettings
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class RowCounts:
     """Rows that a statement has changed."""
 
     inserted: int = 0
     updated: int = 0
     deleted: int = 0
 
-    def plus(self, inserted: int = 0, updated: int = 0, deleted: int = 0) -> Counts:
-        return Counts(self.inserted + inserted, self.updated + updated, self.deleted + deleted)
+    def plus(self, inserted: int = 0, updated: int = 0, deleted: int = 0) -> RowCounts:
+        return RowCounts(self.inserted + inserted, self.updated + updated, self.deleted + deleted)
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class StatementOutcome:
     """What a statement leaves to commit."""
 
     result: OperationResult
-    counts: Counts
+    counts: RowCounts
 
 
 class Bound(Protocol):
@@ -55,21 +55,21 @@ class Bound(Protocol):
 
     def collect(
         self, context: WriteContext, slices: Iterable[tuple[Split, pa.RecordBatch]], held: PartitionedRows
-    ) -> Counts:
+    ) -> RowCounts:
         """Adds to `held` what becomes of rows of the table, and new rows."""
 
     def narrowed(self, context: WriteContext) -> WriteContext:
         """The context with which it writes."""
 
 
-def run_bound(bound: Bound, whole: WriteContext) -> Changed:
+def run_bound(bound: Bound, whole: WriteContext) -> StatementOutcome:
     """Reads and writes, once for each attempt."""
     context = bound.narrowed(whole)
     request = bound.request(context.settings, context.transaction.view)
     with context.transaction.view.naming_lost_files(), located_rows(context) as held:
         slices = () if request is None else read_slices(context, request)
         counts = bound.collect(context, slices, held)
-        return Changed(write_located(context, held), counts)
+        return StatementOutcome(write_located(context, held), counts)
 
 
 class Statement(Protocol):
@@ -123,13 +123,13 @@ class Update:
         context: WriteContext,
         batch: pa.RecordBatch,
         add: Callable[..., None],
-    ) -> Counts:
+    ) -> RowCounts:
         rows = context.settings.schema.conform(batch.select(table.names))
         columns = list(rows.columns)
         for each in assignments:
             columns[table.get_field_index(each.field.name)] = each.evaluate(rows)
         add(table_rows(context, batch[RECORD_KEY], columns))
-        return Counts(updated=batch.num_rows)
+        return RowCounts(updated=batch.num_rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,9 +154,9 @@ class Delete:
         return _OfRows(request, self._change)
 
     @staticmethod
-    def _change(context: WriteContext, batch: pa.RecordBatch, add: Callable[..., None]) -> Counts:
+    def _change(context: WriteContext, batch: pa.RecordBatch, add: Callable[..., None]) -> RowCounts:
         add(keys_as_rows(context, batch[RECORD_KEY]), leaving=True)
-        return Counts(deleted=batch.num_rows)
+        return RowCounts(deleted=batch.num_rows)
 
 
 def _shown(settings: WriteSettings) -> pa.Schema:
@@ -169,7 +169,7 @@ class _OfRows:
     """A statement that changes each row by itself."""
 
     asks: ScanRequest
-    change: Callable[[WriteContext, pa.RecordBatch, Callable[..., None]], Counts]
+    change: Callable[[WriteContext, pa.RecordBatch, Callable[..., None]], RowCounts]
     """Gives the rows of a batch as they are written to a function."""
 
     def request(self, settings: WriteSettings, view: FileSystemView) -> ScanRequest:
@@ -177,8 +177,8 @@ class _OfRows:
 
     def collect(
         self, context: WriteContext, slices: Iterable[tuple[Split, pa.RecordBatch]], held: PartitionedRows
-    ) -> Counts:
-        counts, group = Counts(), None
+    ) -> RowCounts:
+        counts, group = RowCounts(), None
         keys: list[pa.Array] = []
         again = 0
         for split, batch in slices:

@@ -21,7 +21,7 @@ from hudi_py.view import FileSystemView
 from hudi_py.write.context import WriteContext
 from hudi_py.write.handles import append_log, merge_base_file, new_file_group, updates_of
 from hudi_py.write.placement.assign import (
-    Assignment,
+    InsertBucket,
     assign_inserts,
     average_record_size,
     effective_record_size,
@@ -85,7 +85,7 @@ class PartitionWriter:
         self._for_write = {slice_.file_id: slice_ for slice_ in view.latest_slices_for_write(path)}
         self._clustering = _groups_of(view.pending_clustering, path)
 
-    def assign(self, num_rows: int, *, into_small: bool = True) -> list[Assignment]:
+    def assign(self, num_rows: int, *, into_small: bool = True) -> list[InsertBucket]:
         """Where new rows go: small files first (`into_small`), then new file groups."""
         if not num_rows:
             return []

@@ -45,7 +45,7 @@ class Packing:
 
 
 @dataclass(frozen=True, slots=True)
-class Assignment:
+class InsertBucket:
     """Rows for one file."""
 
     file_id: FileId | None
@@ -73,32 +73,32 @@ def small_files(
     return found[: packing.mor_candidates] if is_mor else found
 
 
-def assign_inserts(num_rows: int, small: Sequence[FileSlice], packing: Packing, record_size: int) -> list[Assignment]:
+def assign_inserts(num_rows: int, small: Sequence[FileSlice], packing: Packing, record_size: int) -> list[InsertBucket]:
     """The files for `num_rows` new rows of a partition; `record_size` is bytes of a row."""
-    assignments: list[Assignment] = []
+    assignments: list[InsertBucket] = []
     left = num_rows
     for slice_ in small:
         rows = min((packing.max_file_size - slice_.size) // max(record_size, 1), left)
         if rows > 0:
-            assignments.append(Assignment(slice_.file_id, rows))
+            assignments.append(InsertBucket(slice_.file_id, rows))
             left -= rows
         if not left:
             break
     full = packing.max_file_size // max(record_size, 1) if packing.auto_split else packing.split_rows
     full = max(full, 1)
     while left > 0:
-        assignments.append(Assignment(None, min(full, left)))
+        assignments.append(InsertBucket(None, min(full, left)))
         left -= full
     return assignments
 
 
-def even_files(num_rows: int, packing: Packing, record_size: int) -> list[Assignment]:
+def even_files(num_rows: int, packing: Packing, record_size: int) -> list[InsertBucket]:
     """New file groups for rows, about full and of equal size."""
     if num_rows <= 0:
         return []
     full = assign_inserts(num_rows, (), packing, record_size)[0].num_rows
     count = max(-(-num_rows * 10 // (full * 11)), 1)
-    return [Assignment(None, num_rows * (at + 1) // count - num_rows * at // count) for at in range(count)]
+    return [InsertBucket(None, num_rows * (at + 1) // count - num_rows * at // count) for at in range(count)]
 
 
 def average_record_size(commits: Iterable[tuple[Action, CommitMetadata]], packing: Packing) -> int | None:

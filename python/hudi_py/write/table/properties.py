@@ -33,7 +33,7 @@ _UNAVAILABLE: Final = PROPERTY_PREFIX + UNAVAILABLE_VALUE
 
 
 @dataclass(frozen=True, slots=True)
-class NewTable:
+class RequestedTable:
     """What options ask of a new table, with what follows from them."""
 
     options: Options
@@ -44,7 +44,7 @@ class NewTable:
     merging: NewMerging
 
     @classmethod
-    def of(cls, options: Options) -> NewTable:
+    def of(cls, options: Options) -> RequestedTable:
         """Raises ConfigError if there is no name, or for options which do not go together."""
         if not options.get(config.TABLE_NAME):
             raise ConfigError("Cannot create a table without a name; set hoodie.table.name")
@@ -71,7 +71,7 @@ class NewTable:
         return cls(options, version, keygen, partitions, NewMerging.of(options, version))
 
 
-Derived = Callable[[NewTable], str | None]
+Derived = Callable[[RequestedTable], str | None]
 """The value of a property of a new table; None if it has none."""
 
 
@@ -114,7 +114,7 @@ class TableProperty:
         """Whether tables of a version store it."""
         return self.since <= version and (self.until is None or version <= self.until)
 
-    def value_in(self, new: NewTable) -> str | None:
+    def value_in(self, new: RequestedTable) -> str | None:
         """Its value in a new table; None if it is not stored."""
         if self.value is None:
             return None if self.option is None else _text(new.options.get(self.option)) or None
@@ -152,17 +152,17 @@ def _stored_payload(table: TableConfig) -> str | None:
     return table.payload_class or table.properties.get("hoodie.table.legacy.payload.class") or None
 
 
-def _single_ordering_field(new: NewTable) -> str | None:
+def _single_ordering_field(new: RequestedTable) -> str | None:
     fields = new.merging.ordering_fields
     return fields[0] if len(fields) == 1 else None
 
 
-def _several_ordering_fields(new: NewTable) -> str | None:
+def _several_ordering_fields(new: RequestedTable) -> str | None:
     fields = new.merging.ordering_fields
     return ",".join(fields) if len(fields) > 1 else None
 
 
-def _partition_extractor(new: NewTable) -> str:
+def _partition_extractor(new: RequestedTable) -> str:
     fields = len(new.partition_fields)
     if new.options.get(config.SLASHED_DATES):
         name = "SlashEncodedDayPartitionValueExtractor"
@@ -180,7 +180,7 @@ def _date_property(option: Option[str | None]) -> TableProperty:
     """A date option of the key generator TIMESTAMP: Apache Hudi does not store those of CUSTOM. Patterns differ by
     case."""
 
-    def value(new: NewTable) -> str | None:
+    def value(new: RequestedTable) -> str | None:
         return new.options.get(option) if new.keygen is KeyGeneratorType.TIMESTAMP else None
 
     def stored(table: TableConfig) -> str | None:
@@ -310,7 +310,7 @@ def table_properties(options: Options) -> dict[str, str]:
     Raises:
         ConfigError, UnsupportedTableError: as `NewTable.of`.
     """
-    new = NewTable.of(options)
+    new = RequestedTable.of(options)
     found = ((each.key, each.value_in(new)) for each in PROPERTIES if each.in_version(new.version))
     return {key: value for key, value in found if value is not None}
 

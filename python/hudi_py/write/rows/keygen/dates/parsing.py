@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from hudi_py.errors import ConfigError
 from hudi_py.formats.calendar import MONTHS, OFFSET, Bools, Longs, local_times, named_months, offsets_of
-from hudi_py.write.rows.keygen.dates.patterns import DAY, SECOND, Token, tokens
+from hudi_py.write.rows.keygen.dates.patterns import DAY, SECOND, JodaToken, tokens
 
 _LETTERS = "YyMdDaHhKkmsSZ"
 _CLASHES = ("Yy", "DM", "Dd", "HhKk")
@@ -46,7 +46,7 @@ class DateParser:
     """The option that holds the pattern, for errors."""
 
     @cached_property
-    def tokens(self) -> tuple[Token, ...]:
+    def tokens(self) -> tuple[JodaToken, ...]:
         """Raises `ConfigError` if the pattern has letters that are not supported, or that do not go together."""
         found = tokens(self.pattern, _LETTERS, self.key)
         letters = [token.letter for token in found if token.letter]
@@ -65,9 +65,9 @@ class DateParser:
         parts = [_regex(token, after) for token, after in self._pairs()]
         return f"(?i)^{''.join(parts)}$"
 
-    def _pairs(self) -> list[tuple[Token, Token]]:
+    def _pairs(self) -> list[tuple[JodaToken, JodaToken]]:
         """Each part with the one after it."""
-        return list(zip(self.tokens, (*self.tokens[1:], Token("", 0)), strict=True))
+        return list(zip(self.tokens, (*self.tokens[1:], JodaToken("", 0)), strict=True))
 
     def parse(self, texts: pa.StringArray) -> ParsedTimes:
         """The times of texts, which are not null."""
@@ -100,7 +100,7 @@ class DateParser:
         return ParsedTimes(local, offsets, fit, possible)
 
 
-def _most_digits(token: Token, after: Token) -> int:
+def _most_digits(token: JodaToken, after: JodaToken) -> int:
     if token.letter in "yY":
         return token.count if after.is_number else _LONGEST_YEAR
     if token.letter == "S":
@@ -108,7 +108,7 @@ def _most_digits(token: Token, after: Token) -> int:
     return 3 if token.letter == "D" else 2
 
 
-def _regex(token: Token, after: Token) -> str:
+def _regex(token: JodaToken, after: JodaToken) -> str:
     letter, most = token.letter, _most_digits(token, after)
     if not letter:
         return re.escape(token.text)

@@ -15,7 +15,7 @@ _TOKEN = re.compile(r"([A-Za-z])\1*|'(?:[^']|'')*'?|[^A-Za-z']+")
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class JodaToken:
     """A part of a pattern: a letter and how often it is repeated, or text."""
 
     letter: str
@@ -33,7 +33,7 @@ class Token:
         return self.letter not in ("", "a", "Z") and not self.is_name
 
 
-def tokens(pattern: str, letters: str, key: str) -> tuple[Token, ...]:
+def tokens(pattern: str, letters: str, key: str) -> tuple[JodaToken, ...]:
     """The parts of a pattern. Text is in single quotes, or has no letters; two quotes stand for one.
 
     Args:
@@ -47,11 +47,11 @@ def tokens(pattern: str, letters: str, key: str) -> tuple[Token, ...]:
     for part in _TOKEN.finditer(pattern):
         text = part[0]
         if part[1]:
-            found.append(Token(part[1], len(text)))
+            found.append(JodaToken(part[1], len(text)))
             continue
         if text[0] == "'" and text != "''":
             text = text[1:].removesuffix("'")
-        found.append(Token("", 0, text.replace("''", "'")))
+        found.append(JodaToken("", 0, text.replace("''", "'")))
     if not found:
         raise ConfigError(f"Option {key} is empty; expected a date pattern such as yyyy-MM-dd")
     for token in found:

@@ -8,8 +8,8 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from hudi_py.formats.calendar import DAYS, MONTHS, Fields, Longs
-from hudi_py.write.rows.keygen.dates.patterns import DAY, HOUR, MINUTE, SECOND, Token, tokens
+from hudi_py.formats.calendar import DAYS, MONTHS, Longs, WallClock
+from hudi_py.write.rows.keygen.dates.patterns import DAY, HOUR, MINUTE, SECOND, JodaToken, tokens
 
 _LETTERS = "CYyxwMdDeEaHhKkmsSZ"
 _MOST_MINUTES = 2_048
@@ -26,7 +26,7 @@ class DatePrinter:
     """The option that holds the pattern, for errors."""
 
     @cached_property
-    def tokens(self) -> tuple[Token, ...]:
+    def tokens(self) -> tuple[JodaToken, ...]:
         """Raises `ConfigError` if the pattern has letters that are not supported."""
         return tokens(self.pattern, _LETTERS, self.key)
 
@@ -60,7 +60,7 @@ class DatePrinter:
 
 def _numbers(local: Longs) -> list[dict[str, int]]:
     """What the letters stand for at each wall-clock time."""
-    fields = Fields.of(local, SECOND)
+    fields = WallClock.of(local, SECOND)
     thursday = (local // DAY).astype("datetime64[D]") + (3 - fields.weekday)
     week_year = thursday.astype("datetime64[Y]")
     columns = {
@@ -75,7 +75,7 @@ def _numbers(local: Longs) -> list[dict[str, int]]:
     return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
-def _text(token: Token, numbers: dict[str, int], offset: int) -> str:
+def _text(token: JodaToken, numbers: dict[str, int], offset: int) -> str:
     """`offset`: minutes ahead of UTC."""
     letter, count = token.letter, token.count
     if not letter:
