@@ -25,14 +25,14 @@ _FACT = re.compile(r"^(Provider|Location|Storage Properties): (.*)$", re.MULTILI
 
 
 @dataclass(frozen=True)
-class Entry:
+class CatalogEntry:
     """A Hudi table of the catalog."""
 
     path: str
     options: Mapping[str, str] = field(default_factory=dict)
 
 
-def entry_of(spark: SparkSession, name: str) -> Entry | None:
+def entry_of(spark: SparkSession, name: str) -> CatalogEntry | None:
     """The entry of a Hudi table, by its name; None for other tables and views, and for names of nothing."""
     parts = [part.strip("`") for part in name.split(".")]
     if not 1 <= len(parts) <= 3 or not all(parts) or (len(parts) == 3 and parts[0].lower() != "spark_catalog"):
@@ -42,7 +42,7 @@ def entry_of(spark: SparkSession, name: str) -> Entry | None:
     if facts.get("Provider", "").lower() not in PROVIDERS or not path:
         return None
     only_base = _READ_OPTIMIZED.search(facts.get("Storage Properties", ""))
-    return Entry(path, {read_config.QUERY_TYPE.key: "read_optimized"} if only_base else {})
+    return CatalogEntry(path, {read_config.QUERY_TYPE.key: "read_optimized"} if only_base else {})
 
 
 def _facts(spark: SparkSession, schema: str | None, table: str) -> dict[str, str]:

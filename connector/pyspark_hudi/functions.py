@@ -39,7 +39,7 @@ class PinnedResult(AnalyzeResult):
     pin: str = ""
 
 
-class Query:
+class HudiQuery:
     """`hudi_query(path, 'snapshot' | 'read_optimized' [, options])`: the rows of the table when the query was
     analysed."""
 
@@ -131,7 +131,7 @@ class Metadata:
 _KINDS: Final = ("snapshot", "read_optimized")
 QUERY: Final = "hudi_query"
 FUNCTIONS: Mapping[str, type] = {
-    QUERY: Query,
+    QUERY: HudiQuery,
     "hudi_table_changes": TableChanges,
     "hudi_query_timeline": QueryTimeline,
     "hudi_filesystem_view": FilesystemView,

@@ -36,7 +36,7 @@ from pyspark_hudi.enabled import (
     set_enabled,
 )
 from pyspark_hudi.entries import entry_of
-from pyspark_hudi.noting import APACHE_HUDI, Asked, Noting, hinted
+from pyspark_hudi.noting import APACHE_HUDI, Noting, SourceRequest, hinted
 from pyspark_hudi.preflight import check_pandas, check_session
 from pyspark_hudi.session import register_as
 from pyspark_hudi.table import FORMAT, read_or, read_plain, session_options
@@ -191,7 +191,7 @@ def _subclass(noting: Any, kind: Any) -> type:
     return type(kind.__name__, (noting, kind), {"__doc__": kind.__doc__, "__module__": kind.__module__})
 
 
-def _noting(found: Any, noting: type[Noting], asked: Asked) -> Any:
+def _noting(found: Any, noting: type[Noting], asked: SourceRequest) -> Any:
     """The reader or writer that PySpark has made, as one that notes."""
     spark = asked.owner if noting in (_NativeReader, _OneEach) else asked.owner.sparkSession
     if is_enabled(spark) and not isinstance(found, Noting):
@@ -202,25 +202,31 @@ def _noting(found: Any, noting: type[Noting], asked: Asked) -> Any:
 
 
 def _reading(original: property) -> property:
-    return property(lambda self: _noting(original.__get__(self), _NativeReader, Asked(self)), doc=original.__doc__)
+    return property(
+        lambda self: _noting(original.__get__(self), _NativeReader, SourceRequest(self)), doc=original.__doc__
+    )
 
 
 def _writing(original: property) -> property:
-    return property(lambda self: _noting(original.__get__(self), NativeWriter, Asked(self)), doc=original.__doc__)
+    return property(
+        lambda self: _noting(original.__get__(self), NativeWriter, SourceRequest(self)), doc=original.__doc__
+    )
 
 
 def _streaming(original: property) -> property:
-    return property(lambda self: _noting(original.__get__(self), NativeStreamWriter, Asked(self)), doc=original.__doc__)
+    return property(
+        lambda self: _noting(original.__get__(self), NativeStreamWriter, SourceRequest(self)), doc=original.__doc__
+    )
 
 
 def _listing(original: property) -> property:
-    return property(lambda self: _noting(original.__get__(self), _OneEach, Asked(self)), doc=original.__doc__)
+    return property(lambda self: _noting(original.__get__(self), _OneEach, SourceRequest(self)), doc=original.__doc__)
 
 
 def _writing_to(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def write_to(self: DataFrame, table: str) -> Any:
-        return _noting(original(self, table), NativeWriterV2, Asked(self, table=table))
+        return _noting(original(self, table), NativeWriterV2, SourceRequest(self, table=table))
 
     return write_to
 
@@ -273,7 +279,7 @@ _OF_FRAMES: dict[str, Callable[[Any], Any]] = {
 """For each attribute of PySpark's classes what wraps it."""
 
 
-def _is_native(asked: Asked, path: Any) -> bool:
+def _is_native(asked: SourceRequest, path: Any) -> bool:
     """Whether `read_table` is to answer; otherwise the plain format."""
     options = asked.own_options()
     if asked.plain or asked.path(path) is None or not is_own_format(asked.owner, asked.format):

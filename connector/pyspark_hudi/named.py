@@ -20,7 +20,7 @@ from hudi_py.schema import META_FIELDS
 from pyspark_hudi import catalog
 from pyspark_hudi.dialect.ddl import Definition, create_table, is_of_creation
 from pyspark_hudi.dialect.insert import INSERT_OPERATION, aligned, insert_operation, insert_overwrite
-from pyspark_hudi.dialect.tables import PREFIXES, Tables, Target
+from pyspark_hudi.dialect.tables import PREFIXES, StatementTarget, Tables
 from pyspark_hudi.dialect.text import Cursor, tokens_of
 from pyspark_hudi.services import of_storage
 
@@ -34,7 +34,7 @@ PARTITIONS = tuple(key.lower() for key in table_config.PARTITION_PATH.keys)
 _OF_NAME = frozenset(table_config.TABLE_NAME.keys)
 
 
-def target_of(spark: SparkSession, name: object) -> Target | None:
+def target_of(spark: SparkSession, name: object) -> StatementTarget | None:
     """The Hudi table of a name; None: something else, or nothing."""
     if not isinstance(name, str):
         return None
@@ -173,12 +173,12 @@ def _without_format(what: str, name: str) -> ConfigError:
 
 def _created(
     frame: DataFrame, name: str, options: Mapping[str, str], partitions: Sequence[str], *, replaces: bool
-) -> Target | None:
+) -> StatementTarget | None:
     """Creates a table with its first rows. Not with rows where there is a table at the place already, which append and
     overwrite then write to: it is returned."""
     spark = frame.sparkSession
     path = options.get("path")
-    if replaces and path is not None and Target(Tables(spark), (PREFIXES[0], path), path).exists():
+    if replaces and path is not None and StatementTarget(Tables(spark), (PREFIXES[0], path), path).exists():
         return _defined(spark, name, {"path": path}, (), None)
     definition = _definition(spark, name, options, partitions)
     rows = frame.drop(*META_FIELDS)
@@ -189,7 +189,7 @@ def _created(
 
 def _defined(
     spark: SparkSession, name: str, options: Mapping[str, str], partitions: Sequence[str], schema: StructType | None
-) -> Target:
+) -> StatementTarget:
     """A new table without rows, or a name for the one at a path."""
     definition = _definition(spark, name, options, partitions)
     definition.schema = schema
@@ -224,7 +224,7 @@ def _partition_columns(options: Mapping[str, str], partitions: Sequence[str]) ->
     return [each.strip().partition(":")[0] for each in given.split(",")]
 
 
-def _check_same(target: Target, options: Mapping[str, str], partitions: Sequence[str]) -> None:
+def _check_same(target: StatementTarget, options: Mapping[str, str], partitions: Sequence[str]) -> None:
     """Refuses another place, or other partition columns, than the table has."""
     path = options.get("path")
     if path is not None and _plain(path) != _plain(target.path):
@@ -245,7 +245,7 @@ def _plain(path: str) -> str:
     return f"/{plain.removeprefix('file:').lstrip('/')}" if plain.startswith("file:") else plain
 
 
-def _by_name(target: Target, frame: DataFrame) -> DataFrame:
+def _by_name(target: StatementTarget, frame: DataFrame) -> DataFrame:
     """The rows with the columns of the table, in its order and types.
 
     Raises:

@@ -24,7 +24,7 @@ APACHE_HUDI = "hudi"
 
 
 @dataclass
-class Asked:
+class SourceRequest:
     """What a reader or writer was asked for."""
 
     owner: Any
@@ -55,7 +55,7 @@ class Asked:
 class Noting(_Base):  # type: ignore[misc]
     """A reader or writer of PySpark, classic or Connect, that notes what it is asked for."""
 
-    _hudi_py: Asked
+    _hudi_py: SourceRequest
 
     def format(self, source: str) -> Any:
         self._hudi_py.format = source
@@ -71,7 +71,7 @@ class Noting(_Base):  # type: ignore[misc]
 
 
 @contextmanager
-def hinted(asked: Asked, spark: SparkSession) -> Iterator[None]:
+def hinted(asked: SourceRequest, spark: SparkSession) -> Iterator[None]:
     """Says how to go on where Spark does not find the format of Apache Hudi's JAR."""
     try:
         yield

@@ -14,7 +14,7 @@ from hudi_py.config import spark as spark_config
 from hudi_py.config import table as table_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, HudiError, TableExistsError, TableNotFoundError, first_line
-from pyspark_hudi.dialect.tables import Target
+from pyspark_hudi.dialect.tables import StatementTarget
 from pyspark_hudi.enabled import is_enabled, is_own_format
 from pyspark_hudi.failure import raised_here
 from pyspark_hudi.named import (
@@ -26,7 +26,7 @@ from pyspark_hudi.named import (
     stream_target,
     target_of,
 )
-from pyspark_hudi.noting import Asked, Noting, hinted
+from pyspark_hudi.noting import Noting, SourceRequest, hinted
 from pyspark_hudi.services import of_storage
 from pyspark_hudi.table import FORMAT
 from pyspark_hudi.table_writer import write_table
@@ -218,7 +218,7 @@ class NativeWriterV2(Noting):
         self._refuse("replace", "use df.write.format('hudi-py').mode('overwrite').saveAsTable(name)")
         super().createOrReplace()
 
-    def _target(self) -> Target | None:
+    def _target(self) -> StatementTarget | None:
         asked = self._hudi_py
         return target_of(asked.owner.sparkSession, asked.table) if is_enabled(asked.owner.sparkSession) else None
 
@@ -229,7 +229,7 @@ class NativeWriterV2(Noting):
             raise ConfigError(f"Cannot {what} the table {self._hudi_py.table} by writeTo; {instead}")
 
 
-def _native_save(asked: Asked, path: Any) -> bool:
+def _native_save(asked: SourceRequest, path: Any) -> bool:
     """Write by `write_table`; False, without a write, where the plain format is to answer."""
     found, options = asked.path(path), asked.own_options()
     if asked.plain or found is None or not is_own_format(asked.owner.sparkSession, asked.format):

@@ -15,7 +15,7 @@ from pyspark_hudi import catalog
 from pyspark_hudi.dialect.columns import columns_of
 from pyspark_hudi.dialect.ddl import OF_CREATION, default_path
 from pyspark_hudi.dialect.insert import delete_partition, partition_spec, path_of_partition
-from pyspark_hudi.dialect.tables import Tables, Target
+from pyspark_hudi.dialect.tables import StatementTarget, Tables
 from pyspark_hudi.dialect.text import Cursor
 from pyspark_hudi.statements import issue, run
 
@@ -82,7 +82,7 @@ def alter(tables: Tables, cursor: Cursor) -> DataFrame | None:
 # -- partitions
 
 
-def _add_partitions(target: Target, cursor: Cursor) -> None:
+def _add_partitions(target: StatementTarget, cursor: Cursor) -> None:
     """`AlterHoodieTableAddPartitionCommand`, 1.2.0."""
     cursor.need("ADD")
     quiet = cursor.take("IF", "NOT", "EXISTS")
@@ -101,7 +101,7 @@ def _add_partitions(target: Target, cursor: Cursor) -> None:
 # -- columns
 
 
-def _alter_columns(target: Target, changes: _Changes) -> None:
+def _alter_columns(target: StatementTarget, changes: _Changes) -> None:
     spark = target.spark
     if not changes.found:
         return
@@ -112,7 +112,7 @@ def _alter_columns(target: Target, changes: _Changes) -> None:
         catalog.refresh(spark, target.name, target.path)
 
 
-def _columns(target: Target, cursor: Cursor) -> _Changes:
+def _columns(target: StatementTarget, cursor: Cursor) -> _Changes:
     changes = _Changes()
     if cursor.take("ADD", "COLUMN") or cursor.take("ADD", "COLUMNS"):
         for part in _parts(cursor.group() if cursor.sees("(") else cursor.rest()):
@@ -234,7 +234,7 @@ def _exists(schema: StructType, names: tuple[str, ...]) -> bool:
 # -- names and properties
 
 
-def _rename(target: Target, cursor: Cursor) -> None:
+def _rename(target: StatementTarget, cursor: Cursor) -> None:
     """Gives the table another name, in the catalog and in its properties; the files of a table without LOCATION move
     to the place of the new name (`AlterHoodieTableRenameCommand`, 1.2.0)."""
     new = cursor.names()
@@ -253,7 +253,7 @@ def _rename(target: Target, cursor: Cursor) -> None:
     catalog.rename(target.spark, target.name, name, path)
 
 
-def _set(target: Target, cursor: Cursor) -> None:
+def _set(target: StatementTarget, cursor: Cursor) -> None:
     given: dict[str, str] = {}
     for part in cursor.group().parts():
         key = _key(part)
@@ -269,7 +269,7 @@ def _set(target: Target, cursor: Cursor) -> None:
     catalog.set_properties(target.spark, target.name, given)
 
 
-def _unset(target: Target, cursor: Cursor) -> None:
+def _unset(target: StatementTarget, cursor: Cursor) -> None:
     cursor.take("IF", "EXISTS")
     keys = {}
     for part in cursor.group().parts():
@@ -284,7 +284,7 @@ def _key(part: Cursor) -> str:
     return part.constant() if part.token is not None and part.token.kind == "text" else ".".join(part.names())
 
 
-def _check_keys(target: Target, given: Mapping[str, str]) -> None:
+def _check_keys(target: StatementTarget, given: Mapping[str, str]) -> None:
     if target.is_path:
         raise ConfigError(
             f"Cannot set properties of {target.shown}: the catalog keeps them, and it has no table named by a path"

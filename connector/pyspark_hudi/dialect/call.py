@@ -17,7 +17,7 @@ from pyspark_hudi.dialect.insert import delete_partition_at
 from pyspark_hudi.dialect.procedure import Given, Procedure, Rows, needed
 from pyspark_hudi.dialect.repairs import REPAIR_PROCEDURES
 from pyspark_hudi.dialect.shows import SHOW_PROCEDURES
-from pyspark_hudi.dialect.tables import Tables, Target
+from pyspark_hudi.dialect.tables import StatementTarget, Tables
 from pyspark_hudi.dialect.text import Cursor, tokens_of
 from pyspark_hudi.paths import checked_path
 from pyspark_hudi.services import run_service
@@ -61,7 +61,7 @@ def compaction(tables: Tables, cursor: Cursor) -> DataFrame | None:
     token = cursor.token
     if token is not None and token.kind == "text":
         path = checked_path(cursor.constant(), "read")
-        target: Target | None = Target(tables, ("hudi", path), path)
+        target: StatementTarget | None = StatementTarget(tables, ("hudi", path), path)
     else:
         target = tables.find(cursor.names())
     if target is None:
@@ -149,10 +149,10 @@ def _value(cursor: Cursor) -> Any:
     return value
 
 
-def _target(tables: Tables, name: str, given: Given) -> Target:
+def _target(tables: Tables, name: str, given: Given) -> StatementTarget:
     if given.get("path") and name != _COMPARE:
         path = checked_path(given["path"], "read")
-        return Target(tables, ("hudi", path), path)
+        return StatementTarget(tables, ("hudi", path), path)
     if not given.get("table"):
         raise ConfigError(f"Cannot call {name} without a table; give table => 'name' or path => '/path'")
     named = str(given["table"])
@@ -165,7 +165,9 @@ def _target(tables: Tables, name: str, given: Given) -> Target:
     return target
 
 
-def _service(target: Target, name: str, options: Mapping[str, Any] | None = None, **arguments: Any) -> dict[str, Any]:
+def _service(
+    target: StatementTarget, name: str, options: Mapping[str, Any] | None = None, **arguments: Any
+) -> dict[str, Any]:
     given = {**target.options, **(options or {})}
     return run_service(target.spark, target.path, name, options=given, **arguments)
 
@@ -180,7 +182,7 @@ def _options(given: Given) -> dict[str, str]:
     return found
 
 
-def _pending(target: Target, service: str) -> dict[str, tuple[int, str]]:
+def _pending(target: StatementTarget, service: str) -> dict[str, tuple[int, str]]:
     """The number of operations and the state of each pending plan, by instant, oldest first."""
     found: dict[str, tuple[int, str]] = {}
     for row in target.view("plans").collect():
@@ -189,7 +191,7 @@ def _pending(target: Target, service: str) -> dict[str, tuple[int, str]]:
     return dict(sorted(found.items()))
 
 
-def _run_compaction(target: Target, given: Given) -> Rows:
+def _run_compaction(target: StatementTarget, given: Given) -> Rows:
     """Runs pending plans; without one, `scheduleAndExecute` makes and runs one, and so does `run` if one is due
     (`RunCompactionProcedure`, 1.2.0)."""
     operation = str(given["op"] or "").lower()
@@ -222,14 +224,14 @@ def _run_compaction(target: Target, given: Given) -> Rows:
         yield instant, size, state if operation == "schedule" else "COMPLETED"
 
 
-def _check_merges(target: Target, what: str, *, executes: bool = False) -> None:
+def _check_merges(target: StatementTarget, what: str, *, executes: bool = False) -> None:
     """Compactions are of merge-on-read tables; to execute those that are pending finds none in others (`HoodieTable`,
     1.2.0)."""
     if not executes and not target.config.is_mor:
         raise ConfigError(f"Cannot {what}: it is copy-on-write, without logs to compact; CALL run_clean frees space")
 
 
-def _run_clean(target: Target, given: Given) -> Rows:
+def _run_clean(target: StatementTarget, given: Given) -> Rows:
     keys = {
         "clean_policy": clean_config.POLICY.key,
         "retain_commits": clean_config.COMMITS_RETAINED.key,
@@ -246,53 +248,53 @@ def _run_clean(target: Target, given: Given) -> Rows:
         yield report["instant"], taken, report["num_files"], report["earliest_retained"], "{}", 2
 
 
-def _rollback(target: Target, given: Given) -> Rows:
+def _rollback(target: StatementTarget, given: Given) -> Rows:
     _service(target, "rollback", instant=needed(given, "instant_time"))
     yield (True,)
 
 
-def _create_savepoint(target: Target, given: Given) -> Rows:
+def _create_savepoint(target: StatementTarget, given: Given) -> Rows:
     user, comment = str(given["user"] or ""), str(given["comments"] or "")
     _service(target, "savepoint", instant=given["commit_time"] or None, user=user, comment=comment)
     yield (True,)
 
 
-def _delete_savepoint(target: Target, given: Given) -> Rows:
+def _delete_savepoint(target: StatementTarget, given: Given) -> Rows:
     report = _service(target, "delete_savepoint", instant=given["instant_time"] or _newest_savepoint(target))
     if report["instant"] is None:
         raise ConfigError(f"Cannot delete a savepoint of {target.shown}: {report['reason']}")
     yield (True,)
 
 
-def _restore(target: Target, given: Given) -> Rows:
+def _restore(target: StatementTarget, given: Given) -> Rows:
     _service(target, "restore", instant=given["instant_time"] or _newest_savepoint(target))
     yield (True,)
 
 
-def _savepoints(target: Target) -> list[str]:
+def _savepoints(target: StatementTarget) -> list[str]:
     """Newest first."""
     rows = target.view("timeline").collect()
     found = [row["instant"] for row in rows if (row["action"], row["state"]) == ("savepoint", "COMPLETED")]
     return sorted(found, reverse=True)
 
 
-def _newest_savepoint(target: Target) -> str:
+def _newest_savepoint(target: StatementTarget) -> str:
     found = _savepoints(target)
     if not found:
         raise ConfigError(f"The table {target.shown} has no savepoint; create one with CALL create_savepoint")
     return found[0]
 
 
-def _show_savepoints(target: Target, given: Given) -> Rows:
+def _show_savepoints(target: StatementTarget, given: Given) -> Rows:
     for each in _savepoints(target):
         yield (each,)
 
 
-def _show_commits(target: Target, given: Given) -> Rows:
+def _show_commits(target: StatementTarget, given: Given) -> Rows:
     yield from (tuple(row) for row in target.view("commits").limit(given["limit"]).collect())
 
 
-def _archive(target: Target, given: Given) -> Rows:
+def _archive(target: StatementTarget, given: Given) -> Rows:
     options = {
         archive_config.MIN_COMMITS.key: str(given["min_commits"]),
         archive_config.MAX_COMMITS.key: str(given["max_commits"]),
@@ -302,20 +304,20 @@ def _archive(target: Target, given: Given) -> Rows:
     yield (0,)
 
 
-def _show_properties(target: Target, given: Given) -> Rows:
+def _show_properties(target: StatementTarget, given: Given) -> Rows:
     yield from (tuple(row) for row in target.view("properties").limit(given["limit"]).collect())
 
 
-def _metadata_partitions(target: Target, given: Given) -> Rows:
+def _metadata_partitions(target: StatementTarget, given: Given) -> Rows:
     yield from ((row["partition"],) for row in target.view("partitions").collect())
 
 
-def _drop_partition(target: Target, given: Given) -> Rows:
+def _drop_partition(target: StatementTarget, given: Given) -> Rows:
     delete_partition_at(target, needed(given, "partition"))
     yield ("Success",)
 
 
-def _bucket_rules(target: Target, given: Given) -> Rows:
+def _bucket_rules(target: StatementTarget, given: Given) -> Rows:
     """`PartitionBucketIndexManager`, 1.2.0."""
     options = _options(given)
     if str(given["rule"]).lower() != _BUCKET_RULE:

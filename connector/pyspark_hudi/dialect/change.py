@@ -23,7 +23,7 @@ from pyspark_hudi.catalog import sql_type
 from pyspark_hudi.dialect.meaning import Meaning, Parse
 from pyspark_hudi.dialect.queries import run_query
 from pyspark_hudi.dialect.store import same
-from pyspark_hudi.dialect.tables import Tables, Target, shortened
+from pyspark_hudi.dialect.tables import StatementTarget, Tables, shortened
 from pyspark_hudi.dialect.text import Cursor, tokens_of, value_of
 from pyspark_hudi.types import arrow_schema, spark_schema
 
@@ -156,7 +156,9 @@ def _clause(cursor: Cursor, alias: str) -> _Clause:
 class _Merging:
     """A merge in the making: conditions and values that only Spark can evaluate become columns of the source."""
 
-    def __init__(self, target: Target, target_alias: str, evaluate: Callable[[], DataFrame], source_alias: str) -> None:
+    def __init__(
+        self, target: StatementTarget, target_alias: str, evaluate: Callable[[], DataFrame], source_alias: str
+    ) -> None:
         """`evaluate`: gives the source, of the newest states of the tables that it reads."""
         self.target = target
         self.aliases = target_alias, source_alias
@@ -279,7 +281,7 @@ def _with_clause(merge: MergeBuilder, clause: _Clause) -> MergeBuilder:
     return merge.when_not_matched_by_source_update(clause.values, clause.condition)
 
 
-def _evaluated(target: Target, alias: str, values: Mapping[str, str], condition: str | None) -> DataFrame:
+def _evaluated(target: StatementTarget, alias: str, values: Mapping[str, str], condition: str | None) -> DataFrame:
     """The rows that a statement changes, by record key and partition, with new values as Spark evaluates them."""
     columns = [f"{backticked(alias)}.{meta} AS {name}" for meta, name in _PLACE.items()]
     columns += [f"{text} AS {_COMPUTED}{at}" for at, text in enumerate(values.values())]
@@ -289,7 +291,7 @@ def _evaluated(target: Target, alias: str, values: Mapping[str, str], condition:
     return run_query(target.tables, Cursor(text, tokens_of(text) or []))
 
 
-def _merging_by_key(target: Target, rows: Callable[[], DataFrame]) -> MergeBuilder:
+def _merging_by_key(target: StatementTarget, rows: Callable[[], DataFrame]) -> MergeBuilder:
     on = " AND ".join(f"t.{meta} = s.{name}" for meta, name in _PLACE.items())
     return statements.merge_into(target.spark, target.path, rows, on, options=target.options)
 

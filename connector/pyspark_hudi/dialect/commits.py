@@ -15,7 +15,7 @@ from pyspark.sql import Row
 
 from hudi_py.errors import ConfigError
 from pyspark_hudi.dialect.procedure import Given, Procedure, Rows, needed
-from pyspark_hudi.dialect.tables import Target
+from pyspark_hudi.dialect.tables import StatementTarget
 
 _NEW_FILE: Final = "null"
 """What the statistics of a new file have as its previous commit (`HoodieWriteStat.NULL_COMMIT`)."""
@@ -52,11 +52,11 @@ def _by_file(rows: Sequence[Row]) -> Rows:
             yield row["commit_time"], row["state_transition_time"], row["action"], *own
 
 
-def _show_commits_metadata(target: Target, given: Given) -> Rows:
+def _show_commits_metadata(target: StatementTarget, given: Given) -> Rows:
     return islice(_by_file(target.view("written").collect()), given["limit"])
 
 
-def _archived(target: Target, given: Given) -> list[Row]:
+def _archived(target: StatementTarget, given: Given) -> list[Row]:
     """Commits of the archived timeline that were requested in a range: by default one to ten days ago."""
     now = datetime.now()
     bounds = [
@@ -67,7 +67,7 @@ def _archived(target: Target, given: Given) -> list[Row]:
     return [row for row in rows if bounds[0] <= row["commit_time"] <= bounds[1]]
 
 
-def _show_archived_commits(target: Target, given: Given) -> Rows:
+def _show_archived_commits(target: StatementTarget, given: Given) -> Rows:
     for commit, files in islice(_by_commit(_archived(target, given)), given["limit"]):
         added = sum(each["previous_commit"] == _NEW_FILE for each in files)
         yield (
@@ -83,11 +83,11 @@ def _show_archived_commits(target: Target, given: Given) -> Rows:
         )
 
 
-def _show_archived_commits_metadata(target: Target, given: Given) -> Rows:
+def _show_archived_commits_metadata(target: StatementTarget, given: Given) -> Rows:
     return islice(_by_file(_archived(target, given)), given["limit"])
 
 
-def _commit(target: Target, given: Given) -> tuple[Row, list[Row]]:
+def _commit(target: StatementTarget, given: Given) -> tuple[Row, list[Row]]:
     """The commit that `instant_time` names.
 
     Raises:
@@ -103,7 +103,7 @@ def _commit(target: Target, given: Given) -> tuple[Row, list[Row]]:
     return next(_by_commit(rows))
 
 
-def _show_commit_files(target: Target, given: Given) -> Rows:
+def _show_commit_files(target: StatementTarget, given: Given) -> Rows:
     commit, files = _commit(target, given)
     for each in files[: given["limit"]]:
         yield (
@@ -119,7 +119,7 @@ def _show_commit_files(target: Target, given: Given) -> Rows:
         )
 
 
-def _show_commit_partitions(target: Target, given: Given) -> Rows:
+def _show_commit_partitions(target: StatementTarget, given: Given) -> Rows:
     commit, files = _commit(target, given)
     for path in list(dict.fromkeys(each["partition"] for each in files))[: given["limit"]]:
         own = [each for each in files if each["partition"] == path]
@@ -136,14 +136,14 @@ def _show_commit_partitions(target: Target, given: Given) -> Rows:
         )
 
 
-def _show_commit_write_stats(target: Target, given: Given) -> Rows:
+def _show_commit_write_stats(target: StatementTarget, given: Given) -> Rows:
     commit, files = _commit(target, given)
     size, count = _total(files, "total_bytes_written"), _total(files, "num_writes")
     average = -(-size // count) if count else _MOST if size else 0  # as Java makes a number of a division by zero
     return [(commit["action"], size, count, average)][: given["limit"]]
 
 
-def _show_commit_extra_metadata(target: Target, given: Given) -> Rows:
+def _show_commit_extra_metadata(target: StatementTarget, given: Given) -> Rows:
     rows = target.view("extra").collect()
     instant = given["instant_time"] or next((row["commit_time"] for row in target.view("written").take(1)), None)
     if given["instant_time"]:
@@ -156,7 +156,7 @@ def _show_commit_extra_metadata(target: Target, given: Given) -> Rows:
         yield row["commit_time"], row["action"], row["metadata_key"], row["metadata_value"]
 
 
-def _stats_wa(target: Target, given: Given) -> Rows:
+def _stats_wa(target: StatementTarget, given: Given) -> Rows:
     rows = [row for row in target.view("written").collect() if row["action"] != "deltacommit"]
     found: list[tuple[Any, ...]] = []
     for commit, files in reversed(list(_by_commit(rows))):
@@ -174,7 +174,7 @@ def _factor(written: int, upserted: int) -> str:
     return text.removeprefix("0") if text.startswith("0.") else text
 
 
-def _of_instant(columns: str, run: Callable[[Target, Given], Rows]) -> Procedure:
+def _of_instant(columns: str, run: Callable[[StatementTarget, Given], Rows]) -> Procedure:
     return Procedure(_OF_INSTANT, columns, run)
 
 

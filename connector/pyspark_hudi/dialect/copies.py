@@ -12,7 +12,7 @@ from hudi_py.errors import ConfigError
 from hudi_py.schema import backticked
 from pyspark_hudi.dialect.insert import delete_partition_at
 from pyspark_hudi.dialect.procedure import Given, Procedure, Rows, needed
-from pyspark_hudi.dialect.tables import Target
+from pyspark_hudi.dialect.tables import StatementTarget
 from pyspark_hudi.dialect.text import Cursor, tokens_of
 from pyspark_hudi.table import read_table
 
@@ -23,7 +23,7 @@ _MODES: Final = ("overwrite", "append")
 _QUERIES: Final = ("snapshot", "incremental", "read_optimized")
 
 
-def _copied(target: Target, given: Given) -> DataFrame:
+def _copied(target: StatementTarget, given: Given) -> DataFrame:
     """The rows of the query that the parameters describe."""
     kind = str(given["query_type"]).lower()
     begin, end, as_of = (given[name] for name in ("begin_instance_time", "end_instance_time", "as_of_instant"))
@@ -44,7 +44,7 @@ def _copied(target: Target, given: Given) -> DataFrame:
     return read_table(target.spark, target.path, options=options)
 
 
-def _copy_to_table(target: Target, given: Given) -> Rows:
+def _copy_to_table(target: StatementTarget, given: Given) -> Rows:
     name, mode = needed(given, "new_table"), str(given["save_mode"]).lower()
     if mode not in _MODES:
         raise ConfigError(
@@ -65,14 +65,14 @@ def _copy_to_table(target: Target, given: Given) -> Rows:
     yield (0,)
 
 
-def _copy_to_temp_view(target: Target, given: Given) -> Rows:
+def _copy_to_temp_view(target: StatementTarget, given: Given) -> Rows:
     rows, name = _copied(target, given), needed(given, "view_name")
     kind = "GlobalTempView" if given["global"] else "TempView"
     getattr(rows, f"createOrReplace{kind}" if given["replace"] else f"create{kind}")(name)
     yield (0,)
 
 
-def _truncate_table(target: Target, given: Given) -> Rows:
+def _truncate_table(target: StatementTarget, given: Given) -> Rows:
     """A commit, as TRUNCATE TABLE: rows stay readable by time travel, and the history stays."""
     if given["partitions"]:
         for path in str(given["partitions"]).split(","):

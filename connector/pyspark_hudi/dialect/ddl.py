@@ -22,7 +22,7 @@ from pyspark_hudi import catalog
 from pyspark_hudi.dialect.columns import column_type, columns_of
 from pyspark_hudi.dialect.insert import delete_partition, partition_spec, query_operation
 from pyspark_hudi.dialect.queries import run_query
-from pyspark_hudi.dialect.tables import NEEDLESS, PREFIXES, Tables, Target
+from pyspark_hudi.dialect.tables import NEEDLESS, PREFIXES, StatementTarget, Tables
 from pyspark_hudi.dialect.text import Cursor
 from pyspark_hudi.failure import raised_here
 from pyspark_hudi.paths import checked_path
@@ -159,7 +159,7 @@ def create_table(tables: Tables, definition: Definition) -> None:
     _drop_unheeded(definition)
     location = definition.location
     path = default_path(tables, definition.names) if location is None else checked_path(location, "write")
-    target = Target(tables, definition.names, path)
+    target = StatementTarget(tables, definition.names, path)
     schema = _like(tables, definition) if definition.like else _columns_of(spark, definition)
     read = _read_options(target, definition)
     options = _options(tables, definition)
@@ -211,7 +211,7 @@ def _drop_unheeded(definition: Definition) -> None:
         )
 
 
-def _read_options(target: Target, definition: Definition) -> dict[str, str]:
+def _read_options(target: StatementTarget, definition: Definition) -> dict[str, str]:
     """How the entry is read, if it is one of two for a merge-on-read table (`CreateHoodieTableCommand`, 1.2.0)."""
     given = definition.properties.pop(_READ_OPTIMIZED, None)
     if given is None:
@@ -310,7 +310,7 @@ def is_of_creation(key: str) -> bool:
     return key in OF_CREATION or key.lower() in _KEYS
 
 
-def _check_same(target: Target, schema: StructType | None, options: Mapping[str, str]) -> None:
+def _check_same(target: StatementTarget, schema: StructType | None, options: Mapping[str, str]) -> None:
     """Refuses columns or keys that an existing table does not have."""
     config = target.config
     if schema is not None:
@@ -508,7 +508,7 @@ def show_table_extended(tables: Tables, cursor: Cursor) -> DataFrame | None:
     return spark.createDataFrame(shown, listed.schema)
 
 
-def _has(target: Target, path: str, values: Mapping[str, str | None]) -> bool:
+def _has(target: StatementTarget, path: str, values: Mapping[str, str | None]) -> bool:
     """Whether a partition has these values, of the first partition columns."""
     fields = target.config.partition_fields
     segments = path.split("/")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from hudi_py.wiring import IndexChange
 from pyspark_hudi.dialect.ddl import properties
-from pyspark_hudi.dialect.tables import Tables, Target
+from pyspark_hudi.dialect.tables import StatementTarget, Tables
 from pyspark_hudi.dialect.text import Cursor
 from pyspark_hudi.statements import issue
 
@@ -87,12 +87,12 @@ def _show(tables: Tables, cursor: Cursor) -> DataFrame | None:
     return tables.spark.createDataFrame(rows, "index_name STRING, index_type STRING, col_name STRING")
 
 
-def _target(tables: Tables, cursor: Cursor) -> Target | None:
+def _target(tables: Tables, cursor: Cursor) -> StatementTarget | None:
     cursor.need("ON")
     cursor.take("TABLE")
     return tables.find(cursor.names())
 
 
-def _issued(target: Target, change: IndexChange) -> DataFrame:
+def _issued(target: StatementTarget, change: IndexChange) -> DataFrame:
     issue(target.spark, target.path, change.to_text(), target.options)
     return target.tables.nothing()

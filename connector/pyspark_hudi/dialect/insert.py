@@ -13,7 +13,7 @@ from hudi_py.write.dml.distributed import partition_path
 from pyspark_hudi.catalog import sql_type
 from pyspark_hudi.dialect.queries import run_query
 from pyspark_hudi.dialect.store import fits_by_name, stored
-from pyspark_hudi.dialect.tables import Tables, Target
+from pyspark_hudi.dialect.tables import StatementTarget, Tables
 from pyspark_hudi.dialect.text import Cursor, tokens_of, value_of
 from pyspark_hudi.seen import SEEN, evaluated
 from pyspark_hudi.types import arrow_schema
@@ -71,7 +71,7 @@ def insert(tables: Tables, cursor: Cursor) -> DataFrame | None:
     return tables.nothing()
 
 
-def insert_operation(target: Target) -> str:
+def insert_operation(target: StatementTarget) -> str:
     """What INSERT INTO does (`ProvidesHoodieConfig.buildHoodieInsertConfig`, 1.2.0): the operation that is set, or what
     `hoodie.sql.insert.mode` stands for."""
     given = target.configured
@@ -94,7 +94,7 @@ def _checked(operation: str) -> str:
     return operation.lower()
 
 
-def _operation_of_mode(target: Target) -> str:
+def _operation_of_mode(target: StatementTarget) -> str:
     """As Apache Hudi 1.2.0 does it: `upsert` and `strict` insert, and keep rows of known keys. Where rows of one key
     are combined before an insert, they upsert (`ProvidesHoodieConfig.deduceOperation`)."""
     given = target.configured
@@ -132,7 +132,7 @@ def partition_spec(cursor: Cursor) -> dict[str, str | None]:
 
 
 def aligned(
-    target: Target,
+    target: StatementTarget,
     query: DataFrame,
     spec: Mapping[str, str | None],
     columns: tuple[str, ...] | None = None,
@@ -197,7 +197,7 @@ def aligned(
     return held.selectExpr(*made)
 
 
-def _named(target: Target, query: StructType, expected: Sequence[StructField]) -> list[str] | None:
+def _named(target: StatementTarget, query: StructType, expected: Sequence[StructField]) -> list[str] | None:
     """The columns of the table that a query gives by their names; None: not all of those that are expected.
 
     Raises:
@@ -219,7 +219,7 @@ def _named(target: Target, query: StructType, expected: Sequence[StructField]) -
     return [target.field(name).name for name in names]
 
 
-def path_of_partition(target: Target, spec: Mapping[str, str | None]) -> str:
+def path_of_partition(target: StatementTarget, spec: Mapping[str, str | None]) -> str:
     """The path of the partition that has these values.
 
     Raises:
@@ -235,7 +235,7 @@ def path_of_partition(target: Target, spec: Mapping[str, str | None]) -> str:
     return _path(target, given)
 
 
-def _path(target: Target, given: Mapping[str, str | None]) -> str:
+def _path(target: StatementTarget, given: Mapping[str, str | None]) -> str:
     """The path of the partition with these values of its columns, by their names; without one: null."""
     columns = [target.field(name) for name in target.config.partition_fields]
     values = [given.get(each.name) or "NULL" for each in columns]
@@ -248,7 +248,7 @@ def _path(target: Target, given: Mapping[str, str | None]) -> str:
     return partition_path(target.config, batch)
 
 
-def delete_partition(target: Target, spec: Mapping[str, str | None]) -> None:
+def delete_partition(target: StatementTarget, spec: Mapping[str, str | None]) -> None:
     """Deletes the partition that has these values, as DROP PARTITION does."""
     path = path_of_partition(target, spec)
     for sign, meaning in ((",", "separates paths"), ("*", "stands for any text")):
@@ -260,13 +260,13 @@ def delete_partition(target: Target, spec: Mapping[str, str | None]) -> None:
     delete_partition_at(target, path)
 
 
-def delete_partition_at(target: Target, path: str) -> None:
+def delete_partition_at(target: StatementTarget, path: str) -> None:
     """Deletes the partition with a path."""
     nothing = target.spark.createDataFrame([], target.schema)
     target.write(nothing, "delete_partition", **{write_config.DELETED_PARTITIONS.key: path})
 
 
-def insert_overwrite(target: Target, rows: DataFrame, spec: Mapping[str, str | None]) -> None:
+def insert_overwrite(target: StatementTarget, rows: DataFrame, spec: Mapping[str, str | None]) -> None:
     """Replaces the table, or partitions of it (`deduceOverwriteConfig`, 1.2.0): in static mode all that have the values
     given, so the whole table where none is given."""
     configured = target.configured
@@ -285,7 +285,7 @@ def insert_overwrite(target: Target, rows: DataFrame, spec: Mapping[str, str | N
         _overwrite_partitions(target, rows, _partitions_with(target, spec))
 
 
-def _overwrite_partitions(target: Target, rows: DataFrame, paths: Sequence[str]) -> None:
+def _overwrite_partitions(target: StatementTarget, rows: DataFrame, paths: Sequence[str]) -> None:
     """Replaces partitions, whether there are rows for them or not."""
     for path in paths:
         if "," in path:
@@ -298,7 +298,7 @@ def _overwrite_partitions(target: Target, rows: DataFrame, paths: Sequence[str])
     target.write(rows, "insert_overwrite", **given)
 
 
-def _partitions_with(target: Target, spec: Mapping[str, str | None]) -> list[str]:
+def _partitions_with(target: StatementTarget, spec: Mapping[str, str | None]) -> list[str]:
     """The paths of the partitions that have the values given of some partition columns.
 
     Raises:

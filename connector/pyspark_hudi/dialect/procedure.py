@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hudi_py.errors import ConfigError
-from pyspark_hudi.dialect.tables import Target
+from pyspark_hudi.dialect.tables import StatementTarget
 
 Rows = Iterable[tuple[Any, ...]]
 Given = Mapping[str, Any]
@@ -21,7 +21,7 @@ class Procedure:
     """With their default values, in order."""
     columns: str
     """Of the result, as DDL."""
-    run: Callable[[Target, Given], Rows]
+    run: Callable[[StatementTarget, Given], Rows]
 
     @property
     def accepted(self) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from hudi_py.errors import ConfigError
 from hudi_py.read import literal
 from hudi_py.schema import backticked
 from pyspark_hudi import catalog
-from pyspark_hudi.dialect.text import Cursor, Token, tokens_of
+from pyspark_hudi.dialect.text import Cursor, SqlToken, tokens_of
 from pyspark_hudi.functions import FUNCTIONS, QUERY, query_kind
 from pyspark_hudi.table import read_table, session_options
 
@@ -207,7 +207,7 @@ def _reference(cursor: Cursor) -> Reference | None:
     return Reference(names, as_of, start, end, has_alias)
 
 
-def _is_alias(token: Token) -> bool:
+def _is_alias(token: SqlToken) -> bool:
     return token.is_name and not token.is_word(*_AFTER_RELATION)
 
 

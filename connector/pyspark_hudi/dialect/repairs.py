@@ -11,28 +11,28 @@ from hudi_py.errors import ConfigError
 from hudi_py.wiring import IndexChange
 from pyspark_hudi.dialect.procedure import Given, Procedure, Rows, needed
 from pyspark_hudi.dialect.shows import EXPORT, EXPORTED, rows_of
-from pyspark_hudi.dialect.tables import Target
+from pyspark_hudi.dialect.tables import StatementTarget
 from pyspark_hudi.statements import issue
 
 
-def _changed(target: Target, action: str) -> float:
+def _changed(target: StatementTarget, action: str) -> float:
     """Seconds that it took."""
     begun = time.monotonic()
     issue(target.spark, target.path, IndexChange(action).to_text(), target.options)
     return round(time.monotonic() - begun, 3)
 
 
-def _place(target: Target) -> str:
+def _place(target: StatementTarget) -> str:
     path = target.path if ":" in target.path else f"file:{target.path}"
     return f"{path.rstrip('/')}/.hoodie/metadata"
 
 
-def _create(target: Target, given: Given) -> Rows:
+def _create(target: StatementTarget, given: Given) -> Rows:
     taken = _changed(target, "make")
     yield (f"Created Metadata Table in {_place(target)} (duration={taken}secs)",)
 
 
-def _init(target: Target, given: Given) -> Rows:
+def _init(target: StatementTarget, given: Given) -> Rows:
     if given["read_only"]:
         names = target.config.properties.get("hoodie.table.metadata.partitions")
         if not names:
@@ -44,12 +44,12 @@ def _init(target: Target, given: Given) -> Rows:
     yield (f"{action} Metadata Table in {_place(target)} (duration={taken}sec)",)
 
 
-def _delete(target: Target, given: Given) -> Rows:
+def _delete(target: StatementTarget, given: Given) -> Rows:
     _changed(target, "remove")
     yield (f"Deleted Metadata Table at '{_place(target)}'",)
 
 
-def _export(target: Target, given: Given) -> Rows:
+def _export(target: StatementTarget, given: Given) -> Rows:
     """Into a folder of the process that runs CALL, a file for each instant."""
     folder = needed(given, "local_folder")
     if not os.path.isdir(folder):

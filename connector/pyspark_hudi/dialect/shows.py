@@ -11,21 +11,21 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from hudi_py.read import SHOWN
 from hudi_py.schema import backticked
 from pyspark_hudi.dialect.procedure import Given, Procedure, Rows
-from pyspark_hudi.dialect.tables import Target
+from pyspark_hudi.dialect.tables import StatementTarget
 from pyspark_hudi.failure import raised_here
 
 _OF_CALL: Final = ("table", "filter")
 """Parameters that CALL itself heeds."""
 
 
-def rows_of(target: Target, name: str, given: Given) -> list[tuple[Any, ...]]:
+def rows_of(target: StatementTarget, name: str, given: Given) -> list[tuple[Any, ...]]:
     """The rows that the core has for a procedure."""
     own = {key: value for key, value in given.items() if key not in _OF_CALL}
     with raised_here():
         return [tuple(row) for row in target.procedure(name, own).collect()]
 
 
-def _run(name: str) -> Callable[[Target, Given], Rows]:
+def _run(name: str) -> Callable[[StatementTarget, Given], Rows]:
     return lambda target, given: rows_of(target, name, given)
 
 

@@ -52,17 +52,17 @@ class Tables:
         found = catalog.noted(self.spark, _name(names))
         return {} if found is None else found.options
 
-    def find(self, names: Sequence[str]) -> Target | None:
+    def find(self, names: Sequence[str]) -> StatementTarget | None:
         """The table of a statement that changes it, registered by any session; after `enable` also one that the
         session's catalog has as a Hudi table. None: not a Hudi table."""
         path, name = self.path_of(names), _name(names)
         if path is None and is_enabled(self.spark) and not name.lower().endswith(catalog.SUFFIX):
             entry = entry_of(self.spark, name)
             if entry is not None:
-                return Target(self, tuple(names), entry.path, of_catalog=True)
+                return StatementTarget(self, tuple(names), entry.path, of_catalog=True)
         if path is None:
             path = catalog.path_of_view(self.spark, name)
-        return None if path is None else Target(self, tuple(names), path)
+        return None if path is None else StatementTarget(self, tuple(names), path)
 
     @cached_property
     def configured(self) -> Mapping[str, str]:
@@ -81,7 +81,7 @@ class Tables:
 
 
 @dataclass(frozen=True)
-class Target:
+class StatementTarget:
     """A Hudi table that a statement names."""
 
     tables: Tables
@@ -176,7 +176,7 @@ class Target:
             frame.write.format(FORMAT).options(**given).mode("append").save(self.path)
 
 
-def shortened(cursor: Cursor, target: Target) -> Cursor:
+def shortened(cursor: Cursor, target: StatementTarget) -> Cursor:
     """What follows in a statement, with the table's name alone before columns that had its schema, and catalog, before
     it: `spark_catalog.default.t.id` is `t.id`."""
     tokens, pieces, done = cursor.tokens, [], 0

@@ -45,7 +45,7 @@ _AFTER_OPERANDS = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class SqlToken:
     text: str
     """Of names and constants in quotes: what is between them."""
     kind: str
@@ -69,27 +69,27 @@ def first_word(text: str) -> str:
     return found if found.isalpha() else ""
 
 
-def tokens_of(text: str) -> list[Token] | None:
+def tokens_of(text: str) -> list[SqlToken] | None:
     """The tokens of a statement without a semicolon at its end; None: it has what is no SQL, and Spark says what."""
-    made: list[Token] = []
+    made: list[SqlToken] = []
     for each in lexemes(text):
         piece = text[each.start : each.end]
         if each.kind in ("text", "raw"):
-            made.append(Token(text_value(piece), "text", each.start, each.end))
+            made.append(SqlToken(text_value(piece), "text", each.start, each.end))
         elif each.kind == "name":
-            made.append(Token(piece[1:-1].replace("``", "`"), "name", each.start, each.end))
+            made.append(SqlToken(piece[1:-1].replace("``", "`"), "name", each.start, each.end))
         elif each.kind == "other" and piece not in "{}":  # braces are for values of keyword arguments
             return None
         elif each.kind != "comment":
-            made.append(Token(piece, "number" if each.kind == "number" else "word", each.start, each.end))
+            made.append(SqlToken(piece, "number" if each.kind == "number" else "word", each.start, each.end))
     while made and made[-1].is_word(";"):
         made.pop()
     return _with_columns(_joined(made))
 
 
-def _joined(tokens: Sequence[Token]) -> list[Token]:
+def _joined(tokens: Sequence[SqlToken]) -> list[SqlToken]:
     """With `hudi-py` as one name, also where it is not in backticks."""
-    made: list[Token] = []
+    made: list[SqlToken] = []
     for token in tokens:
         if (
             token.is_word("PY")
@@ -98,13 +98,13 @@ def _joined(tokens: Sequence[Token]) -> list[Token]:
             and made[-2].is_word("HUDI")
             and token.start - 1 == made[-1].start == made[-2].end
         ):
-            made[-2:] = [Token("hudi-py", "name", made[-2].start, token.end)]
+            made[-2:] = [SqlToken("hudi-py", "name", made[-2].start, token.end)]
         else:
             made.append(token)
     return made
 
 
-def _with_columns(tokens: list[Token]) -> list[Token]:
+def _with_columns(tokens: list[SqlToken]) -> list[SqlToken]:
     """With CASE and END as names, where they are columns and not parts of an expression CASE ... END."""
     if not any(token.is_word("CASE", "END") for token in tokens):
         return tokens
@@ -123,7 +123,7 @@ def _with_columns(tokens: list[Token]) -> list[Token]:
     ]
 
 
-def _parts_of_cases(tokens: Sequence[Token], columns: Collection[int]) -> set[int]:
+def _parts_of_cases(tokens: Sequence[SqlToken], columns: Collection[int]) -> set[int]:
     """The numbers of the CASE and END that belong together. `columns`: receives those that are column names."""
     open_: list[_Open] = []
     begun: set[int] = set()
@@ -167,7 +167,7 @@ class _Open:
     """1 after WHEN, 2 after THEN."""
 
 
-def _ends_operand(tokens: Sequence[Token], at: int) -> bool:
+def _ends_operand(tokens: Sequence[SqlToken], at: int) -> bool:
     """Whether an operand may end with a token, so that an operator or the end of an expression follows."""
     if at < 0:
         return False
@@ -177,14 +177,14 @@ def _ends_operand(tokens: Sequence[Token], at: int) -> bool:
     return token.text in _CLOSING or (token.is_name and token.text.upper() not in _BEFORE_OPERANDS)
 
 
-def _may_begin_case(tokens: Sequence[Token], at: int) -> bool:
+def _may_begin_case(tokens: Sequence[SqlToken], at: int) -> bool:
     """Whether what follows CASE can be an operand, or WHEN."""
     return at + 1 < len(tokens) and (
         _is_certain(tokens, at) or tokens[at + 1].is_word("WHEN", "(", "-", "+", "~", "?", ":")
     )
 
 
-def _is_certain(tokens: Sequence[Token], at: int) -> bool:
+def _is_certain(tokens: Sequence[SqlToken], at: int) -> bool:
     """Whether a token is CASE with an operand behind it, so that it cannot be a column."""
     token, after = tokens[at], tokens[at + 1]
     if not token.is_word("CASE") or _ends_operand(tokens, at - 1) or (at and tokens[at - 1].text == "."):
@@ -192,7 +192,7 @@ def _is_certain(tokens: Sequence[Token], at: int) -> bool:
     return after.kind != "word" or (after.is_name and after.text.upper() not in _AFTER_OPERANDS)
 
 
-def _is_clause(tokens: Sequence[Token], at: int) -> bool:
+def _is_clause(tokens: Sequence[SqlToken], at: int) -> bool:
     """Whether WHEN begins a clause of MERGE."""
     after = tokens[at + 1 : at + 3]
     return bool(after) and (
@@ -205,7 +205,7 @@ class Cursor:
     """Reads a statement from left to right."""
 
     text: str
-    tokens: Sequence[Token]
+    tokens: Sequence[SqlToken]
     at: int = 0
     end: int = field(default=-1)
     """One beyond the last token."""
@@ -215,7 +215,7 @@ class Cursor:
             self.end = len(self.tokens)
 
     @property
-    def token(self) -> Token | None:
+    def token(self) -> SqlToken | None:
         return self.tokens[self.at] if self.at < self.end else None
 
     def sees(self, *words: str) -> bool:
