@@ -139,8 +139,8 @@ def run(
 def _run(
     spark: SparkSession, path: str, text: str, options: Mapping[str, Any], source: DataFrame | None
 ) -> WriteResult:
-    first = _Attempt(spark, path, text, options, source)
-    attempts = chain([first], iter(lambda: _Attempt(spark, path, text, options, source), None))
+    first = _StatementRun(spark, path, text, options, source)
+    attempts = chain([first], iter(lambda: _StatementRun(spark, path, text, options, source), None))
     # in one process a statement has been repeated already
     result, retries = redo_on_conflict(
         lambda: next(attempts).finish(), first.report.get("retries", 0) if "plan" in first.report else 0
@@ -148,7 +148,7 @@ def _run(
     return replace(result, retries=result.retries + retries)
 
 
-class _Attempt:
+class _StatementRun:
     """A statement that one process has run, or planned for tasks."""
 
     def __init__(

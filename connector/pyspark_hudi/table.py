@@ -200,7 +200,7 @@ def option_texts(options: Mapping[str, Any]) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class _Sources:
+class _ReadSources:
     """What Python reads of a planned read."""
 
     replaced: Callable[[], DataFrame]
@@ -211,19 +211,19 @@ class _Sources:
     """Partition columns that `replaced` has too: those of the base file."""
 
 
-def _in_tasks(spark: SparkSession, rest: Pinned, options: Options) -> _Sources:
-    return _Sources(
+def _in_tasks(spark: SparkSession, rest: Pinned, options: Options) -> _ReadSources:
+    return _ReadSources(
         lambda: rows_of(spark, ReplacedReader(rest, options, _REPLACED), _REPLACED),
         lambda: rows_of(spark, HudiReader(rest, options, spark_schema(rest.schema)), spark_schema(rest.schema)),
     )
 
 
-def _in_parts(spark: SparkSession, rest: Pinned, options: Options) -> _Sources:
+def _in_parts(spark: SparkSession, rest: Pinned, options: Options) -> _ReadSources:
     """The same rows, of which conditions on columns with known values leave parts out."""
     schema = spark_schema(rest.schema)
     keys = known_columns([split for split in rest.splits if split.without_base])
     marked = StructType([*_REPLACED, *(schema[name] for name in keys)])
-    return _Sources(
+    return _ReadSources(
         lambda: parts_of(spark, ReplacedReader(rest, options, marked, keys), marked),
         lambda: parts_of(spark, HudiReader(rest, options, schema), schema),
         keys,
@@ -244,14 +244,14 @@ def _cleaned_since(path: str) -> Iterator[None]:
         ) from error
 
 
-def _by_source(spark: SparkSession, path: str, given: Mapping[str, str]) -> tuple[Mapping[str, Any], _Sources]:
+def _by_source(spark: SparkSession, path: str, given: Mapping[str, str]) -> tuple[Mapping[str, Any], _ReadSources]:
     with raised_here():
         plan = _source(spark, {**given, spark_config.VIEW.key: "plan"}).load(path).collect()[0].asDict()
     if plan["note"] is not None:  # the server has logged it, far from here
         _log.warning("reading %s: %s", path, plan["note"])
     pinned = {**given, spark_config.PIN.key: plan["other_pin"]}
     marks = {**pinned, spark_config.REPLACED.key: "true"}
-    return plan, _Sources(
+    return plan, _ReadSources(
         lambda: _source(spark, marks).schema(_REPLACED).load(path),
         lambda: _source(spark, pinned).load(path),
     )
@@ -280,7 +280,7 @@ class _BaseFiles:
             merged = _parquet(spark, plan, "merged_files", *place)
         return cls(plan, native, merged)
 
-    def with_others(self, sources: _Sources) -> DataFrame:
+    def with_others(self, sources: _ReadSources) -> DataFrame:
         """All rows. Its columns are those of the base files, of whatever sources, if there are base files."""
         frames = [] if self.native is None else [self.native]
         if self.merged is not None:

@@ -159,7 +159,7 @@ def recorded(root: Path) -> Iterator[Recorder]:
 
         return change
 
-    def close(self: Any, call: Any = local._Output.close) -> None:
+    def close(self: Any, call: Any = local._LocalFile.close) -> None:
         if not self.closed:
             call(self)
             recorder.cut(f"close {self.name}")
@@ -171,7 +171,7 @@ def recorded(root: Path) -> Iterator[Recorder]:
         patch.setattr(flushing.Unflushed, "_flush", REAL_FLUSHES[0])
         for name in CHANGES:
             patch.setattr(LocalStorage, name, watched(name, getattr(LocalStorage, name)))
-        patch.setattr(local._Output, "close", close)
+        patch.setattr(local._LocalFile, "close", close)
         recorder.begin()
         try:
             yield recorder

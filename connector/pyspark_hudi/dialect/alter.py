@@ -33,7 +33,7 @@ _SUPPORTED = (
 
 
 @dataclass(slots=True)
-class _Changes:
+class _ColumnChanges:
     """Changes of columns, as `alter_text` takes them."""
 
     found: list[dict[str, object]] = field(default_factory=list)
@@ -101,7 +101,7 @@ def _add_partitions(target: StatementTarget, cursor: Cursor) -> None:
 # -- columns
 
 
-def _alter_columns(target: StatementTarget, changes: _Changes) -> None:
+def _alter_columns(target: StatementTarget, changes: _ColumnChanges) -> None:
     spark = target.spark
     if not changes.found:
         return
@@ -112,8 +112,8 @@ def _alter_columns(target: StatementTarget, changes: _Changes) -> None:
         catalog.refresh(spark, target.name, target.path)
 
 
-def _columns(target: StatementTarget, cursor: Cursor) -> _Changes:
-    changes = _Changes()
+def _columns(target: StatementTarget, cursor: Cursor) -> _ColumnChanges:
+    changes = _ColumnChanges()
     if cursor.take("ADD", "COLUMN") or cursor.take("ADD", "COLUMNS"):
         for part in _parts(cursor.group() if cursor.sees("(") else cursor.rest()):
             _add(changes, part)
@@ -137,7 +137,7 @@ def _columns(target: StatementTarget, cursor: Cursor) -> _Changes:
     return changes
 
 
-def _add(changes: _Changes, part: Cursor) -> None:
+def _add(changes: _ColumnChanges, part: Cursor) -> None:
     path = ".".join(part.names())
     kind = _type(part)
     comment = part.constant() if part.take("COMMENT") else None
@@ -149,7 +149,7 @@ def _add(changes: _Changes, part: Cursor) -> None:
         raise part.refused("a new column has a type, COMMENT, FIRST or AFTER, and is nullable; something else stands")
 
 
-def _change(changes: _Changes, cursor: Cursor) -> None:
+def _change(changes: _ColumnChanges, cursor: Cursor) -> None:
     path = ".".join(cursor.names())
     if cursor.take("TYPE"):
         changes.add("type", path, type=changes.type(_type(cursor)))
@@ -175,7 +175,7 @@ def _change(changes: _Changes, cursor: Cursor) -> None:
         raise cursor.refused("TYPE, COMMENT, FIRST, AFTER, DROP NOT NULL or a new name and type is expected")
 
 
-def _place(changes: _Changes, cursor: Cursor, path: str) -> None:
+def _place(changes: _ColumnChanges, cursor: Cursor, path: str) -> None:
     if cursor.take("FIRST"):
         changes.add("move", path, place="first")
     elif cursor.take("AFTER"):

@@ -118,7 +118,7 @@ def merge(tables: Tables, cursor: Cursor) -> DataFrame | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Clause:
+class _MergeClause:
     when: str
     action: str
     condition: str | None
@@ -126,7 +126,7 @@ class _Clause:
     """None: of all columns, or of none for a delete."""
 
 
-def _clause(cursor: Cursor, alias: str) -> _Clause:
+def _clause(cursor: Cursor, alias: str) -> _MergeClause:
     cursor.need("WHEN")
     when = "not matched" if cursor.take("NOT") else "matched"
     cursor.need("MATCHED")
@@ -137,20 +137,20 @@ def _clause(cursor: Cursor, alias: str) -> _Clause:
     condition = cursor.until("THEN").source if cursor.take("AND") else None
     cursor.need("THEN")
     if cursor.take("DELETE"):
-        return _Clause(when, "delete", condition, None)
+        return _MergeClause(when, "delete", condition, None)
     if cursor.take("UPDATE"):
         cursor.need("SET")
         part = cursor.until("WHEN")
-        return _Clause(when, "update", condition, None if _is_star(part) else _assignments(part, alias))
+        return _MergeClause(when, "update", condition, None if _is_star(part) else _assignments(part, alias))
     cursor.need("INSERT")
     if cursor.take("*"):
-        return _Clause(when, "insert", condition, None)
+        return _MergeClause(when, "insert", condition, None)
     names = [_column(part.names(), alias) for part in cursor.group().parts()]
     cursor.need("VALUES")
     values = [value_of(part) for part in cursor.group().parts()]
     if len(names) != len(values):
         raise cursor.refused(f"INSERT has {len(names)} columns and {len(values)} values; expected is one for each;")
-    return _Clause(when, "insert", condition, dict(zip(names, values, strict=True)))
+    return _MergeClause(when, "insert", condition, dict(zip(names, values, strict=True)))
 
 
 class _Merging:
@@ -169,7 +169,7 @@ class _Merging:
         self.own = source.columns
         self.computed: list[str] = []
         self.meaning = Meaning(target.spark)
-        self.clauses: list[_Clause] = []
+        self.clauses: list[_MergeClause] = []
         ours = StructType(list(target.schema))
         both = [(target_alias, ours), (source_alias, source.schema)]
         self.inputs = {
@@ -178,7 +178,7 @@ class _Merging:
             "not matched by source": _structs(both[:1]),
         }
 
-    def add(self, clause: _Clause) -> None:
+    def add(self, clause: _MergeClause) -> None:
         inputs, meaning = self.inputs[clause.when], self.meaning
         parse, parse_test = (
             partial(each, schema=inputs, aliases=inputs.names) for each in (parse_expression, parse_condition)
@@ -198,9 +198,9 @@ class _Merging:
                 if not meaning.shared(cast, parse):
                     cast = self.compute(cast, clause.when, clause.condition, parse)
                 made[field.name] = cast
-        self.clauses.append(_Clause(clause.when, clause.action, condition, made))
+        self.clauses.append(_MergeClause(clause.when, clause.action, condition, made))
 
-    def all_columns(self, clause: _Clause) -> dict[str, str]:
+    def all_columns(self, clause: _MergeClause) -> dict[str, str]:
         known = {name.lower(): name for name in self.own}
         lacking = [field.name for field in self.target.schema if field.name.lower() not in known]
         if lacking:
@@ -268,7 +268,7 @@ class _Merging:
         merge.execute()
 
 
-def _with_clause(merge: MergeBuilder, clause: _Clause) -> MergeBuilder:
+def _with_clause(merge: MergeBuilder, clause: _MergeClause) -> MergeBuilder:
     if clause.action == "delete":
         if clause.when == "matched":
             return merge.when_matched_delete(clause.condition)

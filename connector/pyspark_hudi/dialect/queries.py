@@ -133,7 +133,7 @@ def references(query: Cursor) -> list[Reference]:
 def _references(query: Cursor) -> Iterator[Reference]:
     """Every table that a query names: what follows FROM, JOIN, or a comma between relations."""
     tokens = query.tokens
-    clauses = [_Clause()]
+    clauses = [_Parentheses()]
     for at in range(query.at, query.end):
         token = tokens[at]
         before = tokens[at - 1] if at > query.at else None
@@ -141,7 +141,7 @@ def _references(query: Cursor) -> Iterator[Reference]:
         if token.is_word("("):
             opens_query = at + 1 < query.end and tokens[at + 1].is_word(*_QUERY, "(")
             relation = clause.expects_relation
-            clauses.append(_Clause(relations=relation and not opens_query, expects_relation=relation))
+            clauses.append(_Parentheses(relations=relation and not opens_query, expects_relation=relation))
             clauses[-1].is_call = not opens_query and not relation and before is not None and before.is_name
             clause.expects_relation = False
         elif token.is_word(")"):
@@ -171,7 +171,7 @@ def _references(query: Cursor) -> Iterator[Reference]:
 
 
 @dataclass(slots=True)
-class _Clause:
+class _Parentheses:
     """What is known within a pair of parentheses."""
 
     relations: bool = False

@@ -114,18 +114,18 @@ def changed_files(table: Table, before: str, after: str | None) -> list[dict[str
 
 
 @dataclass(frozen=True, slots=True)
-class _Slice:
+class _SliceFiles:
     base: str | None = None
     names: frozenset[str] = frozenset()
     size: int = 0
 
 
-_NONE: Final = _Slice()
+_NONE: Final = _SliceFiles()
 
 
-def _slices(table: Table, as_of: str | None) -> dict[tuple[str, str], _Slice]:
+def _slices(table: Table, as_of: str | None) -> dict[tuple[str, str], _SliceFiles]:
     return {
-        (row["partition"], row["file_id"]): _Slice(
+        (row["partition"], row["file_id"]): _SliceFiles(
             row["base_file"],
             frozenset([*([row["base_file"]] if row["base_file"] else []), *row["log_files"]]),
             row["base_bytes"] + row["log_bytes"],

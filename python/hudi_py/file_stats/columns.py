@@ -82,7 +82,7 @@ def indexed_columns(
     Raises:
         SchemaMismatchError: the schema is not an Avro record.
     """
-    fields = _Fields(schema_json) if schema_json else None
+    fields = _AvroFields(schema_json) if schema_json else None
     found: dict[str, IndexedColumn] = {}
     if meta_columns:
         found = {name: IndexedColumn(name, ValueType.STRING) for name in ALWAYS}
@@ -133,7 +133,7 @@ _LOGICAL: Final = {
 }
 
 
-class _Fields:
+class _AvroFields:
     """The fields of an Avro record by dotted names."""
 
     def __init__(self, schema_json: str) -> None:

@@ -95,7 +95,7 @@ def read_versions(
 
 
 @dataclass(slots=True)
-class _Group:
+class _BlockGroup:
     """Avro blocks that are decoded by one call."""
 
     block: LogBlock
@@ -116,7 +116,7 @@ class _Portion:
         self._lacking: list[frozenset[str]] = []
         self._entries: list[pa.Table] = []
         self._counts: list[int] = []
-        self._groups: dict[tuple[str, int, bool], _Group] = {}
+        self._groups: dict[tuple[str, int, bool], _BlockGroup] = {}
         """By `_schema_key`."""
 
     def add(self, content: bytes, block: LogBlock, start: int) -> int:
@@ -133,7 +133,7 @@ class _Portion:
             return len(deletes.keys)
         if block.type is BlockType.AVRO:
             count = _record_count(content, block)
-            group = self._groups.setdefault(_schema_key(block, self._history), _Group(block))
+            group = self._groups.setdefault(_schema_key(block, self._history), _BlockGroup(block))
             group.contents.append(content)
             group.places.append(np.arange(start, start + count, dtype=np.int64))
             return count

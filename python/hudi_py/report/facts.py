@@ -67,7 +67,7 @@ def read_facts(source: ReportedTable, *, lenient: bool = False) -> TableFacts:
     Args:
         lenient: whether what damage hides is noted in `unknown` and left empty, instead of raising an error.
     """
-    read = _Reader(lenient)
+    read = _FactReader(lenient)
     read_only = source.read_only
     return TableFacts(
         uri=source.uri,
@@ -86,7 +86,7 @@ def read_facts(source: ReportedTable, *, lenient: bool = False) -> TableFacts:
     )
 
 
-class _Reader:
+class _FactReader:
     def __init__(self, lenient: bool) -> None:
         self._lenient = lenient
         self.unknown: list[str] = []

@@ -41,7 +41,7 @@ _KEYS: Final = {
 """boto3's names of keys, and those of the storage options."""
 
 
-class _Sources(NamedTuple):
+class _CredentialSources(NamedTuple):
     """What gives obstore credentials for one kind of store, or says where they are."""
 
     prefix: str
@@ -54,7 +54,7 @@ class _Sources(NamedTuple):
     advice: str
 
 
-_S3: Final = _Sources(
+_S3: Final = _CredentialSources(
     "^aws_",
     frozenset(
         {
@@ -67,7 +67,7 @@ _S3: Final = _Sources(
     f"give the storage options aws_access_key_id and aws_secret_access_key, {PROVIDER}=boto3 (which reads ~/.aws), or "
     "skip_signature=true for a public bucket; or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment",
 )
-_GCS: Final = _Sources(
+_GCS: Final = _CredentialSources(
     "^google_",
     frozenset(
         {
@@ -81,7 +81,7 @@ _GCS: Final = _Sources(
     f"{PROVIDER}=google (application default credentials), or skip_signature=true for a public bucket; or set "
     "GOOGLE_APPLICATION_CREDENTIALS in the environment, or run gcloud auth application-default login",
 )
-_AZURE: Final = _Sources(
+_AZURE: Final = _CredentialSources(
     "^azure_(storage_)?",
     frozenset(
         {

@@ -79,7 +79,7 @@ class _Process:
 os.register_at_fork(after_in_child=_Process.after_in_child)
 
 
-class _Output(io.RawIOBase):
+class _HdfsFile(io.RawIOBase):
     """A file that HDFS has opened for writing."""
 
     def __init__(self, sink: pa.NativeFile, shown: str) -> None:
@@ -302,7 +302,7 @@ class HdfsStorage:
     def _opened(self, full: str) -> io.BufferedWriter:
         shown = f"{self._uri}{full[len(self._root.rstrip('/')) :]}"
         with _named(shown):
-            return io.BufferedWriter(_Output(self._files.open_output_stream(full), shown), _BUFFER_BYTES)
+            return io.BufferedWriter(_HdfsFile(self._files.open_output_stream(full), shown), _BUFFER_BYTES)
 
     def _write_temporary(self, full: str, data: bytes) -> str:
         temporary = f"{full.rpartition('/')[0]}/{TEMPORARY_PREFIX}{uuid.uuid4().hex}{TEMPORARY_SUFFIX}"

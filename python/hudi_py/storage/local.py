@@ -48,7 +48,7 @@ _CREATE = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
 _NOT_A_FILE = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 
 
-class _Output(io.FileIO):
+class _LocalFile(io.FileIO):
     """A file that is named by what fails in writing it: the system names none when the disk is full."""
 
     def __init__(self, full: str, closed: Callable[[], None]) -> None:
@@ -140,7 +140,7 @@ class LocalStorage:
         full = self._full(path)
         self._make_folder(os.path.dirname(full))
         _drop_crc(full)
-        return io.BufferedWriter(_Output(full, lambda: self._wrote(path, full)))
+        return io.BufferedWriter(_LocalFile(full, lambda: self._wrote(path, full)))
 
     def put(self, path: str, data: bytes) -> None:
         full, durable = self._full(path), self._keeps(path)

@@ -29,7 +29,7 @@ def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-class _Output(io.BytesIO):
+class _MemoryFile(io.BytesIO):
     def __init__(self, storage: MemoryStorage, path: str) -> None:
         super().__init__()
         self._storage = storage
@@ -98,7 +98,7 @@ class MemoryStorage:
 
     def open_output(self, path: str) -> io.BytesIO:
         self.put(path, b"")
-        return _Output(self, path)
+        return _MemoryFile(self, path)
 
     def put(self, path: str, data: bytes) -> None:
         with self._files.lock:

@@ -19,7 +19,7 @@ from hudi_py.errors import ConfigError, ConflictError, DuplicateKeyError, HudiEr
 from hudi_py.interop.iceberg.files import MetadataFiles
 from hudi_py.metadata.keys import file_groups
 from hudi_py.storage import LocalStorage, open_storage
-from hudi_py.storage.local import _Output
+from hudi_py.storage.local import _LocalFile
 from hudi_py.transaction.publication import Publication
 from hudi_py.wiring import metadata_writer
 from hudi_py.write import distributed, routing
@@ -309,7 +309,7 @@ def test_a_plan_opens_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     precious = tmp_path / "precious"
     precious.write_bytes(b"data")
     calls = [
-        Made(_Output, str(precious), None),  # truncates it
+        Made(_LocalFile, str(precious), None),  # truncates it
         Made(io.FileIO, str(precious), "wb"),
         Made(LocalStorage, str(tmp_path)),
         Made(open_storage, str(tmp_path)),

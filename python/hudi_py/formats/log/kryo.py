@@ -73,10 +73,10 @@ def read_kryo_deletes(data: bytes, version: int, *, context: str) -> KryoDeletes
     """
     try:
         try:
-            return _Reader(data, utf8_has_hash=True).deletes(version)
+            return _KryoReader(data, utf8_has_hash=True).deletes(version)
         except (_CorruptError, IndexError, UnicodeDecodeError):
             # Releases 0.12.0 and 0.12.1 wrote the fields of Utf8, of which Avro 1.9 added one
-            return _Reader(data, utf8_has_hash=False).deletes(version)
+            return _KryoReader(data, utf8_has_hash=False).deletes(version)
     except _CorruptError as error:
         raise CorruptFileError(f"Cannot read deletes of {context}: {error}") from None
     except (IndexError, UnicodeDecodeError) as error:
@@ -100,7 +100,7 @@ _Item = tuple[str, object]
 """Class and value; the value of a `HoodieKey` is (partition path, record key), of a `DeleteRecord` (key, ordering)."""
 
 
-class _Reader:
+class _KryoReader:
     """A cursor over the bytes, with the names and objects read so far."""
 
     def __init__(self, data: bytes, *, utf8_has_hash: bool) -> None:

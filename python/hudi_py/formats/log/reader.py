@@ -152,7 +152,7 @@ def _next_magic(window: _Window, start: int) -> int:
 
 
 def _read_block(window: _Window, start: int, end: int) -> LogBlock:
-    fields = _Fields(window, start, start + PREFIX_LENGTH, end - TRAILER_LENGTH)
+    fields = _BlockCursor(window, start, start + PREFIX_LENGTH, end - TRAILER_LENGTH)
     version = fields.int32("the log format version")
     if version != LOG_FORMAT_VERSION:
         raise UnsupportedTableError(
@@ -188,7 +188,7 @@ _BLOCK_TYPES = {int(kind): kind for kind in BlockType if kind is not BlockType.C
 _HEADER_KEYS = {int(key): key for key in HeaderKey}
 
 
-class _Fields:
+class _BlockCursor:
     """A cursor over the fields of one block, up to its trailer."""
 
     def __init__(self, window: _Window, start: int, at: int, end: int) -> None:

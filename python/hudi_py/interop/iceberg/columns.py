@@ -107,7 +107,7 @@ def evolve(
     known: dict[int, int] = {}
     if then is not None:
         _pair(before, then.record, known)
-    ids = _Ids(last_id, known, table)
+    ids = _ColumnIds(last_id, known, table)
     fields = ids.members(schema, before, None if query is None else query.record, "")
     older = _older_names(() if history is None or query is None else history.versions, ids.hudi)
     previous = _names(json.loads(properties.get(NAME_MAPPING, "[]")))
@@ -140,7 +140,7 @@ def _pair_types(kind: Any, own: InternalType, known: dict[int, int]) -> None:
         _pair_types(kind["value"], own.value, known)
 
 
-class _Ids:
+class _ColumnIds:
     """Gives ids to columns, depth first."""
 
     def __init__(self, last: int, hudi: Mapping[int, int], table: str) -> None:

@@ -184,7 +184,7 @@ class RecordIndex(MetadataPartition):
             if scope is not None:
                 note_write(source.storage, scope, source.timeline, change.instant, None)
             return
-        reader = _Changes(source, change)
+        reader = _KeyChanges(source, change)
         arrivals = Arrivals(source, change)
         time = epoch_ms(change.instant, table_zone(source.config))
         with RecordEntries(by_partition=is_partitioned(source)) as entries:
@@ -301,7 +301,7 @@ def warn_repeated(config: TableConfig, key: str) -> None:
     )
 
 
-class _Changes:
+class _KeyChanges:
     """The key changes that one action makes in each file group."""
 
     def __init__(self, source: TableSource, change: TableChange) -> None:

@@ -31,7 +31,7 @@ GroupKey = tuple[str, str, int]
 
 
 @dataclass(slots=True)
-class _Group:
+class _HeldRecords:
     held: list[pa.RecordBatch] = field(default_factory=list)
     spilled: Path | None = None
     sink: pa.RecordBatchFileWriter | None = None
@@ -49,7 +49,7 @@ class GroupBuffer:
         """`count_groups`: maps a partition and an optional prefix to the prefix and its number of file groups."""
         self._count_groups = count_groups
         self._limit = held_bytes
-        self._groups: dict[GroupKey, _Group] = {}
+        self._groups: dict[GroupKey, _HeldRecords] = {}
         self._held = 0
         self._folder: tempfile.TemporaryDirectory[str] | None = None
 
@@ -126,7 +126,7 @@ class GroupBuffer:
             self._hold((records.partition, prefix, number), batch.slice(begin, end - begin))
 
     def _hold(self, key: GroupKey, batch: pa.RecordBatch) -> None:
-        self._groups.setdefault(key, _Group()).held.append(batch)
+        self._groups.setdefault(key, _HeldRecords()).held.append(batch)
         self._held += batch.nbytes
 
     def _spill(self) -> None:

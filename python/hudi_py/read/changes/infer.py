@@ -36,7 +36,7 @@ _YIELDS_CHANGES = frozenset(
 _DELETES = frozenset({"DELETE", "DELETE_PREPPED"})
 
 
-class _Written(NamedTuple):
+class _WrittenFile(NamedTuple):
     """A file that a commit wrote to a file group."""
 
     at: tuple[str, str]
@@ -74,7 +74,7 @@ class Inference:
         self._uri = snapshot.storage.uri
         self._partitions = partitions
         self._names: dict[PartitionPath, frozenset[str]] = {}
-        self._written: dict[bool, dict[tuple[str, str], list[_Written]]] = {}
+        self._written: dict[bool, dict[tuple[str, str], list[_WrittenFile]]] = {}
 
     def changes_of(self, commit: Commit, *, check: bool = False) -> list[tuple[PartitionPath, FileId, Change]]:
         """The changes of a commit, in the order of its metadata; empty if its operation changes no rows.
@@ -235,7 +235,7 @@ class Inference:
                 return {each.name for each in (newest, changing) if each is not None}
         return set()
 
-    def _written_by(self, *, archived: bool) -> dict[tuple[str, str], list[_Written]]:
+    def _written_by(self, *, archived: bool) -> dict[tuple[str, str], list[_WrittenFile]]:
         """What commits wrote, by partition and file id: those on the active timeline, or also archived ones."""
         found = self._written.get(archived)
         if found is None:
@@ -251,7 +251,7 @@ class Inference:
                 compacts = commit.is_compaction or commit.is_log_compaction
                 for stat in commit.metadata.stats:
                     if stat.path:
-                        written = _Written(commit.sort_key, _name(stat.path), compacts)
+                        written = _WrittenFile(commit.sort_key, _name(stat.path), compacts)
                         found[stat.partition_path, stat.file_id].append(written)
         return found
 

@@ -35,7 +35,7 @@ Slots: TypeAlias = npt.NDArray[np.int64]
 
 
 @dataclass(slots=True)
-class _Written:
+class _LogStatistics:
     """Statistics of the new log file."""
 
     size: int = 0
@@ -105,8 +105,8 @@ def _write(
     log: SliceLog,
     settings: RewriteSettings,
     options: Options,
-) -> _Written:
-    written = _Written()
+) -> _LogStatistics:
+    written = _LogStatistics()
     header = {
         HeaderKey.INSTANT_TIME: instant,
         HeaderKey.SCHEMA: settings.avro_json,
@@ -134,7 +134,7 @@ def _without_keys(rows: pa.Table) -> pa.Table:
 
 
 def _data(
-    records: LogRecords, header: dict[HeaderKey, str], avro: dict[str, Any], options: Options, written: _Written
+    records: LogRecords, header: dict[HeaderKey, str], avro: dict[str, Any], options: Options, written: _LogStatistics
 ) -> Iterator[bytes]:
     """Blocks of complete rows, then of rows that lack the same columns (partial updates)."""
     block_bytes = options.get(write_config.LOG_BLOCK_MAX_SIZE)
