@@ -13,6 +13,7 @@ from benchmarks import (
     reading,
     small_files,
     stores,
+    streaming,
     timeline,
     tpch,
 )
@@ -29,6 +30,7 @@ OTHERS = {
     "publication": publication,
     "small": small_files,
     "stores": stores,
+    "stream": streaming,
 }
 
 chosen = OTHERS.get(sys.argv[1]) if len(sys.argv) > 1 else None

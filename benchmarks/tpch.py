@@ -122,11 +122,16 @@ def cpu_seconds(root: int) -> float:
     return sum(times.get(each, 0) for each in found) / os.sysconf("SC_CLK_TCK")
 
 
-def prepare(work: Path, scale: float) -> tuple[Path, Path]:
-    """lineitem with a ship year and a version, and an update of 5 % of it over all its files."""
+def generated(work: Path, scale: float) -> Path:
+    """Make the file of lineitem."""
     program = Path(sysconfig.get_path("scripts")) / "tpchgen-cli"
     subprocess.run([str(program), "parquet", "-s", str(scale), "--tables=lineitem", f"--output-dir={work}"], check=True)
-    table = pq.read_table(work / "lineitem.parquet")
+    return work / "lineitem.parquet"
+
+
+def prepare(work: Path, scale: float) -> tuple[Path, Path]:
+    """lineitem with a ship year and a version, and an update of 5 % of it over all its files."""
+    table = pq.read_table(generated(work, scale))
     plain = pa.schema([(f.name, pa.string() if f.type == pa.string_view() else f.type) for f in table.schema])
     table = table.cast(plain)
     table = table.append_column("l_shipyear", pc.cast(pc.year(table["l_shipdate"]), pa.int32()))

@@ -410,5 +410,17 @@ WRITE_THREADS = integer(
     unit="threads",
     example="8",
 )
+WRITE_MEMORY = integer(
+    "hoodie.py.write.memory.max.bytes",
+    "Memory that a write in one process takes for rows. Inserts, upserts and statements keep half of it for rows that "
+    "wait for their files, and spill the others to the local disk. A bulk insert collects row groups in it; if rows of "
+    "so many partitions come at once that their row groups would take more, it makes smaller ones. What the data is "
+    "read with, the files of the table that an upsert reads, and Python with its libraries (150 MB) come on top. A "
+    "task of Spark takes at most 512 MB.",
+    Scope.WRITE,
+    1024 * _MB,
+    minimum=1,
+    unit="bytes",
+)
 
 OPTIONS = declared(globals())

@@ -19,6 +19,7 @@ from hudi_py.formats.hashing import Texts
 from hudi_py.model.names import RECORD_KEY
 
 W = TypeVar("W", bound="BaseWriter")
+_REPEATED = ("_hoodie_commit_time", "_hoodie_partition_path", "_hoodie_file_name")
 _FIRST_RATIO = 0.35
 """File bytes per Arrow byte, until rows have been written."""
 
@@ -127,6 +128,10 @@ class BaseWriter(ABC):
         """Bytes of the file so far, estimated where rows are in memory."""
         return self._estimate() if self._summary is None else self._summary.size
 
+    def flush(self) -> None:  # noqa: B027 - two of three formats have nothing to do
+        """Write out the rows that wait in memory for their row group. Does nothing where the library for the format
+        ends row groups itself."""
+
     def close(self) -> BaseFileSummary:
         """Complete the file; a second call returns the same summary."""
         if self._summary is None:
@@ -163,6 +168,13 @@ class BaseWriter(ABC):
         self, size: int, metadata: pq.FileMetaData | None = None, nan: frozenset[str] = frozenset()
     ) -> BaseFileSummary:
         return BaseFileSummary(self._rows, size, self._keys.least, self._keys.greatest, metadata, nan)
+
+
+def with_repeated(schema: pa.Schema) -> pa.Schema:
+    """Return the schema with dictionaries as the meta columns that have one value in new rows, and few in a file: they
+    take a tenth of the memory, and Parquet's writer need not find the values once more."""
+    kind = pa.dictionary(pa.int32(), pa.string())
+    return pa.schema([field.with_type(kind) if field.name in _REPEATED else field for field in schema])
 
 
 def _conformed_rows(

@@ -239,9 +239,9 @@ class BloomFilter:
         # one byte per bit while building, as setting bits of packed bytes is slower
         return np.zeros(self._bits, np.bool_)
 
-    def _positions(self, texts: Texts) -> npt.NDArray[np.int32]:
+    def _positions(self, texts: Texts) -> npt.NDArray[np.intp]:
         """The keys' bit positions, one row per hash; each hash is the seed of the next (`HashFunction`)."""
-        out = np.empty((self._hashes, len(texts)), np.int32)
+        out = np.empty((self._hashes, len(texts)), np.intp)
         murmur = Murmur(texts)
         seed: int | npt.NDArray[np.int32] = 0
         for turn in range(self._hashes):
@@ -249,9 +249,11 @@ class BloomFilter:
             out[turn] = self._position(seed)
         return out
 
-    def _position(self, hashes: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
-        # Math.abs(hash % bits): Java's remainder has the sign of the hash
-        positions: npt.NDArray[np.int32] = np.abs(np.fmod(hashes, np.int32(self._bits)))
+    def _position(self, hashes: npt.NDArray[np.int32]) -> npt.NDArray[np.uint32]:
+        # Math.abs(hash % bits): Java's remainder has the sign of the hash. NumPy's division is vectorised, unlike its
+        # remainder, and the absolute value of the least number is right without a sign
+        positions: npt.NDArray[np.uint32] = np.abs(hashes).view(np.uint32)
+        positions -= positions // np.uint32(self._bits) * np.uint32(self._bits)
         return positions
 
     def might_contain(self, keys: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.bool_]:

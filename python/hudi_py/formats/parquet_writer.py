@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from hudi_py.errors import ConfigError
 from hudi_py.formats.arrays import in_schema
-from hudi_py.formats.base_rows import BaseFileSummary, BaseWriter, estimated_bytes
+from hudi_py.formats.base_rows import BaseFileSummary, BaseWriter, estimated_bytes, with_repeated
 from hudi_py.formats.bloom import BloomConfig
 from hudi_py.formats.hudi_types import Vector, vector_columns, vector_footer
 from hudi_py.formats.parquet import AVRO_SCHEMA
@@ -90,7 +90,7 @@ class BaseFileWriter(BaseWriter):
                 f"Cannot write base file {path} with the codec {codec!r}; "
                 "supported are gzip, snappy, zstd, uncompressed"
             )
-        super().__init__(path, schema, bloom, batch_bytes=row_group_bytes)
+        super().__init__(path, with_repeated(schema), bloom, batch_bytes=row_group_bytes)
         self._vectors = _vectors(avro_schema_json)
         self._stored = _stored_schema(self._schema, self._vectors)
         """As in the file."""
@@ -119,13 +119,13 @@ class BaseFileWriter(BaseWriter):
         self._pending.append(batch)
         self._pending_bytes += batch.nbytes
         if self._pending_bytes >= self._row_group_bytes:
-            self._flush()
+            self.flush()
 
     def _estimate(self) -> int:
         return estimated_bytes(int(self._output.tell()), self._flushed_bytes, self._pending_bytes)
 
     def _complete(self) -> BaseFileSummary:
-        self._flush()
+        self.flush()
         if self._floats:
             self._pairs[NAN_COLUMNS] = ",".join(sorted(self._nan))
         self._pairs |= self._keys.pairs()
@@ -142,10 +142,12 @@ class BaseFileWriter(BaseWriter):
         if self._writer is not None:  # otherwise it would try to complete the file when it is collected
             self._writer.is_open = False
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
         if not self._pending:
             return
-        table = _stored(pa.Table.from_batches(self._pending, self._schema), self._stored, self._vectors)
+        # the writer would give dictionaries up at the first one that differs
+        table = pa.Table.from_batches(self._pending, self._schema).unify_dictionaries()
+        table = _stored(table, self._stored, self._vectors)
         self._pending = []
         self._started().write_table(table, row_group_size=table.num_rows)
         self._flushed_bytes += self._pending_bytes

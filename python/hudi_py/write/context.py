@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from hudi_py.file_stats.columns import IndexedColumn, indexed_columns
 from hudi_py.file_stats.keys import KeyReader
 from hudi_py.file_stats.sidecar import Sidecar, SidecarSettings
+from hudi_py.formats.arrays import numbered
+from hudi_py.formats.base_rows import with_repeated
 from hudi_py.formats.hudi_types import shared_names
 from hudi_py.merge import CommittedInstants, LogSpec
 from hudi_py.model.commit import WriteStat
@@ -94,6 +95,7 @@ class WriteContext:
         """Arrow schema of base files: meta columns, then the table's, as far as files have them."""
         self.keyed_schema = stored.keyed(settings.schema.arrow)
         """The same with the record key, which rows have until they are in a file."""
+        self._new_schema = with_repeated(self.keyed_schema)
         self.file_avro_json = compact_json(stored.avro(settings.schema.avro))
         self.log_schema = with_meta(settings.schema.arrow)
         """Arrow schema of log records: meta columns, then the table's."""
@@ -199,10 +201,17 @@ class WriteContext:
 
     def stamped(self, rows: pa.RecordBatch, partition: str, file_name: str) -> pa.RecordBatch:
         """Rows (`_hoodie_record_key`, then the table's columns) in `keyed_schema`, as base files store them."""
+        return self._as_stored(rows, partition, file_name, self.keyed_schema)
+
+    def new_rows(self, rows: pa.RecordBatch, partition: str, file_name: str) -> pa.RecordBatch:
+        """The same, with dictionaries for what all new rows of a file have in common."""
+        return self._as_stored(rows, partition, file_name, self._new_schema)
+
+    def _as_stored(self, rows: pa.RecordBatch, partition: str, place: str, schema: pa.Schema) -> pa.RecordBatch:
         stored = self.settings.stored
         if stored.omitted:
             rows = rows.select([name for name in rows.schema.names if name not in stored.omitted])
-        return self._with_meta(rows, partition, file_name, self.keyed_schema) if stored.has_meta else rows
+        return self._with_meta(rows, partition, place, schema) if stored.has_meta else rows
 
     def logged(self, rows: pa.RecordBatch, partition: str, file_id: str) -> pa.RecordBatch:
         """The same rows in `log_schema`. Records of a log name the file group, not a file."""
@@ -216,11 +225,11 @@ class WriteContext:
         `<instant>_<task>_<number>`."""
         count = rows.num_rows
         columns = [
-            _constant(self.transaction.instant, count),
+            _constant(self.transaction.instant, count, schema.field(0).type),
             self._sequence(count),
             rows.column(0),
-            _constant(partition, count),
-            _constant(place, count),
+            _constant(partition, count, schema.field(3).type),
+            _constant(place, count, schema.field(4).type),
             *rows.columns[1:],
         ]
         return pa.RecordBatch.from_arrays(columns, schema=schema)
@@ -231,9 +240,7 @@ class WriteContext:
 
     def _sequence(self, count: int) -> pa.StringArray:
         """Texts `<instant>_<task>_<number>`, which no other row of the table has."""
-        first = self.reserve(count)
-        numbers = pa.array(np.arange(first, first + count)).cast(pa.string())
-        return pc.binary_join_element_wise(f"{self.transaction.instant}_{self.task.task}_", numbers, "")
+        return numbered(f"{self.transaction.instant}_{self.task.task}_", self.reserve(count), count)
 
 
 def _partial_avro(whole: dict[str, Any], columns: Sequence[str] | None) -> dict[str, Any] | None:
@@ -247,5 +254,7 @@ def _partial_avro(whole: dict[str, Any], columns: Sequence[str] | None) -> dict[
     return record
 
 
-def _constant(value: str, rows: int) -> pa.Array:
-    return pa.repeat(pa.scalar(value, pa.string()), rows)
+def _constant(value: str, rows: int, kind: pa.DataType) -> pa.Array:
+    if pa.types.is_dictionary(kind):
+        return pa.DictionaryArray.from_arrays(np.zeros(rows, np.int32), pa.array([value]))
+    return pa.repeat(pa.scalar(value, kind), rows)

@@ -62,7 +62,7 @@ __all__ = [
 _log = logging.getLogger(__name__)
 
 _MB = 1024 * 1024
-TASK_MEMORY = 256 * _MB
+TASK_MEMORY = 512 * _MB
 """Memory for rows of one task on their way to files."""
 
 
@@ -291,7 +291,7 @@ def _commit_rows(
     left = iter(()) if in_parts else rows()
     if in_parts:
         combining = settings.combine_before_insert or write.combine
-        some = replace(settings, combine_before_insert=combining, memory_bytes=TASK_MEMORY)
+        some = replace(settings.within(TASK_MEMORY), combine_before_insert=combining)
         within = WriteContext(transaction, some, task=task)
         incoming = pa.schema(map(write.incoming.field, key_columns(write)))
         stats = [*stats, *write_in_parts(within, write.operation, incoming, rows)]

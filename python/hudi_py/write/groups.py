@@ -52,7 +52,7 @@ def write_routed(
 ) -> list[WriteStat]:
     """Writes the file groups of rows with `ORDER`, `GROUP` and `STATE`; all rows of a group must be among them."""
     schema = pa.schema([*incoming, ORDER, STATE])
-    with PartitionedRows(schema, context.settings.memory_bytes) as held:
+    with PartitionedRows(schema, context.settings.waiting_bytes) as held:
         for batch in batches:
             rows = normalised(batch, incoming)
             more = [batch.column(ORDER.name), batch.column(STATE.name)]
@@ -100,7 +100,7 @@ def write_in_parts(
     numbered = number_rows(context, sizes, 0, batches(), (lambda batch: batch) if parts else None)
     if not parts:
         return write_routed(context, operation, incoming, route_rows(context, operation, sizes, incoming, numbered))
-    with PartitionedRows(pa.schema([*incoming, ORDER, PART]), context.settings.memory_bytes) as held:
+    with PartitionedRows(pa.schema([*incoming, ORDER, PART]), context.settings.waiting_bytes) as held:
         for batch in numbered:
             part = pa.array(batch.column(PART.name).to_numpy() % number)
             held.add(batch, part.cast(pa.string()))

@@ -249,7 +249,7 @@ def route_rows(
     first = next(given, None)
     if first is None:
         return
-    with PartitionedRows(first.schema, context.settings.memory_bytes) as originals:
+    with PartitionedRows(first.schema, context.settings.waiting_bytes) as originals:
         keyed = []
         for batch in chain([first], given):
             originals.add(batch, pa.repeat("", batch.num_rows))
@@ -261,7 +261,7 @@ def route_rows(
             elif index.is_global:
                 router.everywhere(index, keyed, routes)
             else:
-                with PartitionedRows(keyed[0].rows.schema, context.settings.memory_bytes) as held:
+                with PartitionedRows(keyed[0].rows.schema, context.settings.waiting_bytes) as held:
                     while keyed:
                         some = keyed.pop(0)
                         held.add(some.rows, some.partitions)
@@ -316,7 +316,7 @@ class Router:
         }.get(self._operation, False)
         if settings.merge.folds:  # the task that writes the group makes one row of those of a key
             rows, one = in_one_partition(context, rows) if one else rows, False
-        schema, memory, view = rows[0].rows.schema, settings.memory_bytes, context.transaction.view
+        schema, memory, view = rows[0].rows.schema, settings.waiting_bytes, context.transaction.view
         whole = moves or isinstance(index, GlobalBaseFileIndex)
         packed = LocatedRows.packed_schema(schema, moves=whole)
         with PartitionedRows(schema, memory) as held, PartitionedRows(packed, memory) as found:
@@ -341,7 +341,7 @@ class Router:
         settings = self._context.settings
         if settings.merge.folds:  # the task that writes the group makes one row of those of a key
             rows = in_one_partition(self._context, rows)
-        with PartitionedRows(rows[0].rows.schema, settings.memory_bytes) as held:
+        with PartitionedRows(rows[0].rows.schema, settings.waiting_bytes) as held:
             for keyed in rows:
                 held.add(keyed.rows, keyed.partitions)
             choose = not settings.merge.folds

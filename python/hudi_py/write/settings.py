@@ -37,7 +37,6 @@ from hudi_py.write.index.protocol import BLOOM, BUCKET, GLOBAL_BLOOM, GLOBAL_REC
 from hudi_py.write.operation import Operation, combines_inserts, deleted_partitions, insert_duplicates, sets_columns
 from hudi_py.write.placement.assign import Packing
 from hudi_py.write.rows.keygen import KeyGenerator, key_generator
-from hudi_py.write.rows.partitioned import DEFAULT_BUDGET
 from hudi_py.write.table.evolution import WriteSchema, check_spelling, existing_schema, with_column_ids, write_schema
 from hudi_py.write.table.stored import as_stored, check_evolution, check_stored_rows
 from hudi_py.write.table.support import check_types, check_writable
@@ -83,8 +82,6 @@ class WriteSettings:
     """Whether bulk inserts and overwrites sort the rows of a partition by key."""
     deleted_partitions: tuple[str, ...] | None = None
     """Paths, with wildcards, of the partitions that `delete_partition` deletes; None: those of the rows."""
-    memory_bytes: int = DEFAULT_BUDGET
-    """Bytes of incoming rows in memory; the rest is spilled to the local disk."""
 
     def get(self, option: Option[T]) -> T:
         """The value of an option of the write."""
@@ -95,9 +92,25 @@ class WriteSettings:
         """How many files are written in parallel."""
         return write_threads(self.options)
 
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of rows in memory, of those in files being written, too."""
+        return self.get(write_config.WRITE_MEMORY)
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Bytes of incoming rows in memory until their file groups are known; the rest is spilled to the local disk."""
+        return self.memory_bytes // 2
+
+    def within(self, memory_bytes: int) -> WriteSettings:
+        """Return the settings with no more memory than this."""
+        least = min(memory_bytes, self.memory_bytes)
+        return replace(self, options=self.options.replace({write_config.WRITE_MEMORY: str(least)}))
+
     def of_task(self, memory_bytes: int) -> WriteSettings:
-        """The settings of one task among others on its machine."""
-        return replace(self, options=self.options.replace({write_config.WRITE_THREADS: "1"}), memory_bytes=memory_bytes)
+        """The settings of one task among others on its machine, with no more memory than this."""
+        some = self.within(memory_bytes)
+        return replace(some, options=some.options.replace({write_config.WRITE_THREADS: "1"}))
 
     @property
     def stored_avro_json(self) -> str:

@@ -16,9 +16,10 @@ import pytest
 
 import hudi_py
 from hudi_py.errors import ConfigError, CorruptFileError, SchemaMismatchError
+from hudi_py.formats.arrays import in_schema, numbered
 from hudi_py.formats.base_files import iter_base_batches, open_base_file, read_footer
 from hudi_py.formats.base_reader import BaseFileFooter
-from hudi_py.formats.base_rows import least_and_greatest
+from hudi_py.formats.base_rows import least_and_greatest, with_repeated
 from hudi_py.formats.bloom import SIMPLE, BloomConfig, BloomFilter
 from hudi_py.formats.parquet import _damage_named as damage_named
 from hudi_py.formats.parquet import open_parquet
@@ -224,14 +225,13 @@ def test_wrong_options(storage: Storage) -> None:
 
 def test_memory_and_row_groups_are_bounded(storage: Storage) -> None:
     table = rows([f"key-{at:08}" for at in range(20_000)])
-    with BaseFileWriter(
-        storage, "big.parquet", table.schema, "{}", bloom=SMALL, row_group_bytes=table.nbytes // 8
-    ) as writer:
+    size = table.cast(with_repeated(table.schema)).nbytes
+    with BaseFileWriter(storage, "big.parquet", table.schema, "{}", bloom=SMALL, row_group_bytes=size // 8) as writer:
         sizes = [writer.bytes_written]
         for start in range(0, 20_000, 500):
             writer.write(table.slice(start, 500))
             sizes.append(writer.bytes_written)
-            assert writer._pending_bytes < table.nbytes // 8
+            assert writer._pending_bytes < size // 8
         summary = writer.close()
     assert max(sizes) < 1.5 * summary.size
     assert sizes[-1] > 0.5 * summary.size
@@ -245,7 +245,7 @@ def test_memory_and_row_groups_are_bounded(storage: Storage) -> None:
     assert read(storage, "big.parquet", row_groups=[0]).equals(table.slice(0, first))
     assert read(storage, "big.parquet", row_groups=[1, groups - 1]).num_rows < 2 * first + 1
 
-    whole = BaseFileWriter(storage, "w.parquet", table.schema, "{}", bloom=None, row_group_bytes=table.nbytes // 8)
+    whole = BaseFileWriter(storage, "w.parquet", table.schema, "{}", bloom=None, row_group_bytes=size // 8)
     whole.write(table)
     assert whole.close() == whole.close()
     with open_parquet(storage, "w.parquet") as file:
@@ -434,3 +434,41 @@ def test_a_damaged_name_of_a_column_is_not_a_missing_column(tmp_path: Path, name
     assert table.doctor().of("files.corrupt")
     file.write_bytes(whole)
     assert hudi_py.open_table(tmp_path).scan(["id", "fare", "place", "stops"]).to_table().num_rows == 1
+
+
+def test_repeated_meta_columns_stay_dictionaries_when_values_change(storage: Storage) -> None:
+    """The first value of a later batch, and plain strings after dictionaries, do not end them in the file."""
+    table = rows(["a", "b", "c", "d"])
+    name = table.schema.get_field_index("_hoodie_file_name")
+    other = table.set_column(name, "_hoodie_file_name", pa.array(["x", "y", "x", None]))
+    held = in_schema(other, with_repeated(table.schema))
+    path = written(storage, pa.concat_tables([table, other]))
+    with BaseFileWriter(storage, "f.parquet", table.schema, "{}", bloom=SMALL) as writer:
+        for some in (table, held, other):
+            writer.write(some)
+    found = read(storage, "f.parquet")
+    assert found.equals(pa.concat_tables([table, other, other]).combine_chunks())
+    assert found.schema == read(storage, path).schema
+    with open_parquet(storage, "f.parquet") as file:
+        column = file.metadata.row_group(0).column(name)
+        assert "PLAIN" not in column.encodings
+        assert (column.statistics.null_count, column.statistics.max) == (2, "y")
+
+
+def test_a_flush_ends_the_row_group(storage: Storage) -> None:
+    with BaseFileWriter(storage, "f.parquet", rows(["a"]).schema, "{}", bloom=SMALL) as writer:
+        for keys in (["a", "b"], ["c"]):
+            writer.write(rows(keys))
+            writer.flush()
+            writer.flush()
+    with open_parquet(storage, "f.parquet") as file:
+        assert [file.metadata.row_group(at).num_rows for at in range(file.metadata.num_row_groups)] == [2, 1]
+        footer = read_footer(storage, "f.parquet")
+        assert (footer.min_key, footer.max_key) == ("a", "c")
+
+
+@pytest.mark.parametrize(("first", "count"), [(0, 0), (0, 1), (8, 3), (98, 905), (99_999, 1), (10**12, 2)])
+def test_numbered_texts(first: int, count: int) -> None:
+    texts = numbered("20240101_0_", first, count)
+    texts.validate(full=True)
+    assert texts.to_pylist() == [f"20240101_0_{number}" for number in range(first, first + count)]

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -16,6 +17,7 @@ from hudi_py.errors import ConfigError, SchemaMismatchError, TableExistsError, T
 from hudi_py.formats.avro import decode_log_content
 from hudi_py.formats.log import BlockType, HeaderKey, decode_deletes, read_blocks, read_content
 from hudi_py.model.commit import CommitMetadata, WriteStat
+from hudi_py.model.names import PartitionPath
 from hudi_py.storage import open_storage
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.properties import load_table_config, update_table_config
@@ -643,3 +645,33 @@ def test_sort_modes(
         found = [key for file in files for key in file]
         assert sorted(found) == sorted(str(key) for key in keys if "ab"[key % 2] == part)
         assert (found == sorted(found)) == is_sorted
+
+
+def test_a_bulk_insert_keeps_within_its_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is held counts, also rows of a rare partition, whose batches have long been written otherwise."""
+    budget, size = 4 << 20, 20_000
+    held, arrow = [], []
+    before = pa.total_allocated_bytes()
+    add = bulk_insert._Spreader.add
+
+    def adding(self: bulk_insert._Spreader, partition: PartitionPath, some: pa.RecordBatch) -> None:
+        add(self, partition, some)
+        held.append(self.num_bytes)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for number in range(20):
+            keys = np.arange(number * size, (number + 1) * size)
+            parts = np.where(keys % 200 == 0, keys % 7 + 10, keys % 3)
+            texts = pa.array(np.char.add("a text of some length, then a number: ", keys.astype(str)))
+            yield pa.record_batch([pa.array(keys), pa.array(parts), texts], ["k", "p", "text"])
+            arrow.append(pa.total_allocated_bytes() - before)
+
+    monkeypatch.setattr(bulk_insert._Spreader, "add", adding)
+    path = str(tmp_path / "t")
+    schema = pa.schema([("k", pa.int64()), ("p", pa.int64()), ("text", pa.string())])
+    options = {**QUICK, "hoodie.py.write.memory.max.bytes": str(budget), "hoodie.py.write.threads": "2"}
+    reader = pa.RecordBatchReader.from_batches(schema, batches())
+    result = hudi_py.write(path, reader, "bulk_insert", options, record_key="k", partition_by="p")
+    assert result.num_inserted == hudi_py.open_table(path).scan().count() == 20 * size
+    assert budget // 2 < max(held) <= budget
+    assert max(arrow) < 4 * budget  # with incoming batches, and what is being encoded, of 40 MB in all

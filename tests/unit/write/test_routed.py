@@ -267,7 +267,7 @@ def test_many_staged_rows_are_merged_in_parts(
     index: str,
     operation: str,
 ) -> None:
-    monkeypatch.setattr(distributed, "TASK_MEMORY", 500)
+    monkeypatch.setattr(distributed, "TASK_MEMORY", 1000)
     monkeypatch.setattr(routing, "_LOOKUP_ROWS", 10)
     more = {"hoodie.combine.before.insert": "true"} if operation.startswith("insert") else {}
     root, given = base(tmp_path, kind, **INDEXES[index], **more)

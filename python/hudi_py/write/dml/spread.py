@@ -288,7 +288,7 @@ class SpreadSteps:
     def merge(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """All of some of these parcels to rows with the file groups that they go to: `PARCELS` by group."""
         router = Router(self._context, Operation.UPSERT, self._plan.sizes)
-        memory = self._context.settings.memory_bytes
+        memory = self._context.settings.waiting_bytes
         with PartitionedRows(WORK, memory) as held:
             for batch in batches:
                 names = pc.binary_join_element_wise(batch.column("to"), batch.column("kind"), "/")
@@ -351,7 +351,7 @@ class SpreadSteps:
     def _parcels(
         self, kind: str, schema: pa.Schema, rows: Iterable[tuple[pa.StringArray, pa.RecordBatch]]
     ) -> Iterator[pa.RecordBatch]:
-        with PartitionedRows(schema, self._context.settings.memory_bytes) as held:
+        with PartitionedRows(schema, self._context.settings.waiting_bytes) as held:
             for keys, batch in rows:
                 part = key_hashes(keys).astype(np.uint64) * np.uint64(self._plan.parts) >> np.uint64(32)
                 held.add(batch, pa.array(part).cast(pa.string()))

@@ -203,7 +203,7 @@ def _repeated(keys: list[pa.Array]) -> int:
 def located_rows(context: WriteContext) -> PartitionedRows:
     """An empty collection of the rows that a statement changes."""
     schema = LocatedRows.packed_schema(context.row_schema, moves=True)
-    return PartitionedRows(schema, context.settings.memory_bytes)
+    return PartitionedRows(schema, context.settings.waiting_bytes)
 
 
 def table_rows(context: WriteContext, keys: pa.Array, columns: list[pa.Array]) -> pa.RecordBatch:

@@ -88,9 +88,13 @@ class BaseFileHandle:
 
     def write_new(self, rows: pa.RecordBatch) -> None:
         """Adds new rows: `_hoodie_record_key`, then the table's columns."""
-        self.write(self.context.stamped(rows, self.partition, self.name))
+        self._writer.write(self.context.stripped(self.context.new_rows(rows, self.partition, self.name)))
         if self.sidecar is not None:
             self.sidecar.add_keys(rows.column(0))
+
+    def flush(self) -> None:
+        """Write out the rows that wait for their row group, which ends here."""
+        self._writer.flush()
 
     def finish(self, *, inserts: int | None = None, updates: int = 0, deletes: int = 0) -> WriteStat:
         """Completes and publishes the file. `inserts` None: all its rows."""

@@ -13,15 +13,18 @@ from hudi_py.merge import delete_marks
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.names import PartitionPath
 from hudi_py.write.context import WriteContext
-from hudi_py.write.handles.base import BaseFileHandle, steps
+from hudi_py.write.handles.base import STEP_ROWS, BaseFileHandle, steps
 from hudi_py.write.operations.insert import insert_one_per_key
 from hudi_py.write.operations.partition import OperationResult
 from hudi_py.write.placement.assign import MEGABYTE
 from hudi_py.write.rows import KeyedRows, PartitionedRows, sorted_by_key, split_by_partition
 from hudi_py.write.workers import Workers
 
-CHUNK_BYTES = 48 * MEGABYTE
-"""Bytes in memory of the rows that a file gets at a time. The rows of a partition with less go to one file."""
+CHUNK_BYTES = 16 * MEGABYTE
+"""Least bytes of the rows that a file gets at a time, where row groups are smaller. The rows of a partition with less
+go to one file."""
+META_BYTES = 64
+"""Most bytes of a row's meta columns besides its key, as long as they wait for their row group."""
 OPEN_FILES = 64
 """Files being written at the same time; beyond that the least recently used one is completed."""
 
@@ -35,9 +38,9 @@ def bulk_insert(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> Ope
 def write_new_file_groups(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> list[WriteStat]:
     """Writes incoming rows, in normalised input types and any order of partitions, to new file groups.
 
-    No key is looked up, rows with a delete marker are left out. Memory: about `settings.memory_bytes` of rows, and a
-    row group for each open file; to sort rows, all of a partition as well. Files are completed at
-    `packing.max_file_size`.
+    No key is looked up, rows with a delete marker are left out. Memory: `settings.memory_bytes` of rows, those being
+    encoded included, and the column chunk that each thread encodes; to sort rows, all of a partition as well. Files are
+    completed at `packing.max_file_size`.
 
     Returns:
         One statistic for each file. After an error nothing of the files stays.
@@ -58,7 +61,7 @@ def _by_partition(
         for keyed in live:
             yield from split_by_partition(keyed.rows, keyed.partitions)
         return
-    with PartitionedRows(context.row_schema, context.settings.memory_bytes) as held:
+    with PartitionedRows(context.row_schema, context.settings.waiting_bytes) as held:
         for keyed in live:
             held.add(keyed.rows, keyed.partitions)
         for partition in held.partitions:
@@ -91,20 +94,27 @@ class _Lane:
 
 
 class _Spreader:
-    """Collects rows by partition and spreads chunks of them over files: over several files of a partition only while
-    all of them are busy. A context manager: leaving it by an error gives all files up."""
+    """Collects rows by partition and spreads chunks of them, each a row group, over files: over several files of a
+    partition only while all of them are busy. A context manager: leaving it by an error gives all files up."""
 
     def __init__(self, context: WriteContext) -> None:
+        settings = context.settings
         self._context = context
-        self._threads = context.settings.threads
+        self._threads = settings.threads
+        self._budget = settings.waiting_bytes if settings.sort_by_key else settings.memory_bytes
+        group = settings.layout.row_group_bytes
+        self._chunk_bytes = group * max(CHUNK_BYTES // group, 1)
         self._workers: Workers[None] = Workers(self._threads, at_most=self._threads + 1)
         self._held: dict[PartitionPath, list[pa.RecordBatch]] = {}
         self._sizes: dict[PartitionPath, int] = {}
-        self._total = 0
+        self._held_bytes = 0
         self._lanes: dict[PartitionPath, list[_Lane]] = {}
         self._clock = 0
         self._stats: list[WriteStat] = []
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
+        """Guards what is shared with the threads that write."""
+        self._written_bytes = 0
+        """Bytes of the rows that are queued or being written."""
 
     def __enter__(self) -> _Spreader:
         return self
@@ -116,15 +126,20 @@ class _Spreader:
                 if lane.handle is not None:
                     lane.handle.abandon()
 
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of all rows in memory, with their meta columns."""
+        return self._held_bytes + self._written_bytes
+
     def add(self, partition: PartitionPath, rows: pa.RecordBatch) -> None:
-        self._held.setdefault(partition, []).append(rows)
-        size = rows.nbytes
-        self._sizes[partition] = self._sizes.get(partition, 0) + size
-        self._total += size
-        if self._sizes[partition] >= CHUNK_BYTES:
-            self._flush(partition)
-        while self._total > self._context.settings.memory_bytes:
-            self._flush(max(self._sizes, key=self._sizes.__getitem__))
+        for step in steps(rows):
+            size = step.nbytes + META_BYTES * step.num_rows
+            if self._sizes.get(partition, 0) + size > self._chunk_bytes and partition in self._held:
+                self._flush(partition)
+            self._make_room(size)
+            self._held.setdefault(partition, []).append(step)
+            self._sizes[partition] = self._sizes.get(partition, 0) + size
+            self._held_bytes += size
 
     def finish(self) -> list[WriteStat]:
         for partition in list(self._held):
@@ -135,18 +150,32 @@ class _Spreader:
         self._workers.results()
         return sorted(self._stats, key=lambda stat: stat.path)
 
+    def _make_room(self, size: int) -> None:
+        """Wait until there is memory for some more rows; without chunks to wait for, write the largest partitions."""
+        while self.num_bytes and self.num_bytes + size > self._budget:
+            if not self._written_bytes:
+                self._flush_largest()
+                while self._held_bytes > self._budget // 2:
+                    self._flush_largest()
+            with self._changed:
+                self._changed.wait_for(lambda: not self._written_bytes or self.num_bytes + size <= self._budget)
+
+    def _flush_largest(self) -> None:
+        self._flush(max(self._sizes, key=self._sizes.__getitem__))
+
     def _flush(self, partition: PartitionPath) -> None:
-        batches = self._held.pop(partition)
-        self._total -= self._sizes.pop(partition)
+        batches, size = self._held.pop(partition), self._sizes.pop(partition)
         lane = self._lane(partition)
-        with self._lock:
+        with self._changed:
             lane.queued += 1
-        self._workers.submit(partial(self._write, lane, batches))
+            self._held_bytes -= size
+            self._written_bytes += size
+        self._workers.submit(partial(self._write, lane, batches, size))
 
     def _lane(self, partition: PartitionPath) -> _Lane:
         self._clock += 1
         lanes = self._lanes.setdefault(partition, [])
-        with self._lock:
+        with self._changed:
             lane = min(lanes, key=lambda lane: lane.queued, default=None)
         most = 1 if self._context.settings.sort_by_key else self._threads  # ranges of keys do not overlap
         if lane is None or (lane.queued and len(lanes) < most):
@@ -166,18 +195,27 @@ class _Spreader:
     def _open_lanes(self) -> list[_Lane]:
         return [lane for lanes in self._lanes.values() for lane in lanes if lane.handle is not None]
 
-    def _write(self, lane: _Lane, batches: list[pa.RecordBatch]) -> None:
-        table = pa.Table.from_batches(batches).combine_chunks()
+    def _write(self, lane: _Lane, batches: list[pa.RecordBatch], size: int) -> None:
+        try:
+            with lane.lock:
+                self._write_chunk(lane, batches)
+        finally:
+            batches.clear()
+            with self._changed:
+                lane.queued -= 1
+                self._written_bytes -= size
+                self._changed.notify_all()
+
+    def _write_chunk(self, lane: _Lane, batches: list[pa.RecordBatch]) -> None:
         full = self._context.settings.packing.max_file_size
-        with lane.lock:
-            for batch in (step for whole in table.to_batches() for step in steps(whole)):
-                if lane.handle is not None and lane.handle.bytes_written >= full:
-                    self._close(lane)
-                if lane.handle is None:
-                    lane.handle = BaseFileHandle(self._context, lane.partition)
-                lane.handle.write_new(batch)
-        with self._lock:
-            lane.queued -= 1
+        for batch in _in_steps(batches):
+            if lane.handle is not None and lane.handle.bytes_written >= full:
+                self._close(lane)
+            if lane.handle is None:
+                lane.handle = BaseFileHandle(self._context, lane.partition)
+            lane.handle.write_new(batch)
+        if lane.handle is not None:
+            lane.handle.flush()
 
     def _close(self, lane: _Lane) -> None:
         handle, lane.handle = lane.handle, None
@@ -188,5 +226,17 @@ class _Spreader:
         except BaseException:
             handle.abandon()
             raise
-        with self._lock:
+        with self._changed:
             self._stats.append(stat)
+
+
+def _in_steps(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows in batches of some thousand; small ones are put together, since each costs its calls."""
+    some: list[pa.RecordBatch] = []
+    for batch in batches:
+        some.append(batch)
+        if sum(each.num_rows for each in some) >= STEP_ROWS // 4:
+            yield pa.concat_batches(some) if len(some) > 1 else some[0]
+            some = []
+    if some:
+        yield pa.concat_batches(some)

@@ -23,7 +23,7 @@ WriteTagged = Callable[[PartitionWriter, TaggedRows], None]
 @contextmanager
 def held_rows(context: WriteContext, rows: Iterable[KeyedRows], schema: pa.Schema) -> Iterator[PartitionedRows]:
     """The whole input by partition. `schema`: of the rows."""
-    with PartitionedRows(schema, context.settings.memory_bytes) as held:
+    with PartitionedRows(schema, context.settings.waiting_bytes) as held:
         context.progress.phase("reading")
         for keyed in rows:
             context.progress.read(keyed.rows.num_rows)
@@ -110,7 +110,7 @@ def _locate_and_write(
         with held_rows(context, located(index, rows), packed) as held:
             losing = losing_keys(held, merge, order=PLACE.name, packed=True) if one_per_key else {}
             return write_all(held, losing, not one_per_key)
-    with held_rows(context, rows, schema) as held, PartitionedRows(packed, context.settings.memory_bytes) as moved:
+    with held_rows(context, rows, schema) as held, PartitionedRows(packed, context.settings.waiting_bytes) as moved:
         searched = index.searched(distinct_keys(held))
         if merges:
             merge_and_relocate(context, searched, held, moved, moves=moves)

@@ -104,7 +104,7 @@ def made_of_several(
 
 def in_one_partition(context: WriteContext, rows: Sequence[KeyedRows]) -> list[KeyedRows]:
     """Rows in their order, those of one key all in the partition of the row that is made of them."""
-    with PartitionedRows(pa.schema([*rows[0].rows.schema, PLACE]), context.settings.memory_bytes) as held:
+    with PartitionedRows(pa.schema([*rows[0].rows.schema, PLACE]), context.settings.waiting_bytes) as held:
         for keyed in placed(rows):
             held.add(keyed.rows, keyed.partitions)
         _, made = made_of_several(context, held)

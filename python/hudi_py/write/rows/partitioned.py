@@ -12,11 +12,10 @@ import pyarrow as pa
 
 from hudi_py.model.names import PartitionPath
 
-DEFAULT_BUDGET = 1024 * 1024 * 1024
-
 
 def split_by_partition(batch: pa.RecordBatch, paths: pa.StringArray) -> list[tuple[PartitionPath, pa.RecordBatch]]:
-    """The batch cut by partition path, rows of each in their order; a batch of one partition is not copied."""
+    """Cut a batch by partition path; rows stay in their order. A batch of one partition is not copied, and no part
+    keeps the memory of the others."""
     encoded = paths.dictionary_encode()
     if len(encoded.dictionary) == 1:
         return [(PartitionPath(encoded.dictionary[0].as_py()), batch)] if batch.num_rows else []
@@ -24,9 +23,9 @@ def split_by_partition(batch: pa.RecordBatch, paths: pa.StringArray) -> list[tup
     order = np.argsort(codes, kind="stable")
     counts = np.bincount(codes, minlength=len(encoded.dictionary))
     starts = np.cumsum(counts) - counts
-    grouped = batch.take(pa.array(order))
+    rows = pa.array(order)
     return [
-        (PartitionPath(name), grouped.slice(start, count))
+        (PartitionPath(name), batch.take(rows.slice(start, count)))
         for name, start, count in zip(encoded.dictionary.to_pylist(), starts.tolist(), counts.tolist(), strict=True)
     ]
 
@@ -38,7 +37,7 @@ class PartitionedRows:
     batches of a partition lie side by side.
     """
 
-    def __init__(self, schema: pa.Schema, budget: int = DEFAULT_BUDGET) -> None:
+    def __init__(self, schema: pa.Schema, budget: int) -> None:
         self.schema = schema
         self._budget = budget
         self._held: dict[PartitionPath, list[pa.RecordBatch]] = {}
