@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,11 +19,26 @@ _CLASSES: Final = {
 }
 _RAISED: Final = re.compile(rf"(?:^\s*|: ){re.escape(errors.__name__)}\.({'|'.join(_CLASSES)}): (\S.*)$", re.MULTILINE)
 """The last line of a traceback. Where Spark hides tracebacks, its own text precedes the error on that line."""
+_FIELDS: Final = re.compile(r"^\s*\[fields of the error: ([\w+/=]+)\]$", re.MULTILINE)
+"""What `carried` adds to the message."""
+
+
+@contextmanager
+def carried() -> Iterator[None]:
+    """Let the fields of an error of hudi-py, raised in a task, pass through Spark's text of it to `raised_here`."""
+    try:
+        yield
+    except HudiError as error:
+        if error.fields:
+            fields = base64.b64encode(json.dumps(error.fields, default=str).encode()).decode()
+            error.args = (f"{error}\n[fields of the error: {fields}]", *error.args[1:])
+        raise
 
 
 @contextmanager
 def raised_here() -> Iterator[None]:
-    """Raise an error of hudi-py from within Spark as the same class with the same message.
+    """Raise an error of hudi-py from within Spark as the same class with the same message, and the fields that
+    `carried` has let pass.
 
     Spark's error, which is pages of tracebacks and Java's frames, is its `__context__`, which Python does not print.
 
@@ -32,8 +49,11 @@ def raised_here() -> Iterator[None]:
     try:
         yield
     except PySparkException as error:
-        found = _RAISED.findall(str(error))
+        text = str(error)
+        found = list(_RAISED.finditer(text))
         if not found:
             raise
-        name, message = found[-1]
-        raise _CLASSES[name](message) from None
+        name, message = found[-1].groups()
+        fields = _FIELDS.match(text, found[-1].end() + 1)
+        known = json.loads(base64.b64decode(fields[1])) if fields else {}
+        raise _CLASSES[name](message, **known) from None

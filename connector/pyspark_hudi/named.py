@@ -22,7 +22,7 @@ from pyspark_hudi.dialect.ddl import Definition, create_table, is_of_creation
 from pyspark_hudi.dialect.insert import INSERT_OPERATION, aligned, insert_operation, insert_overwrite
 from pyspark_hudi.dialect.tables import PREFIXES, StatementTarget, Tables
 from pyspark_hudi.dialect.text import Cursor, tokens_of
-from pyspark_hudi.services import of_storage
+from pyspark_hudi.table import of_storage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import uuid
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from hudi_py.config import SECRET_KEYS, SECRET_PREFIX, STORAGE_PREFIX
-from hudi_py.config import spark as spark_config
-from hudi_py.errors import ConfigError, CorruptFileError
-from hudi_py.services.distributed import check_call
-from pyspark_hudi.failure import raised_here
-from pyspark_hudi.session import activate
-from pyspark_hudi.table import FORMAT
+from hudi_py.errors import ConfigError
+from hudi_py.services.distributed import ServiceCall, Work, check_call
+from pyspark_hudi import calls
+from pyspark_hudi.remote import given_options, remote, remote_tasks, undone
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _PHASES = (None, "schedule", "execute")
-_MOST_TASKS = 10_000
 
 
 def run_service(
@@ -41,10 +35,8 @@ def run_service(
     `compaction`, `log_compaction` and `clean` have plans. Like `Table.compact()`, a call runs pending plans, oldest
     first, then schedules and runs one for what is left. The work of a plan (file groups to compact, ranges of files to
     delete) is divided among as many Spark tasks. `archive`, `savepoint`, `delete_savepoint`, `rollback`, `restore`,
-    `unschedule`, `rescale_buckets` and `resize_buckets` run in one Spark process. Only Spark's processes access the
-    table; the caller's does not.
-
-    The session becomes the active one of the calling thread.
+    `unschedule`, `rescale_buckets` and `resize_buckets` run in one process: this one, or Spark's driver behind Spark
+    Connect. There only Spark's processes access the table.
 
     Args:
         path: the table's base path, absolute or a URI, as Spark's driver and executors see it.
@@ -77,73 +69,23 @@ def run_service(
             f"Cannot run the phase {phase!r} of the service {name}; "
             + ("it has no phases" if service.plans is None else "phases are 'schedule' and 'execute', or None for both")
         )
-    given = {str(key): value for key, value in (options or {}).items()}
-    if arguments:
-        given[spark_config.SERVICE_ARGUMENTS.key] = json.dumps(arguments)
-    call = _Call(spark, path, name, given)
+    request = calls.ServiceRequest(path, given_options(options), name, tuple(arguments.items()))
     if service.plans is None:
-        return call.make("call", chosen)
+        return remote(spark, calls.run_single_step, request, chosen)
     if phase == "schedule":
-        return call.make("schedule", None)
+        return remote(spark, calls.schedule_plan, request)
     answer: dict[str, Any] | None = None  # as `services.planned.service.run_all` gives it
     while True:
-        begun = call.make("begin" if phase is None else "begin_pending", chosen)
-        report: dict[str, Any] = begun["report"]
-        if begun["num_tasks"]:
-            report = call.make("execute", report["instant"], begun["num_tasks"])
+        call, begun = remote(spark, calls.begin_plan, request, chosen, phase is None)
+        report = begun.report if begun.work is None else _executed(spark, call, begun.work)
         if report["instant"] is not None or answer is None:
             answer = report
-        if begun["last"] or phase is not None:
+        if begun.last or phase is not None:
             return answer
 
 
-class _Call:
-    def __init__(self, spark: SparkSession, path: str, name: str, options: Mapping[str, Any]) -> None:
-        self._spark = spark
-        self._path = path
-        self._name = name
-        self._options = options
-
-    def make(self, phase: str, instant: str | None, tasks: int = 0) -> dict[str, Any]:
-        """Issue one write and return its report."""
-        activate(self._spark)
-        token = uuid.uuid4().hex
-        rows = self._spark.range(0, tasks, 1, min(max(tasks, 1), _MOST_TASKS)).withColumnRenamed("id", "task")
-        given = {
-            **self._options,
-            spark_config.SERVICE.key: self._name,
-            spark_config.SERVICE_PHASE.key: phase,
-            spark_config.SERVICE_TOKEN.key: token,
-        }
-        if instant is not None:
-            given[spark_config.SERVICE_INSTANT.key] = instant
-        with raised_here():
-            rows.write.format(FORMAT).options(**given).mode("append").save(self._path)
-        return stored_report(self._spark, self._path, given, f"the {self._name} of {self._path} did: it completed")
-
-
-def stored_report(spark: SparkSession, path: str, options: Mapping[str, Any], what: str) -> dict[str, Any]:
-    """The report that the commit of a write has stored under the token in its options.
-
-    Raises:
-        CorruptFileError: there is none; the error says that it cannot report `what`.
-    """
-    token = options[spark_config.SERVICE_TOKEN.key]
-    reader = spark.read.format(FORMAT).options(**of_storage(options))
-    reader = reader.option(spark_config.VIEW.key, "service").option(spark_config.SERVICE_TOKEN.key, token)
-    with raised_here():
-        found = reader.load(path).collect()
-    if not found:
-        raise CorruptFileError(
-            f"Cannot report what {what}, but its report is missing from .hoodie/.hudi_py/reports; see the timeline "
-            "(option view = 'timeline')"
-        )
-    report: dict[str, Any] = json.loads(found[0]["report"])
-    return report
-
-
-def of_storage(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the storage, and secrets, by keys whose values Spark does not show."""
-    found = {key: value for key, value in options.items() if key.lower().startswith(STORAGE_PREFIX)}
-    hidden = {key.lower(): value for key, value in options.items() if key.lower() in SECRET_KEYS}
-    return {**found, **{f"{SECRET_PREFIX}{key}": value for key, value in hidden.items()}}
+def _executed(spark: SparkSession, call: ServiceCall, work: Work) -> dict[str, Any]:
+    """Execute a plan in Spark's tasks and complete it. After a failure it is pending again."""
+    with undone(spark, calls.give_up_plan, call, work):
+        outcomes = remote_tasks(spark, calls.execute_plan, call, work, number=work.num_tasks)
+        return remote(spark, calls.commit_plan, call, work, outcomes)

@@ -22,18 +22,16 @@ from hudi_py.config import spark as spark_config
 from hudi_py.config import streaming as streaming_config
 from hudi_py.errors import ConfigError, HistoryCleanedError, SchemaMismatchError
 from hudi_py.read import REPLACED_SCHEMA, Pinned, pin_table
-from hudi_py.wiring import IndexChange, checked_write
+from hudi_py.wiring import checked_write
 from pyspark_hudi.environment import environment_report
-from pyspark_hudi.index_writer import IndexWriter
 from pyspark_hudi.paths import checked_path
 from pyspark_hudi.reader import HudiReader, ReplacedReader
-from pyspark_hudi.service_writer import ServiceWriter
+from pyspark_hudi.remote import ANSWER, CallReader, call_in
 from pyspark_hudi.sink import HudiStreamWriter
-from pyspark_hudi.statement_writer import SpreadWriter, StatementWriter
 from pyspark_hudi.stream import HudiStreamReader, stream_schema
 from pyspark_hudi.types import spark_schema
 from pyspark_hudi.views import ViewReader, packed, read_view
-from pyspark_hudi.writer import HudiWriter, write_plan
+from pyspark_hudi.writer import HudiWriter
 
 
 class DefaultSource(DataSource):
@@ -48,6 +46,8 @@ class DefaultSource(DataSource):
     """Pickled by Spark with the instance after `schema()`, so that a DataFrame stays one snapshot."""
     _view: bytes | None = None
     """The same for a DataFrame that is a view."""
+    _answer: bytes | None = None
+    """The same for a DataFrame with the answer to a call by `remote`."""
     _travelled = False
     """Whether this is a copy from another process. Of a stream, such copies commit, and originals plan."""
 
@@ -56,6 +56,10 @@ class DefaultSource(DataSource):
         return "hudi-py"
 
     def schema(self) -> StructType:
+        call = call_in(self.options)
+        if call is not None:
+            self._answer = None if call.number is not None else call.answer()
+            return ANSWER
         options = self._options("read")
         if options.given(spark_config.VIEW):
             report = self._report(options)
@@ -77,6 +81,9 @@ class DefaultSource(DataSource):
         return spark_schema(stream_schema(self._path("read"), options, names))
 
     def reader(self, schema: StructType) -> DataSourceReader:
+        call = call_in(self.options)
+        if call is not None:
+            return CallReader(call, self._answer)
         options, pinned = self._options("read"), self._pinned
         if options.given(spark_config.VIEW):
             view, self._view = self._view, None
@@ -93,16 +100,6 @@ class DefaultSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         options = self._options("write")
-        if options.given(spark_config.WRITE_PLAN):
-            spread = options.given(spark_config.STATEMENT)
-            return SpreadWriter.planned(options) if spread else HudiWriter.planned(options)
-        if options.given(spark_config.SERVICE):
-            return ServiceWriter.of(self._path("write"), options)
-        if options.given(spark_config.STATEMENT):
-            change = IndexChange.of(options.get(spark_config.STATEMENT) or "")
-            if change is not None:
-                return IndexWriter(self._path("write"), options, change)
-            return StatementWriter.of(self._path("write"), options, schema)
         return HudiWriter.of(self._path("write"), options, schema, overwrite=overwrite)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
@@ -119,9 +116,6 @@ class DefaultSource(DataSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
         options = self._options("write")
-        for option, users in ((spark_config.SERVICE, "run_service"), (spark_config.STATEMENT, "update and the like")):
-            if options.given(option):
-                raise ConfigError(f"Cannot stream with the option {options.name_of(option)}: it is for {users} alone")
         planned = None if self._travelled else schema
         return HudiStreamWriter.of(self._path("stream"), options, planned, overwrite=overwrite)
 
@@ -153,8 +147,6 @@ class DefaultSource(DataSource):
     def _report(self, options: Options) -> pa.Table:
         if options.get(spark_config.VIEW) == "environment":
             return environment_report()
-        if options.get(spark_config.VIEW) == "write":
-            return write_plan(self._path("write"), options)
         return read_view(self._path("read"), options)
 
     def _options(self, purpose: str) -> Options:

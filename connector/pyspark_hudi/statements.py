@@ -1,42 +1,41 @@
-"""`update`, `delete_from` and `merge_into`: statements of the core, run in Spark's processes."""
+"""`update`, `delete_from` and `merge_into`: statements of the core, run in one process or in Spark's tasks."""
 
 from __future__ import annotations
 
-import base64
-import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.errors import PySparkException
 
-from hudi_py.config import Options, Scope
-from hudi_py.config import spark as spark_config
 from hudi_py.errors import ConfigError
 from hudi_py.write.dml.distributed import (
     PARCELS,
     WORK,
+    Delete,
     MergeBuilder,
     MergePlan,
+    SpreadPlan,
+    SpreadResult,
+    SpreadStatement,
     SpreadSteps,
+    StagedSource,
+    StatementCall,
+    Update,
     WriteResult,
-    decode_spread,
-    delete_text,
-    forget_text,
-    merge_text,
     redo_on_conflict,
-    update_text,
+    run_spread_task,
+    stage_source,
 )
-from pyspark_hudi.failure import raised_here
+from pyspark_hudi import calls
+from pyspark_hudi.failure import carried
+from pyspark_hudi.remote import collected, given_options, owner_pid, remote, undone
 from pyspark_hudi.seen import evaluated, saying_seen
-from pyspark_hudi.services import of_storage, stored_report
-from pyspark_hudi.session import activate
-from pyspark_hudi.table import FORMAT
 from pyspark_hudi.table_writer import shuffle_partitions
 from pyspark_hudi.tasks import in_tasks
-from pyspark_hudi.types import spark_schema
+from pyspark_hudi.types import arrow_schema, spark_schema
 from pyspark_hudi.writer import task_id
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ def update(
     *,
     options: Mapping[str, Any] | None = None,
 ) -> WriteResult:
-    """Set columns of rows, as `hudi_py.Table.update`, in one of Spark's processes.
+    """Set columns of rows, as `hudi_py.Table.update`.
 
     Args:
         path: the table's base path, absolute or a URI, as Spark's driver and executors see it.
@@ -68,7 +67,7 @@ def update(
     """
     if filter is not None:
         _check_text("update", path, filter)
-    return run(spark, path, update_text(set, filter), options)
+    return run(spark, path, Update(dict(set), filter), options)
 
 
 def delete_from(
@@ -81,7 +80,7 @@ def delete_from(
         pyspark.errors.PySparkException: Spark failed.
     """
     _check_text("delete from", path, filter)
-    return run(spark, path, delete_text(filter), options)
+    return run(spark, path, Delete(filter), options)
 
 
 def merge_into(
@@ -98,8 +97,8 @@ def merge_into(
 
         merge_into(spark, path, changes, on="id").when_matched_update_all().when_not_matched_insert_all().execute()
 
-    Spark's tasks stage the rows of the source, up to `hoodie.py.staging.max.bytes`, and one of Spark's processes merges
-    them.
+    Spark's tasks stage the rows of the source. Up to `hoodie.py.local.max.bytes` one process merges them, otherwise
+    tasks do.
 
     Args:
         source: its columns, other than Hudi's meta columns, have types that a table can have. A function is called for
@@ -114,111 +113,104 @@ def merge_into(
     """
     named = (on,) if isinstance(on, str) else tuple(on)
     plan = MergePlan(named, (), source_alias, target_alias)
-    return MergeBuilder(plan, lambda made: run(spark, path, merge_text(made), options, source))
+    return MergeBuilder(plan, lambda made: run(spark, path, made, options, source))
 
 
 def run(
     spark: SparkSession,
     path: str,
-    text: str,
+    change: Update | Delete | MergePlan,
     options: Mapping[str, Any] | None = None,
     source: DataFrame | Callable[[], DataFrame] | None = None,
 ) -> WriteResult:
-    """Run a statement, given as text of `hudi_py.write.dml.text`, and return its report. What the rows of its source
-    have read of its table is part of what it has seen: another write that has changed it since is a conflict, after
-    which a source that is a function is evaluated again."""
+    """Run a statement and return its report. What the rows of its source have read of its table is part of what it has
+    seen: another write that has changed it since is a conflict, after which a source that is a function is evaluated
+    again."""
     given = options or {}
     if source is None:
-        return _run(spark, path, text, given, None)
+        return _run(spark, path, change, given, None)
     if not callable(source):
-        return _run(spark, path, text, saying_seen(source, path, given), source)
-    result, again = evaluated(source, path, given, lambda rows, said: _run(spark, path, text, said, rows))
+        return _run(spark, path, change, saying_seen(source, path, given), source)
+    result, again = evaluated(source, path, given, lambda rows, said: _run(spark, path, change, said, rows))
     return replace(result, retries=result.retries + again)
 
 
 def _run(
-    spark: SparkSession, path: str, text: str, options: Mapping[str, Any], source: DataFrame | None
+    spark: SparkSession,
+    path: str,
+    change: Update | Delete | MergePlan,
+    options: Mapping[str, Any],
+    source: DataFrame | None,
 ) -> WriteResult:
-    first = _StatementRun(spark, path, text, options, source)
-    attempts = chain([first], iter(lambda: _StatementRun(spark, path, text, options, source), None))
-    # in one process a statement has been repeated already
-    result, retries = redo_on_conflict(
-        lambda: next(attempts).finish(), first.report.get("retries", 0) if "plan" in first.report else 0
+    given = given_options(options)
+    first = _planned(spark, path, change, given, source)
+    if isinstance(first, WriteResult):
+        return first  # in one process a statement has been repeated already
+    attempts: Iterator[WriteResult | SpreadPlan] = chain(
+        [first], iter(lambda: _planned(spark, path, change, given, source), None)
     )
+
+    def attempt() -> WriteResult:
+        plan = next(attempts)
+        return plan if isinstance(plan, WriteResult) else _spread(spark, plan)
+
+    result, retries = redo_on_conflict(attempt, first.statement.write.handle.settings.conflict_retries)
     return replace(result, retries=result.retries + retries)
 
 
-class _StatementRun:
-    """A statement that one process has run, or planned for tasks."""
+def _planned(
+    spark: SparkSession,
+    path: str,
+    change: Update | Delete | MergePlan,
+    given: Mapping[str, Any],
+    source: DataFrame | None,
+) -> WriteResult | SpreadPlan:
+    """The result of a statement that one process has run, or its plan for tasks."""
+    owner = owner_pid(spark)
+    if source is None:
+        return remote(spark, calls.run_statement, path, given, change, owner)
+    call = remote(spark, calls.plan_merge, path, given, change, arrow_schema(source.schema))
+    with undone(spark, calls.abort_statement, call):
+        staged = collected(source, functools.partial(_stage, call))
+    return remote(spark, calls.run_planned, call, staged, owner)
 
-    def __init__(
-        self, spark: SparkSession, path: str, text: str, options: Mapping[str, Any], source: DataFrame | None
-    ) -> None:
-        self._spark = spark
-        self._path = path
-        self._what = f"the statement on {path} did: it completed"
-        token = {spark_config.SERVICE_TOKEN.key: uuid.uuid4().hex}
-        self._options = {**of_storage(options), **token}
-        issue(spark, path, text, {**options, **token}, source)
-        self.report = stored_report(spark, path, self._options, self._what)
 
-    def finish(self) -> WriteResult:
-        if "plan" not in self.report:
-            return WriteResult.from_dict(self.report)
-        frame = self._work()
-        if self.report["shuffles"]:
+def _stage(call: StatementCall, batches: Iterator[pa.RecordBatch]) -> StagedSource | None:
+    return stage_source(call, task_id(), batches)
+
+
+def _spread(spark: SparkSession, plan: SpreadPlan) -> WriteResult:
+    """Run a planned statement in tasks and publish what they have written."""
+    statement, most = plan.statement, shuffle_partitions(spark)
+    number = len(plan.work)
+    frame = in_tasks(
+        spark.range(0, number, 1, max(number, 1)), functools.partial(_own_work, plan.work), spark_schema(WORK)
+    )
+    with undone(spark, calls.abort_spread, statement):
+        if plan.shuffles:
             # Spark's adaptive execution keeps explicit numbers
-            frame = self._step(frame, SpreadSteps.read, PARCELS).repartition(self._tasks("parts"), "to")
-            frame = self._step(frame, SpreadSteps.merge, PARCELS).repartition(self._tasks("writers"), "to")
-        options = {
-            **self._options,
-            spark_config.WRITE_PLAN.key: self.report["plan"],
-            spark_config.STATEMENT.key: "{}",
-        }
-        with raised_here():
-            try:
-                frame.write.format(FORMAT).options(**options).mode("append").save(self._path)
-            except PySparkException:
-                if self.report["shuffles"]:
-                    # the writer does not learn of a failure before a shuffle
-                    issue(self._spark, self._path, forget_text(), self._options)
-                raise
-        return WriteResult.from_dict(stored_report(self._spark, self._path, self._options, self._what))
-
-    def _work(self) -> DataFrame:
-        """The work of the first tasks, one row for each."""
-        work = [base64.b64decode(each) for each in self.report["work"]]
-
-        def own(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for batch in batches:
-                yield pa.RecordBatch.from_arrays(
-                    [pa.array([work[at] for at in batch.column(0).to_pylist()])], schema=WORK
-                )
-
-        number = len(work)
-        return in_tasks(self._spark.range(0, number, 1, max(number, 1)), own, spark_schema(WORK))
-
-    def _step(self, frame: DataFrame, step: Step, schema: pa.Schema) -> DataFrame:
-        plan = base64.b64decode(self.report["plan"])
-        storage = Options.resolve(of_storage(self._options), Scope.WRITE, defaults={}).storage
-
-        def apply(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            return step(SpreadSteps(decode_spread(plan, storage), task_id()), batches)
-
-        return in_tasks(frame, apply, spark_schema(schema))
-
-    def _tasks(self, member: str) -> int:
-        return min(int(self.report[member]), shuffle_partitions(self._spark))
+            frame = _step(frame, statement, SpreadSteps.read).repartition(min(statement.parts, most), "to")
+            frame = _step(frame, statement, SpreadSteps.merge).repartition(min(plan.writers, most), "to")
+        results = collected(frame, functools.partial(_write, statement))
+        return remote(spark, calls.commit_spread, statement, results)
 
 
-def issue(
-    spark: SparkSession, path: str, text: str, options: Mapping[str, Any], source: DataFrame | None = None
-) -> None:
-    """Run a statement as one write; `source` has the rows of a merge, or the columns of a new table."""
-    activate(spark)
-    rows = spark.range(0, 0, 1, 1) if source is None else source
-    with raised_here():
-        rows.write.format(FORMAT).options(**options).option(spark_config.STATEMENT.key, text).mode("append").save(path)
+def _own_work(work: Sequence[bytes], batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield pa.RecordBatch.from_arrays([pa.array([work[at] for at in batch.column(0).to_pylist()])], schema=WORK)
+
+
+def _step(frame: DataFrame, plan: SpreadStatement, step: Step) -> DataFrame:
+    return in_tasks(frame, functools.partial(_run_step, plan, step), spark_schema(PARCELS))
+
+
+def _run_step(plan: SpreadStatement, step: Step, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    with carried():
+        yield from step(SpreadSteps(plan, task_id()), batches)
+
+
+def _write(plan: SpreadStatement, batches: Iterator[pa.RecordBatch]) -> SpreadResult:
+    return run_spread_task(plan, task_id(), batches)
 
 
 def _check_text(what: str, path: str, filter: object) -> None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 
-from hudi_py.config import Options, Scope
+from hudi_py.config import SECRET_KEYS, SECRET_PREFIX, STORAGE_PREFIX, Options, Scope
 from hudi_py.config import read as read_config
 from hudi_py.config import spark as spark_config
 from hudi_py.errors import ConfigError, HistoryCleanedError, HudiError, first_line
@@ -197,6 +197,13 @@ def option_texts(options: Mapping[str, Any]) -> dict[str, str]:
         for key, value in options.items()
         if value is not None
     }
+
+
+def of_storage(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the storage, and secrets, by keys whose values Spark does not show."""
+    found = {key: value for key, value in options.items() if key.lower().startswith(STORAGE_PREFIX)}
+    hidden = {key.lower(): value for key, value in options.items() if key.lower() in SECRET_KEYS}
+    return {**found, **{f"{SECRET_PREFIX}{key}": value for key, value in hidden.items()}}
 
 
 @dataclass(frozen=True)

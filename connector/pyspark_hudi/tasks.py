@@ -6,12 +6,13 @@ A read that this process has planned needs neither.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import gc
 import pickle
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+"""As PySpark names it to servers."""
 _BYTES_OF_AN_ID = 64
 _MOST_IDS = 1 << 20
 """Ids of a task, so that they cost little beside the files."""
@@ -59,9 +62,27 @@ def in_tasks(
         ImportError: pandas, which PySpark needs to call functions over Arrow batches, is missing.
     """
     try:
-        return frame.mapInArrow(function, schema)
+        made = frame.mapInArrow(function, schema)
     except ImportError as error:
         raise without_pandas(error) from None
+    if not is_classic(frame.sparkSession):
+        _say_python(made)
+    return made
+
+
+server_pythons: dict[str, str] = {}
+"""The Python of each Spark Connect server that has answered a call, by session: `3.11`."""
+
+
+def _say_python(frame: DataFrame) -> None:
+    """Let a server of another Python run a function that `mapInArrow` was given. PySpark refuses those, because the
+    code of functions does not fit; but these are of modules that the server has, and their names are pickled alone."""
+    session: Any = frame.sparkSession
+    version = server_pythons.get(session.session_id)
+    if version is not None and version != PYTHON:
+        plan: Any = frame
+        with contextlib.suppress(AttributeError):  # another PySpark, which refuses then
+            plan._plan._function._function._python_ver = version
 
 
 def without_pandas(error: ImportError) -> ImportError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
 import pyarrow as pa
@@ -12,9 +11,8 @@ from pyspark.sql.types import StructType
 from hudi_py.config import Options
 from hudi_py.config import read as read_config
 from hudi_py.config import spark as spark_config
-from hudi_py.errors import ConfigError
-from hudi_py.read import check_columns, parse_filter, procedure_report, split_report, table_report
-from hudi_py.services.distributed import call_report, pending_report
+from hudi_py.read import check_columns, parse_filter, split_report, table_report
+from hudi_py.services.distributed import pending_report
 from hudi_py.wiring import index_table
 from pyspark_hudi.native import NativePlan
 from pyspark_hudi.types import arrow_schema, to_target
@@ -38,21 +36,9 @@ def read_view(path: str, options: Options) -> pa.Table:
 
 def _table_report(path: str, options: Options) -> pa.Table:
     view = options.get(spark_config.VIEW) or ""
-    if view == "service":
-        return call_report(path, options)
-    if view == "procedure":
-        return _procedure(path, options)
     if view == "indexes":
         return index_table(path, options)
     return pending_report(path, options) if view == "plans" else table_report(path, options, view)
-
-
-def _procedure(path: str, options: Options) -> pa.Table:
-    call = json.loads(options.get(spark_config.PROCEDURE) or "{}")
-    name = call.pop("name", None)
-    if name is None:
-        raise ConfigError(f"Cannot read the view 'procedure' without the option {spark_config.PROCEDURE.key}; use CALL")
-    return procedure_report(path, options, name, call)
 
 
 def _chosen(report: pa.Table, options: Options, path: str) -> pa.Table:

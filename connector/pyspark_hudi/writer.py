@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import base64
-import json
 import logging
 import random
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,29 +13,24 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from hudi_py.config import Options, Problems, Scope
-from hudi_py.config import spark as spark_config
+from hudi_py.config import Options
 from hudi_py.errors import first_line
-from hudi_py.services.distributed import store_report
-from hudi_py.wiring import after_commit, checked_write, metadata_writer
+from hudi_py.wiring import after_commit, metadata_writer
 from hudi_py.write.batches import BatchCommittedError, for_batch, given_batch
 from hudi_py.write.distributed import (
     DistributedWrite,
     TaskId,
     TaskResult,
+    WriteResult,
     abort_write,
     commit_write,
     nothing_written,
     plan_write,
     run_task,
 )
-from hudi_py.write.routed import PLAN_SCHEMA, decode_plan, plan_routed
 from pyspark_hudi.types import arrow_schema
 
 _log = logging.getLogger(__name__)
-
-ABANDONED = "abandoned"
-"""The plan, as base64, of a write that ended before Spark's writer had it."""
 
 
 class TaskMessage(WriterCommitMessage):
@@ -52,10 +44,8 @@ class TaskMessage(WriterCommitMessage):
 class HudiWriter(DataSourceArrowWriter):
     """One write; pickled once to each task and once to the process that commits."""
 
-    def __init__(self, write: DistributedWrite, committed: str | None = None, token: str | None = None) -> None:
+    def __init__(self, write: DistributedWrite, committed: str | None = None) -> None:
         self.plan = write
-        self.token = token
-        """Under which the result is stored."""
         self.committed = committed
         """Says that the table holds the batch already, if so (`hoodie.internal.spark.streaming.batch.id`)."""
 
@@ -78,14 +68,6 @@ class HudiWriter(DataSourceArrowWriter):
         except BatchCommittedError as error:
             return cls(plan, first_line(error))
 
-    @classmethod
-    def planned(cls, options: Options) -> HudiWriter:
-        """For a write by `write_table`, whose plan is in the options."""
-        write = decode_plan(base64.b64decode(options.get(spark_config.WRITE_PLAN) or ""), options.storage)
-        if options.get(spark_config.WRITE_STAGES):
-            write = replace(write, arrival="one")
-        return cls(write, token=options.get(spark_config.SERVICE_TOKEN))
-
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
         if self.committed is None:
             return TaskMessage(run_task(self.plan, task_id(), iterator))
@@ -94,42 +76,27 @@ class HudiWriter(DataSourceArrowWriter):
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         found = [message.result for message in messages if isinstance(message, TaskMessage)]
-        committed, done = self.committed, nothing_written(self.plan)
-        if committed is None:
-            try:
-                done = commit_write(self.plan, [result for result in found if result is not None])
-            except BatchCommittedError as error:
-                committed = first_line(error)
-                abort_write(self.plan)
-        if committed is not None:
-            _log.warning("skipping a write to %s: %s", self.plan.handle.table_uri, committed)
-        if self.token is not None:
-            store_report(self.plan.attach().storage, self.token, done.to_dict())
+        commit_or_skip(self.plan, [result for result in found if result is not None], self.committed)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         if self.committed is None:
             abort_write(self.plan)
 
 
-def write_plan(path: str, options: Options) -> pa.Table:
-    """The plan of the write that the options of a read ask for: one row of `PLAN_SCHEMA`. Or gives up the
-    one that they name. Raises as `plan_routed`."""
-    request = json.loads(options.get(spark_config.WRITE_REQUEST) or "{}")
-    if ABANDONED in request:
-        abort_write(decode_plan(base64.b64decode(request[ABANDONED]), options.storage))
-        return PLAN_SCHEMA.empty_table()
-    problems = Problems()
-    resolved = checked_write(Options.resolve(request["options"], Scope.WRITE, problems=problems), problems)
-    asked = replace(resolved, storage=options.storage)
-    return plan_routed(
-        path,
-        request["operation"],
-        asked,
-        arrow_schema(StructType.fromJson(request["schema"])),
-        after=after_commit(asked),
-        metadata=metadata_writer(asked),
-        owner_pid=driver_pid(),
-    )
+def commit_or_skip(write: DistributedWrite, results: Sequence[TaskResult], committed: str | None = None) -> WriteResult:
+    """Commit what tasks have written, unless the table holds the batch already.
+
+    Args:
+        committed: says that it does, if this is known.
+    """
+    if committed is None:
+        try:
+            return commit_write(write, results)
+        except BatchCommittedError as error:
+            committed = first_line(error)
+            abort_write(write)
+    _log.warning("skipping a write to %s: %s", write.handle.table_uri, committed)
+    return nothing_written(write)
 
 
 def task_id() -> TaskId:

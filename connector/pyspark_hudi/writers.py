@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 
 from hudi_py.config import Options, Scope, sink
 from hudi_py.config import spark as spark_config
@@ -26,9 +26,8 @@ from pyspark_hudi.named import (
     stream_target,
     target_of,
 )
-from pyspark_hudi.noting import Noting, SourceRequest, hinted
-from pyspark_hudi.services import of_storage
-from pyspark_hudi.table import FORMAT
+from pyspark_hudi.noting import SourceRequest, Noting, hinted
+from pyspark_hudi.table import FORMAT, of_storage
 from pyspark_hudi.table_writer import write_table
 
 if TYPE_CHECKING:
@@ -36,9 +35,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_PLAIN_WRITES = frozenset(
-    {spark_config.SERVICE.key, spark_config.STATEMENT.key, spark_config.WRITE_PLAN.key, sink.BATCH_ID.key.lower()}
-)
+_PLAIN_WRITES = frozenset({sink.BATCH_ID.key.lower()})
 """Options by which the plain format is meant, among them those that `write_table` sets itself."""
 
 
@@ -254,10 +251,10 @@ def _native_save(asked: SourceRequest, path: Any) -> bool:
         _log.warning("%s is written by the plain format, in which one process merges all rows: %s", found, error)
         return False
     except HudiError as error:
-        spark_error = error.__context__
-        if not isinstance(spark_error, PySparkException):
-            raise
-        raise spark_error from spark_error.__cause__  # as `df.write` raises it
+        spark_error = error.__context__  # as `df.write` raises it
+        if isinstance(spark_error, PySparkException):
+            raise spark_error from spark_error.__cause__
+        raise AnalysisException(f"{type(error).__module__}.{type(error).__name__}: {error}") from error
     return True
 
 

@@ -3,11 +3,10 @@ are called directly; and what `Table` offers on top of them."""
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Final, Generic
 
 import pyarrow as pa
@@ -34,7 +33,6 @@ from hudi_py.metadata_write.maintenance.verify import VerifyReport, verify
 from hudi_py.metadata_write.maintenance.whole import change_metadata_table
 from hudi_py.metadata_write.writer import MetadataTableWriter
 from hudi_py.model.instant import InstantTime
-from hudi_py.model.limits import parse_json
 from hudi_py.model.properties import TableConfig
 from hudi_py.progress import Progress
 from hudi_py.services.after_commit import InlineServices
@@ -47,14 +45,11 @@ from hudi_py.services.recovery.rollback import preview_rollback
 from hudi_py.services.registry import due_services
 from hudi_py.storage import Storage, open_storage
 from hudi_py.timeline.properties import load_table_config
-from hudi_py.transaction.locks.in_process import check_many_processes
 from hudi_py.transaction.protocols import AfterCommit, MetadataWriter
 from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.write.api import write_options
 from hudi_py.write.result import WriteResult, requested_time
 from hudi_py.write.table.alter import Types, alter_table, column_changes
-
-_INDEX: Final = "index"
 
 
 def metadata_writer(options: Options) -> MetadataWriter:
@@ -450,7 +445,7 @@ class TableIndexes(ABC):
 
 @dataclass(frozen=True, slots=True)
 class IndexChange:
-    """A statement about an index, as it travels between processes."""
+    """A statement about an index, or about the whole metadata table. Pickles."""
 
     action: str
     """`create`, `drop` or `refresh`; of the whole metadata table `make`, `complete` or `remove`."""
@@ -462,35 +457,21 @@ class IndexChange:
     quiet: bool = False
     """Whether an index that exists already, or is not there to be dropped, is no error."""
 
-    @classmethod
-    def of(cls, text: str) -> IndexChange | None:
-        """The statement that `to_text` wrote; None: the text is another one."""
-        try:
-            found = parse_json(text)
-        except ValueError:
-            return None
-        known = isinstance(found, dict) and found.get("kind_of_statement") == _INDEX
-        return cls(**{key: value for key, value in found.items() if key != "kind_of_statement"}) if known else None
-
-    def to_text(self) -> str:
-        """As JSON."""
-        return json.dumps({"kind_of_statement": _INDEX, **asdict(self)})
-
     def run(self, path: str, options: Options) -> None:
-        """Raises as the methods of `TableIndexes`."""
-        check_many_processes(options)
+        """Run the statement and announce what it did, as the methods of `TableIndexes`. Raises as they do."""
         given = options.for_storage()
         storage = open_storage(path, given)
         context = ServiceContext.of(storage, options, metadata_writer(options), storage_options=given)
-        if self.action == "create":
-            request = IndexRequest(self.name, self.column, self.kind, self.options)
-            create_index(context, request, if_not_exists=self.quiet)
-        elif self.action == "drop":
-            drop_index(context, self.name, if_exists=self.quiet)
-        elif self.action in ("make", "complete", "remove"):
-            change_metadata_table(context, self.action)
-        else:
-            refresh_index(context, self.name)
+        with announced(storage, options, given):
+            if self.action == "create":
+                request = IndexRequest(self.name, self.column, self.kind, self.options)
+                create_index(context, request, if_not_exists=self.quiet)
+            elif self.action == "drop":
+                drop_index(context, self.name, if_exists=self.quiet)
+            elif self.action in ("make", "complete", "remove"):
+                change_metadata_table(context, self.action)
+            else:
+                refresh_index(context, self.name)
 
 
 def index_table(path: str, options: Options) -> pa.Table:

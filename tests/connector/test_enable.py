@@ -106,7 +106,8 @@ def raised(act: Callable[[], object]) -> tuple[type, str]:
     with pytest.raises((PySparkException, IllegalArgumentException)) as caught:
         act()
     lines = [line.strip() for line in str(caught.value).splitlines()]
-    return caught.type, next((line for line in lines if line.startswith("hudi_py.errors.")), lines[0])
+    kind = AnalysisException if issubclass(caught.type, AnalysisException) else caught.type
+    return kind, next((line for line in lines if line.startswith("hudi_py.errors.")), lines[0])
 
 
 def test_errors_are_those_of_the_plain_format(spark: SparkSession, table: str) -> None:

@@ -14,14 +14,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import hudi_py
-from hudi_py.config import Options, Scope
 from hudi_py.errors import ConfigError, ConflictError, HistoryCleanedError, TableNotFoundError
-from hudi_py.model.layout import REPORTS
-from hudi_py.services.distributed import read_report, store_report
-from hudi_py.storage import open_storage
-from pyspark_hudi import read_table, run_service
+from hudi_py.services.distributed import ServiceCall, Work
+from pyspark_hudi import calls, read_table, run_service
 from pyspark_hudi.failure import raised_here
-from pyspark_hudi.service_writer import ServiceWriter
+from pyspark_hudi.remote import _in_task
 
 QUIET = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
 KEYED: dict[str, Any] = {"record_key": "id", "partition_by": "p", "ordering_by": "ts"}
@@ -201,8 +198,7 @@ def test_errors_are_those_of_the_core(spark: SparkSession, path: str) -> None:
     make(path, writes=1)
     with pytest.raises(ConfigError, match=r"^Cannot run the compaction 20200101000000000 of .* pending: none$") as told:
         run_service(spark, path, "compaction", phase="execute", instant="20200101000000000")
-    assert isinstance(told.value.__context__, PySparkException)
-    assert told.value.__suppress_context__
+    assert told.value.fields == {"instant": "20200101000000000"}
     first = hudi_py.open_table(path).instants()["instant"].to_pylist()[0]
     run_service(spark, path, "savepoint")
     with pytest.raises(ConflictError, match=r"^Cannot roll back .* it has a savepoint; delete the savepoint first$"):
@@ -211,8 +207,6 @@ def test_errors_are_those_of_the_core(spark: SparkSession, path: str) -> None:
         run_service(spark, path, "clean", options={"hoodie.clean.commit.retained": "1"})
     with pytest.raises(TableNotFoundError, match=r"^No Hudi table at .*missing; "):
         run_service(spark, path + "missing", "archive")
-    with pytest.raises(ConfigError, match=r"^Cannot use the token ''"), raised_here():
-        spark.read.format("hudi-py").option("view", "service").load(path).collect()
     spark.conf.set("spark.sql.execution.pyspark.udf.hideTraceback.enabled", "true")
     try:
         with pytest.raises(TableNotFoundError, match=r"^No Hudi table at .*missing; "):
@@ -238,49 +232,38 @@ def test_services_follow_a_write_through_spark(spark: SparkSession, path: str) -
 def test_an_executor_that_does_not_see_the_table_tells(path: str) -> None:
     """Each process of a call opens the table by itself, with what the pickled call says."""
     make(path, writes=2)
-    table = hudi_py.open_table(path)
-    planned = table.compaction.schedule()
-    asked = {"hoodie.py.service": "compaction", "hoodie.py.service.instant": str(planned), "storage.password": "hush"}
-    phases = [Options.resolve({**asked, "hoodie.py.service.phase": name}, Scope.WRITE) for name in ("begin", "execute")]
-    bare = [replace(options, storage={}) for options in phases]
-    ServiceWriter.of(path, bare[0]).commit([])
-    call = ServiceWriter.of(path, bare[1]).call
-    assert len(pickle.dumps(call)) < 20_000
-    assert "hush" not in repr(replace(call, options=phases[1]))
-    gone = ServiceWriter(pickle.loads(pickle.dumps(replace(call, path=path + "elsewhere"))))
+    planned = hudi_py.open_table(path).compaction.schedule()
+    call, work = begun(path, str(planned))
+    assert len(pickle.dumps((call, work))) < 20_000
+    assert "hush" not in repr(begun_request(path, {"storage.password": "hush"}).call())
+    elsewhere = replace(call, path=path + "elsewhere")
+    (number,) = [pa.record_batch({"task": [0]})]
     with pytest.raises(TableNotFoundError, match=r"elsewhere: .* its executor on .* cannot: give a path that all"):
-        gone.write(iter([pa.record_batch({"task": [0]})]))
-    assert gone.write(iter([])).outcomes == ()
-    writer = ServiceWriter(pickle.loads(pickle.dumps(call)))
-    messages = [writer.write(iter([pa.record_batch({"task": tasks})])) for tasks in ([0, 1], [2], [2])]
-    writer.commit(messages)
-    writer.commit(messages)
+        list(_in_task(calls.execute_plan, (elsewhere, work), iter([number])))
+    assert list(_in_task(calls.execute_plan, (elsewhere, work), iter([]))) == []
+    call, work = pickle.loads(pickle.dumps((call, work)))
+    outcomes = [each for tasks in ([0, 1], [2], [2]) for each in calls.execute_plan(call, work, tasks)]
+    assert calls.commit_plan(call, work, outcomes) == calls.commit_plan(call, work, outcomes)
     assert instants(path, "commit") == [planned]
     assert {row["ts"] for row in read(path)} == {1}
+
+
+def begun_request(path: str, options: dict[str, str]) -> calls.ServiceRequest:
+    return calls.ServiceRequest(path, options, "compaction", ())
+
+
+def begun(path: str, instant: str) -> tuple[ServiceCall, Work]:
+    call, plan = calls.begin_plan(begun_request(path, {}), instant, False)
+    assert plan.work is not None
+    return call, plan.work
 
 
 def test_tasks_of_a_cluster_that_was_full_go_on(path: str) -> None:
     """Between the beginning and the first task nobody beats, however long that is."""
     rows = make(path, writes=2)
     planned = hudi_py.open_table(path).compaction.schedule()
-    asked = {"hoodie.py.service": "compaction", "hoodie.py.service.instant": str(planned)}
-    begin, execute = (
-        Options.resolve({**asked, "hoodie.py.service.phase": name}, Scope.WRITE) for name in ("begin", "execute")
-    )
-    ServiceWriter.of(path, begin).commit([])
+    call, work = begun(path, str(planned))
     os.utime(Path(path, ".hoodie", ".heartbeat", str(planned)), (1, 1))
-    writer = pickle.loads(pickle.dumps(ServiceWriter.of(path, execute)))
-    writer.commit([writer.write(iter([pa.record_batch({"task": [0, 1, 2]})]))])
+    calls.commit_plan(call, work, calls.execute_plan(call, work, [0, 1, 2]))
     assert instants(path, "commit") == [planned]
     assert read(path) == rows
-
-
-def test_old_reports_are_removed(path: str) -> None:
-    make(path, writes=1)
-    storage = open_storage(path)
-    store_report(storage, "old", {"instant": "1"})
-    file = Path(path, REPORTS, "old.json")
-    os.utime(file, (file.stat().st_mtime - 25 * 3600,) * 2)
-    store_report(storage, "new", {"instant": "2"})
-    assert read_report(storage, "old") is None
-    assert read_report(storage, "new") == {"instant": "2"}

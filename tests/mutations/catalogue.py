@@ -1377,8 +1377,8 @@ MUTATIONS: Final = (
     Mutation(
         "spark: pages of Java are printed above an error of ours",
         CONNECTOR + "failure.py",
-        "        raise _CLASSES[name](message) from None\n",
-        "        raise _CLASSES[name](message) from error\n",
+        "        raise _CLASSES[name](message, **known) from None\n",
+        "        raise _CLASSES[name](message, **known) from error\n",
         "tests/connector/test_failure.py",
     ),
     Mutation(
@@ -1854,11 +1854,11 @@ MUTATIONS: Final = (
         "tests/unit/formats/test_bombs.py",
     ),
     Mutation(
-        "plan of a write: it may call any class of hudi-py",
-        CORE + "write/routed.py",
-        "(is_dataclass(found) or issubclass(found, (Enum, tuple)))",
+        "call by an option: it may call any class of hudi-py",
+        CONNECTOR + "remote.py",
+        "(is_dataclass(found) or issubclass(found, (Enum, tuple, HudiError)))",
         "found is not None",
-        "tests/unit/write/test_routed.py::test_a_plan_opens_no_file",
+        "tests/connector/test_remote.py::test_an_option_calls_nothing_else",
     ),
     Mutation(
         "store: names of other libraries are unknown",

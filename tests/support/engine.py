@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,7 +16,7 @@ from hudi_py.wiring import after_commit, metadata_writer
 from hudi_py.write import routing
 from hudi_py.write.distributed import TaskId, TaskResult, abort_write, commit_write, run_task
 from hudi_py.write.result import WriteResult
-from hudi_py.write.routed import GROUP, KEY, PART, PATH, RoutedWrite, Sizes, decode_plan, plan_routed
+from hudi_py.write.routed import GROUP, KEY, PART, PATH, RoutedWrite, Sizes, plan_routed
 
 Task = list[pa.RecordBatch]
 
@@ -36,7 +37,7 @@ class Engine:
 
     def __init__(self, root: str, data: pa.Table, operation: str, given: dict[str, str]) -> None:
         resolved = Options.resolve(given, Scope.WRITE, defaults={})
-        found = plan_routed(
+        self.plan = plan_routed(
             root,
             operation,
             resolved,
@@ -44,18 +45,17 @@ class Engine:
             metadata=metadata_writer(resolved),
             after=after_commit(resolved),
         )
-        (self.plan,) = found.to_pylist()
-        self.write = decode_plan(self.plan["plan"], {})
+        self.write = pickle.loads(pickle.dumps(self.plan.write))
         step = -(-max(data.num_rows, 1) // 3)
-        chosen = data.select(self.plan["columns"])
+        chosen = data.select(self.write.incoming.names)
         self.tasks = [chosen.slice(at, step).to_batches(max_chunksize=7) for at in range(0, data.num_rows, step)]
 
     def each(self, tasks: Sequence[Task], run: Callable[[RoutedWrite, Task], Iterator[pa.RecordBatch]]) -> list[Task]:
-        return [list(run(RoutedWrite(decode_plan(self.plan["plan"], {})), task)) for task in tasks]
+        return [list(run(RoutedWrite(pickle.loads(pickle.dumps(self.write))), task)) for task in tasks]
 
     def measured(self) -> list[dict[str, Any]]:
         counted: dict[str, dict[str, int]] = defaultdict(lambda: {"rows": 0, "tasks": 0})
-        some = [[batch.select(self.plan["counted"]) for batch in task] for task in self.tasks]
+        some = [[batch.select(self.plan.counted) for batch in task] for task in self.tasks]
         for task in self.each(some, lambda write, task: write.count(task)):
             for batch in task:
                 for row in batch.to_pylist():
@@ -69,7 +69,7 @@ class Engine:
         """The rows of each task that writes."""
         counts = self.measured()
         sizes = sizes or Sizes.of(counts)
-        shuffles = self.plan["gathers_keys"] and any(row["parts"] for row in counts)
+        shuffles = self.plan.gathers_keys and any(row["parts"] for row in counts)
         first = iter(range(len(self.tasks)))
         numbered = self.each(
             self.tasks, lambda write, task: write.number(sizes, next(first) << 33, task, parts=shuffles)
@@ -79,12 +79,12 @@ class Engine:
         return shuffled(self.each(numbered, lambda write, task: write.route(sizes, task)), GROUP.name, 4)
 
     def arrived(self) -> list[Task]:
-        if self.plan["arrival"] == "any":
+        if self.write.arrival == "any":
             return self.tasks
-        if self.plan["arrival"] == "groups":
+        if self.write.arrival == "groups":
             return self.routed()
         keyed = self.each(self.tasks, lambda write, task: write.key(task))
-        if self.plan["arrival"] == "partitions":
+        if self.write.arrival == "partitions":
             return shuffled(keyed, PATH.name, 2)
         table = pa.Table.from_batches([batch for task in keyed for batch in task])
         table = table.sort_by([(PATH.name, "ascending"), (KEY.name, "ascending")])

@@ -17,37 +17,34 @@ from hudi_py.write.context import TaskId
 from hudi_py.write.dml.builder import MergeBuilder
 from hudi_py.write.dml.distributed import (
     WORK,
+    Delete,
+    MergePlan,
     SpreadPlan,
     SpreadResult,
     SpreadSteps,
+    Update,
     WriteResult,
     abort_spread,
     abort_statement,
     commit_spread,
     commit_statement,
-    decode_spread,
-    forget_source,
-    merge_text,
     plan_statement,
     run_spread_task,
     stage_source,
 )
-from hudi_py.write.dml.merge_plan import MergePlan
-from hudi_py.write.dml.spread import encode_plan
 
-TOKEN = "abc"
 Batches = list[pa.RecordBatch]
 
 
 def merging(source: pa.Table, on: Any, path: Path | str, options: Mapping[str, str], **more: Any) -> MergeBuilder:
     """As `Table.merge`, run by `spread`."""
     plan = MergePlan((on,) if isinstance(on, str) else tuple(on), ())
-    return MergeBuilder(plan, lambda made: spread(path, merge_text(made), options, source, **more))
+    return MergeBuilder(plan, lambda made: spread(path, made, options, source, **more))
 
 
 def spread(
     path: Path | str,
-    text: str,
+    change: Update | Delete | MergePlan,
     options: Mapping[str, str],
     source: pa.Table | None = None,
     *,
@@ -55,22 +52,17 @@ def spread(
     tasks: int = 2,
     before_commit: Callable[[], None] = lambda: None,
 ) -> WriteResult:
-    """Runs a statement of `hudi_py.write.dml.text` in tasks, however small it is.
+    """Runs a statement in tasks, however small it is.
 
     Args:
         tasks: of each step, at most.
         before_commit: called when all tasks are done.
     """
     rnd = random.Random(seed)
-    given = {
-        "hoodie.py.local.max.bytes": "0",
-        **options,
-        "hoodie.py.statement": text,
-        "hoodie.py.service.token": TOKEN,
-    }
-    resolved = Options.resolve(given, Scope.WRITE)
+    resolved = Options.resolve({"hoodie.py.local.max.bytes": "0", **options}, Scope.WRITE)
     rows = pa.table({}) if source is None else source
-    call = plan_statement(str(path), resolved, rows.schema, metadata_writer(resolved), after_commit(resolved))
+    columns = None if source is None else source.schema
+    call = plan_statement(str(path), resolved, change, metadata_writer(resolved), after_commit(resolved), columns)
     call = _sent(call)
     try:
         parts = [rows.slice(at, -(-rows.num_rows // tasks) or 1).to_batches() for at in _starts(rows.num_rows, tasks)]
@@ -80,9 +72,8 @@ def spread(
         raise
     planned = commit_statement(call, [each for each in staged if each is not None])
     if not isinstance(planned, SpreadPlan):
-        assert planned is not None
         return planned
-    plan = encode_plan(planned.statement)
+    plan = pickle.dumps(planned.statement)
     try:
         inputs: list[Batches] = [[pa.RecordBatch.from_pylist([{"work": each}], WORK)] for each in planned.work]
         if planned.shuffles:
@@ -91,17 +82,15 @@ def spread(
         results: list[SpreadResult] = []
         for number, batches in enumerate(inputs):
             attempts = [
-                run_spread_task(decode_spread(plan, {}), TaskId(number, 1, attempt), batches)
+                run_spread_task(pickle.loads(plan), TaskId(number, 1, attempt), batches)
                 for attempt in range(rnd.randint(1, 2))
             ]
             results.append(_sent(rnd.choice(attempts)))
         before_commit()
-        done = commit_spread(decode_spread(plan, {}), results)
+        return commit_spread(pickle.loads(plan), results)
     except BaseException:
-        abort_spread(decode_spread(plan, {}), TOKEN)
+        abort_spread(pickle.loads(plan))
         raise
-    forget_source(call.storage(), TOKEN)
-    return done
 
 
 def _sent(value: Any) -> Any:
@@ -116,7 +105,7 @@ def _step(plan: bytes, step: Callable[..., Iterator[pa.RecordBatch]], inputs: li
     found: Batches = []
     for number, batches in enumerate(inputs):
         for attempt in range(rnd.randint(1, 2)):  # a task that was repeated
-            out = list(step(SpreadSteps(decode_spread(plan, {}), TaskId(number, 1, attempt)), batches))
+            out = list(step(SpreadSteps(pickle.loads(plan), TaskId(number, 1, attempt)), batches))
         found += out
     return found
 

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from hudi_py.config import Options, Scope
 from hudi_py.errors import ConfigError
-from hudi_py.write.dml.distributed import alter_text, partitions_text, rename_text
-from pyspark_hudi import catalog
+from pyspark_hudi import calls, catalog
 from pyspark_hudi.dialect.columns import columns_of
 from pyspark_hudi.dialect.ddl import OF_CREATION, default_path
 from pyspark_hudi.dialect.insert import delete_partition, partition_spec, path_of_partition
 from pyspark_hudi.dialect.tables import StatementTarget, Tables
 from pyspark_hudi.dialect.text import Cursor
-from pyspark_hudi.statements import issue, run
+from pyspark_hudi.types import arrow_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -34,9 +34,9 @@ _SUPPORTED = (
 
 @dataclass(slots=True)
 class _ColumnChanges:
-    """Changes of columns, as `alter_text` takes them."""
+    """Changes of columns, as `hudi_py.schema.changes.changes_of` takes them."""
 
-    found: list[dict[str, object]] = field(default_factory=list)
+    found: list[dict[str, Any]] = field(default_factory=list)
     types: list[str] = field(default_factory=list)
     """Types in Spark's notation; changes name them by number."""
 
@@ -95,7 +95,7 @@ def _add_partitions(target: StatementTarget, cursor: Cursor) -> None:
             )
         cursor.take(",")
         paths.append(path_of_partition(target, spec))
-    issue(target.spark, target.path, partitions_text(paths, if_not_exists=quiet), target.options)
+    target.call(calls.make_partitions, paths, quiet)
 
 
 # -- columns
@@ -106,8 +106,8 @@ def _alter_columns(target: StatementTarget, changes: _ColumnChanges) -> None:
     if not changes.found:
         return
     listed = ", ".join(f"`c{at}` {text}" for at, text in enumerate(changes.types))
-    source = spark.createDataFrame([], columns_of(spark, listed)) if listed else None
-    run(spark, target.path, alter_text(changes.found), target.options, source)
+    types = arrow_schema(columns_of(spark, listed)) if listed else pa.schema([])
+    target.call(calls.alter_columns, changes.found, types)
     if not (target.is_path or target.of_catalog):
         catalog.refresh(spark, target.name, target.path)
 
@@ -249,7 +249,7 @@ def _rename(target: StatementTarget, cursor: Cursor) -> None:
     catalog.check_new(target.spark, target.name, name)
     if catalog.is_managed(target.spark, target.name):
         path = default_path(target.tables, new)
-    issue(target.spark, target.path, rename_text(new[-1], path), target.options)
+    target.call(calls.rename, new[-1], path)
     catalog.rename(target.spark, target.name, name, path)
 
 

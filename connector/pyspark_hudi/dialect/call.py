@@ -185,7 +185,7 @@ def _options(given: Given) -> dict[str, str]:
 def _pending(target: StatementTarget, service: str) -> dict[str, tuple[int, str]]:
     """The number of operations and the state of each pending plan, by instant, oldest first."""
     found: dict[str, tuple[int, str]] = {}
-    for row in target.view("plans").collect():
+    for row in target.view("plans"):
         if row["service"] == service:
             found[row["instant"]] = (found.get(row["instant"], (0, ""))[0] + 1, row["state"])
     return dict(sorted(found.items()))
@@ -273,7 +273,7 @@ def _restore(target: StatementTarget, given: Given) -> Rows:
 
 def _savepoints(target: StatementTarget) -> list[str]:
     """Newest first."""
-    rows = target.view("timeline").collect()
+    rows = target.view("timeline")
     found = [row["instant"] for row in rows if (row["action"], row["state"]) == ("savepoint", "COMPLETED")]
     return sorted(found, reverse=True)
 
@@ -291,7 +291,7 @@ def _show_savepoints(target: StatementTarget, given: Given) -> Rows:
 
 
 def _show_commits(target: StatementTarget, given: Given) -> Rows:
-    yield from (tuple(row) for row in target.view("commits").limit(given["limit"]).collect())
+    yield from (tuple(row.values()) for row in target.view("commits")[: given["limit"]])
 
 
 def _archive(target: StatementTarget, given: Given) -> Rows:
@@ -305,11 +305,11 @@ def _archive(target: StatementTarget, given: Given) -> Rows:
 
 
 def _show_properties(target: StatementTarget, given: Given) -> Rows:
-    yield from (tuple(row) for row in target.view("properties").limit(given["limit"]).collect())
+    yield from (tuple(row.values()) for row in target.view("properties")[: given["limit"]])
 
 
 def _metadata_partitions(target: StatementTarget, given: Given) -> Rows:
-    yield from ((row["partition"],) for row in target.view("partitions").collect())
+    yield from ((row["partition"],) for row in target.view("partitions"))
 
 
 def _drop_partition(target: StatementTarget, given: Given) -> Rows:

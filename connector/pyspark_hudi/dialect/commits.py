@@ -11,11 +11,10 @@ from itertools import groupby, islice
 from typing import Any, Final
 
 import numpy as np
-from pyspark.sql import Row
 
 from hudi_py.errors import ConfigError
 from pyspark_hudi.dialect.procedure import Given, Procedure, Rows, needed
-from pyspark_hudi.dialect.tables import StatementTarget
+from pyspark_hudi.dialect.tables import Row, StatementTarget
 
 _NEW_FILE: Final = "null"
 """What the statistics of a new file have as its previous commit (`HoodieWriteStat.NULL_COMMIT`)."""
@@ -53,7 +52,7 @@ def _by_file(rows: Sequence[Row]) -> Rows:
 
 
 def _show_commits_metadata(target: StatementTarget, given: Given) -> Rows:
-    return islice(_by_file(target.view("written").collect()), given["limit"])
+    return islice(_by_file(target.view("written")), given["limit"])
 
 
 def _archived(target: StatementTarget, given: Given) -> list[Row]:
@@ -63,7 +62,7 @@ def _archived(target: StatementTarget, given: Given) -> list[Row]:
         str(given[name] or (now - timedelta(days=days)).strftime("%Y%m%d%H%M%S%f")[:17])
         for name, days in (("start_ts", 10), ("end_ts", 1))
     ]
-    rows = target.view("archived").collect()
+    rows = target.view("archived")
     return [row for row in rows if bounds[0] <= row["commit_time"] <= bounds[1]]
 
 
@@ -94,7 +93,7 @@ def _commit(target: StatementTarget, given: Given) -> tuple[Row, list[Row]]:
         ConfigError: the active timeline has no completed one.
     """
     instant = needed(given, "instant_time")
-    rows = [row for row in target.view("written").collect() if row["commit_time"] == instant]
+    rows = [row for row in target.view("written") if row["commit_time"] == instant]
     if not rows:
         raise ConfigError(
             f"Cannot show the commit {instant} of {target.shown}: the active timeline has no completed commit of this "
@@ -144,8 +143,8 @@ def _show_commit_write_stats(target: StatementTarget, given: Given) -> Rows:
 
 
 def _show_commit_extra_metadata(target: StatementTarget, given: Given) -> Rows:
-    rows = target.view("extra").collect()
-    instant = given["instant_time"] or next((row["commit_time"] for row in target.view("written").take(1)), None)
+    rows = target.view("extra")
+    instant = given["instant_time"] or next((row["commit_time"] for row in target.view("written")[:1]), None)
     if given["instant_time"]:
         _commit(target, given)  # there is one
     elif instant is None:
@@ -157,7 +156,7 @@ def _show_commit_extra_metadata(target: StatementTarget, given: Given) -> Rows:
 
 
 def _stats_wa(target: StatementTarget, given: Given) -> Rows:
-    rows = [row for row in target.view("written").collect() if row["action"] != "deltacommit"]
+    rows = [row for row in target.view("written") if row["action"] != "deltacommit"]
     found: list[tuple[Any, ...]] = []
     for commit, files in reversed(list(_by_commit(rows))):
         found.append((commit["commit_time"], _total(files, "num_update_writes"), _total(files, "num_writes")))

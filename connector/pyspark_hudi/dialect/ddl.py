@@ -17,8 +17,7 @@ from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, TableExistsError, TableNotFoundError
 from hudi_py.read import literal
 from hudi_py.schema import META_FIELDS, backticked
-from hudi_py.write.dml.distributed import table_text
-from pyspark_hudi import catalog
+from pyspark_hudi import calls, catalog
 from pyspark_hudi.dialect.columns import column_type, columns_of
 from pyspark_hudi.dialect.insert import delete_partition, partition_spec, query_operation
 from pyspark_hudi.dialect.queries import run_query
@@ -26,8 +25,9 @@ from pyspark_hudi.dialect.tables import NEEDLESS, PREFIXES, StatementTarget, Tab
 from pyspark_hudi.dialect.text import Cursor
 from pyspark_hudi.failure import raised_here
 from pyspark_hudi.paths import checked_path
-from pyspark_hudi.statements import issue
+from pyspark_hudi.remote import remote
 from pyspark_hudi.table import FORMAT
+from pyspark_hudi.types import arrow_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -192,7 +192,7 @@ def create_table(tables: Tables, definition: Definition) -> None:
         last = [each.lower() for each in definition.partitions]
         fields = [each for each in schema if each.name.lower() not in last]
         fields += [each for name in last for each in schema if each.name.lower() == name]
-        issue(spark, path, table_text("create"), options, spark.createDataFrame([], StructType(fields)))
+        remote(spark, calls.create_table, path, options, arrow_schema(StructType(fields)))
     else:
         _check_same(target, schema, options)
     catalog.register_sql(spark, name, path, options=read)
@@ -375,7 +375,7 @@ def drop(tables: Tables, cursor: Cursor) -> DataFrame | None:
             "a table named by its path is not in the catalog; drop it by its name, or delete its files"
         )
     if purge or catalog.is_managed(tables.spark, target.name):
-        issue(tables.spark, target.path, table_text("drop"), target.options)
+        target.call(calls.drop_files)
     catalog.unregister(tables.spark, target.name)
     return tables.nothing()
 
@@ -420,8 +420,8 @@ def show_partitions(tables: Tables, cursor: Cursor) -> DataFrame | None:
         return None
     spec = partition_spec(cursor) if cursor.sees("PARTITION") else {}
     cursor.finish()
-    listed = target.view("partitions").where("partition <> ''").collect()
-    empty = any(row["num_slices"] == 0 for row in listed) and not target.view("commits").limit(1).collect()
+    listed = [row for row in target.view("partitions") if row["partition"]]
+    empty = any(row["num_slices"] == 0 for row in listed) and not target.view("commits")
     found = sorted(row["partition"] for row in listed if empty or row["num_slices"] > 0)
     if target.config.slashed_dates:
         (column,) = target.config.partition_fields

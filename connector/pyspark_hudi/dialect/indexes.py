@@ -6,10 +6,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hudi_py.wiring import IndexChange
+from pyspark_hudi import calls
 from pyspark_hudi.dialect.ddl import properties
 from pyspark_hudi.dialect.tables import StatementTarget, Tables
 from pyspark_hudi.dialect.text import Cursor
-from pyspark_hudi.statements import issue
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -81,7 +81,7 @@ def _show(tables: Tables, cursor: Cursor) -> DataFrame | None:
         return None
     cursor.finish()
     rows = []
-    for row in target.view("indexes").collect():
+    for row in target.view("indexes"):
         has_name = row["name"] != row["kind"]  # Apache Hudi shows the columns of secondary and expression indexes alone
         rows.append((row["name"], row["kind"], ",".join(row["columns"]) if has_name else ""))
     return tables.spark.createDataFrame(rows, "index_name STRING, index_type STRING, col_name STRING")
@@ -94,5 +94,5 @@ def _target(tables: Tables, cursor: Cursor) -> StatementTarget | None:
 
 
 def _issued(target: StatementTarget, change: IndexChange) -> DataFrame:
-    issue(target.spark, target.path, change.to_text(), target.options)
+    target.call(calls.change_index, change)
     return target.tables.nothing()

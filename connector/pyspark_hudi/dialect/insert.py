@@ -308,7 +308,7 @@ def _partitions_with(target: StatementTarget, spec: Mapping[str, str | None]) ->
     given = {target.field(name).name: value for name, value in spec.items() if value is not None}
     wanted = _path(target, given).split("/")
     found = []
-    for row in target.view("partitions").where("num_slices > 0").collect():
+    for row in (row for row in target.view("partitions") if row["num_slices"] > 0):
         parts = row["partition"].split("/")
         if len(parts) != len(fields) or len(wanted) != len(fields):
             raise ConfigError(

@@ -9,16 +9,16 @@ from typing import Final
 
 from hudi_py.errors import ConfigError
 from hudi_py.wiring import IndexChange
+from pyspark_hudi import calls
 from pyspark_hudi.dialect.procedure import Given, Procedure, Rows, needed
 from pyspark_hudi.dialect.shows import EXPORT, EXPORTED, rows_of
 from pyspark_hudi.dialect.tables import StatementTarget
-from pyspark_hudi.statements import issue
 
 
 def _changed(target: StatementTarget, action: str) -> float:
     """Seconds that it took."""
     begun = time.monotonic()
-    issue(target.spark, target.path, IndexChange(action).to_text(), target.options)
+    target.call(calls.change_index, IndexChange(action))
     return round(time.monotonic() - begun, 3)
 
 

@@ -1,4 +1,4 @@
-"""The procedures whose rows the core knows, by the view `procedure`."""
+"""The procedures whose rows the core knows, by `hudi_py.read.procedures`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from hudi_py.read import SHOWN
 from hudi_py.schema import backticked
 from pyspark_hudi.dialect.procedure import Given, Procedure, Rows
 from pyspark_hudi.dialect.tables import StatementTarget
-from pyspark_hudi.failure import raised_here
 
 _OF_CALL: Final = ("table", "filter")
 """Parameters that CALL itself heeds."""
@@ -21,8 +20,7 @@ _OF_CALL: Final = ("table", "filter")
 def rows_of(target: StatementTarget, name: str, given: Given) -> list[tuple[Any, ...]]:
     """The rows that the core has for a procedure."""
     own = {key: value for key, value in given.items() if key not in _OF_CALL}
-    with raised_here():
-        return [tuple(row) for row in target.procedure(name, own).collect()]
+    return [tuple(row.values()) for row in target.procedure(name, own)]
 
 
 def _run(name: str) -> Callable[[StatementTarget, Given], Rows]:

@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+import pyarrow as pa
 from pyspark.sql.types import StructField, StructType
 
 from hudi_py.config import spark as spark_config
 from hudi_py.errors import ConfigError, TableNotFoundError
 from hudi_py.schema import META_FIELDS
 from hudi_py.write.dml.distributed import TableConfig
-from pyspark_hudi import catalog
+from pyspark_hudi import calls, catalog
 from pyspark_hudi.dialect.text import Cursor, tokens_of
 from pyspark_hudi.enabled import is_enabled
 from pyspark_hudi.entries import entry_of
 from pyspark_hudi.failure import raised_here
 from pyspark_hudi.paths import checked_path
+from pyspark_hudi.remote import remote
 from pyspark_hudi.seen import SEEN
 from pyspark_hudi.table import FORMAT, OF_SQL
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+Result = TypeVar("Result")
+Row: TypeAlias = dict[str, Any]
+"""Of a report or procedure: values by column, in their order."""
 
 PREFIXES = ("hudi", "hudi-py")
 """What stands before a path: hudi.`/path`."""
@@ -113,14 +118,17 @@ class StatementTarget:
         """For errors."""
         return ".".join(self.names)
 
-    def view(self, name: str, **options: str) -> DataFrame:
-        """A report on the table: see the option `view`."""
-        with raised_here():
-            return self.spark.read.format(FORMAT).options(**options).option(spark_config.VIEW.key, name).load(self.path)
+    def view(self, name: str) -> list[Row]:
+        """The rows of a report on the table: see the option `view`."""
+        return _rows(remote(self.spark, calls.report, self.path, {spark_config.VIEW.key: name}))
 
-    def procedure(self, name: str, given: Mapping[str, Any]) -> DataFrame:
+    def procedure(self, name: str, given: Mapping[str, Any]) -> list[Row]:
         """The rows of a procedure of `hudi_py.read.procedures`."""
-        return self.view("procedure", **{spark_config.PROCEDURE.key: json.dumps({"name": name, **given})})
+        return _rows(remote(self.spark, calls.procedure, self.path, {}, name, given))
+
+    def call(self, function: Callable[..., Result], *arguments: Any) -> Result:
+        """Runs a function of `pyspark_hudi.calls` that changes the table, with the options of writes."""
+        return remote(self.spark, function, self.path, self.options, *arguments)
 
     @cached_property
     def options(self) -> dict[str, str]:
@@ -141,8 +149,7 @@ class StatementTarget:
     @cached_property
     def config(self) -> TableConfig:
         """Its properties. Raises TableNotFoundError if there is no table."""
-        with raised_here():
-            return TableConfig({row["key"]: row["value"] for row in self.view("properties").collect()})
+        return TableConfig({row["key"]: row["value"] for row in self.view("properties")})
 
     def exists(self) -> bool:
         """Whether there is a table at the path."""
@@ -200,6 +207,12 @@ def shortened(cursor: Cursor, target: StatementTarget) -> Cursor:
     found, token = tokens_of(text) or [], cursor.token
     place = len(text) if token is None else token.start
     return Cursor(text, found, next((at for at, each in enumerate(found) if each.start >= place), len(found)))
+
+
+def _rows(report: bytes) -> list[Row]:
+    with pa.ipc.open_stream(report) as reader:
+        found: list[Row] = reader.read_all().to_pylist()
+    return found
 
 
 def _name(names: Sequence[str]) -> str:

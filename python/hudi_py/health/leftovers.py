@@ -10,7 +10,7 @@ from hudi_py.errors import HudiError, first_line
 from hudi_py.health.facts import Facts
 from hudi_py.health.findings import Finding
 from hudi_py.health.mending.ledger import repairs
-from hudi_py.model.layout import HEARTBEATS, LOCK_FILE, MARKERS, META_FOLDER, REPORTS, STAGING
+from hudi_py.model.layout import HEARTBEATS, LOCK_FILE, MARKERS, META_FOLDER, STAGING
 from hudi_py.model.words import counted, show_bytes
 from hudi_py.storage import FileInfo
 from hudi_py.transaction.locks import LockHolder, lock_holders
@@ -60,11 +60,7 @@ def check_leftovers(facts: Facts) -> Iterator[Finding]:
             (STAGING, "leftovers.staging", "write folder"),
             (HEARTBEATS, "leftovers.heartbeats", "heartbeat"),
         ):
-            found = [
-                info
-                for info in facts.storage.list(folder)
-                if info.path != REPORTS and info.name not in pending and _is_instant(info)
-            ]
+            found = [info for info in facts.storage.list(folder) if info.name not in pending and _is_instant(info)]
             if found:
                 names = ", ".join(info.name for info in found[:_NAMED])
                 yield Finding(

@@ -48,10 +48,8 @@ STORAGE_LOCK: Final = f"{LOCKS}/table_lock.json"
 MARKERS: Final = ".hoodie/.temp"
 HEARTBEATS: Final = ".hoodie/.heartbeat"
 STAGING: Final = ".hoodie/.hudi_py"
-REPORTS: Final = f"{STAGING}/reports"
-"""Reports of services and statements run for another process."""
 SOURCES: Final = f"{STAGING}/sources"
-"""Rows that tasks stage for a statement, before it has an instant."""
+"""Rows that tasks stage for a statement or a small write, before it has an instant."""
 REPAIRS: Final = ".hoodie/.hudi_py_repair"
 
 

@@ -6,15 +6,15 @@ in which `element` and `value` stand for the members of lists and maps. Upper an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
-from hudi_py.errors import SchemaMismatchError
+from hudi_py.errors import ConfigError, SchemaMismatchError
 from hudi_py.formats.avro import avro_schema, is_avro_name
-from hudi_py.formats.hudi_types import declaration
+from hudi_py.formats.hudi_types import declaration, declared
 from hudi_py.schema.ids import UNSAVED, DecimalName, is_opaque, last_id, new_type, value_type
 from hudi_py.schema.internal import (
     InternalArray,
@@ -93,6 +93,42 @@ class MoveColumn:
 
 
 ColumnChange: TypeAlias = DropColumn | RenameColumn | AddColumn | ChangeType | SetComment | SetNullable | MoveColumn
+_CHANGES: Final[Mapping[str, Any]] = {
+    "drop": DropColumn,
+    "rename": RenameColumn,
+    "add": AddColumn,
+    "type": ChangeType,
+    "comment": SetComment,
+    "nullable": SetNullable,
+    "move": MoveColumn,
+}
+
+
+def changes_of(found: Sequence[Mapping[str, Any]], types: pa.Schema) -> list[ColumnChange]:
+    """Return the changes of a statement in SQL.
+
+    Args:
+        found: in order, each with `change` (`drop`, `rename`, `add`, `type`, `comment`, `nullable` or `move`) and the
+            members of the change of that kind. `type` names a column of `types`.
+
+    Raises:
+        ConfigError: an old column would get a type that a column keeps from its beginning.
+    """
+    made = []
+    for each in found:
+        members = {key: value for key, value in each.items() if key != "change"}
+        if "type" in members:
+            column = types.field(members["type"])
+            members["type"] = column.type
+            if each["change"] == "add":
+                members["custom"] = declared(column)
+            elif declared(column) is not None:
+                raise ConfigError(
+                    f"Cannot change the type of '{each['path']}' to {declared(column)}, which a column keeps from its "
+                    "beginning; add a column of that type"
+                )
+        made.append(_CHANGES[each["change"]](**members))
+    return made
 
 
 @dataclass(frozen=True, slots=True)

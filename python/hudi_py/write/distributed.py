@@ -19,6 +19,7 @@ from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, HudiError, LockError
 from hudi_py.formats.base_files import iter_base_batches
 from hudi_py.model.commit import WriteStat
+from hudi_py.model.layout import SOURCES
 from hudi_py.read.partition import path_values
 from hudi_py.storage import open_storage, with_durability
 from hudi_py.transaction.handle import TransactionHandle
@@ -40,7 +41,7 @@ from hudi_py.write.result import WriteResult, committed_write, log_schema_change
 from hudi_py.write.retry import CONFLICTS, conflict_retries, redo_on_conflict
 from hudi_py.write.rows.input import normalise_batch, normalise_schema
 from hudi_py.write.settings import WriteSettings, write_settings
-from hudi_py.write.staging import Stage, StagedFile, large_partitions, staged_rows
+from hudi_py.write.staging import Stage, StagedFile, forget_source, large_partitions, staged_rows
 from hudi_py.write.stream import Batch, last_batch, marked_writer_id, retry_pause_s
 from hudi_py.write.table.first import FirstWrite
 
@@ -52,11 +53,13 @@ __all__ = [
     "abort_write",
     "commit_write",
     "conflict_retries",
+    "forget_staged",
     "key_columns",
     "nothing_written",
     "plan_write",
     "redo_on_conflict",
     "run_task",
+    "stage_small",
 ]
 
 _log = logging.getLogger(__name__)
@@ -222,6 +225,38 @@ def run_task(write: DistributedWrite, task: TaskId, batches: Iterable[pa.RecordB
         except BaseException:  # nothing staged may remain, even after an interrupt
             stage.abandon()
             raise
+
+
+def stage_small(
+    write: DistributedWrite, task: TaskId, batches: Iterable[pa.RecordBatch], max_bytes: int
+) -> TaskResult | None:
+    """Stage the rows of one task attempt for one process to write them, outside of the write, which does not begin.
+
+    Returns:
+        None if the tasks have staged more than `max_bytes`, as far as this one knows: other rows are not taken.
+
+    Raises:
+        SchemaMismatchError: the rows do not fit the table.
+    """
+    storage, name = write.attach().storage, write.handle.writer.id
+    left = max_bytes - sum(each.size for each in storage.list(SOURCES) if each.name.startswith(f"{name}-"))
+    stage = Stage(storage, f"{SOURCES}/{name}-{task}.arrow")
+    try:
+        rows = (normalise_batch(_selected(batch, write.incoming), write.incoming) for batch in batches)
+        for batch in _key_columns(write, rows):
+            stage.add(batch)
+            if stage.num_bytes > left:
+                stage.abandon()
+                return None
+        return TaskResult((), stage.close())
+    except BaseException:  # nothing staged may remain, even after an interrupt
+        stage.abandon()
+        raise
+
+
+def forget_staged(write: DistributedWrite) -> None:
+    """Remove what `stage_small` has staged."""
+    forget_source(write.attach().storage, write.handle.writer.id)
 
 
 def commit_write(write: DistributedWrite, results: Sequence[TaskResult]) -> WriteResult:

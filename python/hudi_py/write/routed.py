@@ -1,27 +1,18 @@
 """A write whose rows an engine shuffles by file group: its plan, and the steps between the shuffles.
 
-The plan travels as bytes, without the options of the storage. `hudi_py.write.routing` has the steps.
+`hudi_py.write.routing` has the steps.
 """
 
 from __future__ import annotations
 
-import io
-import pickle
-import zlib
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import is_dataclass, replace
-from enum import Enum
-from typing import Any, TypeVar
-from zoneinfo import ZoneInfo
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from hudi_py.config import Options
-from hudi_py.config import spark as spark_config
 from hudi_py.config import write as write_config
-from hudi_py.errors import ConfigError, first_line
-from hudi_py.model.limits import UNPACKED, limit
-from hudi_py.transaction.locks.choose import table_lock
+from hudi_py.errors import first_line
 from hudi_py.transaction.protocols import AfterCommit, MetadataWriter
 from hudi_py.write import routing
 from hudi_py.write.api import parse_operation
@@ -41,39 +32,32 @@ __all__ = [
     "ORDER",
     "PART",
     "PATH",
-    "PLAN_SCHEMA",
     "STATE",
+    "RoutedPlan",
     "RoutedWrite",
     "Sizes",
-    "decode_plan",
     "plan_routed",
 ]
 
-Plan = TypeVar("Plan")
-
-PLAN_SCHEMA = pa.schema(
-    [
-        ("plan", pa.binary()),
-        ("operation", pa.string()),
-        ("arrival", pa.string()),
-        ("columns", pa.list_(pa.string())),
-        ("counted", pa.list_(pa.string())),
-        ("gathers_keys", pa.bool_()),
-        ("max_file_size", pa.int64()),
-        ("local_bytes", pa.int64()),
-        ("rewritten_bytes", pa.int64()),
-        ("committed", pa.string()),
-        ("retries", pa.int32()),
-        ("made", pa.bool_()),
-    ]
-)
-"""One row: the plan, what it does, how rows must come to the tasks that write (`DistributedWrite.arrival`), the columns
-that these need, those that make up partition paths (one column at least), whether rows of one key are brought together
-first, the bytes of a file, those up to which one process should write (arrival `one`), those that it rewrites of the
-table at most (null: unknown), a text if the table holds this batch of a stream already, how often the write is
-repeated after a conflict, and whether it has made the table."""
 PATH = pa.field("_hudi_py_path", pa.string())
 KEY = pa.field("_hudi_py_key", pa.string())
+
+
+@dataclass(frozen=True, slots=True)
+class RoutedPlan:
+    """A planned write, and what its engine must know to bring rows to its tasks. Pickles."""
+
+    write: DistributedWrite
+    counted: tuple[str, ...]
+    """Columns of the rows that make up partition paths, or one other column."""
+    gathers_keys: bool
+    """Whether rows of one key are brought together first."""
+    rewritten_bytes: int | None
+    """Bytes that it rewrites of the table at most; None: unknown."""
+    local_bytes: int
+    """Bytes up to which one process should write."""
+    committed: str | None
+    """Says that the table holds this batch of a stream already, if so."""
 
 
 def plan_routed(
@@ -85,9 +69,9 @@ def plan_routed(
     metadata: MetadataWriter,
     after: tuple[AfterCommit, ...] = (),
     owner_pid: int | None = None,
-) -> pa.Table:
-    """Plan a write as `plan_write` does: `PLAN_SCHEMA`. Raises what it raises, and ConfigError if the option of the
-    operation has another value."""
+) -> RoutedPlan:
+    """Plan a write as `plan_write` does. Raises what it raises, and ConfigError if the option of the operation has
+    another value."""
     options = options.replace({write_config.OPERATION: parse_operation(operation, options).value})
     batch, committed = given_batch(options), None
     stream = None if batch is None else batch.identifier
@@ -104,21 +88,14 @@ def plan_routed(
     context = WriteContext(write.attach(), write.settings)
     keygen = write.settings.keygen
     wanted = set(keygen.partition_columns(write.settings.schema.arrow)) or {write.incoming.names[0]}
-    row = {
-        "plan": zlib.compress(pickle.dumps(replace(write, storage_options=()))),
-        "operation": write.operation.value,
-        "arrival": arrival,
-        "columns": write.incoming.names,
-        "counted": [name for name in write.incoming.names if name in wanted],
-        "gathers_keys": routing.gathers_keys(write.settings, write.operation),
-        "max_file_size": write.settings.packing.max_file_size,
-        "local_bytes": options.get(write_config.LOCAL_MAX_BYTES),
-        "rewritten_bytes": routing.rewritten_bytes(context, write.operation) if arrival == "groups" else 0,
-        "committed": committed,
-        "retries": write.handle.settings.conflict_retries,
-        "made": write.first is not None,
-    }
-    return pa.Table.from_pylist([row], PLAN_SCHEMA)
+    return RoutedPlan(
+        write,
+        tuple(name for name in write.incoming.names if name in wanted),
+        routing.gathers_keys(write.settings, write.operation),
+        routing.rewritten_bytes(context, write.operation) if arrival == "groups" else 0,
+        options.get(write_config.LOCAL_MAX_BYTES),
+        committed,
+    )
 
 
 def _arrival(write: DistributedWrite, sort_mode: str) -> str:
@@ -130,80 +107,6 @@ def _arrival(write: DistributedWrite, sort_mode: str) -> str:
     if sort_mode == "GLOBAL_SORT":
         return "ranges"
     return "partitions" if sort_mode.startswith("PARTITION_PATH_") else "any"
-
-
-def decode_plan(plan: bytes, storage_options: Mapping[str, str]) -> DistributedWrite:
-    """The write that `plan_routed` has planned.
-
-    Raises:
-        ConfigError: the bytes are something else.
-    """
-    return replace(decode(plan, DistributedWrite), storage_options=tuple(storage_options.items()))
-
-
-def decode(plan: bytes, kind: type[Plan]) -> Plan:
-    """A part of a plan. Raises ConfigError if the bytes are something else."""
-    try:
-        found = _PlanReader(io.BytesIO(_unpacked(plan))).load()
-        if not isinstance(found, kind):
-            raise ValueError
-    except (ValueError, TypeError, AttributeError, ImportError, EOFError, zlib.error, pickle.UnpicklingError) as error:
-        raise ConfigError(
-            f"Option {spark_config.WRITE_PLAN.key} is not valid: expected a plan that write_table of pyspark_hudi, "
-            "or update, delete_from or merge_into of the same release has made"
-        ) from error
-    return found
-
-
-def _unpacked(plan: bytes) -> bytes:
-    unpacker = zlib.decompressobj()
-    found = unpacker.decompress(plan, limit(UNPACKED))
-    if not unpacker.eof:
-        raise ValueError
-    return found
-
-
-class _PlanReader(pickle.Unpickler):
-    """Makes values of plans and nothing else: plans come in an option, which SQL can set as well."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        if (module, name) == ("builtins", "getattr"):  # time zones
-            return _zone_maker
-        if (module, name) in _OTHERS or (module == "pyarrow.lib" and name in _ARROW):
-            return super().find_class(module, name)
-        found = super().find_class(module, name) if module.startswith("hudi_py.") and "." not in name else None
-        if found is not table_lock and not _is_value(found):
-            raise pickle.UnpicklingError(f"{module}.{name} is in no plan")
-        return found
-
-
-def _is_value(found: object) -> bool:
-    """Whether it makes values that do nothing when they are made. Other classes may open files: `storage.local` has one
-    that truncates the file of its first argument."""
-    return isinstance(found, type) and (is_dataclass(found) or issubclass(found, (Enum, tuple)))
-
-
-def _zone_maker(owner: object, name: str) -> Any:
-    if owner is not ZoneInfo or name != "_unpickle":
-        raise pickle.UnpicklingError(f"{name} is in no plan")
-    return getattr(ZoneInfo, name)
-
-
-_OTHERS = frozenset(
-    {
-        ("builtins", "frozenset"),
-        ("datetime", "date"),
-        ("datetime", "datetime"),
-        ("datetime", "time"),
-        ("datetime", "timedelta"),
-        ("datetime", "timezone"),
-        ("decimal", "Decimal"),
-        ("zoneinfo", "ZoneInfo"),
-    }
-)
-_ARROW = frozenset(
-    ("schema", "field", "type_for_alias", "decimal128", "timestamp", "binary", "list_", "map_", "struct", "scalar")
-)
 
 
 class RoutedWrite:

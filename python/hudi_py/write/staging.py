@@ -7,13 +7,16 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from hudi_py.model.layout import SOURCES
 from hudi_py.model.names import PartitionPath
 from hudi_py.storage import Storage
+from hudi_py.transaction.owner.heartbeat import now_ms
 from hudi_py.write.context import WriteContext
 from hudi_py.write.rows import split_by_partition
 
 SMALL_BYTES = 32 * 1024 * 1024
 """A task stages its rows of a partition if they take less memory than this: their file would be small."""
+_SOURCE_LIFE_MS = 24 * 3600 * 1000
 HELD_BYTES = 256 * 1024 * 1024
 """Memory in a task for rows that may be too few for a file; beyond it they are staged."""
 
@@ -48,6 +51,11 @@ class Stage:
         if self._check_volume is not None and self._sink is not None:
             self._check_volume(self._sink.tell())
 
+    @property
+    def num_bytes(self) -> int:
+        """Bytes written so far."""
+        return 0 if self._sink is None else int(self._sink.tell())
+
     def close(self) -> StagedFile | None:
         """The file; None if there were no rows."""
         if self._writer is None or self._sink is None:
@@ -68,6 +76,13 @@ def staged_rows(storage: Storage, files: Iterable[StagedFile]) -> Iterator[pa.Re
     for file in files:
         with storage.open_input(file.path) as source, pa.ipc.open_stream(source) as reader:
             yield from reader
+
+
+def forget_source(storage: Storage, token: str) -> None:
+    """Remove what tasks have staged outside of a write, and what is older than a day."""
+    for info in storage.list(SOURCES):
+        if info.name.startswith(f"{token}-") or now_ms() - info.modified_ms > _SOURCE_LIFE_MS:
+            storage.delete(info.path)
 
 
 def large_partitions(context: WriteContext, rows: Iterable[pa.RecordBatch], stage: Stage) -> Iterator[pa.RecordBatch]:

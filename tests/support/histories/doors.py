@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 import hudi_py
 from hudi_py.write.dml.builder import MergeBuilder
-from hudi_py.write.dml.text import delete_text, update_text
+from hudi_py.write.dml.statements import Delete, Update
 from hudi_py.write.result import WriteResult
 from tests.support.histories.forms import Form
 from tests.support.program import answer
@@ -81,14 +81,14 @@ class Doors:
         if door == "command":
             assignments = [text for name, value in values.items() for text in ("--set", f"{name}={value}")]
             return self._command("update", *assignments, "--where", condition, options=options)
-        return spread(self.path, update_text(values, condition), self._of(door, options))
+        return spread(self.path, Update(values, condition), self._of(door, options))
 
     def delete_where(self, door: str, condition: str, options: Mapping[str, str]) -> Any:
         if door == "table":
             return self._table(options).delete_where(condition)
         if door == "command":
             return self._command("delete", "--where", condition, "--yes", options=options)
-        return spread(self.path, delete_text(condition), self._of(door, options))
+        return spread(self.path, Delete(condition), self._of(door, options))
 
     def delete_partition(self, door: str, path: str, options: Mapping[str, str]) -> Any:
         if door == "table":

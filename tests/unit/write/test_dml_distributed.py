@@ -1,4 +1,4 @@
-"""Statements that several processes run: their text, the staged source, and the run in one process."""
+"""Statements that several processes run: the staged source, and the run in one process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 import hudi_py
 from hudi_py.config import Options, Scope
-from hudi_py.errors import ConfigError, SchemaMismatchError, TableExistsError
+from hudi_py.errors import ConfigError, SchemaMismatchError
 from hudi_py.model.layout import SOURCES
 from hudi_py.wiring import after_commit, metadata_writer
 from hudi_py.write.context import TaskId
@@ -21,23 +21,21 @@ from hudi_py.write.dml.distributed import (
     MergeBuilder,
     MergePlan,
     StatementCall,
+    Update,
     WriteResult,
     abort_statement,
     commit_statement,
-    merge_text,
     plan_statement,
     stage_source,
-    table_text,
-    update_text,
 )
 
 SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string()), ("v", pa.float64())])
 
 
-def planned(path: Path, text: str, source: pa.Schema = SCHEMA, **options: str) -> StatementCall:
-    given = {"hoodie.py.statement": text, "hoodie.py.service.token": "abc", **options}
-    resolved = Options.resolve(given, Scope.WRITE)
-    call = plan_statement(str(path), resolved, source, metadata_writer(resolved), after_commit(resolved))
+def planned(path: Path, change: Update | MergePlan) -> StatementCall:
+    resolved = Options.resolve({}, Scope.WRITE)
+    source = SCHEMA if isinstance(change, MergePlan) else None
+    call = plan_statement(str(path), resolved, change, metadata_writer(resolved), after_commit(resolved), source)
     return pickle.loads(pickle.dumps(call))
 
 
@@ -63,7 +61,7 @@ def values(path: Path) -> dict[int, float]:
 
 def test_a_source_of_several_tasks(path: Path) -> None:
     plan = merging().when_matched_update({"v": "s.v"}).when_not_matched_insert_all().plan
-    call = planned(path, merge_text(plan))
+    call = planned(path, plan)
     staged = []
     for task in range(3):
         rows = pa.RecordBatch.from_pylist([{"id": 2 * task, "p": "a", "v": -1.0}] if task else [], SCHEMA)
@@ -79,13 +77,13 @@ def test_a_source_of_several_tasks(path: Path) -> None:
 
 def test_a_statement_that_does_not_fit_is_refused_before_its_source_is_read(path: Path) -> None:
     with pytest.raises(ConfigError, match="required to match on all record key columns"):
-        planned(path, merge_text(merging("t.v > s.v").when_matched_delete().plan))
+        planned(path, merging("t.v > s.v").when_matched_delete().plan)
     with pytest.raises(SchemaMismatchError, match="Cannot set the column 'w', which the table lacks"):
-        planned(path, update_text({"w": 1}, None))
+        planned(path, Update({"w": 1}, None))
 
 
 def test_a_failed_task_leaves_nothing(path: Path) -> None:
-    call = planned(path, merge_text(merging("t.id = 1 DIV s.id").when_matched_delete().plan))
+    call = planned(path, merging("t.id = 1 DIV s.id").when_matched_delete().plan)
     rows = pa.RecordBatch.from_pylist([{"id": 0, "p": "a", "v": 0.0}], SCHEMA)
     with pytest.raises(ConfigError, match="cannot be evaluated"):
         stage_source(call, TaskId(0), [rows])
@@ -110,23 +108,8 @@ def test_constants_travel_as_they_are(tmp_path: Path) -> None:
     kinds += [pa.timestamp("us", "UTC"), pa.string(), pa.int64()]
     schema = pa.schema([("id", pa.int64()), *zip(given, kinds, strict=True)])
     hudi_py.write(tmp_path / "t", pa.Table.from_pylist([{"id": 1, "s": "x"}], schema), record_key="id")
-    assert commit_statement(planned(tmp_path / "t", update_text(given, None)), []) is not None
+    assert commit_statement(planned(tmp_path / "t", Update(given, None)), []) is not None
     (row,) = hudi_py.open_table(tmp_path / "t").scan(list(given)).to_table().to_pylist()
     assert row == {**given, "f": pa.scalar(0.1, pa.float32()).as_py(), "at": given["at"], "n": 3}
     with pytest.raises(ConfigError, match="is of type object; supported are None, bool"):
-        update_text({"v": object()}, None)
-
-
-def test_a_table_is_created_and_dropped(tmp_path: Path) -> None:
-    place = tmp_path / "t"
-    key = {"hoodie.datasource.write.recordkey.field": "id", "hoodie.table.name": "t"}
-    assert commit_statement(planned(place, table_text("create"), **key), []) is None
-    assert hudi_py.open_table(place).schema.names[-3:] == SCHEMA.names
-    with pytest.raises(TableExistsError):
-        commit_statement(planned(place, table_text("create"), **key), [])
-    commit_statement(planned(place, table_text("drop")), [])
-    assert not place.exists()
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "file").write_text("not a table")
-    commit_statement(planned(tmp_path / "other", table_text("drop")), [])
-    assert (tmp_path / "other" / "file").exists()
+        planned(tmp_path / "t", Update({"s": object()}, None))

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import pickle
-import zlib
 from collections.abc import Iterable
 from itertools import product
 from pathlib import Path
@@ -15,17 +12,13 @@ import pytest
 
 import hudi_py
 from hudi_py.config import Options, Scope
-from hudi_py.errors import ConfigError, ConflictError, DuplicateKeyError, HudiError
-from hudi_py.interop.iceberg.files import MetadataFiles
+from hudi_py.errors import ConflictError, DuplicateKeyError, HudiError
 from hudi_py.metadata.keys import file_groups
-from hudi_py.storage import LocalStorage, open_storage
-from hudi_py.storage.local import _LocalFile
-from hudi_py.transaction.publication import Publication
 from hudi_py.wiring import metadata_writer
 from hudi_py.write import distributed, routing
 from hudi_py.write.distributed import TaskId, abort_write, commit_write, plan_write, run_task
 from hudi_py.write.result import WriteResult
-from hudi_py.write.routed import PART, Sizes, decode_plan
+from hudi_py.write.routed import PART, Sizes
 from tests.faults.tables import leftovers
 from tests.support.choice import cases
 from tests.support.engine import Engine, write_routed
@@ -286,46 +279,6 @@ def test_many_staged_rows_are_merged_in_parts(
     assert leftovers(Path(root)) == set()
 
 
-@pytest.mark.parametrize("content", [b"", b"cos\nsystem\n(S'true'\ntR.", pickle.dumps(print), pickle.dumps({"a": 1})])
-def test_only_plans_are_read_as_plans(content: bytes) -> None:
-    """The option that has a plan can be set in SQL as well."""
-    with pytest.raises(ConfigError, match=r"hoodie\.py\.write\.plan is not valid"):
-        decode_plan(zlib.compress(content), {})
-    with pytest.raises(ConfigError, match=r"hoodie\.py\.write\.plan is not valid"):
-        decode_plan(content, {})
-
-
-class Made:
-    """Pickles as a call with arguments of the attacker's choice."""
-
-    def __init__(self, call: Any, *arguments: Any) -> None:
-        self.call, self.arguments = call, arguments
-
-    def __reduce__(self) -> Any:
-        return self.call, self.arguments
-
-
-def test_a_plan_opens_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    precious = tmp_path / "precious"
-    precious.write_bytes(b"data")
-    calls = [
-        Made(_LocalFile, str(precious), None),  # truncates it
-        Made(io.FileIO, str(precious), "wb"),
-        Made(LocalStorage, str(tmp_path)),
-        Made(open_storage, str(tmp_path)),
-        Made(MetadataFiles, LocalStorage(str(tmp_path)), "x"),
-        Made(Publication, None, None),
-    ]
-    for call in calls:
-        with pytest.raises(ConfigError, match="is not valid: expected a plan"):
-            decode_plan(zlib.compress(pickle.dumps(call)), {})
-    assert precious.read_bytes() == b"data"
-    bomb = zlib.compress(b"\0" * (1 << 20))
-    monkeypatch.setenv("HUDI_PY_MAX_UNPACKED_BYTES", "1000")
-    with pytest.raises(ConfigError, match="is not valid: expected a plan"):
-        decode_plan(bomb, {})
-
-
 def test_plans_of_all_types_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "Europe/Berlin")
     kinds = [pa.int32(), pa.float32(), pa.bool_(), pa.string(), pa.binary(), pa.date32(), pa.decimal128(10, 2)]
@@ -346,7 +299,7 @@ def test_a_batch_of_a_stream_is_written_once(tmp_path: Path) -> None:
     batch |= {"hoodie.internal.spark.streaming.batch.id": "4"}
     assert write_routed(root, rows(range(40, 50), 1, 0), "upsert", {**given, **batch}).num_inserted == 10
     again = Engine(root, rows(range(50, 60), 1, 0), "upsert", {**given, **batch})
-    assert "4" in again.plan["committed"]
+    assert "4" in (again.plan.committed or "")
 
 
 @pytest.mark.parametrize("at_once", [500_000, 20])
@@ -373,6 +326,6 @@ def test_each_file_group_of_a_record_index_is_read_for_one_part(
 def test_partitions_to_delete_are_the_only_columns_that_are_read(tmp_path: Path) -> None:
     root, given = base(tmp_path)
     engine = Engine(root, rows([1, 2, 4, 5], 1, 0), "delete_partition", given)
-    assert engine.plan["columns"] == ["p"]
+    assert engine.write.incoming.names == ["p"]
     engine.commit()
     assert {row[0] for row in stored(root)} == {"a"}

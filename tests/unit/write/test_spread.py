@@ -16,7 +16,7 @@ from hudi_py.errors import ConfigError, ConflictError, DuplicateKeyError
 from hudi_py.storage import open_storage
 from hudi_py.transaction.metadata_drop import drop_metadata_table
 from hudi_py.write.dml import spread as spread_module
-from hudi_py.write.dml.distributed import delete_text, update_text
+from hudi_py.write.dml.distributed import Delete, Update
 from tests.faults.tables import leftovers
 from tests.support.choice import SEED, cases
 from tests.support.merges import COLUMNS, KEYS, Generator, row_of
@@ -128,9 +128,9 @@ def test_update_and_delete(tmp_path: Path, kind: str, keys: dict[str, Any], more
     one, other = (make(tmp_path / name, options, **keys, table_type=kind) for name in ("one", "other"))
     values = {"v": "concat(v, '!')", "n": "n * 2 + 0.5D"}
     condition = "q IN (0, 1) OR v IS NULL OR p = 'y'"
-    done = spread(tmp_path / "other", update_text(values, condition), options)
+    done = spread(tmp_path / "other", Update(values, condition), options)
     assert counts(done) == counts(one.update(values, condition))
-    gone = spread(tmp_path / "other", delete_text("n > 1.0D"), options)
+    gone = spread(tmp_path / "other", Delete("n > 1.0D"), options)
     assert counts(gone) == counts(one.delete_where("n > 1.0D"))
     if keys:  # they differ
         assert [{**row, "_hoodie_record_key": ""} for row in rows_of(other)] == [
@@ -168,13 +168,13 @@ def test_what_fails_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="inserts the record key '2' where ON compares '102'"):
         merging(source((2, "b")), "t.id = s.id + 100", path, OPTIONS).when_not_matched_insert_all().execute()
     with pytest.raises(ConfigError, match="cannot be evaluated"):
-        spread(path, update_text({"q": "1 DIV (id - 3)"}, None), OPTIONS)
+        spread(path, Update({"q": "1 DIV (id - 3)"}, None), OPTIONS)
 
     def fail() -> None:
         raise RuntimeError("killed")
 
     with pytest.raises(RuntimeError, match="killed"):
-        spread(path, delete_text("true"), OPTIONS, before_commit=fail)
+        spread(path, Delete("true"), OPTIONS, before_commit=fail)
     assert rows_of(hudi_py.open_table(path)) == before
     assert len(hudi_py.open_table(path).history()) == 1
     assert not leftovers(path)
@@ -242,7 +242,7 @@ def test_one_process_runs_what_is_small(tmp_path: Path, monkeypatch: pytest.Monk
     for less, spreads in ((0, False), (1, True)):
         size = hudi_py.open_table(path).scan(filter="p = 'x'").plan().size
         options = {**OPTIONS, "hoodie.py.local.max.bytes": str(size - less)}
-        assert spread(path, update_text({"v": "'n'"}, "p = 'x'"), options).num_updated == 10
+        assert spread(path, Update({"v": "'n'"}, "p = 'x'"), options).num_updated == 10
         assert bool(tasks) is spreads
     tasks.clear()
     most = {"hoodie.py.local.max.bytes": str(1 << 30), "hoodie.py.staging.max.bytes": "10"}

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from hudi_py.errors import ConflictError, RolledBackError
 from hudi_py.model.instant import Action, InstantTime
 from hudi_py.model.layout import (
-    REPORTS,
     SOURCES,
     STAGING,
     claim_path,
@@ -179,7 +178,7 @@ def sweep_vanished(storage: Storage, pending: Collection[str]) -> None:
     """
     for info in storage.list(STAGING):
         instant = InstantTime(info.name)
-        if instant not in pending and info.path not in (REPORTS, SOURCES):
+        if instant not in pending and info.path != SOURCES:
             forget_write(storage, instant)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import pickle
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
@@ -36,25 +36,24 @@ from hudi_py.transaction.session import TableSession
 from hudi_py.transaction.transaction import WriteTransaction
 from hudi_py.view import FileSystemView
 from hudi_py.write.context import TaskId, WriteContext
-from hudi_py.write.distributed import TASK_MEMORY, DistributedWrite, TaskResult, commit_write
+from hudi_py.write.distributed import TASK_MEMORY, DistributedWrite, TaskResult, abort_write, commit_write
 from hudi_py.write.dml.merge import BoundMergeOf, Merge, bind_columns, merge_request
+from hudi_py.write.dml.merge_plan import MergePlan
 from hudi_py.write.dml.merge_source import MergeSource
 from hudi_py.write.dml.merging import Merging
 from hudi_py.write.dml.run import bind_statement
 from hudi_py.write.dml.slices import places_of
 from hudi_py.write.dml.source import KeyFilter, SourceColumns, StagedSource
-from hudi_py.write.dml.statements import Bound, RowCounts, Statement, located_rows
-from hudi_py.write.dml.text import statement_of
+from hudi_py.write.dml.statements import Bound, RowCounts, Delete, Update, located_rows
 from hudi_py.write.groups import GroupWriter, write_groups
 from hudi_py.write.operation import Operation
 from hudi_py.write.operations.located import write_located, write_packed
 from hudi_py.write.result import WriteResult
-from hudi_py.write.routed import decode
 from hudi_py.write.routing import Router, Sizes, key_hashes, record_size
 from hudi_py.write.rows import LocatedRows, PartitionedRows
 from hudi_py.write.rows.partitioned import split_by_partition
 from hudi_py.write.settings import WriteSettings
-from hudi_py.write.staging import staged_rows
+from hudi_py.write.staging import forget_source, staged_rows
 
 PARCELS = pa.schema([("to", pa.string()), ("kind", pa.string()), ("rows", pa.binary())])
 """`to`: parcels with the same one must come to one task. `kind`: `source`, `table` or `located`."""
@@ -79,8 +78,9 @@ class SpreadStatement:
     """A planned statement, as its tasks and its commit get it. Pickles."""
 
     write: DistributedWrite
-    text: str
-    """`hudi_py.write.dml.text`."""
+    change: Update | Delete | MergePlan
+    token: str
+    """Names the files of the source of a merge."""
     source: pa.Schema
     """Normalised columns of the source of a merge."""
     files: tuple[StagedSource, ...]
@@ -116,10 +116,10 @@ class SpreadResult:
 
 def plan_spread(
     session: TableSession,
-    statement: Statement,
+    statement: Update | Delete | Merge,
     options: Options,
     *,
-    text: str,
+    token: str = "",
     files: Sequence[StagedSource] = (),
     after: tuple[AfterCommit, ...] = (),
     owner_pid: int | None = None,
@@ -130,7 +130,7 @@ def plan_spread(
 
     Args:
         statement: without the rows of its source.
-        text: of the statement.
+        token: names the files of its source.
         files: the staged source.
         owner_pid: the process whose end ends the write; None: unknown.
 
@@ -177,9 +177,11 @@ def plan_spread(
         inserts.update(dict(file.inserts))
     by_source = merge is not None and bool(merge.bound.by_source)
     matching = read.size if by_source else min(read.size, num_bytes)
+    change = statement.plan if isinstance(statement, Merge) else statement
     made = SpreadStatement(
         write,
-        text,
+        change,
+        token,
         statement.source.schema if isinstance(statement, Merge) else pa.schema([]),
         tuple(files),
         read.schema,
@@ -205,7 +207,7 @@ class _Reading:
     def of(
         cls,
         view: FileSystemView,
-        statement: Statement,
+        statement: Update | Delete | Merge,
         options: Options,
         files: Sequence[StagedSource],
     ) -> _Reading:
@@ -268,10 +270,9 @@ class SpreadSteps:
         """`task`: generated keys name its number, which no other task of the step has."""
         self._plan = plan
         self._context = _task_context(plan, plan.write.attach(), task)
-        statement = statement_of(plan.text, plan.source.empty_table())
-        assert isinstance(statement, Merge)
+        assert isinstance(plan.change, MergePlan)
         self._bound = bind_columns(
-            statement.plan, plan.source, plan.write.handle.config, plan.write.settings, plan.write.options
+            plan.change, plan.source, plan.write.handle.config, plan.write.settings, plan.write.options
         )
 
     def read(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -399,8 +400,8 @@ def run_spread_task(plan: SpreadStatement, task: TaskId, batches: Iterable[pa.Re
 
 def _write_work(plan: SpreadStatement, context: WriteContext, batches: Iterable[pa.RecordBatch]) -> SpreadResult:
     config, storage = context.transaction.config, context.transaction.storage
-    statement = statement_of(plan.text, plan.source.empty_table())
-    bound = statement.bind(config, context.settings, plan.write.options)
+    assert not isinstance(plan.change, MergePlan)
+    bound = plan.change.bind(config, context.settings, plan.write.options)
     stats: list[WriteStat] = []
     counts = RowCounts()
     for split in (each for work in _work_of(batches) for each in work if isinstance(each, Split)):
@@ -438,24 +439,22 @@ def commit_spread(plan: SpreadStatement, results: Sequence[SpreadResult]) -> Wri
     """Publishes what the tasks have written.
 
     Raises:
-        HudiError: as `commit_write`; call `abort_write`.
+        HudiError: as `commit_write`; call `abort_spread`.
     """
     done = commit_write(plan.write, [TaskResult(each.stats, None) for each in results])
     counts = RowCounts()
     for each in results:
         counts = counts.plus(each.counts.inserted, each.counts.updated, each.counts.deleted)
+    forget_source(plan.write.attach().storage, plan.token)
     return replace(done, num_inserted=counts.inserted, num_updated=counts.updated, num_deleted=counts.deleted)
 
 
-def encode_plan(plan: SpreadStatement) -> bytes:
-    """For `decode_spread`; without the options of the storage."""
-    return zlib.compress(pickle.dumps(replace(plan, write=replace(plan.write, storage_options=()))))
-
-
-def decode_spread(plan: bytes, storage_options: Mapping[str, str]) -> SpreadStatement:
-    """The inverse of `encode_plan`. Raises ConfigError if the bytes are something else."""
-    found = decode(plan, SpreadStatement)
-    return replace(found, write=replace(found.write, storage_options=tuple(storage_options.items())))
+def abort_spread(plan: SpreadStatement) -> None:
+    """Rolls back what the tasks of a planned statement have written, unless it was published."""
+    try:
+        abort_write(plan.write)
+    finally:
+        forget_source(plan.write.attach().storage, plan.token)
 
 
 def _task_context(plan: SpreadStatement, transaction: WriteTransaction, task: TaskId) -> WriteContext:
@@ -467,7 +466,7 @@ def _work_of(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Split, ...] | 
     """What the rows of `WORK` stand for: file slices, or the number of a staged file."""
     for batch in batches:
         for work in batch.column("work").to_pylist():
-            yield decode(work, tuple)
+            yield pickle.loads(zlib.decompress(work))
 
 
 def _parcels(to: str, kind: str, rows: pa.Table) -> Iterator[pa.RecordBatch]:

@@ -1,0 +1,237 @@
+"""What `remote` calls: functions of the core as the connector needs them. An option of a read can name no others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from hudi_py.config import Options, Scope
+from hudi_py.config import write as write_config
+from hudi_py.read import procedure_report
+from hudi_py.schema.changes import changes_of
+from hudi_py.services import distributed as services
+from hudi_py.services.distributed import BegunPlan, ServiceCall, Work
+from hudi_py.storage import Storage, open_storage, with_durability
+from hudi_py.transaction.locks.in_process import check_many_processes
+from hudi_py.wiring import IndexChange, after_commit, announcing, metadata_writer, write_configuration
+from hudi_py.write import distributed as writes
+from hudi_py.write.api import create_empty_table
+from hudi_py.write.distributed import DistributedWrite, TaskResult
+from hudi_py.write.dml import distributed as statements
+from hudi_py.write.dml.distributed import (
+    Delete,
+    MergePlan,
+    SpreadPlan,
+    SpreadResult,
+    SpreadStatement,
+    StagedSource,
+    StatementCall,
+    Update,
+)
+from hudi_py.write.result import WriteResult
+from hudi_py.write.routed import RoutedPlan, plan_routed
+from hudi_py.write.rows.input import normalise_schema
+from hudi_py.write.table.alter import alter_table
+from hudi_py.write.table.drop import drop_table
+from hudi_py.write.table.partitions import add_partitions
+from hudi_py.write.table.rename import rename_table
+from pyspark_hudi.paths import checked_path
+from pyspark_hudi.views import packed, read_view
+from pyspark_hudi.writer import commit_or_skip, driver_pid
+
+
+@dataclass(frozen=True)
+class ServiceRequest:
+    """A call of a service as its caller words it: paths, and options with their defaults, are the driver's."""
+
+    path: str
+    options: Mapping[str, Any]
+    name: str
+    arguments: tuple[tuple[str, Any], ...]
+
+    def call(self) -> ServiceCall:
+        """Raises ConfigError if an option or the path is wrong."""
+        options = write_configuration(self.options)
+        path = checked_path(self.path, "write")
+        return ServiceCall(path, options, metadata_writer(options), self.name, self.arguments)
+
+
+def run_single_step(request: ServiceRequest, instant: str | None) -> dict[str, Any]:
+    call = request.call()
+    with announcing(call.path, call.options):
+        return services.run_single_step(call, instant)
+
+
+def schedule_plan(request: ServiceRequest) -> dict[str, Any]:
+    call = request.call()
+    with announcing(call.path, call.options):
+        return services.schedule(call)
+
+
+def begin_plan(request: ServiceRequest, instant: str | None, plans: bool) -> tuple[ServiceCall, BegunPlan]:
+    """The call, as tasks and `commit_plan` get it, and the plan."""
+    call = request.call()
+    with announcing(call.path, call.options):
+        return call, services.begin(call, instant, plans=plans)
+
+
+def execute_plan(call: ServiceCall, work: Work, tasks: Sequence[int]) -> Sequence[Any]:
+    return services.execute(call, work, tasks)
+
+
+def commit_plan(call: ServiceCall, work: Work, outcomes: Sequence[Any]) -> dict[str, Any]:
+    with announcing(call.path, call.options):
+        return services.commit(call, work, outcomes)
+
+
+def give_up_plan(call: ServiceCall, work: Work) -> None:
+    services.give_up(call, work)
+
+
+# -- writes -----------------------------------------------------------------------------------------------------------
+
+
+def plan_write(path: str, given: Mapping[str, Any], operation: str, schema: pa.Schema, owner: int | None) -> RoutedPlan:
+    """`owner`: see `remote.owner_pid`."""
+    options = write_configuration(given)
+    return plan_routed(
+        *(checked_path(path, "write"), operation, options, schema),
+        after=after_commit(options),
+        metadata=metadata_writer(options),
+        owner_pid=owner or driver_pid(),
+    )
+
+
+def commit_write(write: DistributedWrite, results: Sequence[TaskResult]) -> WriteResult:
+    return commit_or_skip(write, results)
+
+
+def abort_write(write: DistributedWrite) -> None:
+    writes.abort_write(write)
+
+
+def commit_staged(write: DistributedWrite, results: Sequence[TaskResult]) -> WriteResult:
+    """Commit the rows that `stage_small` has staged."""
+    try:
+        return commit_or_skip(write, results)
+    finally:
+        writes.forget_staged(write)
+
+
+def forget_staged(write: DistributedWrite) -> None:
+    writes.forget_staged(write)
+
+
+# -- statements about a table, its columns and its indexes -----------------------------------------------------------
+
+
+def change_index(path: str, given: Mapping[str, Any], change: IndexChange) -> None:
+    options = _write_options(given)
+    change.run(checked_path(path, "write"), options)
+
+
+def create_table(path: str, given: Mapping[str, Any], columns: pa.Schema) -> None:
+    options = _write_options(given)
+    create_empty_table(_storage(path, options), columns, options)
+
+
+def drop_files(path: str, given: Mapping[str, Any]) -> None:
+    options = _write_options(given)
+    drop_table(_storage(path, options), options, **_with(options))
+
+
+def rename(path: str, given: Mapping[str, Any], name: str, target: str) -> None:
+    options = _write_options(given)
+    storage = _storage(path, options)
+    rename_table(storage, name, target, options, **_with(options))
+
+
+def make_partitions(path: str, given: Mapping[str, Any], paths: Sequence[str], if_not_exists: bool) -> None:
+    options = _write_options(given)
+    add_partitions(
+        *(_storage(path, options), paths, options),
+        if_not_exists=if_not_exists,
+        **_with(options),
+    )
+
+
+def alter_columns(
+    path: str, given: Mapping[str, Any], changes: Sequence[Mapping[str, Any]], types: pa.Schema
+) -> WriteResult:
+    """`changes`, `types`: see `changes_of`."""
+    options = _write_options(given)
+    made = changes_of(changes, normalise_schema(types))
+    storage = _storage(path, options)
+    with announcing(storage.uri, options):
+        return alter_table(storage, made, options, **_with(options))
+
+
+# -- statements about rows --------------------------------------------------------------------------------------------
+
+
+def run_statement(
+    path: str, given: Mapping[str, Any], change: Update | Delete, owner: int | None
+) -> WriteResult | SpreadPlan:
+    """`owner`: see `remote.owner_pid`."""
+    return run_planned(_statement(path, given, change), (), owner)
+
+
+def plan_merge(path: str, given: Mapping[str, Any], change: MergePlan, source: pa.Schema) -> StatementCall:
+    return _statement(path, given, change, source)
+
+
+def run_planned(call: StatementCall, staged: Sequence[StagedSource], owner: int | None) -> WriteResult | SpreadPlan:
+    return statements.commit_statement(call, staged, owner_pid=owner or driver_pid())
+
+
+def abort_statement(call: StatementCall) -> None:
+    statements.abort_statement(call)
+
+
+def commit_spread(plan: SpreadStatement, results: Sequence[SpreadResult]) -> WriteResult:
+    return statements.commit_spread(plan, results)
+
+
+def abort_spread(plan: SpreadStatement) -> None:
+    statements.abort_spread(plan)
+
+
+def _statement(
+    path: str, given: Mapping[str, Any], change: Update | Delete | MergePlan, source: pa.Schema | None = None
+) -> StatementCall:
+    options = _write_options(given)
+    after = after_commit(options)
+    place = checked_path(path, "write")
+    return statements.plan_statement(place, options, change, metadata_writer(options), after, source)
+
+
+# -- reports ----------------------------------------------------------------------------------------------------------
+
+
+def report(path: str, given: Mapping[str, Any]) -> bytes:
+    """The rows of a view, as an Arrow IPC stream."""
+    return packed(read_view(checked_path(path, "read"), Options.resolve(given, Scope.READ)))
+
+
+def procedure(path: str, given: Mapping[str, Any], name: str, arguments: Mapping[str, Any]) -> bytes:
+    """The rows of a procedure of `hudi_py.read.procedures`, as `report`."""
+    options = Options.resolve(given, Scope.READ)
+    return packed(procedure_report(checked_path(path, "read"), options, name, arguments))
+
+
+def _write_options(given: Mapping[str, Any]) -> Options:
+    options = write_configuration(given)
+    check_many_processes(options)
+    return options
+
+
+def _storage(path: str, options: Options) -> Storage:
+    storage = open_storage(checked_path(path, "write"), options.storage or None)
+    return with_durability(storage, options.get(write_config.DURABLE))
+
+
+def _with(options: Options) -> dict[str, Any]:
+    return {"metadata": metadata_writer(options), "storage_options": options.storage or None}
