@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
 from hudi_py.config import Options, Scope
 from hudi_py.config import write as write_config
+from hudi_py.model.limits import UNPACKED, limit
 from hudi_py.read import procedure_report
 from hudi_py.schema.changes import changes_of
 from hudi_py.services import distributed as services
 from hudi_py.services.distributed import BegunPlan, ServiceCall, Work
 from hudi_py.storage import Storage, open_storage, with_durability
+from hudi_py.transaction.locks.choose import table_lock
 from hudi_py.transaction.locks.in_process import check_many_processes
 from hudi_py.wiring import IndexChange, after_commit, announcing, metadata_writer, write_configuration
 from hudi_py.write import distributed as writes
@@ -41,6 +43,14 @@ from hudi_py.write.table.rename import rename_table
 from pyspark_hudi.paths import checked_path
 from pyspark_hudi.views import packed, read_view
 from pyspark_hudi.writer import commit_or_skip, driver_pid
+
+HELD_BY_VALUES: Final = frozenset({table_lock})
+"""Functions that values of the core hold."""
+
+
+def max_call_bytes() -> int:
+    """How large a call or its answer may be."""
+    return limit(UNPACKED)
 
 
 @dataclass(frozen=True)
@@ -94,14 +104,13 @@ def give_up_plan(call: ServiceCall, work: Work) -> None:
 # -- writes -----------------------------------------------------------------------------------------------------------
 
 
-def plan_write(path: str, given: Mapping[str, Any], operation: str, schema: pa.Schema, owner: int | None) -> RoutedPlan:
-    """`owner`: see `remote.owner_pid`."""
+def plan_write(path: str, given: Mapping[str, Any], operation: str, schema: pa.Schema) -> RoutedPlan:
     options = write_configuration(given)
     return plan_routed(
         *(checked_path(path, "write"), operation, options, schema),
         after=after_commit(options),
         metadata=metadata_writer(options),
-        owner_pid=owner or driver_pid(),
+        owner_pid=driver_pid(),
     )
 
 
@@ -172,19 +181,16 @@ def alter_columns(
 # -- statements about rows --------------------------------------------------------------------------------------------
 
 
-def run_statement(
-    path: str, given: Mapping[str, Any], change: Update | Delete, owner: int | None
-) -> WriteResult | SpreadPlan:
-    """`owner`: see `remote.owner_pid`."""
-    return run_planned(_statement(path, given, change), (), owner)
+def run_statement(path: str, given: Mapping[str, Any], change: Update | Delete) -> WriteResult | SpreadPlan:
+    return run_planned(_statement(path, given, change), ())
 
 
 def plan_merge(path: str, given: Mapping[str, Any], change: MergePlan, source: pa.Schema) -> StatementCall:
     return _statement(path, given, change, source)
 
 
-def run_planned(call: StatementCall, staged: Sequence[StagedSource], owner: int | None) -> WriteResult | SpreadPlan:
-    return statements.commit_statement(call, staged, owner_pid=owner or driver_pid())
+def run_planned(call: StatementCall, staged: Sequence[StagedSource]) -> WriteResult | SpreadPlan:
+    return statements.commit_statement(call, staged, owner_pid=driver_pid())
 
 
 def abort_statement(call: StatementCall) -> None:

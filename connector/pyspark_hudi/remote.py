@@ -31,8 +31,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from hudi_py.errors import ConfigError, HudiError, TableNotFoundError, first_line
-from hudi_py.model.limits import UNPACKED, limit
-from hudi_py.transaction.locks.choose import table_lock
+from pyspark_hudi.calls import HELD_BY_VALUES, max_call_bytes
 from pyspark_hudi.failure import carried, raised_here
 from pyspark_hudi.table import FORMAT
 from pyspark_hudi.tasks import PYTHON, in_tasks, is_classic, server_pythons
@@ -154,16 +153,6 @@ def undone(spark: SparkSession, undo: Callable[..., object], *arguments: Any) ->
         raise
 
 
-def owner_pid(spark: SparkSession) -> int | None:
-    """The process id of the JVM that runs the tasks of this application, and so keeps its writes alive; None behind
-    Spark Connect, where `pyspark_hudi.calls` finds it."""
-    if not is_classic(spark):
-        return None
-    jvm: Any = spark._jvm
-    pid: int = jvm.java.lang.ProcessHandle.current().pid()
-    return pid
-
-
 # -- behind Spark Connect ---------------------------------------------------------------------------------------------
 
 
@@ -183,7 +172,15 @@ class _Call:
 
 
 def _asked(spark: SparkSession, call: _Call) -> list[Any]:
-    text = base64.b64encode(_packed((call.function, call.arguments, call.number))).decode()
+    packed = _packed((call.function, call.arguments, call.number))
+    try:
+        _unpacked(packed)
+    except pickle.UnpicklingError as unknown:
+        raise ConfigError(
+            f"Cannot send {call.function.__name__} to Spark: a value {unknown}; supported are None, bool, int, float, "
+            "Decimal, bytes, date, datetime and Arrow scalars"
+        ) from None
+    text = base64.b64encode(packed).decode()
     with raised_here():
         rows = spark.read.format(FORMAT).option(CALL, text).load().collect()
     session: Any = spark
@@ -247,7 +244,7 @@ def _packed(value: object) -> bytes:
 
 def _unpacked(data: bytes) -> Any:
     unpacker = zlib.decompressobj()
-    found = unpacker.decompress(data, limit(UNPACKED))
+    found = unpacker.decompress(data, max_call_bytes())
     if not unpacker.eof:
         raise ValueError("not a whole value")
     return _CallUnpickler(io.BytesIO(found)).load()
@@ -284,12 +281,12 @@ class _CallUnpickler(pickle.Unpickler):
             return _zone_maker
         known = (module, name) in _OTHERS or (module == "pyarrow.lib" and name in _ARROW)
         if "." in name or not (known or module == CALLABLE or module.startswith("hudi_py.")):
-            raise pickle.UnpicklingError(f"{module}.{name} is in no call")
+            raise pickle.UnpicklingError(f"is of type {name}")
         found = super().find_class(module, name)
-        if known or found is table_lock or _is_value(found):
+        if known or _is_value(found) or found in HELD_BY_VALUES:
             return found
         if module != CALLABLE or getattr(found, "__module__", None) != CALLABLE:
-            raise pickle.UnpicklingError(f"{module}.{name} is in no call")
+            raise pickle.UnpicklingError(f"is of type {name}")
         return found
 
 
@@ -301,5 +298,5 @@ def _is_value(found: object) -> bool:
 
 def _zone_maker(owner: object, name: str) -> Any:
     if owner is not ZoneInfo or name != "_unpickle":
-        raise pickle.UnpicklingError(f"{name} is in no call")
+        raise pickle.UnpicklingError(f"is of type {name}")
     return getattr(ZoneInfo, name)

@@ -31,7 +31,7 @@ from hudi_py.write.dml.distributed import (
 )
 from pyspark_hudi import calls
 from pyspark_hudi.failure import carried
-from pyspark_hudi.remote import collected, given_options, owner_pid, remote, undone
+from pyspark_hudi.remote import collected, given_options, remote, undone
 from pyspark_hudi.seen import evaluated, saying_seen
 from pyspark_hudi.table_writer import shuffle_partitions
 from pyspark_hudi.tasks import in_tasks
@@ -166,13 +166,12 @@ def _planned(
     source: DataFrame | None,
 ) -> WriteResult | SpreadPlan:
     """The result of a statement that one process has run, or its plan for tasks."""
-    owner = owner_pid(spark)
     if source is None:
-        return remote(spark, calls.run_statement, path, given, change, owner)
+        return remote(spark, calls.run_statement, path, given, change)
     call = remote(spark, calls.plan_merge, path, given, change, arrow_schema(source.schema))
     with undone(spark, calls.abort_statement, call):
         staged = collected(source, functools.partial(_stage, call))
-    return remote(spark, calls.run_planned, call, staged, owner)
+    return remote(spark, calls.run_planned, call, staged)
 
 
 def _stage(call: StatementCall, batches: Iterator[pa.RecordBatch]) -> StagedSource | None:

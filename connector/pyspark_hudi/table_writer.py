@@ -45,7 +45,7 @@ from hudi_py.write.routed import (
 )
 from pyspark_hudi import calls
 from pyspark_hudi.failure import carried, raised_here
-from pyspark_hudi.remote import collected, given_options, owner_pid, remote, undone
+from pyspark_hudi.remote import collected, given_options, remote, undone
 from pyspark_hudi.seen import saying_seen
 from pyspark_hudi.tasks import in_tasks
 from pyspark_hudi.types import arrow_schema, spark_schema
@@ -96,7 +96,7 @@ def write_table(
     given = saying_seen(df, path, given_options(options))
 
     def planned() -> RoutedPlan:
-        return remote(spark, calls.plan_write, path, given, operation, columns, owner_pid(spark))
+        return remote(spark, calls.plan_write, path, given, operation, columns)
 
     def shuffled() -> _Attempt:
         plan = planned()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import random
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -108,18 +109,25 @@ def task_id() -> TaskId:
 
 
 def driver_pid() -> int | None:
-    """Of the JVM that runs the job, an ancestor of the process that plans a writer; None if it cannot be found."""
+    """The process id of the JVM that runs the tasks: an ancestor of this process, or one that it has started; None if
+    it cannot be found."""
     pid = None
     for _ in range(8):
         pid = _parent(pid)
         if pid is None or pid <= 1:
-            return None
-        try:
-            if Path(f"/proc/{pid}/comm").read_text("utf-8").strip() == "java":
-                return pid
-        except OSError:  # the process ended, or there is no /proc
-            return None
-    return None
+            break
+        if _is_jvm(pid):
+            return pid
+    own, there = os.getpid(), Path("/proc")
+    others = (int(each.name) for each in there.iterdir() if each.name.isdigit()) if there.is_dir() else ()
+    return next((each for each in others if _parent(each) == own and _is_jvm(each)), None)
+
+
+def _is_jvm(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text("utf-8").strip() == "java"
+    except OSError:  # the process ended, or there is no /proc
+        return False
 
 
 def _parent(pid: int | None) -> int | None:

@@ -163,7 +163,7 @@ def test_plans_of_all_types_travel(path: str, monkeypatch: pytest.MonkeyPatch) -
     kinds += [pa.list_(pa.string()), pa.map_(pa.string(), pa.int64()), pa.struct([("a", pa.list_(pa.float64()))])]
     schema = pa.schema([("id", pa.int64()), *((f"c{number}", kind) for number, kind in enumerate(kinds))])
     given = {"hoodie.table.name": "t", "hoodie.datasource.write.recordkey.field": "id", "storage.password": "hush"}
-    plan, error = answers(None, calls.plan_write, path, given, "upsert", schema, None)[0][:2]
+    plan, error = answers(None, calls.plan_write, path, given, "upsert", schema)[0][:2]
     assert error is None
     assert _unpacked(_packed(plan)) == plan
     assert "hush" not in repr(plan)
