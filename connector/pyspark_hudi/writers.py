@@ -26,7 +26,7 @@ from pyspark_hudi.named import (
     stream_target,
     target_of,
 )
-from pyspark_hudi.noting import SourceRequest, Noting, hinted
+from pyspark_hudi.noting import Noting, SourceRequest, hinted
 from pyspark_hudi.table import FORMAT, of_storage
 from pyspark_hudi.table_writer import write_table
 

@@ -31,7 +31,7 @@ from hudi_py.errors import (
 )
 from hudi_py.interop.iceberg.files import MetadataFiles
 from hudi_py.storage import Storage, open_storage
-from hudi_py.storage.local import LocalStorage, _Output
+from hudi_py.storage.local import LocalStorage, _LocalFile
 from hudi_py.transaction.publication import Publication
 from hudi_py.wiring import IndexChange
 from hudi_py.write.distributed import TaskId, run_task
@@ -131,7 +131,7 @@ def test_an_option_calls_nothing_else(tmp_path: Path, monkeypatch: pytest.Monkey
     precious = tmp_path / "precious"
     precious.write_bytes(b"data")
     made = [
-        Made(_Output, str(precious), None),  # truncates it
+        Made(_LocalFile, str(precious), None),  # truncates it
         Made(io.FileIO, str(precious), "wb"),
         Made(LocalStorage, str(tmp_path)),
         Made(open_storage, str(tmp_path)),

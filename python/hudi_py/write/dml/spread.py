@@ -44,7 +44,7 @@ from hudi_py.write.dml.merging import Merging
 from hudi_py.write.dml.run import bind_statement
 from hudi_py.write.dml.slices import places_of
 from hudi_py.write.dml.source import KeyFilter, SourceColumns, StagedSource
-from hudi_py.write.dml.statements import Bound, RowCounts, Delete, Update, located_rows
+from hudi_py.write.dml.statements import Bound, Delete, RowCounts, Update, located_rows
 from hudi_py.write.groups import GroupWriter, write_groups
 from hudi_py.write.operation import Operation
 from hudi_py.write.operations.located import write_located, write_packed
