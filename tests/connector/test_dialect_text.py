@@ -178,7 +178,7 @@ def test_show_indexes_names_the_columns_of_indexes_by_name() -> None:
         {"name": "expr_index_day", "kind": "column_stats", "columns": ["ts"]},
         {"name": "secondary_index_n", "kind": "secondary_index", "columns": ["name"]},
     ]
-    target = SimpleNamespace(view=lambda name: SimpleNamespace(collect=lambda: rows))
+    target = SimpleNamespace(view=lambda name: rows)
     spark = SimpleNamespace(createDataFrame=lambda found, schema: found)
     tables: Any = SimpleNamespace(find=lambda names: target, spark=spark)
     text = "SHOW INDEXES FROM t"

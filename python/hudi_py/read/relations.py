@@ -18,8 +18,7 @@ from hudi_py.storage import open_storage
 from hudi_py.timeline.archived import archived_instants
 from hudi_py.timeline.metadata import decode_commit_metadata
 from hudi_py.timeline.properties import load_table_config
-from hudi_py.timeline.state import TableState
-from hudi_py.timeline.timeline import load_timeline
+from hudi_py.timeline.state import TableState, load_state
 from hudi_py.view import load_view
 
 _NUMBERS = (
@@ -118,10 +117,8 @@ _RELATIONS: Final = {
 
 def relation(path: str, options: Options, name: str, *arguments: Any) -> pa.Table:
     """The rows of the table function `name`, called with the arguments that follow the path."""
-    storage = open_storage(path, options.for_storage())
-    config = load_table_config(storage)
     report: Any = _RELATIONS[name][0]
-    rows: pa.Table = report(storage, config, load_timeline(storage, config), *arguments)
+    rows: pa.Table = report(load_state(open_storage(path, options.for_storage())), *arguments)
     return rows
 
 

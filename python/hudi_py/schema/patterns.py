@@ -48,12 +48,13 @@ def escaped(text: str) -> str:
 
 def matching_paths(pattern: str, paths: Sequence[str], option: str) -> list[str]:
     """The paths that a glob matches folder by folder, as `FileSystem.globStatus` of Hadoop does: wildcards do not span
-    folders.
+    folders, and the base folder (an empty path) has no name that one could match.
 
     Raises:
         ConfigError: as `glob_regex`.
     """
-    return matching(glob_regex(pattern, option, one_folder=True), paths, option, whole=True)
+    named = [path for path in paths if path or not pattern]
+    return matching(glob_regex(pattern, option, one_folder=True), named, option, whole=True)
 
 
 def glob_regex(pattern: str, option: str, *, one_folder: bool = False) -> str:

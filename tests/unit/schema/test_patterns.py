@@ -74,6 +74,11 @@ def test_regular_expressions_match_within_or_as_a_whole() -> None:
     assert matching(r"\d$", paths, "k") == ["a/1", "b/1"]
 
 
+def test_the_base_folder_has_no_name() -> None:
+    assert matching_paths("*", ["", "a", "a/b"], "k") == ["a"]
+    assert matching_paths("", ["", "a"], "k") == [""]
+
+
 @pytest.mark.timeout(20)
 def test_time_is_linear() -> None:
     nested = "{a,aa}" * 60 + "{" * 200 + "x,y" + "}" * 200 + "*a" * 60

@@ -20,7 +20,7 @@ from hudi_py.write.placement.assign import MEGABYTE
 from hudi_py.write.rows import KeyedRows, PartitionedRows, sorted_by_key, split_by_partition
 from hudi_py.write.workers import Workers
 
-CHUNK_BYTES = 16 * MEGABYTE
+CHUNK_BYTES = 48 * MEGABYTE
 """Least bytes of the rows that a file gets at a time, where row groups are smaller. The rows of a partition with less
 go to one file."""
 META_BYTES = 64
