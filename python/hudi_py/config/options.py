@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
@@ -134,39 +134,21 @@ class Options:
                 or an option given twice with different values. All errors are reported at once.
         """
         found = Problems() if problems is None else problems
-        prefix = _commit_prefix(given or {})
-        values: dict[str, str] = {}
-        names: dict[str, str] = {}
-        storage: dict[str, str] = {}
-        extra: dict[str, str] = {}
+        sorted_out = _SortedOptions(scope, _commit_prefix(given or {}))
         for key, value in (given or {}).items():
             with found.collected():
                 text = _text(key, value)
-                if text is None:
-                    continue
-                lowered = key.lower()
-                known = _BY_KEY.get(lowered)
-                if known is not None:
-                    _take(known[1], key, text, values, names, scope)
-                elif lowered.startswith(STORAGE_PREFIX):
-                    hidden = lowered.startswith(SECRET_PREFIX)
-                    storage[key[len(SECRET_PREFIX if hidden else STORAGE_PREFIX) :]] = text
-                elif scope is not Scope.READ and prefix and lowered.startswith(prefix) and not _in_family(lowered):
-                    extra[key] = text
-                elif lowered not in SPARK_KEYS and not _in_family(lowered):
-                    raise ConfigError(_unknown(key))
-        explicit = frozenset(values)
+                if text is not None:
+                    sorted_out.add(key, text)
+        explicit = frozenset(sorted_out.values)
         for key, text in (load_defaults() if defaults is None else defaults).items():
-            known = _BY_KEY.get(key.lower())
             with found.collected():
-                if known is not None and known[1].key not in explicit:
-                    _take(known[1], key, text, values, names, scope)
-                elif known is None and key.lower().startswith("hoodie.") and not _in_family(key.lower()):
-                    raise ConfigError(f"{_unknown(key)} (from hudi-defaults.conf)")
+                sorted_out.add_default(key, text, explicit)
         if problems is None:
             found.check()
+        values, storage = sorted_out.values, sorted_out.storage
         storage |= {key: values.pop(key) for key in SECRET_KEYS if key in values}
-        return cls(scope, values, names, storage, extra)
+        return cls(scope, values, sorted_out.names, storage, sorted_out.extra)
 
     def get(self, option: Option[T]) -> T:
         """The option's value, or its default."""
@@ -221,6 +203,42 @@ def _text(key: object, value: object) -> str | None:
     if isinstance(value, (list, tuple)) and all(isinstance(part, str) for part in value):
         return ",".join(value)
     raise ConfigError(f"Option {key} has a value of type {type(value).__name__}: expected text, number or bool")
+
+
+@dataclass(slots=True)
+class _SortedOptions:
+    """The options of a call, sorted by what they are for."""
+
+    scope: Scope
+    prefix: str
+    """Of keys for the commit's extra metadata; empty if there are none."""
+    values: dict[str, str] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+    storage: dict[str, str] = field(default_factory=dict)
+    extra: dict[str, str] = field(default_factory=dict)
+
+    def add(self, key: str, text: str) -> None:
+        lowered = key.lower()
+        known = _BY_KEY.get(lowered)
+        if known is not None:
+            _take(known[1], key, text, self.values, self.names, self.scope)
+        elif lowered.startswith(STORAGE_PREFIX):
+            hidden = lowered.startswith(SECRET_PREFIX)
+            self.storage[key[len(SECRET_PREFIX if hidden else STORAGE_PREFIX) :]] = text
+        elif _in_family(lowered):
+            pass
+        elif self.scope is not Scope.READ and self.prefix and lowered.startswith(self.prefix):
+            self.extra[key] = text
+        elif lowered not in SPARK_KEYS:
+            raise ConfigError(_unknown(key))
+
+    def add_default(self, key: str, text: str, explicit: Collection[str]) -> None:
+        """Adds an option of `hudi-defaults.conf`, unless the call gives it."""
+        known = _BY_KEY.get(key.lower())
+        if known is not None and known[1].key not in explicit:
+            _take(known[1], key, text, self.values, self.names, self.scope)
+        elif known is None and key.lower().startswith("hoodie.") and not _in_family(key.lower()):
+            raise ConfigError(f"{_unknown(key)} (from hudi-defaults.conf)")
 
 
 def _take(

@@ -18,6 +18,7 @@ from hudi_py.merge.damage import check_first_rows, damage_of
 from hudi_py.model.files import FileSlice, LogFile
 from hudi_py.model.names import (
     BaseFileName,
+    LogFileName,
     PartitionPath,
     nested_partitions,
     parse_base_file_name,
@@ -36,6 +37,12 @@ _FEW_FILES: Final = 20
 _MOST_LOGS: Final = 50
 _WITHOUT_ROWS: Final = (BlockType.CORRUPT, BlockType.COMMAND)
 _MOST_LOG_BYTES: Final = 1 << 30
+_INTRUDER: Final = "files.intruder"
+_STRANGER: Final = "files.stranger"
+_WHY: Final = {
+    _INTRUDER: "count as committed, but their commit did not write them",
+    _STRANGER: "belong to no instant of the timeline",
+}
 _NAMED: Final = 20
 """Paths named in one finding of strange files."""
 
@@ -46,6 +53,30 @@ def check_files(facts: Facts) -> Iterator[Finding]:
     yield from _strange(facts)
     yield from _unmarked(facts)
     yield from _nested(facts)
+
+
+class _Instants:
+    """The instants of a table's data files, as far as the timeline and the archive know them."""
+
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
+        self._archived = facts.archive[0]
+        self._first_archived = min(self._archived, default="~")
+        self.known = {instant.time for instant in facts.active.instants}
+
+    def strangeness(self, name: BaseFileName | LogFileName, path: str) -> str | None:
+        """The code of what is wrong with a file; None if it is as it should be."""
+        start, config, instant = self._facts.active.start, self._facts.table, name.instant
+        is_base = isinstance(name, BaseFileName)
+        if instant in self.known or instant == METADATA_INSTANT:
+            written = self._facts.written.get(instant)
+            is_intruder = is_base and written and path not in written and config.version >= 6
+            return _INTRUDER if is_intruder else None
+        if start is None or instant >= start:
+            return _STRANGER
+        if instant < self._first_archived or instant in self._archived:
+            return None  # committed, or from before what the archive has
+        return _INTRUDER if is_base or config.logs_named_by_instant else _STRANGER
 
 
 def _lost(facts: Facts) -> Iterator[Finding]:
@@ -65,44 +96,26 @@ def _lost(facts: Facts) -> Iterator[Finding]:
 
 def _strange(facts: Facts) -> Iterator[Finding]:
     """Data files whose instant is unknown, and base files that count although their commit did not write them."""
-    timeline, config = facts.active, facts.table
-    known: set[str] = {instant.time for instant in timeline.instants}
-    archived, _ = facts.archive
-    first = min(archived, default=None)
-    strangers: dict[tuple[str, str], list[str]] = defaultdict(list)
-    intruders: dict[tuple[str, str], list[str]] = defaultdict(list)
+    strange: dict[tuple[str, str, str], list[str]] = defaultdict(list)
     others: dict[str, list[str]] = defaultdict(list)
+    instants = _Instants(facts)
     for folder in facts.data_folders:
         for info in facts.folders[folder]:
-            base, log = parse_base_file_name(info.name), parse_log_file_name(info.name)
-            name = base or log
-            if name is None:
-                if not is_metafile(info):
-                    others[folder].append(info.path)
-                continue
-            instant = name.instant
-            if instant in known or instant == METADATA_INSTANT:
-                written = facts.written.get(instant)
-                if base is not None and written and info.path not in written and config.version >= 6:
-                    intruders[folder, instant].append(info.path)
-                continue
-            older = timeline.start is not None and instant < timeline.start
-            if older and (first is None or instant < first or instant in archived):
-                continue  # committed, or from before what the archive has
-            counts = older and (base is not None or config.logs_named_by_instant)
-            (intruders if counts else strangers)[folder, instant].append(info.path)
-    if strangers or intruders:
-        # the storage was listed after the timeline: a write may have begun in between
-        begun = {instant.time for instant in load_timeline(facts.raw, config).instants} - known
-        strangers = {place: paths for place, paths in strangers.items() if place[1] not in begun}
-    for code, found, why in (
-        ("files.intruder", intruders, "count as committed, but their commit did not write them"),
-        ("files.stranger", strangers, "belong to no instant of the timeline"),
-    ):
-        for (folder, instant), paths in sorted(found.items()):
+            name = parse_base_file_name(info.name) or parse_log_file_name(info.name)
+            if name is not None:
+                code = instants.strangeness(name, info.path)
+                if code is not None:
+                    strange[code, folder, name.instant].append(info.path)
+            elif not is_metafile(info):
+                others[folder].append(info.path)
+    # the storage was listed after the timeline: a write may have begun in between
+    now = load_timeline(facts.raw, facts.table).instants if strange else ()
+    begun = {instant.time for instant in now} - instants.known
+    for (code, folder, instant), paths in sorted(strange.items()):
+        if code == _INTRUDER or instant not in begun:
             yield Finding(
                 code,
-                f"{counted(len(paths), 'file')} of {instant} in partition {folder!r} {why}: {_named(paths)}",
+                f"{counted(len(paths), 'file')} of {instant} in partition {folder!r} {_WHY[code]}: {_named(paths)}",
                 instant=instant,
                 partition=folder,
                 paths=tuple(paths),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -62,6 +62,7 @@ _OLD: Final = frozenset({None, 0})
 _YEAR_9999_MS: Final = 253_402_300_800_000
 _SURROGATES: Final = "\ud800"
 _EPOCH: Final = datetime.date(1970, 1, 1)
+_Bound = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,29 +207,52 @@ def _value(record: Mapping[str, Any], name: str, kind: pa.DataType) -> Any:
     bound = record[name]
     if not bound:
         return None
-    wrapper, declared = bound["kind"], record["type"]
     if pa.types.is_timestamp(kind):
-        return _micros(bound["whole"], wrapper, declared, lower=name == "low")
-    if pa.types.is_date32(kind):
-        named = wrapper in ("IntWrapper", "DateWrapper", "LocalDateWrapper") and (declared in _OLD or declared == 12)
-        return _date(bound["whole"]) if named else None
-    if pa.types.is_boolean(kind):
-        return bool(bound["whole"]) if wrapper == "BooleanWrapper" else None
-    if pa.types.is_integer(kind):
-        named = wrapper in ("IntWrapper", "LongWrapper") and (declared in _OLD or declared in (3, 4))
-        return bound["whole"] if named else None
-    if pa.types.is_floating(kind):
-        # promotion changes the number (0.1 stays 0.1 in Spark), so the type must be the same
-        named = wrapper == ("FloatWrapper" if pa.types.is_float32(kind) else "DoubleWrapper")
-        value = bound["real"]
-        return value if named and value is not None and not math.isnan(value) else None
-    if pa.types.is_string(kind):
-        # Java orders by UTF-16 units, Spark by bytes; the orders agree up to the surrogates
-        text = bound["text"] if wrapper == "StringWrapper" and (declared in _OLD or declared == 7) else None
-        return None if text is None or max(text, default="") >= _SURROGATES else text
+        return _micros(bound["whole"], bound["kind"], record["type"], lower=name == "low")
     if pa.types.is_decimal(kind):
-        return _decimal(bound, wrapper, declared, record["detail"], kind)
-    return None
+        return _decimal(bound, bound["kind"], record["type"], record["detail"], kind)
+    reader = next((read for fits, read in _READERS if fits(kind)), None)
+    return None if reader is None else reader(bound, record["type"])
+
+
+def _has_type(bound: _Bound, declared: int | None, wrappers: Collection[str], types: Collection[int]) -> bool:
+    return bound["kind"] in wrappers and (declared in _OLD or declared in types)
+
+
+def _day(bound: _Bound, declared: int | None) -> datetime.date | None:
+    named = _has_type(bound, declared, ("IntWrapper", "DateWrapper", "LocalDateWrapper"), (12,))
+    return _date(bound["whole"]) if named else None
+
+
+def _flag(bound: _Bound, declared: int | None) -> bool | None:
+    return bool(bound["whole"]) if bound["kind"] == "BooleanWrapper" else None
+
+
+def _integer(bound: _Bound, declared: int | None) -> Any:
+    return bound["whole"] if _has_type(bound, declared, ("IntWrapper", "LongWrapper"), (3, 4)) else None
+
+
+def _real(bound: _Bound, wrapper: str) -> Any:
+    # promotion changes the number (0.1 stays 0.1 in Spark), so the type must be the same
+    value = bound["real"] if bound["kind"] == wrapper else None
+    return None if value is None or math.isnan(value) else value
+
+
+def _text(bound: _Bound, declared: int | None) -> str | None:
+    # Java orders by UTF-16 units, Spark by bytes; the orders agree up to the surrogates
+    text = bound["text"] if _has_type(bound, declared, ("StringWrapper",), (7,)) else None
+    return None if text is None or max(text, default="") >= _SURROGATES else text
+
+
+_READERS: Final[Sequence[tuple[Callable[[pa.DataType], bool], Callable[[_Bound, int | None], Any]]]] = (
+    (pa.types.is_date32, _day),
+    (pa.types.is_boolean, _flag),
+    (pa.types.is_integer, _integer),
+    (pa.types.is_float32, lambda bound, _: _real(bound, "FloatWrapper")),
+    (pa.types.is_float64, lambda bound, _: _real(bound, "DoubleWrapper")),
+    (pa.types.is_string, _text),
+)
+"""How bounds are read, by the type of the column."""
 
 
 def _micros(value: int | None, wrapper: str, declared: int | None, *, lower: bool) -> int | None:

@@ -76,15 +76,23 @@ def why_not_native(
     for at, split in enumerate(splits):
         if reasons[at] is None:
             alike.setdefault(_written(split, () if open_[at] else uniform), []).append(at)
-    samples = [sorted({group[0], group[-1]}) for group in alike.values()]
-    found = _by_footers(storage, splits, open_, [at for sample in samples for at in sample])
-    for group, sample in zip(alike.values(), samples, strict=True):
+    found = _by_samples(storage, splits, open_, list(alike.values()))
+    return [found.get(at, reason) for at, reason in enumerate(reasons)]
+
+
+def _by_samples(
+    storage: Storage, splits: Sequence[Split], names: Sequence[Sequence[str]], groups: Sequence[Sequence[int]]
+) -> dict[int, str | None]:
+    """As `_by_footers`, for groups of splits: two footers of a group are enough if they give the same answer."""
+    samples = [sorted({group[0], group[-1]}) for group in groups]
+    found = _by_footers(storage, splits, names, [at for sample in samples for at in sample])
+    for group, sample in zip(groups, samples, strict=True):
         answers = {found[at] for at in sample}
         if len(answers) == 1:
             found |= dict.fromkeys(group, answers.pop())
         else:
-            found |= _by_footers(storage, splits, open_, group)
-    return [found.get(at, reason) for at, reason in enumerate(reasons)]
+            found |= _by_footers(storage, splits, names, group)
+    return found
 
 
 def _written(split: Split, uniform: Collection[str]) -> str:

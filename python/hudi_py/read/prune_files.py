@@ -6,7 +6,7 @@ finally the footers of base files. A damaged or missing index is ignored with a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from typing import TypeVar
@@ -284,7 +284,7 @@ class FilePruning:
 
     def _by_bloom_filter(self, slices: list[FileSlice], keys: frozenset[str]) -> list[FileSlice]:
         """The slices that remain after the bloom filters of base files, from the metadata table or from footers."""
-        among = [s.base_file for s in slices if s.base_file is not None and not s.log_files]
+        among = _without_logs(slices)
         if not among or not keys:
             return slices
         wanted = pa.array(sorted(keys), pa.string())
@@ -294,15 +294,15 @@ class FilePruning:
             names = [(file.partition, str(file.name)) for file in among]
             filters = self._looked_up(lambda: bloom_filters(metadata, names)) or {}
             matches = {place: found.might_contain_any(wanted) for place, found in filters.items()}
-            kept = [s for s in slices if s.log_files or s.base_file is None or matches.get(_place(s.base_file), True)]
+            kept = _matching_slices(slices, matches)
             slices = self._noted("bloom filters", "slices", slices, kept, counted(len(keys), "key"))
-        left = [s.base_file for s in slices if s.base_file is not None and not s.log_files]
+        left = _without_logs(slices)
         left = [file for file in left if _place(file) not in matches and file.name.extension == "parquet"]
         if not 1 < len(left) <= _MOST_FOOTERS:
             return slices
         found = in_threads(lambda file: self._in_footer(file, wanted), left)
         held = dict(zip(map(_place, left), found, strict=True))
-        kept = [s for s in slices if s.log_files or s.base_file is None or held.get(_place(s.base_file), True)]
+        kept = _matching_slices(slices, held)
         return self._noted("footers", "slices", slices, kept, counted(len(keys), "key"))
 
     def _in_footer(self, file: BaseFile, keys: pa.Array) -> bool:
@@ -372,6 +372,17 @@ def _key_bounds(keys: frozenset[str]) -> list[Node]:
         return [Membership(column, tuple(sorted(keys)), kind, has_null=False)]
     low, high = Literal(min(keys), kind), Literal(max(keys), kind)
     return [Comparison(">=", column, low, kind), Comparison("<=", column, high, kind)]
+
+
+def _without_logs(slices: Sequence[FileSlice]) -> list[BaseFile]:
+    """The base files of slices without logs."""
+    return [each.base_file for each in slices if each.base_file is not None and not each.log_files]
+
+
+def _matching_slices(slices: Sequence[FileSlice], matches: Mapping[tuple[str, str], bool]) -> list[FileSlice]:
+    """The slices but for those without logs whose base file does not match."""
+    missed = {id(file) for file in _without_logs(slices) if not matches.get(_place(file), True)}
+    return [each for each in slices if id(each.base_file) not in missed]
 
 
 def _place(file: BaseFile) -> tuple[str, str]:

@@ -196,24 +196,27 @@ def _members(avro: Any, path: str) -> list[tuple[str, Any]]:
     return []
 
 
+def _repaired_long(avro: Mapping[str, Any], wanted: str | None) -> Mapping[str, Any]:
+    found = avro.get("logicalType")
+    relabelled = found in _MICROS and wanted is not None and wanted.endswith("millis")
+    missing = found is None and wanted is not None and wanted.startswith("local")
+    return {**avro, "logicalType": wanted} if relabelled or missing else avro
+
+
 def _repaired(avro: Any, path: str, repairs: Mapping[str, str]) -> Any:
     if isinstance(avro, list):
         values = [branch for branch in avro if branch != "null"]
         if len(values) != 1:
             return avro
         return [branch if branch == "null" else _repaired(branch, path, repairs) for branch in avro]
-    wanted = repairs.get(path)
     if avro == "long":
-        local = wanted is not None and wanted.startswith("local")
-        return {"type": "long", "logicalType": wanted} if local else avro
+        repaired = _repaired_long({"type": "long"}, repairs.get(path))
+        return repaired if "logicalType" in repaired else avro
     if not isinstance(avro, dict):
         return avro
     kind = avro.get("type")
     if kind == "long":
-        found = avro.get("logicalType")
-        relabelled = found in _MICROS and wanted is not None and wanted.endswith("millis")
-        missing = found is None and wanted is not None and wanted.startswith("local")
-        return {**avro, "logicalType": wanted} if relabelled or missing else avro
+        return _repaired_long(avro, repairs.get(path))
     if isinstance(kind, (dict, list)):
         return {**avro, "type": _repaired(kind, path, repairs)}
     if kind == "record" and isinstance(avro.get("fields"), list):

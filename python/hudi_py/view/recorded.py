@@ -123,14 +123,7 @@ def lost_files(
         timeline: the timeline that `recorded` comes from.
     """
     if config.is_metadata_table:
-        if not listed:  # the partition was deleted, or rebuilt with fewer file groups
-            return []
-        # a rebuilt partition of a metadata table starts with its base file; earlier logs were deleted
-        starts = [n.instant for n in listed if isinstance(n, BaseFileName) or n.instant.startswith(_INITIAL)]
-        known = [i.completion_time or "" for i in timeline.write_completed if i.time in starts]
-        there = [timeline.completion_time(file.commit) or "" for file in recorded if file.name in listed]
-        start = max(known) if known else min(there, default="~")
-        recorded = [file for file in recorded if (timeline.completion_time(file.commit) or "") >= start]
+        recorded = _since_built(recorded, listed, timeline)
     bases = [name.instant for name in listed if isinstance(name, BaseFileName)]
     bases += [file.name.instant for file in recorded if isinstance(file.name, BaseFileName)]
     base = max(bases, default="")
@@ -142,12 +135,27 @@ def lost_files(
             return (timeline.completion_time(name.instant) or name.instant) >= base
         return name.instant >= base
 
-    def is_damaged(file: RecordedFile, size: int | None) -> bool:
-        # a larger base file was replaced; a larger log may have grown
-        return size is None or size < file.size or (isinstance(file.name, BaseFileName) and 0 < file.size < size)
-
     needed = [(file, listed.get(file.name)) for file in recorded if is_needed(file.name)]
-    return [(file, size) for file, size in needed if is_damaged(file, size)]
+    return [(file, size) for file, size in needed if _is_damaged(file, size)]
+
+
+def _since_built(
+    recorded: Sequence[RecordedFile], listed: Mapping[BaseFileName | LogFileName, int], timeline: Timeline
+) -> list[RecordedFile]:
+    """The recorded files of a partition of the metadata table that were written since it was last built."""
+    if not listed:  # the partition was deleted, or rebuilt with fewer file groups
+        return []
+    # a rebuilt partition starts with its base file; earlier logs were deleted
+    starts = [n.instant for n in listed if isinstance(n, BaseFileName) or n.instant.startswith(_INITIAL)]
+    known = [i.completion_time or "" for i in timeline.write_completed if i.time in starts]
+    there = [timeline.completion_time(file.commit) or "" for file in recorded if file.name in listed]
+    start = max(known) if known else min(there, default="~")
+    return [file for file in recorded if (timeline.completion_time(file.commit) or "") >= start]
+
+
+def _is_damaged(file: RecordedFile, size: int | None) -> bool:
+    # a larger base file was replaced; a larger log may have grown
+    return size is None or size < file.size or (isinstance(file.name, BaseFileName) and 0 < file.size < size)
 
 
 def as_recorded(logs: Sequence[LogFile], recorded: Sequence[RecordedFile]) -> list[LogFile]:

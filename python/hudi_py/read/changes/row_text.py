@@ -9,6 +9,8 @@ four entries have the order of Scala's hash map.
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable, Sequence
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.errors import UnsupportedTableError
+from hudi_py.formats.arrays import is_bytes, is_text
 from hudi_py.formats.hashing import java_string_hash
 from hudi_py.read.changes.text import (
     Offsets,
@@ -61,42 +64,51 @@ def _name(name: str) -> str:
 def _value(values: pa.Array) -> pa.Array:
     """The text of each value; null for null."""
     values = plain_array(values)
-    kind = values.type
-    is_ = pa.types
-    if is_.is_null(kind):
-        return pa.nulls(len(values), pa.string())
-    if is_.is_boolean(kind) or is_.is_integer(kind) or is_.is_floating(kind):
-        return number(values)
-    if is_.is_string(kind) or is_.is_large_string(kind) or is_.is_string_view(kind):
-        return quoted(values)
-    if is_.is_decimal(kind):
-        zero = pc.equal(values, pa.scalar(0, pa.int64()).cast(pa.decimal128(19, 0)).cast(kind))
-        return joined(['{"zero":', zero.cast(pa.string()), "}"])
-    if is_.is_date32(kind):
-        return values.view(pa.int32()).cast(pa.string())
-    if is_.is_timestamp(kind):
-        return values.cast(pa.timestamp("us", kind.tz), safe=False).view(pa.int64()).cast(pa.string())
-    if is_.is_time32(kind):
-        return values.view(pa.int32()).cast(pa.string())
-    if is_.is_time64(kind):
-        return values.view(pa.int64()).cast(pa.string())
-    if is_.is_binary(kind) or is_.is_large_binary(kind) or is_.is_fixed_size_binary(kind):
-        # Value by value: Arrow has no kernel for Base64
-        coded = [None if value is None else base64.b64encode(value).decode() for value in values.to_pylist()]
-        return joined(['"', pa.array(coded, pa.string()), '"'])
-    if is_.is_struct(kind):
-        members = [(field.name, _value(member)) for field, member in zip(kind, values.flatten(), strict=True)]
-        if len(members) > _SMALL_MAP:
-            order = np.argsort(_scala_order(java_string_hash(pa.array([name for name, _ in members])).view(np.uint32)))
-            members = [members[at] for at in order]
-        return where_valid(_object(members, len(values)), values)
-    if is_.is_map(kind):
-        return where_valid(_map(values), values)
-    if is_.is_list(kind) or is_.is_large_list(kind) or is_.is_fixed_size_list(kind):
-        offsets, items = items_of(values)
-        texts = pc.fill_null(_value(items), "null")
-        return where_valid(joined(["[", joined_items(texts, offsets, ","), "]"]), values)
-    raise UnsupportedTableError(f"Cannot write a column of type {kind} as JSON; Hudi tables have no such type")
+    for fits, text in _TEXTS:
+        if fits(values.type):
+            return text(values)
+    raise UnsupportedTableError(f"Cannot write a column of type {values.type} as JSON; Hudi tables have no such type")
+
+
+def _nothing(values: pa.Array) -> pa.Array:
+    return pa.nulls(len(values), pa.string())
+
+
+def _decimal(values: pa.Array) -> pa.Array:
+    zero = pc.equal(values, pa.scalar(0, pa.int64()).cast(pa.decimal128(19, 0)).cast(values.type))
+    return joined(['{"zero":', zero.cast(pa.string()), "}"])
+
+
+def _days(values: pa.Array) -> pa.Array:
+    return values.view(pa.int32()).cast(pa.string())
+
+
+def _time(values: pa.Array) -> pa.Array:
+    return values.view(pa.int64()).cast(pa.string())
+
+
+def _timestamp(values: pa.Array) -> pa.Array:
+    return _time(values.cast(pa.timestamp("us", values.type.tz), safe=False))
+
+
+def _bytes(values: pa.Array) -> pa.Array:
+    # Value by value: Arrow has no kernel for Base64
+    coded = [None if value is None else base64.b64encode(value).decode() for value in values.to_pylist()]
+    return joined(['"', pa.array(coded, pa.string()), '"'])
+
+
+def _struct(values: pa.StructArray) -> pa.Array:
+    members = [(field.name, _value(member)) for field, member in zip(values.type, values.flatten(), strict=True)]
+    if len(members) > _SMALL_MAP:
+        order = np.argsort(_scala_order(java_string_hash(pa.array([name for name, _ in members])).view(np.uint32)))
+        members = [members[at] for at in order]
+    return where_valid(_object(members, len(values)), values)
+
+
+def _list(values: pa.Array) -> pa.Array:
+    offsets, items = items_of(values)
+    texts = pc.fill_null(_value(items), "null")
+    return where_valid(joined(["[", joined_items(texts, offsets, ","), "]"]), values)
 
 
 def _map(values: pa.MapArray) -> pa.Array:
@@ -109,7 +121,7 @@ def _map(values: pa.MapArray) -> pa.Array:
     if not kept.all():
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(kept, dtype=np.int64)])[offsets]
         texts = texts.drop_null()
-    return joined(["{", joined_items(texts, offsets, ","), "}"])
+    return where_valid(joined(["{", joined_items(texts, offsets, ","), "}"]), values)
 
 
 def _ordered(texts: pa.Array, keys: pa.Array, offsets: Offsets) -> tuple[pa.Array, Offsets]:
@@ -131,3 +143,24 @@ def _scala_order(codes: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint64]:
     for level in range(0, 35, 5):
         rank = (rank << np.uint64(5)) | ((h >> np.uint32(level)) & np.uint32(31)).astype(np.uint64)
     return rank
+
+
+_TEXTS: Final[Sequence[tuple[Callable[[pa.DataType], bool], Callable[[pa.Array], pa.Array]]]] = (
+    (pa.types.is_null, _nothing),
+    (pa.types.is_boolean, number),
+    (pa.types.is_integer, number),
+    (pa.types.is_floating, number),
+    (is_text, quoted),
+    (pa.types.is_decimal, _decimal),
+    (pa.types.is_date32, _days),
+    (pa.types.is_timestamp, _timestamp),
+    (pa.types.is_time32, _days),
+    (pa.types.is_time64, _time),
+    (is_bytes, _bytes),
+    (pa.types.is_struct, _struct),
+    (pa.types.is_map, _map),
+    (pa.types.is_list, _list),
+    (pa.types.is_large_list, _list),
+    (pa.types.is_fixed_size_list, _list),
+)
+"""How values are written, by their type; the first that fits."""

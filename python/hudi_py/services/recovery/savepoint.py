@@ -254,34 +254,46 @@ def _check_not_cleaned(
     for stat in metadata.stats:
         if stat.path and stat.path not in there and context.storage.stat(stat.path) is None:
             raise _cleaned(context, commit.time, stat.path)
-    kept = {
-        (partition, base.file_id): base.instant
-        for partition, names in files.items()
-        for base in map(parse_base_file_name, names)
-        if base is not None
-    }
-    for partition, names in files.items():  # slices without a base file
-        for log in map(parse_log_file_name, names):
-            if log is not None:
-                kept.setdefault((partition, log.file_id), log.instant)
+    kept = _base_instants(files)
     for found in _cleans_since(context, timeline, commit):
         if isinstance(found, CleanPlan):
-            for partition, paths in found.files.items():
-                for path in paths:
-                    planned = join_path(partition, path.rpartition("/")[2])
-                    if planned in there:
-                        raise _cleaned(context, commit.time, planned)
-            continue
-        for part in found.partitions:
-            for name in part.deleted:
-                file = parse_base_file_name(name) or parse_log_file_name(name)
-                if file is None or file.instant > commit.time:
-                    continue
-                group = (part.partition_path, file.file_id)
-                replaced_at = view.replaced.get(group)
-                visible = replaced_at is None or replaced_at > commit.time
-                if visible and kept.get(group, "") < file.instant:
-                    raise _cleaned(context, commit.time, join_path(part.partition_path, name))
+            planned = (
+                join_path(partition, path.rpartition("/")[2])
+                for partition, paths in found.files.items()
+                for path in paths
+            )
+            lost = next((path for path in planned if path in there), None)
+        else:
+            lost = next(_deleted_files(found, view, commit.time, kept), None)
+        if lost is not None:
+            raise _cleaned(context, commit.time, lost)
+
+
+def _base_instants(files: Files) -> dict[tuple[str, str], str]:
+    """The base instant of each file group among some files; of groups without a base file, that of a log."""
+    found: dict[tuple[str, str], str] = {}
+    for partition, names in files.items():
+        for log in filter(None, map(parse_log_file_name, names)):
+            found.setdefault((partition, log.file_id), log.instant)
+        for base in filter(None, map(parse_base_file_name, names)):
+            found[partition, base.file_id] = base.instant
+    return found
+
+
+def _deleted_files(
+    clean: CleanMetadata, view: FileSystemView, time: str, kept: Mapping[tuple[str, str], str]
+) -> Iterator[str]:
+    """Paths of deleted files that were visible at a time and are newer than what is left of their file groups."""
+    for part in clean.partitions:
+        for name in part.deleted:
+            file = parse_base_file_name(name) or parse_log_file_name(name)
+            if file is None or file.instant > time:
+                continue
+            group = (part.partition_path, file.file_id)
+            replaced_at = view.replaced.get(group)
+            visible = replaced_at is None or replaced_at > time
+            if visible and kept.get(group, "") < file.instant:
+                yield join_path(part.partition_path, name)
 
 
 def _cleans_since(context: ServiceContext, timeline: Timeline, commit: Instant) -> Iterator[CleanPlan | CleanMetadata]:
