@@ -7,10 +7,10 @@ import json
 import math
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
+from datetime import date, datetime, time, timezone
 from typing import IO, Any, Final
 
 import click
@@ -21,6 +21,7 @@ from pyarrow import csv, parquet
 from hudi_py.cli.declare import CommandTarget
 from hudi_py.cli.rows import ScanQuery
 from hudi_py.cli.screen import Screen, ScreenColumn, number
+from hudi_py.formats.arrays import is_bytes
 from hudi_py.model.words import counted, show_bytes, visible_json
 from hudi_py.progress import Progress
 from hudi_py.read import Scan
@@ -194,20 +195,8 @@ def converter(kind: pa.DataType) -> Callable[[Any], Any] | None:
     Times are ISO text, those with a zone in UTC; decimals are text; bytes are base64; floats that are no numbers are
     `NaN`, `Infinity` and `-Infinity`, as in Spark's `to_json`; maps are objects.
     """
-    found: Callable[[Any], Any] | None = None
-    if pa.types.is_float32(kind):
-        found = lambda value: _float(float(str(np.float32(value))))  # noqa: E731  # 0.1, not 0.10000000149011612
-    elif pa.types.is_floating(kind):
-        found = _float
-    elif pa.types.is_timestamp(kind):
-        found = _time
-    elif pa.types.is_date(kind) or pa.types.is_time(kind):
-        found = lambda value: value.isoformat()  # noqa: E731
-    elif pa.types.is_decimal(kind):
-        found = str
-    elif pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
-        found = lambda value: base64.b64encode(value).decode("ascii")  # noqa: E731
-    elif pa.types.is_struct(kind):
+    found = next((convert for fits, convert in _CONVERTERS if fits(kind)), None)
+    if pa.types.is_struct(kind):
         members = {field.name: converter(field.type) for field in kind}
         found = lambda value: {name: _apply(members[name], part) for name, part in value.items()}  # noqa: E731
     elif pa.types.is_map(kind):
@@ -235,6 +224,30 @@ def _time(value: datetime) -> str:
     if value.tzinfo is None:
         return value.isoformat()
     return value.astimezone(timezone.utc).isoformat().replace("+00:00", "Z")
+
+
+def _short_float(value: float) -> float | str:
+    return _float(float(str(np.float32(value))))  # 0.1, not 0.10000000149011612
+
+
+def _iso(value: date | time) -> str:
+    return value.isoformat()
+
+
+def _base64(value: bytes) -> str:
+    return base64.b64encode(value).decode("ascii")
+
+
+_CONVERTERS: Final[Sequence[tuple[Callable[[pa.DataType], bool], Callable[[Any], Any]]]] = (
+    (pa.types.is_float32, _short_float),
+    (pa.types.is_floating, _float),
+    (pa.types.is_timestamp, _time),
+    (pa.types.is_date, _iso),
+    (pa.types.is_time, _iso),
+    (pa.types.is_decimal, str),
+    (is_bytes, _base64),
+)
+"""How values of scalar types become those of JSON; the first that fits."""
 
 
 def json_rows(batch: pa.RecordBatch) -> Iterator[Mapping[str, Any]]:

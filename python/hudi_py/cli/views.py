@@ -64,20 +64,24 @@ def timeline(target: CommandTarget, wanted: InstantFilter) -> None:
     screen.table(columns, rows, empty="No instants.")
 
 
+def _check_partition(table: Table, wanted: str, as_of: str | None) -> None:
+    known = [row["partition"] for row in records(table.partitions(as_of=as_of))]
+    if wanted not in known:
+        raise ConfigError(
+            f"Cannot list the files of partition {wanted!r}: {table.uri} has no such partition; "
+            f"it has {', '.join(known[:5]) or 'none'}{', ...' if len(known) > 5 else ''}"
+        )
+
+
 def files(target: CommandTarget, partition: str | None, logs: bool, as_of: str | None) -> None:
     """`hudi-py files`."""
     table, screen = target.open(), Screen()
     found = records(table.files(as_of=as_of))
     if partition is not None:
         wanted = partition.strip("/")
-        if all(row["partition"] != wanted for row in found):
-            known = [row["partition"] for row in records(table.partitions(as_of=as_of))]
-            if wanted not in known:
-                raise ConfigError(
-                    f"Cannot list the files of partition {wanted!r}: {table.uri} has no such partition; "
-                    f"it has {', '.join(known[:5]) or 'none'}{', ...' if len(known) > 5 else ''}"
-                )
         found = [row for row in found if row["partition"] == wanted]
+        if not found:
+            _check_partition(table, wanted, as_of)
     if logs:
         found = [row for row in found if row["log_files"]]
     if target.as_json:

@@ -136,6 +136,15 @@ def stored_column(schema: Any, name: str) -> IndexedColumn | None:
     return IndexedColumn(name, _PHYSICAL[physical]) if physical in _PHYSICAL else None
 
 
+def _include_bounds(whole: Range, statistics: pq.Statistics, column: IndexedColumn) -> bool:
+    """Widens a range to the bounds of a chunk; False if one is unknown."""
+    bounds = [_decoded(raw, column) for raw in (statistics.min_raw, statistics.max_raw)]
+    if None in bounds or any(bound != bound for bound in bounds):
+        return False
+    whole.include(*bounds)
+    return True
+
+
 def _of_column(metadata: pq.FileMetaData, at: int, column: IndexedColumn, nan: bool | None) -> tuple[Range, bool]:
     """The range of a column in a footer, and whether it is complete."""
     whole = Range(column)
@@ -156,11 +165,7 @@ def _of_column(metadata: pq.FileMetaData, at: int, column: IndexedColumn, nan: b
         if statistics.null_count == chunk.num_values:
             continue
         if statistics.has_min_max and trusted:
-            bounds = [_decoded(raw, column) for raw in (statistics.min_raw, statistics.max_raw)]
-            if None in bounds or any(bound != bound for bound in bounds):
-                complete = False
-            else:
-                whole.include(*bounds)
+            complete = _include_bounds(whole, statistics, column) and complete
         elif not (nan and is_float):
             complete = False
     if complete and whole.values and whole.nulls == whole.values:

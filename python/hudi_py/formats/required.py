@@ -25,6 +25,12 @@ def has_required(kind: pa.DataType) -> bool:
     return any(not member.nullable or has_required(member.type) for member in members)
 
 
+def _both(left: Mask | None, right: Mask | None) -> Mask | None:
+    if left is None or right is None:
+        return right if left is None else left
+    return left & right
+
+
 def required(array: pa.Array, field: pa.Field, path: str = "", live: Mask | None = None) -> pa.Array:
     """The array without nulls where there may be none.
 
@@ -48,7 +54,7 @@ def required(array: pa.Array, field: pa.Field, path: str = "", live: Mask | None
             )
     keep = field.nullable
     if pa.types.is_struct(kind):
-        inside = live if valid is None else valid if live is None else valid & live
+        inside = _both(valid, live)
         members = [required(array.field(at), member, f"{path}.{member.name}", inside) for at, member in enumerate(kind)]
         mask = pa.array(~valid) if valid is not None and keep else None
         return pa.StructArray.from_arrays(members, fields=list(kind), mask=mask)

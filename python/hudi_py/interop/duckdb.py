@@ -179,15 +179,19 @@ def _conjuncts(node: exp.Expr) -> Iterator[exp.Expr]:
         yield node
 
 
+def _column_name(found: exp.Expr | None, alias: str, single: bool) -> str | None:
+    """The name of a column of the relation `alias`; None for anything else."""
+    from sqlglot import exp
+
+    if not isinstance(found, exp.Column) or len(found.parts) > 2:
+        return None
+    return found.name if found.table.lower() == alias or (single and not found.table) else None
+
+
 def _condition(node: exp.Expr, alias: str, conditions: Conditions, single: bool) -> str | None:
     from sqlglot import exp
 
-    def column(found: exp.Expr | None) -> str | None:
-        if not isinstance(found, exp.Column) or len(found.parts) > 2:
-            return None
-        return found.name if found.table.lower() == alias or (single and not found.table) else None
-
-    name = column(node.this)
+    name = _column_name(node.this, alias, single)
     if isinstance(node, exp.Is) and name and isinstance(node.expression, exp.Null):
         return conditions.is_null(name)
     if isinstance(node, exp.In) and name and node.args.get("expressions") and not node.args.get("query"):
@@ -200,7 +204,7 @@ def _condition(node: exp.Expr, alias: str, conditions: Conditions, single: bool)
         return None
     if name:
         return conditions.compared(name, comparison, _value(node.expression))
-    other = column(node.expression)
+    other = _column_name(node.expression, alias, single)
     return conditions.compared(other, SWAPPED[comparison], _value(node.this)) if other else None
 
 

@@ -246,6 +246,10 @@ class MetadataTable:
             )
         return found
 
+    def _made(self) -> str:
+        """When it was there at the latest: the first completion, which is its creation unless that was archived."""
+        return min((instant.completion_time or "" for instant in self.timeline.completed), default="")
+
     def _check_maintained(self, timeline: Timeline) -> None:
         """Raises CorruptFileError if a writer has not maintained the metadata table.
 
@@ -257,10 +261,8 @@ class MetadataTable:
         # a rollback does not count: it may undo an attempt to write to a table without a metadata table
         if not self.timeline.write_completed:
             raise CorruptFileError(f"The metadata table at {self.storage.uri} has no completed instant")
-        # It was there by the time at which the first of these completed: its creation, unless that was archived. Layout
-        # 1 keeps no such times.
         timed = self.timeline.layout.has_completion_times and timeline.layout.has_completion_times
-        made = min((i.completion_time or "" for i in self.timeline.completed), default="") if timed else ""
+        made = self._made() if timed else ""
         is_whole = timed and any(map(_is_initial, own))
         for instant in timeline.completed:
             if instant.action.comparable not in WRITE_ACTIONS or instant.time in own:

@@ -63,11 +63,15 @@ def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
     if is_number(left) and is_number(right):
         return _common_number(left, right)
     if pa.types.is_temporal(left) and pa.types.is_temporal(right):
-        stamps = [kind for kind in (left, right) if pa.types.is_timestamp(kind)]
-        zone = next((kind.tz for kind in stamps if kind.tz), None)
-        dates = all(pa.types.is_date(kind) for kind in (left, right) if kind not in stamps)
-        return pa.timestamp("us", zone) if stamps and dates else None
+        return _common_time(left, right)
     return None
+
+
+def _common_time(*kinds: pa.DataType) -> pa.DataType | None:
+    stamps = [kind for kind in kinds if pa.types.is_timestamp(kind)]
+    zone = next((kind.tz for kind in stamps if kind.tz), None)
+    dates = all(pa.types.is_date(kind) for kind in kinds if kind not in stamps)
+    return pa.timestamp("us", zone) if stamps and dates else None
 
 
 def _common_with_text(other: pa.DataType) -> pa.DataType | None:

@@ -126,8 +126,13 @@ def plan_incremental(
         readable = first_readable(commits, missing)
         if not reachable_only:
             raise cleaned_range(snapshot, commits, readable)
-        commits = [] if readable is None else [commit for commit in commits if commit.sort_key >= readable.sort_key]
+        commits = _from(commits, readable)
         times = times & {commit.time for commit in commits}
+
+
+def _from(commits: Sequence[Commit], first: Commit | None) -> list[Commit]:
+    """The commits from `first` on; none if there is no such."""
+    return [] if first is None else [commit for commit in commits if commit.sort_key >= first.sort_key]
 
 
 def first_readable(commits: Sequence[Commit], missing: Collection[FileGroup]) -> Commit | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -117,13 +117,15 @@ def may_be_true(node: Node, bounds: BoundsOf) -> bool:
     if isinstance(node, Comparison):
         return _compare(node, bounds)
     if isinstance(node, Membership) and isinstance(node.operand, Column) and _same_order(node.operand.kind, node.kind):
-        found = bounds(node.operand)
-        if found is None or found.low is None:
-            return True
-        low, high = _value(found.low), _value(found.high)
-        items = (_value(item) for item in node.items)
-        return any(item != item or low <= item <= high for item in items)
+        return _may_have_one_of(bounds(node.operand), node.items)
     return True
+
+
+def _may_have_one_of(found: Bounds | None, items: Iterable[Any]) -> bool:
+    if found is None or found.low is None:
+        return True
+    low, high = _value(found.low), _value(found.high)
+    return any(item != item or low <= item <= high for item in map(_value, items))
 
 
 def _compare(node: Comparison, bounds: BoundsOf) -> bool:

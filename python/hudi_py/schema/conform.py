@@ -9,14 +9,16 @@ from __future__ import annotations
 import datetime
 import decimal
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.errors import SchemaMismatchError, UnsupportedTableError
+from hudi_py.formats.arrays import is_bytes, is_text
 from hudi_py.formats.vectors import is_vector, vector_lists
 from hudi_py.schema.floats import java_float_texts
 
@@ -25,8 +27,6 @@ Convert = Callable[[pa.Array, pa.DataType, str, str], pa.Array]
 written, for messages)."""
 
 _DATE = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})(?:[T ].*)?)?)?", re.ASCII)
-_TEXT = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
-_BYTES = (pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary, pa.types.is_binary_view)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,36 +161,39 @@ def promotable(source: pa.DataType, target: pa.DataType) -> bool:
     """Whether a column of scalar type `source` may be read as `target`."""
     if source.equals(target):
         return True
-    if pa.types.is_decimal(target):
-        if pa.types.is_decimal(source):
-            return bool(
-                target.scale >= source.scale and target.precision - target.scale >= source.precision - source.scale
-            )
+    return any(fits(target) and may_become(source, target) for fits, may_become in _PROMOTIONS)
+
+
+def _becomes_decimal(source: pa.DataType, target: pa.DataType) -> bool:
+    if not pa.types.is_decimal(source):
         return False
-    if pa.types.is_integer(target):
-        return bool(pa.types.is_integer(source) and source.bit_width <= max(target.bit_width, 32))
-    if pa.types.is_floating(target):
-        if pa.types.is_integer(source):
-            return True
-        return bool(pa.types.is_floating(source) and source.bit_width <= target.bit_width)
-    if _is(target, _TEXT):
-        return bool(
-            _is(source, _TEXT)
-            or _is(source, _BYTES)
-            or pa.types.is_integer(source)
-            or pa.types.is_floating(source)
-            or pa.types.is_date(source)
-            or pa.types.is_decimal(source)
-        )
-    if _is(target, _BYTES):
-        return _is(source, _TEXT) or _is(source, _BYTES)
-    if pa.types.is_timestamp(target):
-        return bool(pa.types.is_timestamp(source))
-    if pa.types.is_date(target):
-        return bool(pa.types.is_date(source))
-    if pa.types.is_time(target):
-        return bool(pa.types.is_time(source))
-    return False
+    whole_digits = source.precision - source.scale
+    return bool(target.scale >= source.scale and target.precision - target.scale >= whole_digits)
+
+
+def _becomes_integer(source: pa.DataType, target: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(source) and source.bit_width <= max(target.bit_width, 32))
+
+
+def _becomes_float(source: pa.DataType, target: pa.DataType) -> bool:
+    if pa.types.is_integer(source):
+        return True
+    return bool(pa.types.is_floating(source) and source.bit_width <= target.bit_width)
+
+
+_PRINTED: Final = (is_text, is_bytes, pa.types.is_integer, pa.types.is_floating, pa.types.is_date, pa.types.is_decimal)
+"""Types whose values may become texts."""
+_PROMOTIONS: Final[Sequence[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType, pa.DataType], bool]]]] = (
+    (pa.types.is_decimal, _becomes_decimal),
+    (pa.types.is_integer, _becomes_integer),
+    (pa.types.is_floating, _becomes_float),
+    (is_text, lambda source, _: any(fits(source) for fits in _PRINTED)),
+    (is_bytes, lambda source, _: is_text(source) or is_bytes(source)),
+    (pa.types.is_timestamp, lambda source, _: bool(pa.types.is_timestamp(source))),
+    (pa.types.is_date, lambda source, _: bool(pa.types.is_date(source))),
+    (pa.types.is_time, lambda source, _: bool(pa.types.is_time(source))),
+)
+"""Which types may be read as those that fit, which exclude each other."""
 
 
 def readable(source: pa.DataType, target: pa.DataType) -> bool:
@@ -201,15 +204,11 @@ def readable(source: pa.DataType, target: pa.DataType) -> bool:
     if promotable(source, target):
         return True
     if pa.types.is_decimal(target):
-        return bool(pa.types.is_integer(source) or pa.types.is_floating(source) or _is(source, _TEXT))
+        return bool(pa.types.is_integer(source) or pa.types.is_floating(source) or is_text(source))
     if pa.types.is_timestamp(source):
         # partition columns of timestamp key generators are shown as text
-        return _is(target, _TEXT)
-    return bool(pa.types.is_date(target) and _is(source, _TEXT))
-
-
-def _is(kind: pa.DataType, predicates: tuple[object, ...]) -> bool:
-    return any(predicate(kind) for predicate in predicates)  # type: ignore[operator]
+        return is_text(target)
+    return bool(pa.types.is_date(target) and is_text(source))
 
 
 def _is_list(kind: pa.DataType) -> bool:
@@ -241,15 +240,15 @@ def _promoted(array: pa.Array, target: pa.DataType, path: str, context: str) -> 
 def promote(array: pa.Array, target: pa.DataType, path: str, context: str) -> pa.Array:
     """Values of a type that is `readable` as `target`, in that type."""
     source = array.type
-    if _is(target, _TEXT) and pa.types.is_floating(source):
+    if is_text(target) and pa.types.is_floating(source):
         return java_float_texts(array).cast(target)
     if pa.types.is_float64(target) and pa.types.is_float32(source):
         return _float_to_double(array)
-    if _is(target, _TEXT) and pa.types.is_timestamp(source):
+    if is_text(target) and pa.types.is_timestamp(source):
         return _timestamp_texts(array).cast(target)
     if pa.types.is_decimal(target) and not pa.types.is_decimal(source):
         return _to_decimal(array, target)
-    if pa.types.is_date(target) and _is(source, _TEXT):
+    if pa.types.is_date(target) and is_text(source):
         return _to_date(array)
     if pa.types.is_timestamp(target) and pa.types.is_timestamp(source):
         # Zones are only labels: the number since the epoch is kept (a file may lack the table's zone)

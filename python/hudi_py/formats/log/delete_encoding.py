@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable, Sequence
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.errors import SchemaMismatchError
-from hudi_py.formats.arrays import combined
+from hudi_py.formats.arrays import combined, is_bytes, is_text
 from hudi_py.formats.log.delete_decoding import DECIMAL_WRAPPER_TYPE, DELETE_BLOCK_VERSION, Wrapper
 from hudi_py.formats.varint import varint
 
@@ -82,40 +84,36 @@ def _wrapped(column: pa.Array, absent: bytes) -> pa.Array:
 
 def _wrapper_of(kind: pa.DataType) -> tuple[Wrapper, pa.DataType]:
     """The wrapper of a column type, and the type to cast its values to."""
-    types = pa.types
-    if types.is_boolean(kind):
-        return Wrapper.BOOLEAN, kind
-    if types.is_int8(kind) or types.is_int16(kind) or types.is_int32(kind):
-        return Wrapper.INT, pa.int32()
-    if types.is_int64(kind):
-        return Wrapper.LONG, kind
-    if types.is_timestamp(kind):
+    for fits, wrapper, stored in _WRAPPERS:
+        if fits(kind):
+            return wrapper, kind if stored is None else stored
+    if pa.types.is_timestamp(kind):
         return Wrapper.LONG, pa.timestamp("us", kind.tz)
-    if types.is_date32(kind):
-        # Java 1.2.0 represents dates as Integer, which it cannot compare with a DateWrapper
-        return Wrapper.INT, kind
-    if types.is_time64(kind):
-        return Wrapper.LONG, pa.time64("us")
-    if types.is_time32(kind):
-        return Wrapper.INT, kind
-    if types.is_float32(kind):
-        return Wrapper.FLOAT, kind
-    if types.is_float64(kind):
-        return Wrapper.DOUBLE, kind
-    if types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind):
-        return Wrapper.STRING, pa.string()
-    if types.is_binary(kind) or types.is_large_binary(kind) or types.is_binary_view(kind):
-        return Wrapper.BYTES, pa.binary()
-    if types.is_fixed_size_binary(kind) and not types.is_decimal(kind):
-        return Wrapper.BYTES, pa.binary()
-    if types.is_decimal(kind):
-        return Wrapper.DECIMAL, DECIMAL_WRAPPER_TYPE
-    if types.is_struct(kind) and kind.num_fields:
+    if pa.types.is_struct(kind) and kind.num_fields:
         return Wrapper.ARRAY, kind
     raise SchemaMismatchError(
         f"Cannot encode an ordering value of type {kind} in a delete block; supported are boolean, integers, floats, "
         "decimal, date, time, timestamp, string, binary and a struct of these"
     )
+
+
+_WRAPPERS: Final[Sequence[tuple[Callable[[pa.DataType], bool], Wrapper, pa.DataType | None]]] = (
+    (pa.types.is_boolean, Wrapper.BOOLEAN, None),
+    (pa.types.is_int8, Wrapper.INT, pa.int32()),
+    (pa.types.is_int16, Wrapper.INT, pa.int32()),
+    (pa.types.is_int32, Wrapper.INT, None),
+    (pa.types.is_int64, Wrapper.LONG, None),
+    # Java 1.2.0 represents dates as Integer, which it cannot compare with a DateWrapper
+    (pa.types.is_date32, Wrapper.INT, None),
+    (pa.types.is_time32, Wrapper.INT, None),
+    (pa.types.is_time64, Wrapper.LONG, pa.time64("us")),
+    (pa.types.is_float32, Wrapper.FLOAT, None),
+    (pa.types.is_float64, Wrapper.DOUBLE, None),
+    (is_text, Wrapper.STRING, pa.string()),
+    (pa.types.is_decimal, Wrapper.DECIMAL, DECIMAL_WRAPPER_TYPE),
+    (is_bytes, Wrapper.BYTES, pa.binary()),
+)
+"""The wrappers of scalar types, and the type to cast values to; the first that fits."""
 
 
 def _encoded(wrapper: Wrapper, column: pa.Array) -> pa.Array:

@@ -67,6 +67,14 @@ def why_not_read(metadata: pq.FileMetaData, reading: Reading) -> str | None:
     return _other_constant(metadata, reading)
 
 
+def _nulls(chunks: Sequence[pq.ColumnChunkMetaData]) -> int | None:
+    """The number of nulls; None if it is not known of all chunks."""
+    stats = [chunk.statistics for chunk in chunks]
+    if any(each is None or not each.has_null_count for each in stats):
+        return None
+    return sum(int(each.null_count) for each in stats)
+
+
 def counts_and_bounds(metadata: pq.FileMetaData, reading: Reading) -> dict[str, Any]:
     """Counts of values and nulls, bounds, and where row groups begin: members of a `data_file`."""
     places = {metadata.schema.column(at).path: at for at in range(len(metadata.schema))}
@@ -83,9 +91,9 @@ def counts_and_bounds(metadata: pq.FileMetaData, reading: Reading) -> dict[str, 
             continue
         chunks = [group.column(places[name]) for group in groups]
         counts[field["id"]] = sum(chunk.num_values for chunk in chunks)
-        stats = [chunk.statistics for chunk in chunks]
-        if all(each is not None and each.has_null_count for each in stats):
-            nulls[field["id"]] = sum(each.null_count for each in stats)
+        nulls_there = _nulls(chunks)
+        if nulls_there is not None:
+            nulls[field["id"]] = nulls_there
         if field["type"] in ("float", "double") and not covers_nan(metadata, name):
             continue  # engines whose NaN is the greatest number would leave out its rows
         bounds = _bounds(chunks, arrow.field(name).type, field["type"])

@@ -156,13 +156,25 @@ class DatePattern:
         return f"(?is)^{''.join(parts)}$"
 
 
+def _printed_year(year: Longs, count: int, *, era: bool) -> pa.Array:
+    if era:
+        year = np.where(year > 0, year, 1 - year)
+    return _padded(year % 100, 2) if count == 2 else _year(year, count)
+
+
+def _printed_quarter(quarter: Longs, count: int) -> pa.Array:
+    if count < 3:
+        return _padded(quarter + 1, count)
+    short, long = ("Q1", "Q2", "Q3", "Q4"), ("1st quarter", "2nd quarter", "3rd quarter", "4th quarter")
+    return _chosen(short if count == 3 else long, quarter)
+
+
 def _printed(token: Token, fields: WallClock, offsets: Longs, *, era: bool) -> pa.Array | str:
     letter, count = token.letter, token.count
     if not letter:
         return token.text
     if letter == "y":
-        year = np.where(fields.year > 0, fields.year, 1 - fields.year) if era else fields.year
-        return _padded(year % 100, 2) if count == 2 else _year(year, count)
+        return _printed_year(fields.year, count, era=era)
     if letter in "ML" and count > 2:
         return _chosen([name[: None if count > 3 else 3] for name in MONTHS], fields.month - 1)
     if letter == "E":
@@ -170,13 +182,7 @@ def _printed(token: Token, fields: WallClock, offsets: Longs, *, era: bool) -> p
     if letter == "G":
         return _chosen(["BC", "AD"] if count < 4 else ["Before Christ", "Anno Domini"], (fields.year > 0).astype(int))
     if letter in "Qq":
-        quarter = (fields.month - 1) // 3
-        if count < 3:
-            return _padded(quarter + 1, count)
-        names = ("1st", "2nd", "3rd", "4th")
-        return _chosen(
-            [f"Q{number}" for number in range(1, 5)] if count == 3 else [f"{n} quarter" for n in names], quarter
-        )
+        return _printed_quarter((fields.month - 1) // 3, count)
     if letter == "a":
         return _chosen(["AM", "PM"], fields.hour // 12)
     if letter == "S":

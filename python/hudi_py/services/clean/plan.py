@@ -159,6 +159,16 @@ class _Planner:
         paths = [PartitionPath(partition) for partition in partitions]
         return self._view.in_portions(paths, lambda some: when_remote(self._context.storage, self._one, some))
 
+    def _superfluous(self, partition: str, file_id: str, slices: list[Slice]) -> tuple[list[Slice], bool]:
+        """Slices of a file group that need not stay, and whether the group lives on."""
+        replaced_at = self._view.replaced.get((partition, file_id))
+        if replaced_at is None:
+            found = self._by_versions if self._earliest is None else self._by_commits
+            return found(partition, file_id, slices), True
+        if self._earliest is not None and replaced_at >= self._earliest:
+            return [], True
+        return [slice_ for slice_ in slices if not self._needed(partition, file_id, slice_)], False
+
     def _one(self, partition: str) -> tuple[str, list[str], bool]:
         listed = [info.name for info in self._view.lister.files(PartitionPath(partition))]
         groups = self._slicer.groups(partition, listed)
@@ -169,16 +179,8 @@ class _Planner:
             if among is not None and (partition, file_id) not in among:
                 live = True
                 continue
-            replaced_at = self._view.replaced.get((partition, file_id))
-            if replaced_at is None:
-                live = True
-                found = self._by_versions if self._earliest is None else self._by_commits
-                superfluous = found(partition, file_id, slices)
-            elif self._earliest is None or replaced_at < self._earliest:
-                superfluous = [slice_ for slice_ in slices if not self._needed(partition, file_id, slice_)]
-            else:
-                live = True
-                continue
+            superfluous, is_live = self._superfluous(partition, file_id, slices)
+            live = live or is_live
             for slice_ in superfluous:
                 if not self._kept(partition, slice_):
                     going.update(slice_.names)
