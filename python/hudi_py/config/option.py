@@ -229,7 +229,7 @@ def _pairs(value: str) -> tuple[tuple[str, str], ...]:
     found = [pair.partition("=") for pair in value.split(",") if pair.strip()]
     for name, equals, _ in found:
         if not equals:
-            raise ValueError(f"pairs such as a=b, separated by commas, but {name!r} has no value")
+            raise ValueError(f"pairs such as a=b, separated by commas; {name!r} has no value")
     return tuple((name.strip(), text.strip()) for name, _, text in found)
 
 

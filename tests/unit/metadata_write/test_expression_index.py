@@ -152,7 +152,7 @@ def test_options_of_a_write_make_one(tmp_path: Path) -> None:
     table.upsert(data, options={**asking, **filters, "hoodie.index.name": "years"})
     assert table.indexes()["kind"].to_pylist() == ["column_stats", "bloom_filters"]
     assert table.metadata.verify().ok
-    with pytest.raises(ConfigError, match="'lower' has no value; expected pairs such as expr=lower"):
+    with pytest.raises(ConfigError, match="expected pairs such as a=b, separated by commas; 'lower' has no value"):
         table.upsert(data, options={**asking, "hoodie.metadata.index.expression.options": "lower"})
 
 

@@ -82,7 +82,7 @@ def test_an_index_goes_only_where_its_option_is_false():
             "minimum of 5 .* maximum of 4",
         ),
         ({"compact_max_delta_commits": "0"}, "at least 1"),
-        ({"index_expression_options": "expr"}, "such as a=b, separated by commas, but 'expr' has no value"),
+        ({"index_expression_options": "expr"}, "such as a=b, separated by commas; 'expr' has no value"),
     ],
 )
 def test_contradictions_are_refused(options, message):

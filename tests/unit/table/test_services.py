@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ import pytest
 import hudi_py
 from hudi_py import progress
 from hudi_py.errors import ConfigError, ConflictError, CorruptFileError, HudiError, UnsupportedTableError
-from hudi_py.services.after_commit import InlineServices
+from hudi_py.services import after_commit
+from hudi_py.services.clean.descriptor import CLEAN
+from hudi_py.services.descriptor import AfterCommitRule, Step
 
 QUICK = {"hoodie.time.generator.max_expected_clock_skew_ms": "1"}
 BY_HAND = {**QUICK, "hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
@@ -240,7 +243,8 @@ def failing(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     def fail(*_: object) -> bool:
         raise error
 
-    monkeypatch.setattr(InlineServices, "_steps", lambda self, context: iter([("clean", fail)]))
+    rule = AfterCommitRule(lambda options, config: iter([Step("clean", fail)]))
+    monkeypatch.setattr(after_commit, "AFTER_COMMIT", (replace(CLEAN, after_commit=rule),))
 
 
 def test_a_failure_after_a_commit_is_told(
