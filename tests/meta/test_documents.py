@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pkgutil
 import re
+
+import pytest
 
 from tests.meta.sources import ROOT
 from tools import layers
@@ -49,3 +52,14 @@ def test_modules_that_the_architecture_page_names_exist() -> None:
             missing.append(name)
     assert not missing, f"docs/architecture.md names modules that do not exist: {missing}"
     assert len(named_modules()) > 40
+
+
+def documented_names() -> list[str]:
+    """Objects whose docstrings the pages of the API show."""
+    pages = [page.read_text(encoding="utf-8") for page in (ROOT / "docs").rglob("*.md")]
+    return sorted({name for page in pages for name in re.findall(r"^::: (\S+)", page, re.MULTILINE)})
+
+
+@pytest.mark.parametrize("name", documented_names())
+def test_what_the_api_pages_document_exists(name: str) -> None:
+    assert pkgutil.resolve_name(name) is not None
