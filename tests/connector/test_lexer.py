@@ -139,6 +139,7 @@ def kind_of(name: str) -> str:
     )
 
 
+@pytest.mark.slow
 def test_lexemes_are_those_of_spark(spark: SparkSession) -> None:
     rng = random.Random(SEED)
     texts = [f"{first}{second}" for first in PIECES for second in PIECES]

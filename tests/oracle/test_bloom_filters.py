@@ -43,6 +43,7 @@ def made(path: Path, version: int, kind: str, *, filters: bool) -> None:
     assert max(sizes) < 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("version", "kind", "filters"), cases([(6, "cow", False), (8, "mor", True), (9, "cow", True)], "bloom filters", 1)
 )

@@ -112,6 +112,7 @@ def options(version: int, kind: str, **more: str) -> dict[str, str]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("version", "kind"), cases(PRODUCT, "custom types, ours", 1))
 def test_ours(oracle: Oracle, tmp_path: Path, version: int, kind: str) -> None:
     """Apache Hudi reads ours equal, upserts into it and compacts it, and we read that, and go on."""

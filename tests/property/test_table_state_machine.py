@@ -62,6 +62,7 @@ MODES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", cases(MODES, "late rows and copies", 2), ids=str)
 def test_late_rows_copies_and_nested_partitions(form: Form, record_property: Callable[[str, object], None]) -> None:
     check_tables(form, examples=TABLES, steps=STEPS, count=record_property)
