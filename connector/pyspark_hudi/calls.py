@@ -172,7 +172,7 @@ def alter_columns(
 ) -> WriteResult:
     """`changes`, `types`: see `changes_of`."""
     options = _write_options(given)
-    made = changes_of(changes, normalise_schema(types))
+    made = changes_of(changes, normalise_schema(types) if types else types)
     storage = _storage(path, options)
     with announcing(storage.uri, options):
         return alter_table(storage, made, options, **_with(options))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -71,9 +72,9 @@ def run_service(
         )
     request = calls.ServiceRequest(path, given_options(options), name, tuple(arguments.items()))
     if service.plans is None:
-        return remote(spark, calls.run_single_step, request, chosen)
+        return _plain(remote(spark, calls.run_single_step, request, chosen))
     if phase == "schedule":
-        return remote(spark, calls.schedule_plan, request)
+        return _plain(remote(spark, calls.schedule_plan, request))
     answer: dict[str, Any] | None = None  # as `services.planned.service.run_all` gives it
     while True:
         call, begun = remote(spark, calls.begin_plan, request, chosen, phase is None)
@@ -81,7 +82,13 @@ def run_service(
         if report["instant"] is not None or answer is None:
             answer = report
         if begun.last or phase is not None:
-            return answer
+            return _plain(answer)
+
+
+def _plain(report: dict[str, Any]) -> dict[str, Any]:
+    """The report in the types of JSON, as programs store it."""
+    plain: dict[str, Any] = json.loads(json.dumps(report))
+    return plain
 
 
 def _executed(spark: SparkSession, call: ServiceCall, work: Work) -> dict[str, Any]:

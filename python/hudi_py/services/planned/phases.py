@@ -235,7 +235,8 @@ def existing_plan(storage: Storage, timeline: Timeline, instant: InstantTime, ac
     if plan is None:
         raise ConfigError(
             f"Cannot run the {action.value} {instant} of {storage.uri}: there is no such plan; pending: "
-            + (", ".join(i.time for i in timeline.pending if i.action is action) or "none")
+            + (", ".join(i.time for i in timeline.pending if i.action is action) or "none"),
+            instant=instant,
         )
     return plan
 

@@ -166,7 +166,8 @@ def run(
     if instant not in pending:
         raise ConfigError(
             f"Cannot run the {service.name} {instant} of {context.storage.uri}: there is no such pending plan; "
-            f"pending: {', '.join(pending) or 'none'}"
+            f"pending: {', '.join(pending) or 'none'}",
+            instant=instant,
         )
     return execute_all(service, context, service.begin(context, instant))
 
