@@ -134,7 +134,8 @@ def test_names_constants_and_comments_as_spark_sees_them(spark: SparkSession, pa
 
 
 @pytest.mark.slow
-def test_overwriting(spark: SparkSession, path: str) -> None:
+def test_overwriting(spark: SparkSession, path: str, request: pytest.FixtureRequest) -> None:
+    request.addfinalizer(lambda: spark.conf.unset("hoodie.datasource.overwrite.mode"))  # other tests have this session
     create(spark, path)
     sql(spark, "INSERT INTO trips VALUES (1, 1, 1, 'a'), (2, 1, 1, 'b'), (3, 1, 1, 'c')")
     sql(spark, "INSERT OVERWRITE trips PARTITION (city = 'a') SELECT 4, 1, 2")
