@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 Row: TypeAlias = dict[str, Any]
-"""Of a report or procedure: values by column, in their order."""
+"""A row of a report or procedure: values by column, in their order."""
 
 PREFIXES = ("hudi", "hudi-py")
 """What stands before a path: hudi.`/path`."""

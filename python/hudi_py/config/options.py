@@ -211,7 +211,7 @@ class _SortedOptions:
 
     scope: Scope
     prefix: str
-    """Of keys for the commit's extra metadata; empty if there are none."""
+    """The keys for the commit's extra metadata; empty if there are none."""
     values: dict[str, str] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
     storage: dict[str, str] = field(default_factory=dict)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -92,12 +92,16 @@ class OpenBaseFile(ABC):
     @cached_property
     def footer(self) -> BaseFileFooter:
         """What the file says of itself; its bloom filter takes time to decode. Raises CorruptFileError."""
-        return self._read_footer()
+        with self._damage_named():
+            return self._read_footer()
 
     @abstractmethod
     def _read_footer(self) -> BaseFileFooter: ...
 
     @abstractmethod
+    def _damage_named(self) -> AbstractContextManager[None]:
+        """Raise CorruptFileError for what Arrow or pylance raises for damage."""
+
     def batches(
         self,
         columns: Collection[str] | None,
@@ -119,6 +123,13 @@ class OpenBaseFile(ABC):
         Raises:
             CorruptFileError: the file is damaged.
         """
+        with self._damage_named():
+            yield from self._batches(columns, batch_rows, row_groups)
+
+    @abstractmethod
+    def _batches(
+        self, columns: Collection[str] | None, batch_rows: int, row_groups: Sequence[int] | None
+    ) -> Iterator[pa.RecordBatch]: ...
 
     def row_group_sizes(self) -> list[int]:
         """Return the bytes of each row group (ORC: stripe); empty if the file can only be read as a whole."""

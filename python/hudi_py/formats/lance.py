@@ -10,14 +10,13 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from hudi_py.errors import CorruptFileError, UnsupportedTableError, first_line, is_panic
 from hudi_py.formats.base_reader import (
-    BATCH_ROWS,
     BaseFileFooter,
     OpenBaseFile,
     canonical_type,
@@ -67,33 +66,30 @@ class LanceBaseFile(OpenBaseFile):
                 self._metadata = _reader(self._name, None).metadata()
             super().__init__(path, opened.pop_all())
 
-    def _read_footer(self) -> BaseFileFooter:
-        with _damage_named(self.path):
-            found: pa.Schema = self._metadata.schema
-            schema = pa.schema([pa.field(each.name, canonical_type(each.type)) for each in found])
-            texts = {key.decode(): value.decode() for key, value in (found.metadata or {}).items()}
-            return footer_with(self.path, int(self._metadata.num_rows), 0, schema, texts)
+    def _damage_named(self) -> AbstractContextManager[None]:
+        return _damage_named(self.path)
 
-    def batches(
-        self,
-        columns: Collection[str] | None,
-        *,
-        batch_rows: int = BATCH_ROWS,
-        row_groups: Sequence[int] | None = None,
+    def _read_footer(self) -> BaseFileFooter:
+        found: pa.Schema = self._metadata.schema
+        schema = pa.schema([pa.field(each.name, canonical_type(each.type)) for each in found])
+        texts = {key.decode(): value.decode() for key, value in (found.metadata or {}).items()}
+        return footer_with(self.path, int(self._metadata.num_rows), 0, schema, texts)
+
+    def _batches(
+        self, columns: Collection[str] | None, batch_rows: int, row_groups: Sequence[int] | None
     ) -> Iterator[pa.RecordBatch]:
-        with _damage_named(self.path):
-            held, rows = self._metadata.schema.names, int(self._metadata.num_rows)
-            names = held if columns is None else [each for each in columns if each in held]
-            if not names:
-                yield from empty_columns(rows, batch_rows)
-                return
-            if FILE_NAME in held and rows:
-                first = _reader(self._name, [FILE_NAME]).read_range(0, 1).to_table()[FILE_NAME][0].as_py()
-                check_origin(first, None, self.path, exact=True)
-            for batch in _reader(self._name, names).read_all(batch_size=batch_rows).to_batches():
-                batch = batch.select(names)
-                fields = [pa.field(each.name, canonical_type(each.type)) for each in batch.schema]
-                yield batch.cast(pa.schema(fields))
+        held, rows = self._metadata.schema.names, int(self._metadata.num_rows)
+        names = held if columns is None else [each for each in columns if each in held]
+        if not names:
+            yield from empty_columns(rows, batch_rows)
+            return
+        if FILE_NAME in held and rows:
+            first = _reader(self._name, [FILE_NAME]).read_range(0, 1).to_table()[FILE_NAME][0].as_py()
+            check_origin(first, None, self.path, exact=True)
+        for batch in _reader(self._name, names).read_all(batch_size=batch_rows).to_batches():
+            batch = batch.select(names)
+            fields = [pa.field(each.name, canonical_type(each.type)) for each in batch.schema]
+            yield batch.cast(pa.schema(fields))
 
 
 def _check_end(name: str) -> None:

@@ -10,14 +10,14 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
 from hudi_py.errors import CorruptFileError, SchemaMismatchError, UnsupportedTableError
 from hudi_py.formats.avro.schema import Node, resolve_record
-from hudi_py.formats.base_reader import BATCH_ROWS, BaseFileFooter, OpenBaseFile, empty_columns, footer_with
+from hudi_py.formats.base_reader import BaseFileFooter, OpenBaseFile, empty_columns, footer_with
 from hudi_py.formats.orc_values import from_orc, read_type
 from hudi_py.formats.origin import check_origin
 from hudi_py.model.limits import EXTREME, UNPACKED, limit
@@ -63,21 +63,13 @@ class OrcBaseFile(OpenBaseFile):
             super().__init__(path, opened.pop_all())
         self._zone = zone
 
-    def _read_footer(self) -> BaseFileFooter:
-        with _damage_named(self.path):
-            file = self.orc
-            schema = _canonical_schema(file.schema, _nodes(file))
-            return footer_with(self.path, int(file.nrows), int(file.nstripes), schema, _pairs(file, self.path))
+    def _damage_named(self) -> AbstractContextManager[None]:
+        return _damage_named(self.path)
 
-    def batches(
-        self,
-        columns: Collection[str] | None,
-        *,
-        batch_rows: int = BATCH_ROWS,
-        row_groups: Sequence[int] | None = None,
-    ) -> Iterator[pa.RecordBatch]:
-        with _damage_named(self.path):
-            yield from self._batches(columns, batch_rows, row_groups)
+    def _read_footer(self) -> BaseFileFooter:
+        file = self.orc
+        schema = _canonical_schema(file.schema, _nodes(file))
+        return footer_with(self.path, int(file.nrows), int(file.nstripes), schema, _pairs(file, self.path))
 
     def _batches(
         self, columns: Collection[str] | None, batch_rows: int, stripes: Sequence[int] | None

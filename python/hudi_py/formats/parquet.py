@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Final
@@ -17,7 +17,6 @@ import pyarrow.parquet as pq
 
 from hudi_py.errors import CorruptFileError
 from hudi_py.formats.base_reader import (
-    BATCH_ROWS,
     BaseFileFooter,
     OpenBaseFile,
     canonical_type,
@@ -74,25 +73,17 @@ class ParquetBaseFile(OpenBaseFile):
     def _plan(self) -> _Plan:
         return _plan(self.parquet)
 
-    def _read_footer(self) -> BaseFileFooter:
-        with _damage_named(self.path):
-            schema, metadata = self._plan.schema, self.parquet.metadata
-            pairs: dict[bytes, bytes] = metadata.metadata or {}
-            try:
-                texts = {key.decode(): value.decode() for key, value in pairs.items() if key != b"ARROW:schema"}
-            except UnicodeDecodeError as error:
-                raise CorruptFileError(f"Cannot read the footer of {self.path}: {error}") from error
-            return footer_with(self.path, metadata.num_rows, metadata.num_row_groups, schema, texts)
+    def _damage_named(self) -> AbstractContextManager[None]:
+        return _damage_named(self.path)
 
-    def batches(
-        self,
-        columns: Collection[str] | None,
-        *,
-        batch_rows: int = BATCH_ROWS,
-        row_groups: Sequence[int] | None = None,
-    ) -> Iterator[pa.RecordBatch]:
-        with _damage_named(self.path):
-            yield from self._batches(columns, batch_rows, row_groups)
+    def _read_footer(self) -> BaseFileFooter:
+        schema, metadata = self._plan.schema, self.parquet.metadata
+        pairs: dict[bytes, bytes] = metadata.metadata or {}
+        try:
+            texts = {key.decode(): value.decode() for key, value in pairs.items() if key != b"ARROW:schema"}
+        except UnicodeDecodeError as error:
+            raise CorruptFileError(f"Cannot read the footer of {self.path}: {error}") from error
+        return footer_with(self.path, metadata.num_rows, metadata.num_row_groups, schema, texts)
 
     def _batches(
         self, columns: Collection[str] | None, batch_rows: int, row_groups: Sequence[int] | None

@@ -61,7 +61,7 @@ class ServiceCall:
 
 @dataclass(frozen=True, slots=True)
 class BegunPlan:
-    """A plan that is to be executed, unless there is none or it was completed at once."""
+    """A plan to execute. `work` is None if there is no plan, or if it was completed at once."""
 
     report: dict[str, Any]
     """That of the plan; its instant is None if there is no plan."""

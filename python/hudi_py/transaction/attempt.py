@@ -22,7 +22,6 @@ from hudi_py.timeline.layout import Layout
 from hudi_py.timeline.metadata import encode_commit_metadata, read_commit_metadata
 from hudi_py.timeline.pending_plans import compaction_plan
 from hudi_py.timeline.plan_checks import check_partition
-from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.action import CommitResult, complete_action
 from hudi_py.transaction.column_ids import ColumnIds
@@ -179,23 +178,6 @@ class PlannedAction(RunningAction):
             begun.end()
             raise
         return begun
-
-    @classmethod
-    def join(cls, session: TableSession, state: TableState, instant: InstantTime, action: Action) -> PlannedAction:
-        """Take part in the running attempt at a plan.
-
-        Raises:
-            ConfigError: no attempt is running.
-        """
-        owner = holder(session.storage, session.layout, instant, action)
-        found = state.timeline.find(instant, action)
-        if owner is None or found is None or found.state is not State.INFLIGHT:
-            raise ConfigError(
-                f"Cannot take part in the {action.value} {instant} of {session.storage.uri}: it is not under way; "
-                "begin it",
-                instant=instant,
-            )
-        return cls(session, Attempt(instant, action, state.config, owner))
 
     def start(self) -> None:
         """See `RunningAction.start`. An expired heartbeat alone is harmless: no process took part for a while."""

@@ -12,7 +12,7 @@ from hudi_py.config import clean as clean_config
 from hudi_py.errors import ConfigError, ConflictError, UnsupportedTableError
 from hudi_py.metadata.files import metadata_lister
 from hudi_py.metadata.table import FILES
-from hudi_py.model.instant import WRITE_ACTIONS, Action, CompletionTime, Instant, InstantTime, State
+from hudi_py.model.instant import WRITE_ACTIONS, Action, CompletionTime, Instant, InstantTime
 from hudi_py.model.layout import PARTITION_METAFILE
 from hudi_py.model.names import PartitionPath
 from hudi_py.model.words import counted, show_bytes
@@ -190,24 +190,6 @@ class Cleaning:
             # Releases before 1.1 read the plan of an inflight clean from its inflight file
             instants.begin(storage, timeline.layout, instant, Action.CLEAN, content)
         return work
-
-    def join(self, context: ServiceContext, instant: InstantTime) -> CleanWork:
-        """Joins a clean that this or another process has begun; its tasks are the same each time.
-
-        Raises:
-            ConfigError: it is not in progress.
-        """
-        started_ms, state = wall_clock_ms(), context.state()
-        timeline = state.timeline
-        found = _clean(context, timeline, instant)
-        if found.completed:
-            return CleanWork(instant, timeline.layout, 0, started_ms)
-        plan = _read_plan(context, timeline.layout, instant)
-        if plan is None or found.state is not State.INFLIGHT:
-            raise ConfigError(
-                f"Cannot join the clean {instant} of {context.storage.uri}: it is not in progress; begin it first"
-            )
-        return _work(context, state, plan, instant, started_ms)
 
     def execute(self, context: ServiceContext, work: CleanWork, tasks: Sequence[int]) -> list[CleanOutcome]:
         """Deletes the files of some tasks."""

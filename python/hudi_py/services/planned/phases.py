@@ -153,13 +153,6 @@ class SliceService(ABC, Generic[Settings, Report_co]):
         _log.warning("%s", reason)
         return SliceWork(begun.attempt, 0, settings, removed=reason)
 
-    def join(self, context: ServiceContext, instant: InstantTime) -> SliceWork[Settings]:
-        """See `PlannedService.join`."""
-        state = context.state()
-        attempt = PlannedAction.join(context.session, state, instant, self.action).attempt
-        plan = existing_plan(context.storage, state.timeline, instant, self.action)
-        return SliceWork(attempt, len(plan.operations), self.settings(context, state, instant))
-
     def execute(self, context: ServiceContext, work: SliceWork[Settings], tasks: Sequence[int]) -> list[Outcome]:
         """Executes some operations of a plan in parallel.
 

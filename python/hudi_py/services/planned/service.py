@@ -102,14 +102,6 @@ class PlannedService(Protocol[WorkT, OutcomeT, Report_co]):
         """
         ...
 
-    def join(self, context: ServiceContext, instant: InstantTime) -> WorkT:
-        """The plan that another process has begun. Changes nothing.
-
-        Raises:
-            ConfigError: no such plan is in progress.
-        """
-        ...
-
     def execute(self, context: ServiceContext, work: WorkT, tasks: Sequence[int]) -> list[OutcomeT]:
         """Executes some tasks, in any process, more than once if necessary. The outcomes pickle small."""
         ...

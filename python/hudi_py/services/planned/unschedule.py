@@ -19,7 +19,7 @@ from hudi_py.transaction.session import LockedTable
 from hudi_py.view import StorageLister
 
 _ACTIONS: Final = (Action.COMPACTION, Action.LOG_COMPACTION, Action.CLEAN)
-"""Actions whose plans hudi-py makes. Clusterings, which only Apache Hudi plans, are told by their plans."""
+"""Actions whose plans hudi-py makes. Clusterings, which only Apache Hudi plans, are recognised by their plans."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
