@@ -123,6 +123,8 @@ def random_merge(rng: random.Random, table: hudi_py.Table, model: dict[int, Row]
         builder = builder.when_not_matched_by_source_delete("t.id % 3 = 0")
         builder = builder.when_not_matched_by_source_update({"n": "-t.n", "ts": "t.ts + 1"})
     if not builder.plan.clauses:
+        with pytest.raises(ConfigError, match="without a clause"):
+            builder.execute()
         return
     by_key, done = {each["id"]: each for each in source}, [0, 0, 0]
     for key, old in list(model.items()):
