@@ -22,7 +22,6 @@ from hudi_py.interop.iceberg.after import IcebergPublication
 from hudi_py.interop.metrics.reporters import Reporter
 from hudi_py.interop.metrics.run import MetricsStep
 from hudi_py.metadata_write.maintenance.indexes import (
-    IndexRequest,
     create_index,
     drop_index,
     index_report,
@@ -31,6 +30,7 @@ from hudi_py.metadata_write.maintenance.indexes import (
 from hudi_py.metadata_write.maintenance.rebuild import drop, rebuild
 from hudi_py.metadata_write.maintenance.verify import VerifyReport, verify
 from hudi_py.metadata_write.maintenance.whole import change_metadata_table
+from hudi_py.metadata_write.partitions.named import IndexRequest
 from hudi_py.metadata_write.writer import MetadataTableWriter
 from hudi_py.model.instant import InstantTime
 from hudi_py.model.properties import TableConfig

@@ -13,9 +13,10 @@ import pytest
 import hudi_py
 from hudi_py.config import Options
 from hudi_py.errors import ConfigError
-from hudi_py.metadata_write.maintenance.indexes import IndexRequest, create_index
+from hudi_py.metadata_write.maintenance.indexes import create_index
 from hudi_py.metadata_write.maintenance.rebuild import rebuild
 from hudi_py.metadata_write.maintenance.verify import verify
+from hudi_py.metadata_write.partitions.named import IndexRequest
 from hudi_py.metadata_write.writer import MetadataTableWriter
 from hudi_py.model.instant import Action, Instant
 from hudi_py.services.context import ServiceContext

@@ -483,9 +483,9 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "record index: of another column",
-        CORE + "metadata_write/maintenance/indexes.py",
-        "    if given and given != {",
-        "    if given and False and given != {",
+        CORE + "metadata_write/partitions/record_index.py",
+        "        if not given or given == {",
+        "        if True or given == {",
         "tests/unit/metadata_write/test_secondary_index.py",
     ),
     Mutation(

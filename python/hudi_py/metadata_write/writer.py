@@ -13,26 +13,20 @@ import warnings
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
 
 from hudi_py.config import DEFAULTS, Options
 from hudi_py.config import metadata as metadata_config
 from hudi_py.config.indexes import METADATA_ENABLE
 from hudi_py.config.write import DROP_INDEXES
 from hudi_py.errors import ConfigError, CorruptFileError, HudiError, StorageError
-from hudi_py.file_stats.columns import indexed_columns
 from hudi_py.file_stats.sidecar import SidecarSettings
 from hudi_py.formats.avro import arrow_schema
 from hudi_py.metadata.definitions import read_definitions
 from hudi_py.metadata.expressions import check_zone
 from hudi_py.metadata.files import metadata_lister
-from hudi_py.metadata.locations import EXPRESSION_PREFIX, SECONDARY_PREFIX
 from hudi_py.metadata.records import note_written
 from hudi_py.metadata.table import (
-    COLUMN_STATS,
     FILES,
-    PARTITION_STATS,
-    RECORD_INDEX,
     CachedLister,
     MetadataTable,
     forget_checked,
@@ -41,23 +35,17 @@ from hudi_py.metadata.table import (
 from hudi_py.metadata_write.encoding.records import MetadataRecords
 from hudi_py.metadata_write.maintenance.rollback import can_undo, finish_undone, undo
 from hudi_py.metadata_write.maintenance.services import run_due
-from hudi_py.metadata_write.partitions.definitions import is_stored, put_definition, source_fields, version_of
-from hudi_py.metadata_write.partitions.named import (
-    asked_indexes,
-    check_record_index,
-    expression_definition,
-    secondary_definition,
-)
-from hudi_py.metadata_write.partitions.record_index import is_partitioned_in, note_kind
+from hudi_py.metadata_write.partitions.definitions import is_stored, put_definition, source_fields
+from hudi_py.metadata_write.partitions.named import NamedIndex
 from hudi_py.metadata_write.partitions.registry import (
-    PARTITIONS,
+    asked_indexes,
+    define_first,
     maintained,
     maintained_names,
     unwanted_partitions,
     wanted_partitions,
+    with_dependants,
 )
-from hudi_py.metadata_write.partitions.secondary_index import KIND as SECONDARY_KIND
-from hudi_py.metadata_write.partitions.secondary_index import changes_texts
 from hudi_py.metadata_write.table.create import (
     create_metadata_table,
     drop_partitions,
@@ -83,9 +71,6 @@ from hudi_py.transaction.protocols import MetadataUpdate, TableChange
 from hudi_py.transaction.session import TableSession
 from hudi_py.view import FileSystemView, load_view
 
-_STATISTICS: Final = frozenset({COLUMN_STATS, PARTITION_STATS})
-"""Not kept once a table's schema evolves on read: their records name columns, and in older files another column may
-have had the name."""
 _log = logging.getLogger(__name__)
 
 
@@ -143,18 +128,19 @@ class MetadataTableWriter:
         wanted = set(wanted_partitions(self.options, config))
         if self.options.get(METADATA_ENABLE):
             wanted.update(config.metadata_partitions_to_make)
-        if COLUMN_STATS in wanted - {*config.metadata_partitions}:
+        short_lived = _without_evolution(wanted - {*config.metadata_partitions})
+        if short_lived:
             schema = resolve_table_schema(session.at(config).state(timeline))
             if schema is not None and schema.evolves_on_read:
-                wanted -= _STATISTICS
+                wanted -= short_lived
         if FILES in config.metadata_partitions:
             own = self._recovered(session.at(config), timeline)
             if own is None:
                 wanted.update(config.metadata_partitions)
                 config = self._discard(storage, config, wanted)
-            elif COLUMN_STATS in config.metadata_partitions and COLUMN_STATS in wanted:
-                config = self._without_short_statistics(session.at(config).state(timeline))
-                wanted.update(config.metadata_partitions_to_make)
+            elif outgrown := self._outgrown(session.at(config).state(timeline), wanted):
+                config = drop_partitions(storage, config, outgrown, to_make=True)
+                wanted.update(outgrown)
         if FILES not in wanted:
             return config
         config, named = self._named(session.at(config), timeline, wanted)
@@ -171,7 +157,7 @@ class MetadataTableWriter:
             dropped = self._foreign(storage, config) if self.options.get(DROP_INDEXES) else ()
             config = self._without_foreign(storage, config)
         if change.commit is not None and LATEST_SCHEMA_KEY in change.commit.extra:
-            gone = _STATISTICS & {*config.metadata_partitions, *config.metadata_partitions_to_make}
+            gone = _without_evolution({*config.metadata_partitions, *config.metadata_partitions_to_make})
             config = drop_partitions(storage, config, sorted(gone)) if gone else config
         if FILES not in config.metadata_partitions:
             return MetadataUpdate(dropped)
@@ -198,7 +184,7 @@ class MetadataTableWriter:
             own_timeline = own.timeline()
         own_view = own_view_for_write(session.storage, own.state(own_timeline))
         written: dict[str, bytes] = {}
-        source = self._without_outdated_texts(self._source(session.at(config), timeline, change, own_view))
+        source = self._without_outdated(self._source(session.at(config), timeline, change, own_view))
         try:
             own_timeline = write_delta(
                 own,
@@ -222,9 +208,8 @@ class MetadataTableWriter:
 
     def sidecar(self, config: TableConfig, schema_json: str) -> SidecarSettings | None:
         """See `MetadataWriter.sidecar`."""
-        there = () if self._drops else config.metadata_partitions
-        keys = RECORD_INDEX in there
-        kept = [partition for partition in PARTITIONS if partition.name in there]
+        kept = () if self._drops else maintained(config.metadata_partitions)
+        keys = any(partition.keeps_keys for partition in kept)
         columns = tuple(name for each in kept for name in each.columns(config, schema_json, self.options))
         return SidecarSettings(keys, columns) if keys or columns else None
 
@@ -267,17 +252,9 @@ class MetadataTableWriter:
         if schema is None:
             return config, ()
         made: list[str] = []
-        for kind, name, column in asked:
-            if kind == SECONDARY_KIND:
-                there = RECORD_INDEX in (*config.metadata_partitions, *later)
-                partitioned = is_partitioned_in(storage, config, self.options)
-                check_record_index(name, config, there=there, partitioned=partitioned)
-                definition = secondary_definition(config, schema.arrow, name, column, {})
-            else:
-                given = dict(self.options.get(metadata_config.EXPRESSION_INDEX_OPTIONS))
-                definition = expression_definition(
-                    config, schema.arrow, name, column, given, kind=kind, settings=self.options
-                )
+        for index, request in asked:
+            index.missing_needs(storage, config, request, self.options, later)
+            definition = index.define(config, schema.arrow, request, self.options)
             config = put_definition(storage, config, definition)
             made.append(definition.name)
         return config, tuple(made)
@@ -308,52 +285,35 @@ class MetadataTableWriter:
             return None
         return own
 
-    def _without_short_statistics(self, state: TableState) -> TableConfig:
-        """Drops statistics, to be rebuilt, if the options ask for existing columns that they lack.
+    def _outgrown(self, state: TableState, wanted: Collection[str]) -> tuple[str, ...]:
+        """The partitions that lack what the options ask for, so that they must be rebuilt."""
+        there = state.config.metadata_partitions
+        short = [
+            each.name for each in maintained(there) if each.name in wanted and each.falls_short(state, self.options)
+        ]
+        return with_dependants(short, there)
 
-        Ranges of the next files alone would make Apache Hudi lose rows: it applies a partition's range to its older
-        files too, and skips partitions without one (seen with 1.2.0, whose own writers leave it so).
-        """
-        definitions = read_definitions(state.storage, state.config)
-        noted = source_fields(definitions, COLUMN_STATS)
-        found = resolve_table_schema(state) if noted is not None else None
-        if noted is None or found is None or found.evolves_on_read:
-            return state.config
-        columns = indexed_columns(
-            json.dumps(found.stored_avro),
-            names=self.options.get(metadata_config.COLUMN_STATS_COLUMNS),
-            limit=self.options.get(metadata_config.COLUMN_STATS_MAX_COLUMNS),
-            meta_columns=state.config.populates_meta_fields,
-            index_version=1 if version_of(definitions, COLUMN_STATS, state.config) == "V1" else 2,
-        )
-        if {column.name for column in columns} <= set(noted):
-            return state.config
-        names = [name for name in (COLUMN_STATS, PARTITION_STATS) if name in state.config.metadata_partitions]
-        return drop_partitions(state.storage, state.config, names, to_make=True)
-
-    def _without_outdated_texts(self, source: TableSource) -> TableSource:
-        """Drops secondary indexes whose column the commit gives another type, under which the values of existing rows
-        have other texts, and expression indexes of columns with another type. The next write rebuilds them."""
-        storage, config = source.storage, source.config
-        names = [n for n in config.metadata_partitions if n.startswith((SECONDARY_PREFIX, EXPRESSION_PREFIX))]
-        stored = resolve_table_schema(source) if names and source.schema_json else None
+    def _without_outdated(self, source: TableSource) -> TableSource:
+        """Drops the indexes of columns to which the commit gives a type that makes their records wrong. The next write
+        rebuilds them."""
+        named = [each for each in maintained(source.config.metadata_partitions) if isinstance(each, NamedIndex)]
+        stored = resolve_table_schema(source) if named and source.schema_json else None
         if stored is None:
             return source
         new = arrow_schema(json.loads(source.schema_json))
-        fields = {name: ".".join(source_fields(source.definitions, name) or ()) for name in names}
-        kinds = {name: (type_at(stored.arrow, field), type_at(new, field)) for name, field in fields.items()}
-        outdated = [
-            name
-            for name, (before, after) in kinds.items()
-            if (changes_texts(before, after) if name.startswith(SECONDARY_PREFIX) else before != after)
-        ]
-        return replace(source, config=drop_partitions(storage, config, outdated, to_make=True)) if outdated else source
+        outdated = []
+        for partition in named:
+            field = ".".join(source_fields(source.definitions, partition.name) or ())
+            if partition.outdated_by(type_at(stored.arrow, field), type_at(new, field)):
+                outdated.append(partition.name)
+        if not outdated:
+            return source
+        return replace(source, config=drop_partitions(source.storage, source.config, outdated, to_make=True))
 
     def _discard(self, storage: Storage, config: TableConfig, to_make: Collection[str]) -> TableConfig:
         """Drops the metadata table; some of its partitions are rebuilt next."""
         names = [partition.name for partition in maintained(maintained_names(storage, config, tuple(to_make)))]
-        if RECORD_INDEX in names:
-            config = note_kind(storage, config, self.options)
+        config = define_first(storage, config, self.options, names)
         drop_metadata_table(storage, drop_indexes=True, to_make=names)
         return load_table_config(storage)
 
@@ -374,8 +334,8 @@ class MetadataTableWriter:
         storage, config = session.storage, session.config
         # another engine's indexer is building the inflight ones
         not_now = {*config.metadata_partitions, *config.metadata_partitions_inflight}
-        if self.options.get(metadata_config.DEFER_RECORD_INDEX) and not timeline.completed:
-            not_now.add(RECORD_INDEX)
+        if not timeline.completed:
+            not_now.update(partition.name for partition in maintained(wanted) if partition.deferred(self.options))
         made = maintained(maintained_names(storage, config, tuple({*wanted} - not_now)))
         names = [partition.name for partition in made]
         writes = writes_in_the_way(session, timeline) if names else ()
@@ -391,8 +351,7 @@ class MetadataTableWriter:
             self._check_initial(timeline)
             if self._lacks_files(session, timeline):
                 return config
-        if RECORD_INDEX in names:
-            config = note_kind(storage, config, self.options)
+        config = define_first(storage, config, self.options, names)
         if set(names) != set(config.metadata_partitions_to_make):
             config = note_to_make(storage, names)
         for partition in made:
@@ -446,8 +405,8 @@ class MetadataTableWriter:
     def _define(self, source: TableSource) -> None:
         """Updates index definitions that the commit has changed: columns with statistics."""
         config = source.config
-        for partition in PARTITIONS:
-            definition = partition.definition(source) if partition.name in config.metadata_partitions else None
+        for partition in maintained(config.metadata_partitions):
+            definition = partition.definition(source)
             if definition is not None and not is_stored(source.definitions, config, definition):
                 config = put_definition(source.storage, config, definition)
 
@@ -484,3 +443,8 @@ class MetadataTableWriter:
         for partition in maintained(there):
             config = initialise(own, self._source(session.at(config), left, None), partition)
         return own
+
+
+def _without_evolution(names: Collection[str]) -> set[str]:
+    """Those of some partitions that a table has only as long as its schema does not evolve on read."""
+    return {partition.name for partition in maintained(names) if not partition.survives_evolution}

@@ -23,7 +23,6 @@ import pyarrow.compute as pc
 from hudi_py.errors import UnsupportedTableError
 from hudi_py.file_stats.columns import DECIMAL_SCALE, ValueType
 from hudi_py.formats.avro import decode_values, encode_values
-from hudi_py.metadata.locations import SECONDARY_PREFIX
 from hudi_py.metadata_write.encoding.records import ARROW_SCHEMA, RECORD
 
 _FILES_FIELD: Final = "filesystemMetadata"
@@ -43,13 +42,8 @@ Combine = Callable[[pa.Array, npt.NDArray[np.int64]], pa.Array]
 adjacent and oldest first, and the row at which each record begins; returns one value for each record."""
 
 
-def removes(partition: str, values: pa.Array) -> npt.NDArray[np.bool_] | None:
-    """Which values mark records as removed, so that no file needs to keep them; None if none of them do.
-
-    Only secondary index entries: removed statistics and filters are kept as removals (`HoodieMetadataPayload`).
-    """
-    if not partition.startswith(SECONDARY_PREFIX) or not len(values):
-        return None
+def removed_entries(values: pa.Array) -> npt.NDArray[np.bool_]:
+    """Which entries of a secondary index are removed."""
     flags = pc.struct_field(_decoded(values, [_SECONDARY_FIELD]).column(0), "isDeleted")
     found: npt.NDArray[np.bool_] = pc.fill_null(flags, False).to_numpy(zero_copy_only=False)
     return found

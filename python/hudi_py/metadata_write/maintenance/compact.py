@@ -29,10 +29,10 @@ from hudi_py.formats.log import (
     read_content,
 )
 from hudi_py.merge import CommittedInstants, scan_log
-from hudi_py.metadata_write.encoding.payloads import Combine, removes
+from hudi_py.metadata_write.encoding.payloads import Combine
 from hudi_py.metadata_write.encoding.records import RECORD, SCHEMA_JSON
 from hudi_py.metadata_write.encoding.values import convert, is_current, parse_schema, to_current, with_file_name
-from hudi_py.metadata_write.partitions.registry import combine_of
+from hudi_py.metadata_write.partitions.registry import combine_of, removals_of
 from hudi_py.metadata_write.table.session import BASE_FILE_BLOOM
 from hudi_py.model.files import FileSlice
 from hudi_py.storage import Storage
@@ -315,7 +315,7 @@ def _merge(partition: str, runs: Sequence[SortedRun], combine: Combine, *, logs_
     merged = values.take(pa.array(row[standing]))
     begins = np.flatnonzero(np.diff(group[standing], prepend=-1))
     result, owner = _combined(merged, begins, combine), group[standing][begins]
-    gone = None if logs_only else removes(partition, result)
+    gone = None if logs_only or not len(result) else removals_of(partition, result)
     if gone is not None:
         result, owner = result.filter(pa.array(~gone)), owner[~gone]
     had_base = np.logical_or.reduceat(base, starts)

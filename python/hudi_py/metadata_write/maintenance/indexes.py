@@ -2,41 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Final
 
 import pyarrow as pa
 
-from hudi_py.config import metadata as metadata_config
 from hudi_py.errors import ConfigError, ConflictError, CorruptFileError
 from hudi_py.metadata.definitions import read_definitions
-from hudi_py.metadata.key_scope import read_scope
-from hudi_py.metadata.table import FILES, RECORD_INDEX
+from hudi_py.metadata.table import FILES
 from hudi_py.metadata_write.maintenance.rebuild import drop, rebuild
 from hudi_py.metadata_write.maintenance.verify import source_of
 from hudi_py.metadata_write.partitions.definitions import put_definition
-from hudi_py.metadata_write.partitions.expression_records import KINDS as EXPRESSION_KINDS
-from hudi_py.metadata_write.partitions.expression_records import STATS_KIND
-from hudi_py.metadata_write.partitions.named import (
-    check_record_index,
-    expression_definition,
-    full_name,
-    secondary_definition,
+from hudi_py.metadata_write.partitions.named import IndexRequest, NamedIndex
+from hudi_py.metadata_write.partitions.registry import (
+    NAMED,
+    define_first,
+    index_kinds,
+    maintained,
+    named_index,
+    own_names,
+    partition_of,
+    wanted_partitions,
 )
-from hudi_py.metadata_write.partitions.record_index import is_partitioned_in, note_kind
-from hudi_py.metadata_write.partitions.registry import maintained
-from hudi_py.metadata_write.partitions.secondary_index import KIND as SECONDARY_KIND
 from hudi_py.metadata_write.table.create import drop_partitions, initialise, lost_files, note_to_make
 from hudi_py.metadata_write.table.session import open_metadata_session
-from hudi_py.model.names import RECORD_KEY
 from hudi_py.model.properties import TableConfig
 from hudi_py.services.context import ServiceContext
 from hudi_py.storage import Storage
 from hudi_py.timeline.table_schema import resolve_table_schema
 from hudi_py.transaction.recovery.failed_writes import recovered
 
-_KINDS: Final = (SECONDARY_KIND, *EXPRESSION_KINDS, RECORD_INDEX)
 INDEXES_SCHEMA: Final = pa.schema(
     [
         ("name", pa.string()),
@@ -49,19 +44,6 @@ INDEXES_SCHEMA: Final = pa.schema(
     ]
 )
 """Indexes of a table, a row each. `ready`: whether readers use it; otherwise the next write completes it."""
-
-
-@dataclass(frozen=True, slots=True)
-class IndexRequest:
-    """An index to create."""
-
-    name: str
-    column: str = ""
-    """Of a record index: the columns of the record key, with commas between them, or none."""
-    kind: str = SECONDARY_KIND
-    """`secondary_index`, `record_index`, or `column_stats` or `bloom_filters`, which make an expression index."""
-    options: Mapping[str, str] = field(default_factory=dict)
-    """Options stored with the index, such as `expr`."""
 
 
 def create_index(context: ServiceContext, request: IndexRequest, *, if_not_exists: bool = False) -> bool:
@@ -77,38 +59,38 @@ def create_index(context: ServiceContext, request: IndexRequest, *, if_not_exist
         CorruptFileError: data files are lost; nothing was changed.
         LockError: the table lock could not be acquired in time.
     """
-    if request.kind not in _KINDS:
-        raise ConfigError(
-            f"Cannot create the index {request.name!r} of {context.storage.uri}: there is no kind {request.kind!r}; "
-            f"supported are {', '.join(_KINDS)}"
-        )
+    start = f"Cannot create the index {request.name!r} of {context.storage.uri}"
+    if request.kind not in index_kinds():
+        raise ConfigError(f"{start}: there is no kind {request.kind!r}; supported: {', '.join(index_kinds())}")
     config = context.config()
-    if RECORD_INDEX in (request.kind, request.name):
-        _check_key_columns(context, config, request)
-    partition = request.name if request.kind == RECORD_INDEX else full_name(request.name, request.kind)
-    if partition in config.metadata_partitions:
+    for own in (partition_of(name) for name in (request.kind, request.name) if name in own_names()):
+        why = "" if own is None else own.check_columns(config, request.column)
+        if why:
+            raise ConfigError(f"{start} on {request.column}: {why}")
+    index = named_index(request.kind)
+    if (request.name if index is None else index.full_name(request.name)) in config.metadata_partitions:
         if if_not_exists:
             return False
-        raise ConfigError(f"Cannot create the index {request.name!r} of {context.storage.uri}: it exists already")
-    if config.base_file_format == "LANCE" and request.kind != RECORD_INDEX:
+        raise ConfigError(f"{start}: it exists already")
+    if config.base_file_format == "LANCE" and index is not None:
         raise ConfigError(
-            f"Cannot create the index {request.name!r} of {context.storage.uri}: its base files are Lance, and most "
-            "upserts of Apache Hudi 1.2.0 fail with such an index; a record index can be created"
+            f"{start}: its base files are Lance, and most upserts of Apache Hudi 1.2.0 fail with such an index; a "
+            "record index can be created"
         )
     if not config.populates_meta_fields:
         raise ConfigError(
-            f"Cannot create the index {request.name!r} of {context.storage.uri}: such an index is made of record keys "
-            "in files, which the table does not have (hoodie.populate.meta.fields=false)"
+            f"{start}: such an index is made of record keys in files, which the table does not have "
+            "(hoodie.populate.meta.fields=false)"
         )
     if FILES not in config.metadata_partitions:
         raise ConfigError(
-            f"Cannot create the index {request.name!r} of {context.storage.uri}: the table has no metadata table; "
-            "write to it with hoodie.metadata.enable=true, or make it with metadata.rebuild('files')"
+            f"{start}: the table has no metadata table; write to it with hoodie.metadata.enable=true, or make it with "
+            "metadata.rebuild('files')"
         )
-    if request.kind == RECORD_INDEX:
-        _create_record_index(context, request)
+    if index is None:
+        _create_own(context, request)
     else:
-        _create_by_name(context, request)
+        _create_named(context, request, index)
     return True
 
 
@@ -161,70 +143,35 @@ def index_report(storage: Storage, config: TableConfig) -> pa.Table:
     return pa.Table.from_pylist(rows, INDEXES_SCHEMA)
 
 
-def _check_key_columns(context: ServiceContext, config: TableConfig, request: IndexRequest) -> None:
-    """A record index holds the record keys, whatever column it is asked for (`CreateIndexCommand`, 1.2.0)."""
-    keys = config.record_key_fields or (RECORD_KEY,)
-    given = {name.strip().lower() for name in request.column.split(",") if name.strip()}
-    if given and given != {name.lower() for name in keys}:
+def _create_own(context: ServiceContext, request: IndexRequest) -> None:
+    """Creates an index that is a partition with a name of its own."""
+    partition = partition_of(request.kind)
+    options = None if partition is None else partition.on_request(request.options)
+    if options is None or request.name != request.kind:
         raise ConfigError(
-            f"Cannot create the index {request.name!r} of {context.storage.uri} on {request.column}: a record index is "
-            f"one of the record key, which is {', '.join(keys)}; name that, or give a secondary index another name"
+            f"Cannot create the index {request.name!r} of the kind {request.kind} of {context.storage.uri}: its name "
+            f"is {request.kind}"
         )
+    rebuild(replace(context, options=context.options.replace(options)), [request.kind], needs_unique_keys=True)
 
 
-def _create_record_index(context: ServiceContext, request: IndexRequest) -> None:
-    if request.name != RECORD_INDEX:
-        raise ConfigError(
-            f"Cannot create the record index {request.name!r} of {context.storage.uri}: its name is {RECORD_INDEX}"
-        )
-    partitioned = request.options.get("isPartitioned", "").strip().lower() == "true"
-    kinds = {
-        metadata_config.GLOBAL_RECORD_INDEX: "false" if partitioned else "true",
-        metadata_config.RECORD_INDEX: "true" if partitioned else "false",
-    }
-    rebuild(replace(context, options=context.options.replace(kinds)), [RECORD_INDEX], needs_unique_keys=True)
+def _create_named(context: ServiceContext, request: IndexRequest, index: type[NamedIndex]) -> None:
+    storage, options = context.storage, context.options
 
+    def missing(config: TableConfig) -> tuple[str, ...]:
+        """The partitions to make first."""
+        found = index.missing_needs(storage, config, request, options, wanted_partitions(options, config))
+        why = "" if found else index.check_rows(storage)
+        if why:
+            raise ConfigError(f"Cannot create the index {request.name!r} of {storage.uri}: {why}")
+        return found
 
-def _create_by_name(context: ServiceContext, request: IndexRequest) -> None:
-    storage = context.storage
-    options = context.options
-    asked = options.get(metadata_config.GLOBAL_RECORD_INDEX) or options.get(metadata_config.RECORD_INDEX)
-
-    def check(config: TableConfig) -> bool:
-        """Whether the record index must be built first."""
-        if request.kind != SECONDARY_KIND:
-            return False
-        there = RECORD_INDEX in config.metadata_partitions
-        partitioned = is_partitioned_in(storage, config, options)
-        check_record_index(request.name, config, there=there or asked, partitioned=partitioned)
-        scope = read_scope(storage) if there else None
-        if scope is not None and scope.repeated is not None:
-            raise ConfigError(
-                f"Cannot create the index {request.name!r} of {storage.uri}: the record key {scope.repeated!r} is in "
-                "several file groups, and entries of such an index have no place; delete the other rows and rebuild "
-                "the record index with metadata.rebuild('record_index')"
-            )
-        return not there
-
-    check(context.config())  # refuse before anything is rolled back
+    missing(context.config())  # refuse before anything is rolled back
     with recovered(context.session, f"create the index {request.name}") as table:
         session, config, timeline = table.session, table.config, table.timeline
         schema = resolve_table_schema(table)
-        columns = None if schema is None else schema.arrow
-        if request.kind == SECONDARY_KIND:
-            definition = secondary_definition(config, columns, request.name, request.column, request.options)
-        else:
-            definition = expression_definition(
-                config,
-                columns,
-                request.name,
-                request.column,
-                request.options,
-                kind=request.kind,
-                settings=options,
-            )
-        partition = definition.name
-        if partition in config.metadata_partitions:
+        definition = index.define(config, None if schema is None else schema.arrow, request, options)
+        if definition.name in config.metadata_partitions:
             raise ConflictError(f"Cannot create the index {request.name!r} of {storage.uri}: it was just created")
         lost = lost_files(session.view(timeline))
         if lost:
@@ -232,9 +179,8 @@ def _create_by_name(context: ServiceContext, request: IndexRequest) -> None:
                 f"Cannot create the index {request.name!r} of {storage.uri}: data files are lost: {lost[0]}; restore "
                 "them from a copy, or undo the commits (rollback, restore)"
             )
-        to_make = [RECORD_INDEX, partition] if check(config) else [partition]
-        if RECORD_INDEX in to_make:
-            config = note_kind(storage, config, options)
+        to_make = [*missing(config), definition.name]
+        config = define_first(storage, config, options, to_make)
         config = put_definition(storage, config, definition)
         config = note_to_make(storage, {*config.metadata_partitions_to_make, *to_make})
         try:
@@ -250,7 +196,7 @@ def _create_by_name(context: ServiceContext, request: IndexRequest) -> None:
 
 def _existing(storage: Storage, config: TableConfig, name: str, what: str, *, missing_ok: bool = False) -> str | None:
     there = [*config.metadata_partitions, *config.metadata_partitions_to_make]
-    for found in (name, full_name(name), full_name(name, STATS_KIND)):
+    for found in (name, *(index.full_name(name) for index in NAMED)):
         if found in there and found != FILES:
             return found
     if missing_ok:

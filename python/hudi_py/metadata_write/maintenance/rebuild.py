@@ -5,18 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from hudi_py.config import Options
-from hudi_py.config import metadata as metadata_config
 from hudi_py.errors import ConfigError, ConflictError, CorruptFileError
-from hudi_py.metadata.definitions import read_definitions
-from hudi_py.metadata.table import COLUMN_STATS, FILES, RECORD_INDEX
+from hudi_py.metadata.table import FILES
 from hudi_py.metadata_write.maintenance.verify import check_names, source_of
-from hudi_py.metadata_write.partitions.definitions import source_fields
-from hudi_py.metadata_write.partitions.record_index import note_kind
 from hudi_py.metadata_write.partitions.registry import (
-    BY_NAME,
+    as_defined,
+    define_first,
     maintained,
     maintained_names,
+    own_names,
     partition_of,
     with_dependants,
 )
@@ -79,9 +76,8 @@ def rebuild(
                 + (f" (and {len(lost) - 1} more, see metadata.verify())" if len(lost) > 1 else "")
                 + "; restore them from a copy, or undo the commits (rollback, restore), then rebuild"
             )
-        options = _as_defined(context.options, context.storage, config)
-        if RECORD_INDEX in chosen:
-            config = note_kind(storage, config, options)
+        options = as_defined(storage, config, context.options)
+        config = define_first(storage, config, options, chosen)
         if FILES in chosen:
             drop_metadata_table(storage, drop_indexes=True, to_make=chosen)
             config = context.config()
@@ -178,7 +174,7 @@ def _checked(names: Collection[str], config: TableConfig, storage: Storage) -> s
         if partition is not None and not maintained_names(storage, config, (name,)):
             why = "the table has no index of this name; make it with create_index"
         elif partition is None:
-            why = "hudi-py does not maintain it; it maintains " + ", ".join(BY_NAME)
+            why = "hudi-py does not maintain it; it maintains " + ", ".join(own_names())
         elif FILES not in later:
             why = "the table has no metadata table; name 'files' too"
         else:
@@ -188,12 +184,3 @@ def _checked(names: Collection[str], config: TableConfig, storage: Storage) -> s
         if why:
             raise ConfigError(f"Cannot rebuild the partition {name!r} of the metadata table of {storage.uri}: {why}")
     return set(names)
-
-
-def _as_defined(options: Options, storage: Storage, config: TableConfig) -> Options:
-    """The options with values from the table's own index definitions."""
-    definitions = read_definitions(storage, config)
-    columns = source_fields(definitions, COLUMN_STATS)
-    if not columns or options.get(metadata_config.COLUMN_STATS_COLUMNS):
-        return options
-    return options.replace({metadata_config.COLUMN_STATS_COLUMNS: ",".join(columns)})

@@ -1,4 +1,5 @@
-"""Describes a partition of the metadata table: its records, how versions of one are combined, how it is verified."""
+"""Describes a partition of the metadata table: when a table has it, its records, how versions of one are combined, how
+it is verified. Other modules ask these classes (`partitions.registry`) and know no partition by name."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudi_py.config import Options
+from hudi_py.config import Option, Options
 from hudi_py.formats.avro import decode_values
 from hudi_py.metadata.definitions import IndexDefinition
 from hudi_py.metadata_write.encoding.payloads import Combine, newest
@@ -19,6 +20,8 @@ from hudi_py.metadata_write.encoding.records import RECORD, MetadataRecords
 from hudi_py.metadata_write.encoding.values import behind_meta
 from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.properties import TableConfig
+from hudi_py.storage import Storage
+from hudi_py.timeline.state import TableState
 from hudi_py.transaction.protocols import TableChange
 
 
@@ -70,6 +73,11 @@ class MetadataPartition(ABC):
 
     needs: ClassVar[str] = ""
     """Another partition that this one requires."""
+    keeps_keys: ClassVar[bool] = False
+    """Whether it is made of record keys, which file writers store in sidecars."""
+    survives_evolution: ClassVar[bool] = True
+    """Whether it is kept once a table's schema evolves on read. Records that name columns are not: in older files
+    another column may have had the name."""
     superfluous_harm: ClassVar[bool] = True
     """Whether a record of something that does not exist misleads readers."""
     check: ClassVar[type[RecordCheck]]
@@ -95,6 +103,22 @@ class MetadataPartition(ABC):
     def unwanted(self, options: Options) -> bool:
         """Whether the options of a write ask to drop it."""
         return False
+
+    def deferred(self, options: Options) -> bool:
+        """Whether the options of a write leave it to a later one as long as the table has no commits."""
+        return False
+
+    def on_request(self, options: Mapping[str, str]) -> Mapping[Option[Any], str] | None:
+        """The options of a write that make it as an index created by its name; None if it cannot be created so.
+
+        Args:
+            options: those of the index.
+        """
+        return None
+
+    def check_columns(self, config: TableConfig, columns: str) -> str:
+        """What forbids to create it by its name on some columns (with commas between them); empty if nothing does."""
+        return ""
 
     def unsupported_by(self, config: TableConfig) -> str:
         """What a table lacks to have this partition; empty if nothing is missing."""
@@ -124,9 +148,26 @@ class MetadataPartition(ABC):
         """The records that a rollback or restore changes in addition to undoing delta commits."""
         yield from ()
 
+    def maintainable(self, definition: Mapping[str, Any]) -> bool:
+        """Whether hudi-py maintains it as it is defined (`read_definitions`); empty if it is not."""
+        return True
+
     def definition(self, source: TableSource) -> IndexDefinition | None:
-        """The current definition of the index, stored at its creation and with every commit. None: not stored."""
+        """The current definition of the index, stored at its creation and with every commit; None if it has none."""
         return None
+
+    def first_definition(self, storage: Storage, config: TableConfig, options: Options) -> IndexDefinition | None:
+        """The definition to store before the partition is created or rebuilt, as the writer that continues after a
+        crash may have other options; None if it depends on no options."""
+        return None
+
+    def as_defined(self, options: Options, definition: Mapping[str, Any]) -> Options:
+        """The options with which it is rebuilt as it is defined."""
+        return options
+
+    def falls_short(self, state: TableState, options: Options) -> bool:
+        """Whether it lacks what the options of a write ask for, so that it must be rebuilt."""
+        return False
 
     def columns(self, config: TableConfig, schema_json: str, options: Options) -> tuple[str, ...]:
         """Columns whose ranges file writers must store in sidecars, for a write with an Avro schema."""
@@ -136,3 +177,7 @@ class MetadataPartition(ABC):
         """The rule for records with more than one version. `logs_only`: the result will be combined with older
         versions later."""
         return newest
+
+    def removals(self, values: pa.Array) -> npt.NDArray[np.bool_] | None:
+        """Which values only say that a record is gone, so that no base file needs them; None if none do."""
+        return None

@@ -6,6 +6,7 @@ Sources: `HoodieTableMetadataUtil.convertMetadataToColumnStatsRecords`, `convert
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,20 +25,22 @@ from hudi_py.config.metadata import COLUMN_STATS_COLUMNS
 from hudi_py.file_stats.columns import IndexedColumn, indexed_columns
 from hudi_py.file_stats.files import DataFile
 from hudi_py.file_stats.ranges import ColumnRanges
-from hudi_py.metadata.definitions import IndexDefinition
+from hudi_py.metadata.definitions import IndexDefinition, read_definitions
 from hudi_py.metadata.keys import column_id, file_id, partition_id
 from hudi_py.metadata.table import COLUMN_STATS
 from hudi_py.metadata_write.encoding.payloads import Combine, combine_stats, covers
 from hudi_py.metadata_write.encoding.records import COLUMN_STATS_RECORD, MetadataRecords
 from hudi_py.metadata_write.encoding.stats_values import removal_values, stats_values
 from hudi_py.metadata_write.partitions.base import MetadataPartition, RecordCheck, unset
-from hudi_py.metadata_write.partitions.definitions import source_fields, version_of
+from hudi_py.metadata_write.partitions.definitions import columns_of, source_fields, version_of
 from hudi_py.metadata_write.partitions.listing import Listing, listed
 from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.instant import Action
 from hudi_py.model.properties import TableConfig
 from hudi_py.schema.meta import META_FIELDS, OPERATION
+from hudi_py.timeline.state import TableState
+from hudi_py.timeline.table_schema import resolve_table_schema
 from hudi_py.transaction.protocols import TableChange
 
 T = TypeVar("T")
@@ -122,6 +125,7 @@ class ColumnStats(MetadataPartition):
     name: ClassVar[str] = COLUMN_STATS
     file_id_prefix: ClassVar[str] = "col-stats"
     superfluous_harm: ClassVar[bool] = False
+    survives_evolution: ClassVar[bool] = False
     check: ClassVar[type[RecordCheck]] = StatsCheck
 
     def wanted(self, options: Options, config: TableConfig) -> bool:
@@ -180,6 +184,28 @@ class ColumnStats(MetadataPartition):
                 stacklevel=2,
             )
         return IndexDefinition(COLUMN_STATS, COLUMN_STATS, fields, version=f"V{kept.version}")
+
+    def as_defined(self, options: Options, definition: Mapping[str, Any]) -> Options:
+        """The same columns, unless the options name others."""
+        columns = columns_of(definition)
+        if not columns or options.get(COLUMN_STATS_COLUMNS):
+            return options
+        return options.replace({COLUMN_STATS_COLUMNS: ",".join(columns)})
+
+    def falls_short(self, state: TableState, options: Options) -> bool:
+        """Whether the options ask for existing columns that have no statistics.
+
+        Ranges of the next files alone would make Apache Hudi lose rows: it applies a partition's range to its older
+        files too, and skips partitions without one (seen with 1.2.0, whose own writers leave it so).
+        """
+        definitions = read_definitions(state.storage, state.config)
+        noted = source_fields(definitions, COLUMN_STATS)
+        found = resolve_table_schema(state) if noted is not None else None
+        if noted is None or found is None or found.evolves_on_read:
+            return False
+        version = 1 if version_of(definitions, COLUMN_STATS, state.config) == "V1" else 2
+        columns = _columns(state.config, json.dumps(found.stored_avro), options, version)
+        return not {column.name for column in columns} <= set(noted)
 
 
 @dataclass(frozen=True, slots=True)

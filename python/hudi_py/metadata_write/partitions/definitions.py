@@ -65,7 +65,12 @@ def version_of(definitions: Mapping[str, Mapping[str, Any]], name: str, config: 
 def source_fields(definitions: Mapping[str, Mapping[str, Any]], name: str) -> Sequence[str] | None:
     """Columns of an index; None if it is not defined."""
     found = definitions.get(name)
-    return None if found is None else [str(each) for each in found.get("sourceFields") or ()]
+    return None if found is None else columns_of(found)
+
+
+def columns_of(definition: Mapping[str, Any]) -> Sequence[str]:
+    """Columns in a stored definition."""
+    return [str(each) for each in definition.get("sourceFields") or ()]
 
 
 def _over(before: Mapping[str, Any] | None, definition: IndexDefinition) -> dict[str, Any]:

@@ -13,17 +13,30 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import pyarrow as pa
+
 from hudi_py.config import Options
 from hudi_py.config import metadata as metadata_config
-from hudi_py.errors import HudiError
+from hudi_py.errors import ConfigError, HudiError
 from hudi_py.file_stats.files import DataFile
 from hudi_py.formats.bloom import BloomFilter
+from hudi_py.metadata.definitions import IndexDefinition
+from hudi_py.metadata.expressions import EXPR, FILTER_SIZES, IDENTITY, IndexFunction
+from hudi_py.metadata.locations import EXPRESSION_PREFIX
 from hudi_py.metadata_write.encoding.payloads import Combine, combine_stats
 from hudi_py.metadata_write.encoding.records import MetadataRecords
-from hudi_py.metadata_write.partitions.base import MetadataPartition, RecordCheck
+from hudi_py.metadata_write.partitions.base import RecordCheck
 from hudi_py.metadata_write.partitions.bloom_filters import BloomCheck
 from hudi_py.metadata_write.partitions.column_stats import StatsCheck, files_of_commit
-from hudi_py.metadata_write.partitions.expression_records import BLOOM_KIND, RangeRecords, records_of
+from hudi_py.metadata_write.partitions.expression_records import (
+    BLOOM_KIND,
+    STATS_KIND,
+    RangeRecords,
+    expression_in,
+    filters_of,
+    records_of,
+)
+from hudi_py.metadata_write.partitions.named import IndexRequest, NamedIndex, column_type
 from hudi_py.metadata_write.partitions.partition_stats import PartitionStatsCheck, files_beside, files_of_slice
 from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.instant import Action
@@ -69,10 +82,12 @@ class _FilterCheck(BloomCheck):
 
 
 @dataclass(frozen=True, slots=True)
-class ExpressionIndex(MetadataPartition):
+class ExpressionIndex(NamedIndex):
     """A partition `expr_index_<name>`. Its kind, column and function are in the table's index definitions."""
 
-    name: str
+    prefix: ClassVar[str] = EXPRESSION_PREFIX
+    kinds: ClassVar[tuple[str, ...]] = (STATS_KIND, BLOOM_KIND)
+    word: ClassVar[str] = "expression index"
     superfluous_harm: ClassVar[bool] = False
     check: ClassVar[type[RecordCheck]] = _RangeCheck
 
@@ -81,15 +96,58 @@ class ExpressionIndex(MetadataPartition):
         of_filters = source.definitions.get(self.name, {}).get("indexType") == BLOOM_KIND
         return _FilterCheck(source) if of_filters else _RangeCheck(source)
 
-    @property
-    def file_id_prefix(self) -> str:
-        return self.name.replace("_", "-")
-
-    def wanted(self, options: Options, config: TableConfig) -> bool:
-        return False  # made by name
-
     def unwanted(self, options: Options) -> bool:
         return not options.get(metadata_config.EXPRESSION_INDEX)
+
+    @classmethod
+    def asked(cls, options: Options) -> IndexRequest | None:
+        column = options.get(metadata_config.EXPRESSION_INDEX_COLUMN)
+        given = dict(options.get(metadata_config.EXPRESSION_INDEX_OPTIONS))
+        if not column or not given or not options.get(metadata_config.EXPRESSION_INDEX):
+            return None
+        kind = options.get(metadata_config.EXPRESSION_INDEX_TYPE).lower()
+        return IndexRequest(options.get(metadata_config.INDEX_NAME), column, kind, given)
+
+    @classmethod
+    def define(
+        cls, config: TableConfig, schema: pa.Schema | None, request: IndexRequest, settings: Options
+    ) -> IndexDefinition:
+        """See `NamedIndex.define`. The options of the request are `expr`, the function (by default `identity`), and its
+        options; for filters also those of their size."""
+        what = cls.start_of_error(config, request.name)
+        found = column_type(config, schema, request, what)
+        function = request.options.get(EXPR, IDENTITY)
+        expression = IndexFunction.of_index(function, request.options)
+        why = expression.check() or expression.check_column(found)
+        if not why and request.kind == STATS_KIND:
+            result = expression.result(found)
+            sized = sorted(set(FILTER_SIZES) & request.options.keys())
+            if function == IDENTITY:
+                why = (
+                    f"{STATS_KIND} of the column itself belong to {metadata_config.COLUMN_STATS_COLUMNS.key}; give expr"
+                )
+            elif pa.types.is_nested(result):
+                why = f"the values of {function} have the type {result}, which has no order; use {BLOOM_KIND}"
+            elif sized:
+                why = f"{STATS_KIND} has no option {sized[0]!r}, which sizes {BLOOM_KIND}"
+        if not why and request.kind == BLOOM_KIND:
+            if pa.types.is_binary(expression.result(found)) or pa.types.is_nested(found):
+                why = f"filters hold texts, and values of the type {found} have none"
+            filters_of(settings, request.options)
+        if why:
+            raise ConfigError(f"{what}: {why}")
+        version = f"V{config.index_version}"
+        return IndexDefinition(
+            cls.full_name(request.name), function, (request.column,), dict(request.options), version, request.kind
+        )
+
+    @classmethod
+    def is_same(cls, definition: Mapping[str, Any], request: IndexRequest) -> bool:
+        function = str(definition.get("indexFunction") or "")
+        return NamedIndex.is_same(definition, request) and function == request.options.get(EXPR, IDENTITY)
+
+    def maintainable(self, definition: Mapping[str, Any]) -> bool:
+        return NamedIndex.maintainable(self, definition) and not expression_in(definition).check()
 
     def combine(self, *, logs_only: bool) -> Combine:
         return combine_stats

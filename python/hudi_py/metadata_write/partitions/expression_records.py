@@ -35,8 +35,6 @@ from hudi_py.write.settings import filter_config
 
 STATS_KIND: Final = "column_stats"
 BLOOM_KIND: Final = "bloom_filters"
-KINDS: Final = (STATS_KIND, BLOOM_KIND)
-"""Kinds of expression indexes in definitions, SQL and options."""
 _SIZES: Final[Mapping[str, Option[Any]]] = dict(
     zip(
         FILTER_SIZES,

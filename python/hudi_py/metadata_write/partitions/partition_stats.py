@@ -92,6 +92,7 @@ class PartitionStats(MetadataPartition):
     file_id_prefix: ClassVar[str] = "partition-stats"
     needs: ClassVar[str] = COLUMN_STATS
     superfluous_harm: ClassVar[bool] = False
+    survives_evolution: ClassVar[bool] = False
     check: ClassVar[type[RecordCheck]] = PartitionStatsCheck
 
     def wanted(self, options: Options, config: TableConfig) -> bool:

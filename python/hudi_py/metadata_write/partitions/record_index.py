@@ -40,7 +40,6 @@ from hudi_py.metadata.locations import is_by_partition, partition_groups, places
 from hudi_py.metadata.table import GROUP_NUMBER, RECORD_INDEX
 from hudi_py.metadata_write.encoding.records import MetadataRecords
 from hudi_py.metadata_write.partitions.base import MetadataPartition, RecordCheck
-from hudi_py.metadata_write.partitions.definitions import put_definition
 from hudi_py.metadata_write.partitions.record_entries import RecordEntries, RecordLocation
 from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.commit import WriteStat
@@ -48,7 +47,7 @@ from hudi_py.model.files import BaseFile, FileSlice, LogFile
 from hudi_py.model.layout import METADATA_TABLE
 from hudi_py.model.names import FileId, PartitionPath, join_path, parse_log_file_name
 from hudi_py.model.properties import TableConfig
-from hudi_py.schema import StoredRows
+from hudi_py.schema import RECORD_KEY, StoredRows
 from hudi_py.storage import Storage
 from hudi_py.timeline.state import TableState
 from hudi_py.timeline.table_schema import resolve_table_schema
@@ -102,6 +101,7 @@ class RecordIndex(MetadataPartition):
 
     name: ClassVar[str] = RECORD_INDEX
     file_id_prefix: ClassVar[str] = "record-index"
+    keeps_keys: ClassVar[bool] = True
     check: ClassVar[type[RecordCheck]] = LocationCheck
 
     def wanted(self, options: Options, config: TableConfig) -> bool:
@@ -110,6 +110,28 @@ class RecordIndex(MetadataPartition):
     def unwanted(self, options: Options) -> bool:
         asked = (options.asked(metadata_config.GLOBAL_RECORD_INDEX), options.asked(metadata_config.RECORD_INDEX))
         return not any(asked) and False in asked
+
+    def deferred(self, options: Options) -> bool:
+        return options.get(metadata_config.DEFER_RECORD_INDEX)
+
+    def on_request(self, options: Mapping[str, str]) -> Mapping[Option[Any], str]:
+        """One over all partitions, or by partition with `isPartitioned`."""
+        partitioned = options.get("isPartitioned", "").strip().lower() == "true"
+        return {
+            metadata_config.GLOBAL_RECORD_INDEX: "false" if partitioned else "true",
+            metadata_config.RECORD_INDEX: "true" if partitioned else "false",
+        }
+
+    def check_columns(self, config: TableConfig, columns: str) -> str:
+        """It holds the record keys, whatever column it is asked for (`CreateIndexCommand`, 1.2.0)."""
+        keys = config.record_key_fields or (RECORD_KEY,)
+        given = {name.strip().lower() for name in columns.split(",") if name.strip()}
+        if not given or given == {name.lower() for name in keys}:
+            return ""
+        return (
+            f"a record index is one of the record key, which is {', '.join(keys)}; name that, or give a secondary "
+            "index another name"
+        )
 
     def file_groups(self, source: TableSource) -> int | Mapping[str, int]:
         """Enough for the table's rows and their expected growth at the configured size; for a partitioned record index
@@ -127,6 +149,10 @@ class RecordIndex(MetadataPartition):
     def definition(self, source: TableSource) -> IndexDefinition:
         """Stores whether the index is partitioned."""
         return record_index_definition(partitioned=is_partitioned(source))
+
+    def first_definition(self, storage: Storage, config: TableConfig, options: Options) -> IndexDefinition:
+        """Stores whether the index will be partitioned."""
+        return record_index_definition(partitioned=is_partitioned_in(storage, config, options))
 
     def initial(self, source: TableSource) -> Iterator[MetadataRecords]:
         """Every row's key. Reads the key column of all base files, and merges slices that have log files."""
@@ -220,16 +246,6 @@ def record_index_definition(*, partitioned: bool) -> IndexDefinition:
 def is_partitioned(source: TableSource) -> bool:
     """Whether the record index is partitioned: as it is, or is defined to become, or else as the options ask."""
     return is_partitioned_in(source.storage, source.config, source.options)
-
-
-def note_kind(storage: Storage, config: TableConfig, options: Options) -> TableConfig:
-    """Stores the kind of a record index in its definition before it is created or rebuilt: the writer that continues
-    after a crash may have other options."""
-    if RECORD_INDEX in config.metadata_partitions_to_make:
-        return config  # already stored
-    return put_definition(
-        storage, config, record_index_definition(partitioned=is_partitioned_in(storage, config, options))
-    )
 
 
 def is_partitioned_in(storage: Storage, config: TableConfig, options: Options) -> bool:

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 
 from hudi_py.config import Options
 from hudi_py.config import metadata as metadata_config
 from hudi_py.config.indexes import METADATA_ENABLE
 from hudi_py.metadata.definitions import read_definitions
-from hudi_py.metadata.locations import EXPRESSION_PREFIX, SECONDARY_PREFIX
 from hudi_py.metadata.table import FILES
 from hudi_py.metadata_write.encoding.payloads import Combine, newest
 from hudi_py.metadata_write.partitions.base import MetadataPartition
 from hudi_py.metadata_write.partitions.bloom_filters import BloomFilters
 from hudi_py.metadata_write.partitions.column_stats import ColumnStats
+from hudi_py.metadata_write.partitions.definitions import put_definition
 from hudi_py.metadata_write.partitions.expression_index import ExpressionIndex
-from hudi_py.metadata_write.partitions.expression_records import KINDS as EXPRESSION_KINDS
-from hudi_py.metadata_write.partitions.expression_records import expression_in
 from hudi_py.metadata_write.partitions.files import FilesIndex
+from hudi_py.metadata_write.partitions.named import IndexRequest, NamedIndex
 from hudi_py.metadata_write.partitions.partition_stats import PartitionStats
 from hudi_py.metadata_write.partitions.record_index import RecordIndex
-from hudi_py.metadata_write.partitions.secondary_index import KIND as SECONDARY_KIND
 from hudi_py.metadata_write.partitions.secondary_index import SecondaryIndex
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
@@ -34,44 +37,39 @@ PARTITIONS: Final[tuple[MetadataPartition, ...]] = (
     PartitionStats(),
 )
 """The partitions with names of their own, in order of creation (`MetadataPartitionType`, 1.2.0)."""
-BY_NAME: Final = {partition.name: partition for partition in PARTITIONS}
+NAMED: Final[tuple[type[NamedIndex], ...]] = (SecondaryIndex, ExpressionIndex)
+"""The indexes that are made by name."""
+
+
+def own_names() -> tuple[str, ...]:
+    """The partitions with names of their own, in order of creation."""
+    return tuple(partition.name for partition in PARTITIONS)
 
 
 def partition_of(name: str) -> MetadataPartition | None:
     """The partition of this name; None if hudi-py maintains none of its kind."""
-    if name.startswith(SECONDARY_PREFIX):
-        return SecondaryIndex(name)
-    if name.startswith(EXPRESSION_PREFIX):
-        return ExpressionIndex(name)
-    return BY_NAME.get(name)
+    own = next((partition for partition in PARTITIONS if partition.name == name), None)
+    return own or next((kind(name) for kind in NAMED if name.startswith(kind.prefix)), None)
 
 
 def maintained(names: Collection[str]) -> tuple[MetadataPartition, ...]:
     """Those of some partitions that hudi-py maintains, in order of creation: indexes made by name come last."""
-    others = sorted(name for name in set(names) - BY_NAME.keys())
-    found = (partition_of(name) for name in (*BY_NAME, *others) if name in names)
+    own = own_names()
+    others = sorted(set(names) - {*own})
+    found = (partition_of(name) for name in (*own, *others) if name in names)
     return tuple(partition for partition in found if partition is not None)
-
-
-def is_maintained(name: str, definitions: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Whether hudi-py maintains a partition, which for an index made by name depends on its definition."""
-    if name in BY_NAME:
-        return True
-    found = definitions.get(name, {})
-    if not found.get("sourceFields") or found.get("version") not in (None, "V1", "V2"):
-        return False
-    if name.startswith(SECONDARY_PREFIX):
-        return bool(found.get("indexType") == SECONDARY_KIND)
-    is_expression = name.startswith(EXPRESSION_PREFIX) and found.get("indexType") in EXPRESSION_KINDS
-    return is_expression and not expression_in(found).check()
 
 
 def maintained_names(storage: Storage, config: TableConfig, names: Collection[str]) -> tuple[str, ...]:
     """Those of some partitions that hudi-py maintains. Reads the index definitions if it depends on them."""
-    if all(name in BY_NAME for name in names):
+    if {*names} <= {*own_names()}:
         return tuple(names)
     definitions = read_definitions(storage, config)
-    return tuple(name for name in names if is_maintained(name, definitions))
+    return tuple(
+        name
+        for name in names
+        if (partition := partition_of(name)) is not None and partition.maintainable(definitions.get(name, {}))
+    )
 
 
 def wanted_partitions(options: Options, config: TableConfig) -> tuple[str, ...]:
@@ -95,7 +93,7 @@ def unwanted_partitions(options: Options, config: TableConfig) -> tuple[str, ...
 def with_dependants(names: Collection[str], there: Sequence[str]) -> tuple[str, ...]:
     """The partitions, and existing ones that depend on them; sorted."""
     gone = set(names)
-    return tuple(sorted(gone | {name for name in there if _needs(name) in gone}))
+    return tuple(sorted(gone | {partition.name for partition in maintained(there) if partition.needs in gone}))
 
 
 def combine_of(name: str, *, logs_only: bool = False) -> Combine:
@@ -105,6 +103,49 @@ def combine_of(name: str, *, logs_only: bool = False) -> Combine:
     return newest if partition is None else partition.combine(logs_only=logs_only)
 
 
-def _needs(name: str) -> str:
+def removals_of(name: str, values: pa.Array) -> npt.NDArray[np.bool_] | None:
+    """As `MetadataPartition.removals`."""
     partition = partition_of(name)
-    return "" if partition is None else partition.needs
+    return None if partition is None else partition.removals(values)
+
+
+def index_kinds() -> tuple[str, ...]:
+    """The kinds of indexes that can be created by name, as SQL and `create_index` call them."""
+    named = tuple(kind for index in NAMED for kind in index.kinds)
+    return named + tuple(each.name for each in PARTITIONS if each.on_request({}) is not None)
+
+
+def named_index(kind: str) -> type[NamedIndex] | None:
+    """The indexes made by name that have this kind, which is one of `index_kinds`; None: it is the partition itself."""
+    return next((index for index in NAMED if kind in index.kinds), None)
+
+
+def asked_indexes(
+    options: Options, definitions: Callable[[], Mapping[str, Mapping[str, Any]]]
+) -> list[tuple[type[NamedIndex], IndexRequest]]:
+    """The indexes that the options of a write ask for by their columns, and that the table lacks."""
+    asked = [(index, request) for index in NAMED if (request := index.asked(options)) is not None]
+    there = definitions() if asked else {}
+    return [
+        (index, replace(request, name=request.name or request.column.replace(".", "_")))
+        for index, request in asked
+        if not any(name.startswith(index.prefix) and index.is_same(each, request) for name, each in there.items())
+    ]
+
+
+def define_first(storage: Storage, config: TableConfig, options: Options, names: Collection[str]) -> TableConfig:
+    """Stores what the options decide about partitions before they are created or rebuilt, unless it is stored already.
+    The table lock must be held."""
+    for partition in maintained(names):
+        if partition.name not in config.metadata_partitions_to_make:
+            definition = partition.first_definition(storage, config, options)
+            config = config if definition is None else put_definition(storage, config, definition)
+    return config
+
+
+def as_defined(storage: Storage, config: TableConfig, options: Options) -> Options:
+    """The options with values from the table's own index definitions."""
+    for name, definition in read_definitions(storage, config).items():
+        partition = partition_of(name)
+        options = options if partition is None else partition.as_defined(options, definition)
+    return options

@@ -7,25 +7,39 @@ and adds another. Sources: `SecondaryIndexRecordGenerationUtils`, `SecondaryInde
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.config import Options
 from hudi_py.config import metadata as metadata_config
-from hudi_py.errors import CorruptFileError
+from hudi_py.errors import ConfigError, CorruptFileError
 from hudi_py.file_stats.keys import KeyReader
 from hudi_py.formats.arrays import combined
+from hudi_py.metadata.definitions import IndexDefinition
+from hudi_py.metadata.key_scope import read_scope
 from hudi_py.metadata.keys import secondary_keys, secondary_texts
+from hudi_py.metadata.locations import SECONDARY_PREFIX
 from hudi_py.metadata.table import RECORD_INDEX
+from hudi_py.metadata_write.encoding.payloads import removed_entries
 from hudi_py.metadata_write.encoding.records import SECONDARY_INDEX_RECORD, MetadataRecords, encode_values, no_values
-from hudi_py.metadata_write.partitions.base import MetadataPartition, RecordCheck
+from hudi_py.metadata_write.partitions.base import RecordCheck
 from hudi_py.metadata_write.partitions.definitions import source_fields, version_of
+from hudi_py.metadata_write.partitions.named import IndexRequest, NamedIndex, column_type
 from hudi_py.metadata_write.partitions.record_entries import RecordEntries, RecordLocation
-from hudi_py.metadata_write.partitions.record_index import GLOBAL_GROUPS, REPLACING, group_count, in_order, key_reader
+from hudi_py.metadata_write.partitions.record_index import (
+    GLOBAL_GROUPS,
+    REPLACING,
+    group_count,
+    in_order,
+    is_partitioned_in,
+    key_reader,
+)
 from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.files import BaseFile, FileSlice, LogFile
@@ -33,10 +47,9 @@ from hudi_py.model.names import FileId, PartitionPath, parse_base_file_name, par
 from hudi_py.model.properties import TableConfig
 from hudi_py.schema import RECORD_KEY
 from hudi_py.schema.paths import column_of, type_at, values_at
+from hudi_py.storage import Storage
 from hudi_py.transaction.protocols import TableChange
 
-KIND: Final = "secondary_index"
-"""Its kind in definitions, SQL and options."""
 _STILL: Final = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER"})
 """Operations that change neither keys nor values."""
 _INFO: Final = pa.struct([pa.field("isDeleted", pa.bool_(), False)])
@@ -52,23 +65,76 @@ class _EntryCheck(RecordCheck):
 
 
 @dataclass(frozen=True, slots=True)
-class SecondaryIndex(MetadataPartition):
-    """A partition `secondary_index_<name>`. Its column is in the table's index definitions."""
+class SecondaryIndex(NamedIndex):
+    """A partition `secondary_index_<name>`."""
 
-    name: str
+    prefix: ClassVar[str] = SECONDARY_PREFIX
+    kinds: ClassVar[tuple[str, ...]] = ("secondary_index",)
+    word: ClassVar[str] = "secondary index"
     needs: ClassVar[str] = RECORD_INDEX
     superfluous_harm: ClassVar[bool] = False
     check: ClassVar[type[RecordCheck]] = _EntryCheck
 
-    @property
-    def file_id_prefix(self) -> str:
-        return self.name.replace("_", "-")
-
-    def wanted(self, options: Options, config: TableConfig) -> bool:
-        return False  # made by name
-
     def unwanted(self, options: Options) -> bool:
         return not options.get(metadata_config.SECONDARY_INDEX)
+
+    @classmethod
+    def asked(cls, options: Options) -> IndexRequest | None:
+        column = options.get(metadata_config.SECONDARY_INDEX_COLUMN)
+        if not column or not options.get(metadata_config.SECONDARY_INDEX):
+            return None
+        return IndexRequest(options.get(metadata_config.INDEX_NAME), column, cls.kinds[0])
+
+    @classmethod
+    def define(
+        cls, config: TableConfig, schema: pa.Schema | None, request: IndexRequest, settings: Options
+    ) -> IndexDefinition:
+        what = cls.start_of_error(config, request.name)
+        kind = column_type(config, schema, request, what)
+        if not is_indexable(kind):
+            raise ConfigError(
+                f"{what}: the column {request.column!r} has the type {kind}; supported are string, int, bigint, float, "
+                "double, date and timestamp"
+            )
+        version = f"V{config.index_version}"
+        return IndexDefinition(
+            cls.full_name(request.name), "identity", (request.column,), dict(request.options), version, cls.kinds[0]
+        )
+
+    @classmethod
+    def missing_needs(
+        cls, storage: Storage, config: TableConfig, request: IndexRequest, options: Options, later: Collection[str]
+    ) -> tuple[str, ...]:
+        """The record index. It must be one over all partitions: entries of a secondary index have no partition, so of a
+        key in two partitions both would go with the first."""
+        there = RECORD_INDEX in config.metadata_partitions
+        why = ""
+        if not there and RECORD_INDEX not in later:
+            why = "it needs a record index, which the table does not have; create it first, or set"
+        elif is_partitioned_in(storage, config, options):
+            why = "its record index is partitioned, so a key may be in several partitions; it needs a global one:"
+        if why:
+            needed = f"{metadata_config.GLOBAL_RECORD_INDEX.key}=true"
+            raise ConfigError(f"{cls.start_of_error(config, request.name)}: {why} {needed}")
+        return () if there else (RECORD_INDEX,)
+
+    @classmethod
+    def check_rows(cls, storage: Storage) -> str:
+        scope = read_scope(storage)
+        if scope is None or scope.repeated is None:
+            return ""
+        return (
+            f"the record key {scope.repeated!r} is in several file groups, and entries of such an index have no place; "
+            "delete the other rows and rebuild the record index with metadata.rebuild('record_index')"
+        )
+
+    def outdated_by(self, before: pa.DataType | None, after: pa.DataType | None) -> bool:
+        """Whether the values of existing rows have other texts under the new type."""
+        return changes_texts(before, after)
+
+    def removals(self, values: pa.Array) -> npt.NDArray[np.bool_]:
+        """Removed entries; removed statistics and filters are kept as removals (`HoodieMetadataPayload`)."""
+        return removed_entries(values)
 
     def file_groups(self, source: TableSource) -> int:
         """As many as a global record index would have."""
