@@ -36,9 +36,9 @@ from hudi_py.storage import LocalStorage, MemoryStorage, memory
 from hudi_py.table import Table
 from hudi_py.timeline import properties
 from hudi_py.timeline.archived import archived_instants
+from hudi_py.timeline.clustering_records import decode_clustering_plan
 from hudi_py.timeline.layout import Layout
 from hudi_py.timeline.metadata import (
-    decode_clustering_plan,
     decode_commit_metadata,
     decode_compaction_plan,
     decode_rollback_metadata,

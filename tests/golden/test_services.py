@@ -17,12 +17,17 @@ from hudi_py.services.archive.service import archive_commits
 from hudi_py.services.context import ServiceContext
 from hudi_py.storage import LocalStorage
 from hudi_py.testing.rows import assert_rows_equal
+from hudi_py.timeline.clustering_records import decode_clustering_plan, encode_clustering_plan
 from hudi_py.timeline.history import newest_manifest
+from hudi_py.timeline.records import decode_record
 from hudi_py.transaction.protocols import NoMetadata
 from tests.support import archives
 
 DATA = Path(__file__).resolve().parent / "services"
 UPGRADED, TTL = "upgraded_8_to_9_archived", "ttl_v9_mor"
+RESIZE, CLUSTERING = "consistent_resize_v9_pending", "clustering_v9_mor_pending"
+FOUND = {TTL: ["timeline.twice_completed"], RESIZE: ["timeline.planned"], CLUSTERING: ["timeline.planned"]}
+"""What the doctor finds in a table."""
 Copy = Callable[[str], str]
 
 
@@ -37,7 +42,7 @@ def copy(tmp_path: Path) -> Copy:
     return extract
 
 
-@pytest.mark.parametrize("name", [UPGRADED, TTL])
+@pytest.mark.parametrize("name", [UPGRADED, TTL, RESIZE, CLUSTERING])
 def test_rows_are_those_of_apache_hudi(name: str, copy: Copy) -> None:
     expected = pq.read_table(DATA / name / "expected.parquet")
     with warnings.catch_warnings():
@@ -47,7 +52,7 @@ def test_rows_are_those_of_apache_hudi(name: str, copy: Copy) -> None:
     assert table.metadata.verify().ok
     diagnosis = table.doctor(full=True)
     assert diagnosis.healthy, str(diagnosis)
-    assert [finding.code for finding in diagnosis.findings] == (["timeline.twice_completed"] if name == TTL else [])
+    assert [finding.code for finding in diagnosis.findings] == FOUND.get(name, [])
 
 
 def test_a_history_that_an_upgrade_wrote(copy: Copy) -> None:
@@ -111,3 +116,13 @@ def test_an_instant_that_was_completed_twice_is_archived(copy: Copy) -> None:
     assert not table.timeline.files
     archived = {each["instant"]: each["completion_time"] for each in table.instants(archived=True).to_pylist()}
     assert archived["20261126131922854"] == "20261126131925617"
+
+
+@pytest.mark.parametrize("name", [RESIZE, CLUSTERING])
+def test_a_plan_of_a_clustering_is_stored_as_apache_hudi_does(name: str, copy: Copy) -> None:
+    """All fields of the plan, decoded and encoded again."""
+    (requested,) = Path(copy(name), ".hoodie/timeline").glob("*.clustering.requested")
+    theirs = requested.read_bytes()
+    plan = decode_clustering_plan(theirs)
+    assert plan is not None
+    assert decode_record(encode_clustering_plan(plan), "ours") == decode_record(theirs, "theirs")

@@ -1481,7 +1481,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "optimistic: what completed since the begin is not looked at",
-        CORE + "transaction/conflicts/optimistic.py",
+        CORE + "transaction/conflicts/policy.py",
         "if each.time != scope.instant and each.action.comparable in WRITE_ACTIONS]\n",
         "if False]\n",
         "tests/unit/transaction/test_optimistic.py",

@@ -195,7 +195,7 @@ def _in_the_way(
         else:
             writer = begun.writer or "another engine"
             yield f"the {write.action.value} {write.time} of {writer} is under way; wait until it is done"
-    for instant in (*plans.of(Action.COMPACTION, Action.LOG_COMPACTION), *plans.clusterings):
+    for instant in plans.of(Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING):
         if groups & {(str(partition), str(file_id)) for partition, file_id in plans.file_groups(instant)}:
             yield f"the pending {_named(instant)} has file groups with the rows; run it, or remove it (unschedule)"
     for repair in sorted({id_ for trace in found if (id_ := repair_of(trace.path)) is not None}):

@@ -13,13 +13,12 @@ from typing import TypeVar
 from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant
 from hudi_py.storage import Storage
 from hudi_py.timeline.clean_records import CleanPlan, decode_clean_plan
+from hudi_py.timeline.clustering_records import ClusteringPlan, decode_clustering_plan
 from hudi_py.timeline.layout import Layout
 from hudi_py.timeline.plans import (
-    ClusteringSlice,
     CompactionPlan,
     FileGroup,
     RollbackPlan,
-    decode_clustering_plan,
     decode_compaction_plan,
     decode_rollback_plan,
 )
@@ -66,8 +65,9 @@ class PendingPlans:
         self._timeline = timeline
 
     def of(self, *actions: Action) -> list[Instant]:
-        """Pending instants of these actions, oldest first."""
-        return [instant for instant in self._timeline.pending if instant.action in actions]
+        """Pending instants of these actions, oldest first. Clusterings are found by their plans as well."""
+        clusterings = self.clusterings if Action.CLUSTERING in actions else ()
+        return [each for each in self._timeline.pending if each.action in actions or each in clusterings]
 
     @cached_property
     def clusterings(self) -> list[Instant]:
@@ -82,26 +82,27 @@ class PendingPlans:
     def is_clustering(self, instant: Instant) -> bool:
         return instant.action is Action.CLUSTERING or self.clustering(instant) is not None
 
-    def clustering(self, instant: Instant) -> tuple[ClusteringSlice, ...] | None:
-        """The file slices that a clustering replaces; None if the instant is not a clustering, or has no plan."""
+    def clustering(self, instant: Instant) -> ClusteringPlan | None:
+        """The plan of a clustering; None if the instant is not a clustering, or has no plan."""
         if instant.action not in (Action.CLUSTERING, Action.REPLACE_COMMIT):
             return None
-        return decode_clustering_plan(*self._content(instant))
+        return self.decoded(instant, decode_clustering_plan)
 
     def compaction(self, instant: Instant) -> CompactionPlan | None:
         """The plan of a compaction or log compaction; None if there is none."""
-        return self._decoded(instant, decode_compaction_plan)
+        return self.decoded(instant, decode_compaction_plan)
 
     def clean(self, instant: Instant) -> CleanPlan | None:
-        return self._decoded(instant, decode_clean_plan)
+        return self.decoded(instant, decode_clean_plan)
 
     def rollback(self, instant: Instant) -> RollbackPlan | None:
-        return self._decoded(instant, decode_rollback_plan)
+        return self.decoded(instant, decode_rollback_plan)
 
     def restore(self, instant: Instant) -> RestorePlan | None:
-        return self._decoded(instant, decode_restore_plan)
+        return self.decoded(instant, decode_restore_plan)
 
-    def _decoded(self, instant: Instant, decode: Callable[[bytes, str], T]) -> T | None:
+    def decoded(self, instant: Instant, decode: Callable[[bytes, str], T | None]) -> T | None:
+        """The plan of an instant; None if there is none."""
         data, context = self._content(instant)
         return decode(data, context) if data else None
 
@@ -110,7 +111,8 @@ class PendingPlans:
         if instant.action in COMPACTIONS:
             plan = self.compaction(instant)
             return frozenset((each.partition_path, each.file_id) for each in plan.operations) if plan else frozenset()
-        return frozenset((each.partition_path, each.file_id) for each in self.clustering(instant) or ())
+        found = self.clustering(instant)
+        return frozenset((each.partition_path, each.file_id) for each in found.slices) if found else frozenset()
 
     def _content(self, instant: Instant) -> tuple[bytes, str]:
         key = (instant.time, instant.action)

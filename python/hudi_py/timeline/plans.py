@@ -1,4 +1,4 @@
-"""Plans and results of rollbacks, compactions, clusterings and overwrites (Avro models of Apache Hudi 1.2.0)."""
+"""Plans and results of rollbacks, compactions and overwrites (Avro models of Apache Hudi 1.2.0)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from hudi_py.timeline.records import Fields, decode_record, encode_record
 
 FileGroup = tuple[str, str]
 """Partition path and file id."""
-CLUSTER = "CLUSTER"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,16 +83,6 @@ class CompactionPlan:
     missing_partitions: tuple[str, ...] | None = None
     """Partitions with logs that a strategy left out; None if not recorded."""
     extra: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class ClusteringSlice:
-    """One file slice that a clustering replaces."""
-
-    partition_path: str
-    file_id: str
-    files: tuple[str, ...]
-    """Absolute paths of its base file and logs."""
 
 
 def encode_rollback_plan(plan: RollbackPlan) -> bytes:
@@ -202,29 +191,6 @@ def encode_replace_request(operation: str) -> bytes:
         "version": 1 if named else None,
     }
     return encode_record("HoodieRequestedReplaceMetadata", record)
-
-
-def decode_clustering_plan(data: bytes, context: str = "a clustering plan") -> tuple[ClusteringSlice, ...] | None:
-    """Input slices of a requested replacecommit or clustering; None if it is not a clustering, or empty.
-
-    Raises:
-        CorruptFileError: naming `context`.
-    """
-    if not data:
-        return None
-    record = Fields(decode_record(data, context), context)
-    plan = record.record("clusteringPlan")
-    if plan is None:
-        return () if record.text("operationType") == CLUSTER else None
-    return tuple(
-        ClusteringSlice(
-            slice_.text("partitionPath"),
-            slice_.text("fileId"),
-            tuple(path for path in (slice_.text("dataFilePath"), *slice_.texts("deltaFilePaths")) if path),
-        )
-        for group in plan.records("inputGroups")
-        for slice_ in group.records("slices")
-    )
 
 
 def decode_compaction_plan(data: bytes, context: str = "a compaction plan") -> CompactionPlan:

@@ -138,6 +138,19 @@ class Timeline:
         newest = self.completed[-1].time
         return Pin(newest, tuple((i.time, i.action.comparable.value) for i in self.pending if i.time < newest))
 
+    def pin_before(self, instant: InstantTime) -> Pin:
+        """The pin of what the plan of an instant has seen, which was made under the table lock.
+
+        Layout 1 does not store when others have completed: the modification time of their files tells.
+        """
+        if self.layout.has_completion_times:
+            return Pin(instant)
+        others = (i for i in self.instants if i.time < instant)
+        return Pin(
+            instant,
+            tuple((i.time, i.action.comparable.value) for i in others if (i.completion_time or "~") > instant),
+        )
+
     def at(self, pin: Pin) -> Timeline:
         """The pinned state of this timeline: instants completed since are pending again, if they have other files."""
         if self.layout.has_completion_times:

@@ -8,6 +8,7 @@ plan a `PlannedAction`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
@@ -25,6 +26,7 @@ from hudi_py.timeline.plan_checks import check_partition
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.action import CommitResult, complete_action
 from hudi_py.transaction.column_ids import ColumnIds
+from hudi_py.transaction.conflicts import WriteScope
 from hudi_py.transaction.instants import begin, revert
 from hudi_py.transaction.markers import read_markers
 from hudi_py.transaction.owner.claim import (
@@ -191,10 +193,16 @@ class PlannedAction(RunningAction):
                 self._heartbeat.first_beat()
             self._heartbeat.start()
 
-    def commit(self, metadata: CommitMetadata) -> tuple[CommitResult, CommitMetadata]:
+    def commit(
+        self, metadata: CommitMetadata, *, first: Callable[[LockedTable], None] | None = None
+    ) -> tuple[CommitResult, CommitMetadata]:
         """Complete the action. Idempotent. Return the metadata with which it was completed.
 
+        Args:
+            first: called under the lock once it is known that the action can be completed.
+
         Raises:
+            ConflictError: a write that the plan does not have has changed a file group that it replaces.
             RolledBackError: the instant now belongs to another attempt, or a file is missing.
             CorruptFileError: a file does not have the size that was written.
         """
@@ -211,6 +219,10 @@ class PlannedAction(RunningAction):
             if owner is None or owner.id != attempt.owner.id:
                 what = "another attempt has begun" if owner is not None else "its owner is unknown"
                 raise superseded(storage, attempt, what)
+            scope = WriteScope.of(self.instant, table.timeline.pin_before(self.instant), metadata, table.config)
+            table.session.conflicts.check_plan(table, scope)
+            if first is not None:
+                first(table)
             held = self.sidecars if holds_sidecars(storage, self.sidecars) else ""
             completed = self._publish(table, metadata, sidecars=held)
         forget_write(storage, self.instant)

@@ -45,7 +45,7 @@ from hudi_py.transaction.attempt import RunningAction
 from hudi_py.transaction.column_ids import ColumnIds
 from hudi_py.transaction.conflicts import WriteScope
 from hudi_py.transaction.conflicts.early import EarlyDetection
-from hudi_py.transaction.conflicts.optimistic import completed_since
+from hudi_py.transaction.conflicts.policy import completed_since
 from hudi_py.transaction.conflicts.seen import check_seen
 from hudi_py.transaction.first_write import check_not_made_anew, note_first_commit
 from hudi_py.transaction.handle import TransactionHandle, new_handle, prepared

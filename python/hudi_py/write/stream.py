@@ -185,6 +185,9 @@ class OncePerBatch:
         self._check(table)
         self.others.check_begin(table, scope)
 
+    def check_plan(self, table: LockedTable, scope: WriteScope) -> None:
+        self.others.check_plan(table, scope)
+
     def check_commit(self, table: LockedTable, scope: WriteScope) -> str | None:
         self._check(table)
         return self.others.check_commit(table, scope)

@@ -13,13 +13,13 @@ from hudi_py.errors import CorruptFileError
 from hudi_py.model.commit import CommitMetadata, WriteStat
 from hudi_py.model.instant import Action
 from hudi_py.storage import MemoryStorage
+from hudi_py.timeline.clustering_records import decode_clustering_plan
 from hudi_py.timeline.layout import Layout
 from hudi_py.timeline.metadata import (
     RollbackMetadata,
     RollbackPartition,
     RollbackPlan,
     RollbackRequest,
-    decode_clustering_plan,
     decode_commit_metadata,
     decode_compaction_plan,
     decode_rollback_metadata,
@@ -228,7 +228,7 @@ def test_clustering_groups() -> None:
     })  # fmt: skip
     found = decode_clustering_plan(data)
     assert found is not None
-    assert [(each.partition_path, each.file_id) for each in found] == [("p", "a-0"), ("", "b-0"), ("q", "c-0")]
+    assert [(each.partition_path, each.file_id) for each in found.slices] == [("p", "a-0"), ("", "b-0"), ("q", "c-0")]
 
 
 def test_compaction_plan() -> None:

@@ -63,6 +63,8 @@ class Several:
     def check_begin(self, table: LockedTable, scope: WriteScope) -> None:
         assert not scope.touched
 
+    def check_plan(self, table: LockedTable, scope: WriteScope) -> None: ...
+
     def check_commit(self, table: LockedTable, scope: WriteScope) -> None:
         if any(partition == "refused" for partition, _ in scope.touched):
             raise ConflictError("Cannot commit: refused", instant=scope.instant)

@@ -30,15 +30,16 @@ from hudi_py.model.names import PartitionPath, join_path
 from hudi_py.services.archive import archive
 from hudi_py.services.clean import Cleaning
 from hudi_py.services.compaction import Compaction, RewriteTask, Rewritten
+from hudi_py.services.compaction.plan import COMPACTION_PLANS, LOG_COMPACTION_PLANS
 from hudi_py.services.compaction.trigger import Trigger, why_not_due
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.log_compaction import LogCompaction
-from hudi_py.services.planned.phases import existing_plan, rewrite_plan
+from hudi_py.services.planned.codec import PlanCodec
 from hudi_py.services.planned.report import ServiceReport
 from hudi_py.services.planned.service import OutcomeT, PlannedService, Report, WorkT, execute_all
 from hudi_py.storage import Storage
 from hudi_py.timeline.clock import wall_clock_ms
-from hudi_py.timeline.plans import CompactionOperation
+from hudi_py.timeline.plans import CompactionOperation, CompactionPlan
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.timeline.times import add_ms, format_instant
 from hudi_py.transaction.owner.claim import sweep_vanished
@@ -153,10 +154,10 @@ class _Services:
         """Executes pending plans."""
         for instant in timeline.pending:
             if instant.action is Action.COMPACTION:
-                self._trim(instant.time, instant.action)
+                self._trim(COMPACTION_PLANS, instant.time)
                 yield self._run(self._compaction(), instant.time)
             elif instant.action is Action.LOG_COMPACTION and self._own.config.has_completion_times:
-                self._trim(instant.time, instant.action)
+                self._trim(LOG_COMPACTION_PLANS, instant.time)
                 yield self._run(self._log_compaction(), instant.time)
 
     def _may_archive(self, timeline: Timeline) -> bool:
@@ -176,14 +177,14 @@ class _Services:
             rewrite=MetadataLogRewrite(committed), committed=committed, extra={"schema": COMMIT_SCHEMA}
         )
 
-    def _trim(self, instant: InstantTime, action: Action) -> None:
+    def _trim(self, plans: PlanCodec[CompactionPlan, CompactionOperation], instant: InstantTime) -> None:
         """Removes from a pending plan the file groups that can no longer be compacted because their partitions were
         dropped or rebuilt."""
         storage, timeline = self._own.storage, self._timeline()
-        plan = existing_plan(storage, timeline, instant, action)
+        plan = plans.existing(storage, timeline, instant)
         kept = tuple(operation for operation in plan.operations if _is_whole(storage, operation))
         if len(kept) < len(plan.operations):
-            rewrite_plan(storage, timeline, instant, action, replace(plan, operations=kept))
+            plans.rewrite(storage, timeline, instant, replace(plan, operations=kept))
 
     def _clean(self, timeline: Timeline, newest: InstantTime) -> ServiceReport:
         """`HoodieBackedTableMetadataWriter.cleanIfNecessary`."""

@@ -65,7 +65,7 @@ def compact_slice(context: ServiceContext, planned: CompactionSlice, rewrite: Re
         HistoryCleanedError: a file of the plan is missing.
     """
     started = time.monotonic()
-    whole = slice_of(context.storage, planned.operation, planned.sizes)
+    whole = slice_of(context.storage, planned.unit, planned.sizes)
     base = whole.base_file
     publication, token, settings = planned.running.publication, write_token(planned.number), planned.work.settings
     extension = planned.work.attempt.config.base_file_extension

@@ -6,17 +6,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import date
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 from hudi_py.config import Options
 from hudi_py.model.files import FileSlice
 from hudi_py.model.instant import Action
 from hudi_py.model.names import FileId, PartitionPath
 from hudi_py.services.compaction.strategy import choose_operations, choose_partitions, slice_metrics
+from hudi_py.services.planned.codec import PlanCodec
 from hudi_py.storage import Storage
+from hudi_py.timeline.compaction_records import encode_compaction_plan
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.pending_plans import PendingPlans, compaction_plan
-from hudi_py.timeline.plans import CompactionOperation, CompactionPlan, FileGroup
+from hudi_py.timeline.plans import CompactionOperation, CompactionPlan, FileGroup, decode_compaction_plan
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.view import FileSystemView
 
@@ -174,3 +177,19 @@ def _operation(slice_: FileSlice, max_file_size: int) -> CompactionOperation:
         metrics=slice_metrics(slice_, max_file_size),
         bootstrap_file=base.source if base is not None else None,
     )
+
+
+def _codec(action: Action) -> PlanCodec[CompactionPlan, CompactionOperation]:
+    return PlanCodec(
+        action=action,
+        decode=decode_compaction_plan,
+        encode=partial(encode_compaction_plan, log_compaction=action is Action.LOG_COMPACTION),
+        units=lambda plan: plan.operations,
+        with_units=lambda plan, operations: replace(plan, operations=operations),
+        files=lambda each: ((each.partition_path, name) for name in (each.base_file, *each.log_files) if name),
+        rows=compaction_rows,
+    )
+
+
+COMPACTION_PLANS: Final = _codec(Action.COMPACTION)
+LOG_COMPACTION_PLANS: Final = _codec(Action.LOG_COMPACTION)

@@ -10,18 +10,25 @@ from typing import ClassVar, Final
 from hudi_py.config import Options
 from hudi_py.config import compaction as compaction_config
 from hudi_py.file_stats.columns import indexed_columns
-from hudi_py.model.commit import WriteStat
-from hudi_py.model.instant import Action, InstantTime
+from hudi_py.model.instant import InstantTime
 from hudi_py.model.properties import TableConfig
-from hudi_py.services.compaction.base import Chosen, CompactionSlice, LogRewriting
+from hudi_py.services.compaction.base import CompactionSlice, LogRewriting
 from hudi_py.services.compaction.execute import compact_slice
-from hudi_py.services.compaction.plan import busy_groups, operations_of, partitions_to_consider, plan_compaction
+from hudi_py.services.compaction.plan import (
+    COMPACTION_PLANS,
+    busy_groups,
+    operations_of,
+    partitions_to_consider,
+    plan_compaction,
+)
 from hudi_py.services.compaction.rewrite import RewriteSettings, check_compactable, rewrite_slice
 from hudi_py.services.compaction.trigger import Trigger, why_not_due
 from hudi_py.services.context import ServiceContext
+from hudi_py.services.planned.codec import PlanCodec
+from hudi_py.services.planned.phases import Chosen, UnitOutcome
 from hudi_py.timeline.clock import wall_clock_ms
 from hudi_py.timeline.pending_plans import PendingPlans
-from hudi_py.timeline.plans import CompactionPlan, FileGroup
+from hudi_py.timeline.plans import CompactionOperation, CompactionPlan, FileGroup
 from hudi_py.timeline.state import TableState
 from hudi_py.timeline.table_schema import SCHEMA_KEY
 from hudi_py.timeline.times import format_instant
@@ -34,16 +41,19 @@ _NO_LOGS: Final = "no file group has logs to compact that are not in a pending p
 class Compaction(LogRewriting):
     """Compaction of a merge-on-read table."""
 
-    action: ClassVar[Action] = Action.COMPACTION
     operation: ClassVar[str] = "COMPACT"
 
     groups: frozenset[FileGroup] | None = None
     """Compacts these file groups, whatever the strategy; None: those that the strategy chooses."""
 
+    @property
+    def codec(self) -> PlanCodec[CompactionPlan, CompactionOperation]:
+        return COMPACTION_PLANS
+
     def check_table(self, config: TableConfig, options: Options) -> None:
         check_compactable(config)
 
-    def choose(self, context: ServiceContext, state: TableState, instant: InstantTime | None) -> Chosen:
+    def choose(self, context: ServiceContext, state: TableState, instant: InstantTime | None) -> Chosen[CompactionPlan]:
         config, timeline, options, storage = state.config, state.timeline, context.options, context.storage
         now = instant or InstantTime(format_instant(wall_clock_ms(), context.session.zone))
         if not self.always:
@@ -105,5 +115,5 @@ class Compaction(LogRewriting):
         columns = indexed_columns(schema, names=wanted.columns)
         return replace(found, range_columns=tuple(column for column in columns if column.name in wanted.columns))
 
-    def rewrite_one(self, context: ServiceContext, planned: CompactionSlice) -> WriteStat:
-        return compact_slice(context, planned, self.rewrite or rewrite_slice)
+    def execute_unit(self, context: ServiceContext, planned: CompactionSlice) -> UnitOutcome:
+        return UnitOutcome(planned.number, (compact_slice(context, planned, self.rewrite or rewrite_slice),))

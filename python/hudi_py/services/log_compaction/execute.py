@@ -53,7 +53,7 @@ def compact_logs(context: ServiceContext, planned: CompactionSlice, rewrite: Rew
         HistoryCleanedError: a file of the plan is missing.
     """
     started = time.monotonic()
-    whole = slice_of(context.storage, planned.operation, planned.sizes)
+    whole = slice_of(context.storage, planned.unit, planned.sizes)
     publication = planned.running.publication
     permit = publication.permit_log_file(whole.partition, whole.file_id, write_token(planned.number), new_group=False)
     name = permit.path.rpartition("/")[2]
@@ -64,7 +64,7 @@ def compact_logs(context: ServiceContext, planned: CompactionSlice, rewrite: Rew
         file_id=whole.file_id,
         path=permit.path,
         partition_path=whole.partition,
-        prev_commit=planned.operation.base_instant,
+        prev_commit=planned.unit.base_instant,
         num_writes=done.num_rows,
         num_updates=done.num_rows,
         num_deletes=done.deletes,

@@ -12,17 +12,18 @@ from hudi_py.config import compaction as compaction_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import UnsupportedTableError
 from hudi_py.merge import CommittedInstants, merge_settings, scan_log
-from hudi_py.model.commit import WriteStat
 from hudi_py.model.files import FileSlice
-from hudi_py.model.instant import Action, InstantTime
+from hudi_py.model.instant import InstantTime
 from hudi_py.model.properties import TableConfig
 from hudi_py.model.words import counted
-from hudi_py.services.compaction.base import Chosen, CompactionSlice, LogRewriting
-from hudi_py.services.compaction.plan import busy_groups, operations_of, without_obsolete
+from hudi_py.services.compaction.base import CompactionSlice, LogRewriting
+from hudi_py.services.compaction.plan import LOG_COMPACTION_PLANS, busy_groups, operations_of, without_obsolete
 from hudi_py.services.compaction.rewrite import RewriteSettings, check_compactable
 from hudi_py.services.compaction.trigger import since_compaction, since_log_compaction
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.log_compaction.execute import compact_logs, rewrite_logs
+from hudi_py.services.planned.codec import PlanCodec
+from hudi_py.services.planned.phases import Chosen, UnitOutcome
 from hudi_py.storage import Storage
 from hudi_py.timeline.plans import CompactionOperation, CompactionPlan
 from hudi_py.timeline.state import TableState
@@ -38,13 +39,16 @@ class LogCompaction(LogRewriting):
     committed: CommittedInstants | None = None
     """Instants whose log blocks count; used with `rewrite`."""
 
-    action: ClassVar[Action] = Action.LOG_COMPACTION
     operation: ClassVar[str] = "LOG_COMPACT"
+
+    @property
+    def codec(self) -> PlanCodec[CompactionPlan, CompactionOperation]:
+        return LOG_COMPACTION_PLANS
 
     def check_table(self, config: TableConfig, options: Options) -> None:
         check_logs_compactable(config, options)
 
-    def choose(self, context: ServiceContext, state: TableState, instant: InstantTime | None) -> Chosen:
+    def choose(self, context: ServiceContext, state: TableState, instant: InstantTime | None) -> Chosen[CompactionPlan]:
         storage, options, timeline = context.storage, context.options, state.timeline
         threshold = options.get(compaction_config.LOG_BLOCKS_THRESHOLD)
         chosen = instant if instant is not None else context.session.clock.next_instant(timeline)
@@ -90,15 +94,16 @@ class LogCompaction(LogRewriting):
             )
         return settings
 
-    def rewrite_one(self, context: ServiceContext, planned: CompactionSlice) -> WriteStat:
-        return compact_logs(context, planned, self.rewrite or rewrite_logs)
+    def execute_unit(self, context: ServiceContext, planned: CompactionSlice) -> UnitOutcome:
+        return UnitOutcome(planned.number, (compact_logs(context, planned, self.rewrite or rewrite_logs),))
 
     def still_needed(
-        self, context: ServiceContext, state: TableState, operations: tuple[CompactionOperation, ...]
-    ) -> tuple[CompactionOperation, ...]:
+        self, context: ServiceContext, state: TableState, units: tuple[CompactionOperation, ...]
+    ) -> tuple[tuple[CompactionOperation, ...], str]:
         """Apache Hudi 1.2.0 refuses log compactions older than a compaction (`BaseHoodieTableServiceClient
         .logCompact`); hudi-py leaves out only their obsolete operations."""
-        return without_obsolete(context.view(state), operations)
+        reason = "later compactions cover the logs of its file groups, or the file groups were replaced"
+        return without_obsolete(context.view(state), units), reason
 
 
 def check_logs_compactable(config: TableConfig, options: Options) -> None:

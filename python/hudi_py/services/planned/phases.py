@@ -1,32 +1,33 @@
-"""The phases of planned services that rewrite file slices: begin a plan, execute its tasks, commit it."""
+"""The phases of planned services that write data files: plan, begin, execute units of the plan, commit.
+
+A service says how its plans are stored (`PlanCodec`), what a new plan has, and how one unit of it is carried out.
+"""
 
 from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import ClassVar, Generic, TypeVar
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Generic, TypeVar
 
-from hudi_py.errors import ConfigError
 from hudi_py.metadata.files import FEW_PARTITIONS, metadata_lister
 from hudi_py.model.commit import CommitMetadata, WriteStat
-from hudi_py.model.instant import Action, CompletionTime, InstantTime
+from hudi_py.model.instant import Action, CompletionTime, Instant, InstantTime
 from hudi_py.model.names import PartitionPath, join_path
 from hudi_py.services.context import ServiceContext
+from hudi_py.services.planned.codec import PlanCodec, PlanT, UnitT
 from hudi_py.services.planned.removal import remove_plan
 from hudi_py.services.planned.report import ServiceReport
-from hudi_py.services.planned.service import check_executed
-from hudi_py.storage import Storage
+from hudi_py.services.planned.service import Preview, Scheduled, check_executed
 from hudi_py.storage.threads import in_threads, waiting_threads
-from hudi_py.timeline.compaction_records import encode_compaction_plan
-from hudi_py.timeline.pending_plans import compaction_plan
-from hudi_py.timeline.plans import CompactionOperation, CompactionPlan
+from hudi_py.timeline.pending_plans import COMPACTIONS, PendingPlans
+from hudi_py.timeline.plans import FileGroup
 from hudi_py.timeline.state import TableState
-from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.attempt import PlannedAction, undo_attempt
-from hudi_py.transaction.instants import requested_path
 from hudi_py.transaction.owner.claim import Attempt, check_open
+from hudi_py.transaction.session import LockedTable
 from hudi_py.view import Lister, StorageLister
 
 _log = logging.getLogger(__name__)
@@ -36,13 +37,24 @@ Report_co = TypeVar("Report_co", bound=ServiceReport, covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
-class SliceWork(Generic[Settings]):
-    """A plan in progress. Its tasks are its operations, in order. Implements `Work`."""
+class Chosen(Generic[PlanT]):
+    """What a plan of an instant would have."""
+
+    instant: InstantTime
+    plan: PlanT | None
+    """None if there is nothing to do."""
+    reason: str = ""
+    """Why there is nothing to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedWork(Generic[Settings]):
+    """A plan in progress. Its tasks are its units, in order. Implements `Work`."""
 
     attempt: Attempt
     num_tasks: int
     settings: Settings | None
-    """How to rewrite slices, resolved when the plan was begun."""
+    """How to carry out units, resolved when the plan was begun."""
     removed: str = ""
 
     @property
@@ -51,34 +63,49 @@ class SliceWork(Generic[Settings]):
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedSlice(Generic[Settings]):
-    """One operation of a plan in progress, and the attempt that executes it."""
+class PlannedUnit(Generic[UnitT, Settings]):
+    """One unit of a plan in progress, and the attempt that executes it."""
 
-    work: SliceWork[Settings]
+    work: PlannedWork[Settings]
     running: PlannedAction
-    operation: CompactionOperation
+    unit: UnitT
     number: int
-    """Number of the operation in its plan."""
+    """Number of the unit in its plan."""
     sizes: Mapping[str, int] = field(default_factory=dict)
     """Path to size in bytes of files of the plan that need not be looked up."""
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """The outcome of one operation."""
+class UnitOutcome:
+    """What became of one unit. Pickles small."""
 
     task: int
-    stat: WriteStat
+    """Number of the unit in its plan."""
+    stats: tuple[WriteStat, ...]
+    """Of the files written."""
+    replaced: tuple[FileGroup, ...] = ()
+    """File groups whose rows are in other file groups now."""
 
 
-class SliceService(ABC, Generic[Settings, Report_co]):
-    """The phases of a `PlannedService` after planning. Subclasses define how to rewrite one slice."""
+class RewritingService(ABC, Generic[PlanT, UnitT, Settings, Report_co]):
+    """A `PlannedService` that writes data files. Subclasses say what is planned, and how one unit is carried out."""
 
     __slots__ = ()
 
-    action: ClassVar[Action]
     operation: ClassVar[str]
     """Name of the `WriteOperationType`."""
+    doing: ClassVar[str]
+    """What it does, for the progress line."""
+
+    @property
+    @abstractmethod
+    def codec(self) -> PlanCodec[PlanT, UnitT]:
+        """How its plans are stored."""
+
+    @property
+    def action(self) -> Action:
+        """See `PlannedService.action`."""
+        return self.codec.action
 
     @property
     def name(self) -> str:
@@ -92,32 +119,83 @@ class SliceService(ABC, Generic[Settings, Report_co]):
         is being executed."""
 
     @abstractmethod
+    def refused(self, context: ServiceContext) -> str:
+        """Why a table like this needs no plan; empty if it may. Raises UnsupportedTableError if a feature of the table
+        would be lost."""
+
+    @abstractmethod
+    def choose(self, context: ServiceContext, state: TableState, instant: InstantTime | None) -> Chosen[PlanT]:
+        """Choose what a plan has, if one is due. Changes nothing."""
+
+    @abstractmethod
     def settings(self, context: ServiceContext, state: TableState, instant: InstantTime) -> Settings | None:
-        """How to rewrite the slices of the plan. Raises UnsupportedTableError if a feature would be lost."""
+        """How to carry out the units of the plan. Raises UnsupportedTableError if a feature would be lost."""
 
     @abstractmethod
-    def rewrite_one(self, context: ServiceContext, planned: PlannedSlice[Settings]) -> WriteStat:
-        """Executes one operation of the plan."""
+    def execute_unit(self, context: ServiceContext, planned: PlannedUnit[UnitT, Settings]) -> UnitOutcome:
+        """Execute one unit of the plan."""
 
     @abstractmethod
-    def commit_extra(self, work: SliceWork[Settings]) -> Mapping[str, str]:
+    def commit_extra(self, work: PlannedWork[Settings]) -> Mapping[str, str]:
         """Extra metadata of the commit."""
 
     @abstractmethod
     def report(self, instant: InstantTime, completion: CompletionTime | None, metadata: CommitMetadata) -> Report_co:
         """The report of a completed plan."""
 
+    @abstractmethod
+    def nothing(self, reason: str) -> Report_co:
+        """See `PlannedService.nothing`."""
+
     def still_needed(
-        self, context: ServiceContext, state: TableState, operations: tuple[CompactionOperation, ...]
-    ) -> tuple[CompactionOperation, ...]:
-        """The operations of a plan that are not obsolete when it begins."""
-        return operations
+        self, context: ServiceContext, state: TableState, units: tuple[UnitT, ...]
+    ) -> tuple[tuple[UnitT, ...], str]:
+        """The units of a plan that are not obsolete when it begins, and why the others are."""
+        return units, ""
+
+    def before_commit(self, table: LockedTable, work: PlannedWork[Settings]) -> None:
+        """Write what counts from the commit on, besides data files. Called under the lock, and again after a crash."""
+
+    def schedule(self, context: ServiceContext, *, instant: InstantTime | None = None) -> Scheduled:
+        """Plan for what has been committed so far, if a plan is due.
+
+        Raises:
+            UnsupportedTableError: a feature of the table would be lost.
+            ConfigError: an option does not fit the table.
+            LockError: the table lock could not be acquired in time.
+        """
+        refused, title = self.refused(context), self.name.replace("_", " ")
+        if refused:
+            return Scheduled(None, refused)
+        context.progress.phase(f"planning the {title}")
+        with context.locked(f"plan a {title}") as table:
+            if any(each.time == instant for each in table.plans.of(self.action)):
+                return Scheduled(instant)
+            chosen = self.choose(context, table, instant)
+            if chosen.plan is None:
+                return Scheduled(None, chosen.reason)
+            self.codec.request(context.storage, table.timeline, chosen.instant, chosen.plan)
+            return Scheduled(chosen.instant)
+
+    def preview(self, context: ServiceContext) -> Preview:
+        """See `PlannedService.preview`."""
+        refused = self.refused(context)
+        if refused:
+            return Preview((), refused)
+        context.progress.phase(f"planning the {self.name.replace('_', ' ')}")
+        chosen = self.choose(context, context.state(), None)
+        return Preview(() if chosen.plan is None else self.codec.rows(chosen.plan), chosen.reason)
+
+    def plan_rows(self, plans: PendingPlans, instant: Instant) -> Sequence[Mapping[str, Any]]:
+        """See `PlannedService.plan_rows`."""
+        plan = plans.decoded(instant, self.codec.decode)
+        return () if plan is None else self.codec.rows(plan)
 
     def pending(self, context: ServiceContext) -> list[InstantTime]:
         return [instant.time for instant in context.timeline().pending if instant.action is self.action]
 
-    def begin(self, context: ServiceContext, instant: InstantTime) -> SliceWork[Settings]:
-        """See `PlannedService.begin`. Obsolete operations are removed from the plan.
+    def begin(self, context: ServiceContext, instant: InstantTime) -> PlannedWork[Settings]:
+        """See `PlannedService.begin`. Obsolete units are removed from the plan.
 
         Raises:
             ConfigError: there is no such plan.
@@ -125,118 +203,95 @@ class SliceService(ABC, Generic[Settings, Report_co]):
             UnsupportedTableError: a feature of the table would be lost.
         """
         begun: PlannedAction | None = None
-        storage, action = context.storage, self.action
+        storage, action, codec = context.storage, self.action, self.codec
         try:
             with context.locked(f"begin the {action.value} {instant}") as table:
                 timeline = table.timeline
-                plan = existing_plan(storage, timeline, instant, action)
+                plan = codec.existing(storage, timeline, instant)
                 settings = self.settings(context, table, instant)
-                kept = self.still_needed(context, table, plan.operations)
-                obsolete = bool(plan.operations) and not kept
+                units = codec.units(plan)
+                kept, reason = self.still_needed(context, table, units)
+                obsolete = bool(units) and not kept
                 begun = PlannedAction.begin(table, instant, action, local=self.local)
                 if obsolete:
                     undo_attempt(storage, timeline.layout, instant, action)
                     remove_plan(table, instant, action)
-                elif len(kept) < len(plan.operations):
-                    rewrite_plan(storage, timeline, instant, action, replace(plan, operations=kept))
+                elif len(kept) < len(units):
+                    codec.rewrite(storage, timeline, instant, codec.with_units(plan, kept))
         except BaseException:  # in any case, this process is not executing the plan
             if begun is not None:
                 begun.end()
             raise
         if not obsolete:
-            return SliceWork(begun.attempt, len(kept), settings)
+            return PlannedWork(begun.attempt, len(kept), settings)
         begun.end()
-        reason = (
-            f"the {action.value} {instant} was removed: later compactions cover the logs of its file groups, or the "
-            "file groups were replaced"
-        )
-        _log.warning("%s", reason)
-        return SliceWork(begun.attempt, 0, settings, removed=reason)
+        removed = f"the {action.value} {instant} was removed: {reason}"
+        _log.warning("%s", removed)
+        return PlannedWork(begun.attempt, 0, settings, removed=removed)
 
-    def execute(self, context: ServiceContext, work: SliceWork[Settings], tasks: Sequence[int]) -> list[Outcome]:
-        """Executes some operations of a plan in parallel.
+    def execute(self, context: ServiceContext, work: PlannedWork[Settings], tasks: Sequence[int]) -> list[UnitOutcome]:
+        """Execute some units of a plan in parallel.
 
         Raises:
             RolledBackError: the attempt was given up in the meantime.
             HistoryCleanedError: a file of the plan is missing.
-            UnsupportedTableError: the logs contain something that cannot be rewritten.
+            UnsupportedTableError: a file contains something that cannot be rewritten.
         """
         check_open(context.storage, work.attempt)
         state = context.state()
-        plan = existing_plan(context.storage, state.timeline, work.instant, self.action)
-        sizes = _sizes(context, state, [plan.operations[task] for task in tasks])
+        units = self.codec.units(self.codec.existing(context.storage, state.timeline, work.instant))
+        sizes = _sizes(context, state, [file for task in tasks for file in self.codec.files(units[task])])
         threads = waiting_threads(context.threads, sizes.values()) if sizes else context.threads
-        context.progress.phase("compacting", len(tasks))
+        context.progress.phase(self.doing, len(tasks))
         with PlannedAction(context.session, work.attempt) as running:
 
-            def outcome(task: int) -> Outcome:
-                planned = PlannedSlice(work, running, plan.operations[task], task, sizes)
-                return Outcome(task, self.rewrite_one(context, planned))
+            def outcome(task: int) -> UnitOutcome:
+                return self.execute_unit(context, PlannedUnit(work, running, units[task], task, sizes))
 
             return in_threads(outcome, tasks, threads)
 
-    def commit(self, context: ServiceContext, work: SliceWork[Settings], outcomes: Sequence[Outcome]) -> Report_co:
-        """Completes the action. Idempotent.
+    def commit(
+        self, context: ServiceContext, work: PlannedWork[Settings], outcomes: Sequence[UnitOutcome]
+    ) -> Report_co:
+        """Complete the action. Idempotent.
 
         Raises:
             ConfigError: a task has no outcome.
+            ConflictError: a write has changed a file group that the plan replaces.
             RolledBackError: the attempt was given up in the meantime.
         """
-        stats = {outcome.task: outcome.stat for outcome in outcomes}
-        check_executed(context, str(work.attempt), work, stats.keys())
+        found = {each.task: each for each in outcomes}
+        check_executed(context, str(work.attempt), work, found.keys())
+        replaced: dict[str, list[str]] = defaultdict(list)
+        for partition, file_id in sorted(group for each in found.values() for group in each.replaced):
+            replaced[partition].append(file_id)
         metadata = CommitMetadata(
             operation=self.operation,
-            stats=tuple(stats[task] for task in sorted(stats)),
+            stats=tuple(stat for task in sorted(found) for stat in found[task].stats),
             extra=self.commit_extra(work),
-            compacted=True,
+            compacted=self.action in COMPACTIONS,
+            replaced={partition: tuple(file_ids) for partition, file_ids in replaced.items()},
         )
-        done, metadata = PlannedAction(context.session, work.attempt).commit(metadata)
+        done, metadata = PlannedAction(context.session, work.attempt).commit(
+            metadata, first=lambda table: self.before_commit(table, work)
+        )
         return self.report(work.instant, done.completion_time, metadata)
 
-    def give_up(self, context: ServiceContext, work: SliceWork[Settings]) -> None:
-        """Removes the files of the attempt; the plan stays."""
+    def give_up(self, context: ServiceContext, work: PlannedWork[Settings]) -> None:
+        """Remove the files of the attempt; the plan stays."""
         PlannedAction(context.session, work.attempt).give_up()
 
 
-def _sizes(context: ServiceContext, state: TableState, operations: Sequence[CompactionOperation]) -> Mapping[str, int]:
-    """Path to size of the files of some operations, as far as they are listed; empty for a local table, where looking
-    at each file costs little."""
+def _sizes(context: ServiceContext, state: TableState, files: Iterable[tuple[str, str]]) -> Mapping[str, int]:
+    """Path to size of some files, as far as they are listed; empty for a local table, where looking at each file costs
+    little."""
     storage = context.storage
     if storage.is_local:
         return {}
-    partitions = sorted({PartitionPath(operation.partition_path) for operation in operations})
-    wanted = {
-        join_path(PartitionPath(each.partition_path), name)
-        for each in operations
-        for name in (each.base_file, *each.log_files)
-        if name is not None
-    }
+    wanted = {join_path(PartitionPath(partition), name): PartitionPath(partition) for partition, name in files}
+    partitions = sorted(set(wanted.values()))
     lister: Lister = StorageLister(storage, state.config)
     if len(partitions) > FEW_PARTITIONS:
         lister = metadata_lister(state)[0]
     lister.prefetch(partitions)
     return {info.path: info.size for partition in partitions for info in lister.files(partition) if info.path in wanted}
-
-
-def existing_plan(storage: Storage, timeline: Timeline, instant: InstantTime, action: Action) -> CompactionPlan:
-    """The plan of a compaction or log compaction, pending or completed.
-
-    Raises:
-        ConfigError: there is no such plan.
-    """
-    plan = compaction_plan(storage, timeline.layout, instant, action)
-    if plan is None:
-        raise ConfigError(
-            f"Cannot run the {action.value} {instant} of {storage.uri}: there is no such plan; pending: "
-            + (", ".join(i.time for i in timeline.pending if i.action is action) or "none"),
-            instant=instant,
-        )
-    return plan
-
-
-def rewrite_plan(
-    storage: Storage, timeline: Timeline, instant: InstantTime, action: Action, plan: CompactionPlan
-) -> None:
-    """Replaces the plan of a pending compaction or log compaction."""
-    content = encode_compaction_plan(plan, log_compaction=action is Action.LOG_COMPACTION)
-    storage.put(requested_path(timeline.layout, instant, action), content)

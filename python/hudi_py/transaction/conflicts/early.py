@@ -17,8 +17,8 @@ from hudi_py.model.layout import MARKERS
 from hudi_py.model.names import FileId, PartitionPath
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.timeline import Timeline
-from hudi_py.transaction.conflicts.optimistic import OptimisticWriters, completed_since
-from hudi_py.transaction.conflicts.policy import WriteScope
+from hudi_py.transaction.conflicts.optimistic import OptimisticWriters
+from hudi_py.transaction.conflicts.policy import WriteScope, completed_since
 from hudi_py.transaction.markers import has_marker
 from hudi_py.transaction.owner.claim import PLANNED
 from hudi_py.transaction.owner.heartbeat import last_beat_ms, now_ms

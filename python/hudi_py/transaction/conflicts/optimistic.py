@@ -16,13 +16,13 @@ from hudi_py.config import concurrency
 from hudi_py.errors import ConflictError
 from hudi_py.formats.buckets import BUCKET_DIGITS
 from hudi_py.model.commit import CommitMetadata
-from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant, InstantTime, State
+from hudi_py.model.instant import Action, Instant, InstantTime, State
 from hudi_py.model.properties import TableConfig
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.plans import FileGroup
 from hudi_py.timeline.table_schema import SCHEMA_OF_PLAN
-from hudi_py.timeline.timeline import Timeline
-from hudi_py.transaction.conflicts.policy import ALTER_SCHEMA, BUCKET_RESCALE, WriteScope
+from hudi_py.transaction.conflicts.plans import check_plan
+from hudi_py.transaction.conflicts.policy import ALTER_SCHEMA, BUCKET_RESCALE, WriteScope, completed_since
 from hudi_py.transaction.conflicts.schemas import schema_to_commit
 from hudi_py.transaction.settings import ConflictStrategy, OptimisticSettings
 
@@ -65,6 +65,9 @@ class OptimisticWriters:
         for instant, operation, groups in self._pending(table, scope):
             self._refuse_overlap(scope, instant, operation, groups)
         return schema
+
+    def check_plan(self, table: LockedTable, scope: WriteScope) -> None:
+        check_plan(table, scope)
 
     def check_completed(
         self, config: TableConfig, scope: WriteScope, instant: Instant, metadata: CommitMetadata
@@ -140,12 +143,6 @@ class OptimisticWriters:
         )
 
 
-def completed_since(timeline: Timeline, scope: WriteScope) -> list[Instant]:
-    """Commits, deltacommits and replacecommits that the write did not see."""
-    completed = timeline.completed_since(scope.pin)
-    return [each for each in completed if each.time != scope.instant and each.action.comparable in WRITE_ACTIONS]
-
-
 def _check_restores(table: LockedTable, scope: WriteScope) -> None:
     seen = {each.time for each in table.timeline.at(scope.pin).completed}
     for instant in table.timeline.instants:
@@ -172,7 +169,7 @@ def _check_replaced(strategy: ConflictStrategy, scope: WriteScope, instant: Inst
     if strategy is not ConflictStrategy.BUCKET:
         return
     own, others = {partition for partition, _ in scope.touched}, {partition for partition, _ in metadata.changed_groups}
-    both = (own & set(metadata.replaced)) | (others & scope.replaced)
+    both = (own & set(metadata.replaced)) | (others & {partition for partition, _ in scope.replaced})
     if both:
         raise _conflict(
             scope.instant,

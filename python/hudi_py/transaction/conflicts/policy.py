@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from hudi_py.model.commit import CommitMetadata
-from hudi_py.model.instant import InstantTime
+from hudi_py.model.instant import WRITE_ACTIONS, Instant, InstantTime
 from hudi_py.model.properties import TableConfig
 from hudi_py.timeline.plans import FileGroup
-from hudi_py.timeline.timeline import Pin
+from hudi_py.timeline.timeline import Pin, Timeline
 
 if TYPE_CHECKING:
     from hudi_py.transaction.session import LockedTable
@@ -37,8 +37,8 @@ class WriteScope:
     alters: bool = False
     """Whether it changes the columns of the table or its numbers of buckets, for which other writes must not have
     written anything meanwhile."""
-    replaced: frozenset[str] = frozenset()
-    """Paths of the partitions with file groups that it replaces."""
+    replaced: frozenset[FileGroup] = frozenset()
+    """File groups that it replaces by others."""
 
     @classmethod
     def of(
@@ -56,8 +56,13 @@ class WriteScope:
         logged = logs - bases - replaced if config.logs_named_by_instant else set()
         alters = metadata.operation in (ALTER_SCHEMA, BUCKET_RESCALE)
         schema = metadata.extra.get("schema", "")
-        touched, partitions = metadata.changed_groups, frozenset(metadata.replaced)
-        return cls(instant, pin, touched, frozenset(logged), pending, schema, alters, partitions)
+        return cls(instant, pin, metadata.changed_groups, frozenset(logged), pending, schema, alters, replaced)
+
+
+def completed_since(timeline: Timeline, scope: WriteScope) -> list[Instant]:
+    """Commits, deltacommits and replacecommits that the write did not see."""
+    completed = timeline.completed_since(scope.pin)
+    return [each for each in completed if each.time != scope.instant and each.action.comparable in WRITE_ACTIONS]
 
 
 class ConflictPolicy(Protocol):
@@ -73,6 +78,14 @@ class ConflictPolicy(Protocol):
 
         Raises:
             ConflictError: names the conflicting instant.
+        """
+        ...
+
+    def check_plan(self, table: LockedTable, scope: WriteScope) -> None:
+        """Checks a plan that has been carried out before it completes. See `conflicts.plans`.
+
+        Raises:
+            ConflictError: names the conflicting instant and the file group.
         """
         ...
 

@@ -12,6 +12,7 @@ from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant, InstantTime
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.pending_plans import COMPACTIONS
 from hudi_py.timeline.plans import FileGroup
+from hudi_py.transaction.conflicts.plans import check_plan
 from hudi_py.transaction.conflicts.policy import WriteScope
 
 if TYPE_CHECKING:
@@ -36,6 +37,9 @@ class SingleWriter:
                     instant=instant.time,
                 )
         self.check_commit(table, scope)
+
+    def check_plan(self, table: LockedTable, scope: WriteScope) -> None:
+        check_plan(table, scope)
 
     def check_commit(self, table: LockedTable, scope: WriteScope) -> str | None:
         own, timeline, storage = scope.instant, table.timeline, table.session.storage

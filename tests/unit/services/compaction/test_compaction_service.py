@@ -27,9 +27,8 @@ from hudi_py.model.instant import Action, InstantTime
 from hudi_py.model.names import parse_log_file_name
 from hudi_py.services.compaction import Compaction, CompactionReport
 from hudi_py.services.compaction.base import CompactionWork
-from hudi_py.services.compaction.plan import partitions_to_consider
+from hudi_py.services.compaction.plan import COMPACTION_PLANS, partitions_to_consider
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.planned.phases import existing_plan
 from hudi_py.services.planned.service import run
 from hudi_py.services.planned.unschedule import unschedule
 from hudi_py.services.recovery.rollback import rollback
@@ -205,7 +204,9 @@ def test_tasks_are_executed_apart_and_again(storage: MemoryStorage) -> None:
     with pytest.raises(ConfigError, match="1 of its 2 tasks were not executed, the first is 1"):
         ALWAYS.commit(own, work, first)
     report = ALWAYS.commit(own, work, again)
-    assert {i.path for i in storage.walk() if i.name.endswith(f"_{instant}.parquet")} == {o.stat.path for o in again}
+    assert {i.path for i in storage.walk() if i.name.endswith(f"_{instant}.parquet")} == {
+        o.stats[0].path for o in again
+    }
     assert ALWAYS.commit(own, work, again) == report
     assert same_rows(read(storage), before)
     assert leftovers(storage) == []
@@ -346,7 +347,7 @@ def test_a_plan_whose_files_are_gone_is_refused(storage: MemoryStorage) -> None:
     own = context(storage)
     instant = ALWAYS.schedule(own).instant
     assert instant is not None
-    plan = existing_plan(storage, own.timeline(), instant, Action.COMPACTION)
+    plan = COMPACTION_PLANS.existing(storage, own.timeline(), instant)
     storage.delete(f"{plan.operations[0].partition_path}/{plan.operations[0].log_files[0]}")
     with pytest.raises(HistoryCleanedError, match="unschedule it, or restore an earlier savepoint"):
         run(ALWAYS, own)
@@ -405,7 +406,7 @@ def test_what_was_left_out_is_looked_at_next(storage: MemoryStorage) -> None:
     own = context(storage, by_number)
     instant = ALWAYS.schedule(own).instant
     assert instant is not None
-    plan = existing_plan(storage, own.timeline(), instant, Action.COMPACTION)
+    plan = COMPACTION_PLANS.existing(storage, own.timeline(), instant)
     assert ([o.partition_path for o in plan.operations], plan.missing_partitions) == (["a"], ("b",))
     run(ALWAYS, own)
     assert looked_at(own) == ["b"]

@@ -17,9 +17,9 @@ from hudi_py.merge import LogMemory
 from hudi_py.model.instant import Action
 from hudi_py.model.names import parse_log_file_name
 from hudi_py.services.compaction import Compaction, CompactionReport
+from hudi_py.services.compaction.plan import LOG_COMPACTION_PLANS
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.log_compaction import LogCompaction
-from hudi_py.services.planned.phases import existing_plan
 from hudi_py.services.planned.service import run, run_all
 from hudi_py.storage import LocalStorage, MemoryStorage, Storage
 from hudi_py.timeline.clock import InstantClock
@@ -183,7 +183,9 @@ def test_of_a_plan_that_is_overtaken_in_part_the_rest_is_carried_out(storage: Me
     own = context(storage)
     planned = ALWAYS.schedule(own).instant
     assert planned is not None
-    groups = {each.partition_path for each in existing_plan(storage, own.timeline(), planned, _ACTION).operations}
+    groups = {
+        each.partition_path for each in LOG_COMPACTION_PLANS.existing(storage, own.timeline(), planned).operations
+    }
     assert len(groups) == 2
     one = sorted(groups)[0]
     strategy = {
@@ -195,7 +197,7 @@ def test_of_a_plan_that_is_overtaken_in_part_the_rest_is_carried_out(storage: Me
     before = read(storage)
     report = run(ALWAYS, own, planned)
     assert (report.instant, report.num_file_groups) == (planned, 1)
-    (left,) = existing_plan(storage, own.timeline(), planned, _ACTION).operations
+    (left,) = LOG_COMPACTION_PLANS.existing(storage, own.timeline(), planned).operations
     assert left.partition_path != one
     assert read(storage).equals(before)
     assert "no file group" in run_all(ALWAYS, own).reason
