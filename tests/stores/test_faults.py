@@ -91,16 +91,22 @@ def test_a_store_that_goes_away_leaves_the_old_table_or_the_new(
     expected = made(path, s3, kind)
     options = {**options_for(proxy.url), "max_retries": "0"}
     table = hudi_py.open_table(path, storage_options=options)
-    proxy.reset()
-    table.upsert(rows(range(3), 2))
+    for ts in (1, 2):  # the second asks as often as those that follow: the first reads more of the metadata table
+        proxy.reset()
+        table.upsert(rows(range(3), ts))
     expected |= {f"k{key}": 2 for key in range(3)}
+    changed = {**expected, "k0": 3, "k1": 3, "k2": 3}
     last = len(proxy.requests) * share // 100
     proxy.reset(lambda number, request: None if number < last else Spoilt(503, forwarded=False))
-    with pytest.raises((HudiError, OSError)):
+    try:
         table.upsert(rows(range(3), 3))
+        possible = [changed]
+    except (HudiError, OSError):
+        possible = [expected, changed]
     proxy.reset()
     seen = found(table)
-    assert seen in (expected, {**expected, "k0": 3, "k1": 3, "k2": 3})
+    assert seen in possible
+    assert share == 95 or len(possible) == 2
     table.upsert(rows(range(1, 2), 4))
     assert found(table) == {**seen, "k1": 4}
     assert table.metadata.verify().ok
