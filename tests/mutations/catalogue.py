@@ -2103,7 +2103,7 @@ MUTATIONS: Final = (
     Mutation(
         "catalogs: deleted partitions stay registered",
         CORE + "interop/catalogs/changes.py",
-        "        if metadata.operation in _REPLACING:\n",
+        "        if metadata.operation in REPLACING:\n",
         "        if not metadata.operation:\n",
         "tests/unit/interop/test_register.py",
     ),

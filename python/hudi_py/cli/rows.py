@@ -10,9 +10,10 @@ from typing import Any, TypeVar
 import click
 
 from hudi_py.cli.declare import NAMES, CommandTarget, KeyValue, dry_run_option, table_command, yes_option
+from hudi_py.model.operation import Operation
 
 Body = TypeVar("Body", bound=Callable[..., Any])
-OPERATIONS = ("upsert", "insert", "bulk_insert", "insert_overwrite", "insert_overwrite_table", "delete")
+OPERATIONS = tuple(each.value for each in Operation if each.traits.needs != "partitions")
 FORMATS = ("csv", "json", "parquet", "arrow")
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from hudi_py.config.option import Scope, choice, declared, flag, integer, names, number, optional_choice, text
+from hudi_py.model.operation import Operation
 
 _MB = 1024 * 1024
 
@@ -14,7 +15,7 @@ OPERATION = choice(
     "`delete_partition` deletes the partitions of the rows, or of `hoodie.datasource.write.partitions.to.delete`.",
     Scope.WRITE,
     "upsert",
-    ("upsert", "insert", "bulk_insert", "delete", "insert_overwrite", "insert_overwrite_table", "delete_partition"),
+    tuple(each.value for each in Operation),
     not_built={
         "BOOTSTRAP": "bootstrapping is not built",
         "ALTER_SCHEMA": "change the schema with Table.alter, `hudi-py alter` or ALTER TABLE",

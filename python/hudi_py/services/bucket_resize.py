@@ -24,6 +24,7 @@ from hudi_py.formats.arrays import combined
 from hudi_py.formats.hash_ring import HashRing
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.names import FileId, PartitionPath
+from hudi_py.model.operation import Operation
 from hudi_py.model.words import counted
 from hudi_py.read import make_scan
 from hudi_py.read.request import ScanArguments, ScanRequest
@@ -41,7 +42,6 @@ from hudi_py.write.context import WriteContext
 from hudi_py.write.handles.base import BaseFileHandle
 from hudi_py.write.index.bucket import DEFAULT_BUCKETS
 from hudi_py.write.index.consistent import ConsistentBuckets
-from hudi_py.write.operation import Operation
 from hudi_py.write.rewrite import GroupsToReplace, rewrite_groups
 from hudi_py.write.settings import settings_as_stored
 

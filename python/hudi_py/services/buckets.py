@@ -18,6 +18,7 @@ from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, UnsupportedTableError
 from hudi_py.formats.bucket_rules import BucketRules
 from hudi_py.model.commit import WriteStat
+from hudi_py.model.operation import Operation
 from hudi_py.model.words import counted
 from hudi_py.read import make_scan
 from hudi_py.read.request import ScanArguments, ScanRequest
@@ -35,7 +36,6 @@ from hudi_py.timeline.bucket_rules import (
 from hudi_py.transaction.conflicts.policy import BUCKET_RESCALE
 from hudi_py.view import FileSystemView
 from hudi_py.write.context import WriteContext
-from hudi_py.write.operation import Operation
 from hudi_py.write.operations.buckets import insert_new
 from hudi_py.write.rewrite import GroupsToReplace, rewrite_groups
 from hudi_py.write.settings import settings_as_stored

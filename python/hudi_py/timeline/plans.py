@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from hudi_py.model.operation import Operation
 from hudi_py.timeline.records import Fields, decode_record, encode_record
 
 FileGroup = tuple[str, str]
@@ -183,7 +184,7 @@ def encode_replace_request(operation: str) -> bytes:
 
     In Apache Hudi all fields are null for an overwrite; for DELETE_PARTITION the operation is set.
     """
-    named = operation == "DELETE_PARTITION"
+    named = operation == Operation.DELETE_PARTITION.java_name
     record: dict[str, Any] = {
         "operationType": operation if named else None,
         "clusteringPlan": None,

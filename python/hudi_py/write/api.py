@@ -18,6 +18,7 @@ from hudi_py.config import table as table_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, TableExistsError, TableNotFoundError
 from hudi_py.model.layout import PROPERTIES
+from hudi_py.model.operation import Operation
 from hudi_py.model.properties import FIRST_WRITE, TableConfig
 from hudi_py.progress import Progress
 from hudi_py.storage import Storage, with_durability
@@ -30,7 +31,7 @@ from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.transaction.transaction import begin_planned
 from hudi_py.view import FileSystemView
 from hudi_py.write.context import WriteContext
-from hudi_py.write.operation import Operation, deleted_partitions, effective_operation, operation_on
+from hudi_py.write.operation import deleted_partitions, effective_operation, operation_on
 from hudi_py.write.operations import knows_keys, relied_on, run_operation
 from hudi_py.write.result import WriteResult, committed_write, log_schema_changes, result_of
 from hudi_py.write.retry import redo_on_conflict, replayable_batches

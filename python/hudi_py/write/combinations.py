@@ -15,12 +15,12 @@ from hudi_py.config.option import Option
 from hudi_py.errors import ConfigError, SchemaMismatchError, UnsupportedTableError
 from hudi_py.merge import MergeSettings
 from hudi_py.metadata.table import BLOOM_FILTERS, RECORD_INDEX
-from hudi_py.model.instant import Action
+from hudi_py.model.operation import Operation
 from hudi_py.model.properties import TableConfig
 from hudi_py.schema.paths import type_at
 from hudi_py.write.index import IndexSettings
 from hudi_py.write.index.protocol import BUCKET, GLOBAL_SIMPLE, SIMPLE
-from hudi_py.write.operation import Operation, generated_keys_error, insert_duplicates
+from hudi_py.write.operation import generated_keys_error, insert_duplicates
 from hudi_py.write.table.evolution import WriteSchema
 
 
@@ -48,14 +48,13 @@ def check_combination(
     buckets = index.buckets
     if buckets is None:
         return
-    if operation is Operation.INSERT and insert_duplicates(options) != "none":
+    if operation.traits.known == "refuse" and insert_duplicates(options) != "none":
         raise ConfigError(
             f"Cannot insert into the table '{config.name}' with {write_config.INSERT_DUPLICATES.key} = "
             f"'{insert_duplicates(options)}' and the bucket index: it finds the bucket of a key, not whether the "
             "bucket has the key; use upsert"
         )
-    replaces = operation.action(config) is Action.REPLACE_COMMIT
-    if buckets.fixed_ids and not buckets.consistent and replaces:
+    if buckets.fixed_ids and not buckets.consistent and operation.traits.replaces:
         raise ConfigError(
             f"Cannot {operation.value} the table '{config.name}' with {concurrency_config.MODE.key} = "
             f"'{concurrency_config.NON_BLOCKING}': rows that others add meanwhile would be lost; use "

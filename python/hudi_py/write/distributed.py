@@ -20,6 +20,7 @@ from hudi_py.errors import ConfigError, HudiError, LockError
 from hudi_py.formats.base_files import iter_base_batches
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.layout import SOURCES
+from hudi_py.model.operation import Operation
 from hudi_py.read.partition import path_values
 from hudi_py.storage import open_storage, with_durability
 from hudi_py.transaction.handle import TransactionHandle
@@ -32,11 +33,10 @@ from hudi_py.transaction.transaction import WriteTransaction
 from hudi_py.write.api import existing_table, open_or_create
 from hudi_py.write.context import TaskId, WriteContext
 from hudi_py.write.groups import write_in_parts, write_routed
-from hudi_py.write.operation import Operation, effective_operation, operation_on
+from hudi_py.write.operation import combines, effective_operation, operation_on
 from hudi_py.write.operations import knows_keys, relied_on, run_operation
 from hudi_py.write.operations.bulk_insert import write_new_file_groups
 from hudi_py.write.operations.overwrite import replaced_by
-from hudi_py.write.operations.tagging import one_row_per_key_of
 from hudi_py.write.result import WriteResult, committed_write, log_schema_changes, result_of
 from hudi_py.write.retry import CONFLICTS, conflict_retries, redo_on_conflict
 from hudi_py.write.rows.input import normalise_batch, normalise_schema
@@ -79,7 +79,7 @@ class DistributedWrite:
     incoming: pa.Schema
     """The normalised schema of the rows, without meta columns."""
     combine: bool
-    """For an overwrite by the rows of an upsert: whether to keep one row per key."""
+    """Whether an overwrite by the rows of an upsert merges those of one key first."""
     extra: tuple[tuple[str, str], ...]
     """For the commit's extra metadata."""
     after: tuple[AfterCommit, ...] = ()
@@ -110,13 +110,13 @@ class DistributedWrite:
         if not self.operation.takes_whole_rows or self.operation.looks_up_keys:
             return True
         settings = self.settings
-        return self.combine or settings.combine_before_insert or settings.insert_duplicates != "none"
+        return self.combine or settings.combines or settings.insert_duplicates != "none"
 
     @property
     def merges_stored(self) -> bool:
         """Whether rows are merged with stored ones before it is known where they go, so that one process merges all."""
         settings = self.settings
-        return self.operation is Operation.UPSERT and settings.merge.folds and settings.index.moves_rows
+        return self.operation.traits.known == "update" and settings.merge.folds and settings.index.moves_rows
 
     def attach(self) -> WriteTransaction:
         return WriteTransaction.attach(self.handle, dict(self.storage_options) or None)
@@ -182,13 +182,13 @@ def plan_write(
         )
         seen = WriteTransaction.attach(handle, storage=storage)
         settings = write_settings(seen.view, incoming, operation, options)
-    combines = operation.overwrites and requested is Operation.UPSERT and not settings.keygen.generates_keys
+    merges = operation.overwrites and requested.traits.known == "update" and not settings.keygen.generates_keys
     return DistributedWrite(
         handle,
         settings,
         operation,
         incoming,
-        combine=combines and options.get(write_config.COMBINE_BEFORE_UPSERT),
+        combine=merges and combines(requested, options),
         extra=tuple(options.commit_metadata.items()),
         after=after,
         stream=stream,
@@ -322,18 +322,15 @@ def _commit_rows(
     in_parts: bool,
 ) -> tuple[WriteResult, Committed]:
     """Writes the rows and commits them with the files that tasks have written. `in_parts`: in bounded memory."""
+    settings = replace(settings, combines=settings.combines or write.combine)
     context = WriteContext(transaction, settings, task=task)
     left = iter(()) if in_parts else rows()
     if in_parts:
-        combining = settings.combine_before_insert or write.combine
-        some = replace(settings.within(TASK_MEMORY), combine_before_insert=combining)
-        within = WriteContext(transaction, some, task=task)
+        within = WriteContext(transaction, settings.within(TASK_MEMORY), task=task)
         incoming = pa.schema(map(write.incoming.field, key_columns(write)))
         stats = [*stats, *write_in_parts(within, write.operation, incoming, rows)]
-    elif write.combine:
-        left = _one_row_per_key(context, left)
     result = run_operation(context, left, write.operation)
-    if write.operation is Operation.INSERT_OVERWRITE and stats:
+    if write.operation.traits.replaces == "partitions" and stats:
         result = replace(result, replaced=replaced_by(context, [*stats, *result.stats]))
     done = context.commit(
         [*stats, *result.stats],
@@ -402,7 +399,7 @@ def _is_large(write: DistributedWrite, num_bytes: int) -> bool:
         write.handle.table_uri,
     )
     # of a bucket's rows, and of those that no look-up keeps together, memory is bounded anyway
-    in_memory = write.stages_all and write.operation is not Operation.DELETE_PARTITION
+    in_memory = write.stages_all and write.operation.traits.needs != "partitions"
     return in_memory and write.settings.index.buckets is None and not write.merges_stored
 
 
@@ -439,13 +436,6 @@ def _overwriting(requested: Operation, options: Options) -> Operation:
     return Operation.INSERT_OVERWRITE if dynamic else Operation.INSERT_OVERWRITE_TABLE
 
 
-def _one_row_per_key(context: WriteContext, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    with one_row_per_key_of(context, map(context.keyed, rows)) as (_, winners):
-        for partition in winners.partitions:
-            table = winners.table(partition)
-            yield from table.select(table.column_names[1:]).to_batches()
-
-
 def _key_columns(write: DistributedWrite, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The columns that the commit needs."""
     if write.operation.takes_whole_rows:
@@ -462,7 +452,7 @@ def key_columns(write: DistributedWrite) -> list[str]:
     """The columns that a write needs: for deletes, those that make up key and partition."""
     keygen, schema = write.settings.keygen, write.settings.schema.arrow
     needed = {*keygen.partition_columns(schema)}
-    if write.operation is Operation.DELETE:
+    if write.operation.traits.needs == "keys":
         needed.update(keygen.key_columns(schema))
     return [name for name in write.incoming.names if write.operation.takes_whole_rows or name in needed]
 

@@ -11,13 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudi_py.config import write as write_config
 from hudi_py.formats.arrays import combined
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.files import FileSlice
 from hudi_py.model.names import FileId, PartitionPath
+from hudi_py.model.operation import Operation
 from hudi_py.write.context import WriteContext
-from hudi_py.write.operation import Operation
 from hudi_py.write.operations import buckets, delete, insert, run_operation, upsert
 from hudi_py.write.operations.partition import PartitionWriter, measured_record_size
 from hudi_py.write.placement.assign import InsertBucket, effective_record_size, even_files
@@ -138,16 +137,13 @@ def write_groups(
 def _write_tagged(context: WriteContext, operation: Operation, writer: GroupWriter, rows: pa.Table) -> None:
     """Writes the rows of a file group, whose keys were looked up."""
     settings = context.settings
-    keys_only = operation is Operation.DELETE
-    combine = settings.combine_before_insert
-    if operation is Operation.UPSERT:
-        combine = settings.get(write_config.COMBINE_BEFORE_UPSERT)
+    keys_only = not operation.takes_whole_rows
     keyed = [
         delete.keys_only(context, batch).rows if keys_only else context.keyed(batch).rows
         for batch in rows.drop_columns([ORDER.name, STATE.name]).to_batches()
     ]
     table = pa.Table.from_batches(keyed).append_column(STATE, rows[STATE.name])
-    if combine and not keys_only:
+    if settings.combines and not keys_only:
         table = one_row_per_key(table, settings.merge)
     states = combined(table[STATE.name]).to_numpy()
     found: tuple[tuple[FileSlice, RowNumbers], ...] = ()
@@ -181,11 +177,11 @@ def _write_new(
     def keyed(rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return (context.keyed(batch.select(incoming.names)).rows for batch in rows)
 
-    if not (settings.combine_before_insert or settings.sort_by_key):
+    if not (settings.combines or settings.sort_by_key):
         insert.write_new(context, writer, lambda: keyed(held.batches(group)), held.rows_of(group))
         return
     table = pa.Table.from_batches(keyed(_ordered(held, group).to_batches()), context.row_schema)
-    if settings.combine_before_insert:
+    if settings.combines:
         table = one_row_per_key(table, settings.merge)
     if settings.sort_by_key:
         table = sorted_by_key(table)

@@ -10,6 +10,7 @@ from typing import Any
 from hudi_py.errors import ConfigError
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.instant import CompletionTime, InstantTime
+from hudi_py.model.operation import Operation
 from hudi_py.model.words import Spoken, counted, show_bytes
 from hudi_py.transaction.action import CommitResult
 from hudi_py.transaction.protocols import Committed
@@ -112,7 +113,7 @@ def result_of(
         operation,
         num_inserted=sum(stat.num_inserts for stat in found),
         num_updated=sum(stat.num_updates for stat in found),
-        num_deleted=None if operation == "delete_partition" else sum(stat.num_deletes for stat in found),
+        num_deleted=None if operation == Operation.DELETE_PARTITION else sum(stat.num_deletes for stat in found),
         num_files=len(found),
         num_bytes=sum(stat.file_size for stat in found),
         schema_changes=changes,

@@ -19,7 +19,6 @@ from hudi_py.write.api import parse_operation
 from hudi_py.write.batches import BatchCommittedError, for_batch, given_batch
 from hudi_py.write.context import WriteContext
 from hudi_py.write.distributed import TASK_MEMORY, DistributedWrite, key_columns, plan_write
-from hudi_py.write.operation import Operation
 from hudi_py.write.operations.delete import keys_only
 from hudi_py.write.routing import COUNTED, GROUP, MEASURED, ORDER, PART, STATE, Sizes
 from hudi_py.write.rows.input import normalise_batch
@@ -82,7 +81,7 @@ def plan_routed(
         except BatchCommittedError as error:
             committed = first_line(error)
     arrival = _arrival(write, options.get(write_config.BULK_INSERT_SORT_MODE))
-    if arrival != "any" or write.operation is Operation.DELETE_PARTITION:
+    if arrival != "any" or write.operation.traits.needs == "partitions":
         names = key_columns(write) or write.incoming.names[:1]
         write = replace(write, arrival=arrival, incoming=pa.schema(map(write.incoming.field, names)))
     context = WriteContext(write.attach(), write.settings)
@@ -99,9 +98,9 @@ def plan_routed(
 
 
 def _arrival(write: DistributedWrite, sort_mode: str) -> str:
-    if write.operation is Operation.DELETE_PARTITION:
+    if write.operation.traits.needs == "partitions":
         return "any"
-    if write.stages_all or write.operation is Operation.INSERT:
+    if write.stages_all or write.operation.traits.fills:
         # rows that get generated keys have none to shuffle by, and none that a task would look up
         return "any" if write.settings.keygen.generates_keys or write.merges_stored else "groups"
     if sort_mode == "GLOBAL_SORT":

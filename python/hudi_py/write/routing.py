@@ -23,15 +23,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudi_py.config import write as write_config
 from hudi_py.formats.arrays import combined
 from hudi_py.formats.hashing import java_string_hash
 from hudi_py.metadata.keys import file_groups
 from hudi_py.model.names import PartitionPath
+from hudi_py.model.operation import Operation
 from hudi_py.schema import RECORD_KEY
 from hudi_py.write.context import WriteContext
 from hudi_py.write.index import GlobalBaseFileIndex, GlobalIndex, GlobalRecordIndex
-from hudi_py.write.operation import Operation
 from hudi_py.write.operations import delete
 from hudi_py.write.operations.partition import fillable, measured_record_size
 from hudi_py.write.operations.tagging import distinct_keys, index_of
@@ -119,7 +118,7 @@ def looks_up(settings: WriteSettings, operation: Operation) -> bool:
 def gathers_keys(settings: WriteSettings, operation: Operation) -> bool:
     """Whether rows of one key come together before it is known where they go: for a look-up, or since one of them is to
     be chosen whose partitions may be different ones."""
-    combines = settings.combine_before_insert and operation.takes_whole_rows and settings.index.is_global
+    combines = settings.combines and operation.takes_whole_rows and settings.index.is_global
     return looks_up(settings, operation) or combines
 
 
@@ -192,7 +191,7 @@ def rewritten_bytes(context: WriteContext, operation: Operation) -> int | None:
 
 def _rewrites(context: WriteContext, operation: Operation) -> bool:
     """Whether rows that come to a file group rewrite its base file."""
-    return not context.transaction.config.is_mor and (operation is Operation.INSERT or operation.looks_up_keys)
+    return not context.transaction.config.is_mor and operation.traits.known is not None
 
 
 def record_size(context: WriteContext, incoming: pa.Schema) -> int:
@@ -302,18 +301,15 @@ class Router:
             routes.add(f"{path}\0{slice_.file_id}", row[numbers], tagged.positions.get(slice_.file_id, KNOWN))
         for file_id, numbers in tagged.leaving.items():
             routes.add(f"{path}\0{file_id}", row[numbers], LEAVING)
-        if self._operation is not Operation.DELETE and len(tagged.new):
+        if self._operation.takes_whole_rows and len(tagged.new):
             keys = combined(tagged.rows[RECORD_KEY]).take(pa.array(tagged.new))
             self._new(path, keys, row[tagged.new], routes)
 
     def everywhere(self, index: GlobalIndex, rows: Sequence[KeyedRows], routes: _Routes) -> None:
         """Rows of all partitions (with `_ROW`), looked up in all of them; one row of each key counts."""
         context, settings = self._context, self._context.settings
-        moves = self._operation is Operation.UPSERT and settings.index.moves_rows
-        one = {
-            Operation.UPSERT: settings.get(write_config.COMBINE_BEFORE_UPSERT),
-            Operation.INSERT: settings.combine_before_insert,
-        }.get(self._operation, False)
+        moves = self._operation.traits.known == "update" and settings.index.moves_rows
+        one = settings.combines and self._operation.takes_whole_rows
         if settings.merge.folds:  # the task that writes the group makes one row of those of a key
             rows, one = in_one_partition(context, rows) if one else rows, False
         schema, memory, view = rows[0].rows.schema, settings.waiting_bytes, context.transaction.view
@@ -369,7 +365,7 @@ class Router:
     def _plan(self, path: PartitionPath) -> tuple[list[InsertBucket], npt.NDArray[np.float64]]:
         """The files for as many rows as the partition gets at most, and which shares of them, cumulated, they get."""
         packing, size = self._context.settings.packing, self._sizes.record_size
-        small = fillable(self._context, path) if self._operation in _FILLS else []
+        small = fillable(self._context, path) if self._operation.traits.fills else []
         planned = assign_inserts(max(self._sizes.rows.get(path, 1), 1), small, packing, size)
         old = [each for each in planned if each.file_id is not None]
         new = even_files(sum(each.num_rows for each in planned[len(old) :]), packing, size)
@@ -409,14 +405,10 @@ class _Routes:
             start += batch.num_rows
 
 
-_FILLS = (Operation.UPSERT, Operation.INSERT)
-"""Operations whose new rows fill up small files."""
-
-
 def _keyed(context: WriteContext, operation: Operation, batch: pa.RecordBatch, first: int, *, whole: bool) -> KeyedRows:
     """The rows with the columns that a look-up needs, and their numbers from `first` on."""
-    takes_keys = operation is Operation.DELETE or not whole
-    keyed = delete.keys_only(context, batch) if takes_keys else context.keyed(batch)
+    whole = whole and operation.takes_whole_rows
+    keyed = context.keyed(batch) if whole else delete.keys_only(context, batch)
     numbers = pa.array(np.arange(first, first + batch.num_rows))
     rows = pa.RecordBatch.from_arrays([*keyed.rows.columns, numbers], schema=pa.schema([*keyed.rows.schema, _ROW]))
     return KeyedRows(rows, keyed.partitions)

@@ -17,6 +17,7 @@ from hudi_py.formats.base_files import FileLayout, iter_base_batches
 from hudi_py.formats.bloom import BloomConfig
 from hudi_py.formats.parquet_writer import Pages
 from hudi_py.merge import MergeSettings, merge_settings
+from hudi_py.model.operation import Operation
 from hudi_py.model.properties import TableConfig
 from hudi_py.schema import META_FIELDS, RECORD_KEY, StoredRows
 from hudi_py.schema.paths import column_of
@@ -34,7 +35,7 @@ from hudi_py.write.combinations import (
 )
 from hudi_py.write.index import BucketIndex, IndexSettings, check_folder, check_table_index, open_buckets
 from hudi_py.write.index.protocol import BLOOM, BUCKET, GLOBAL_BLOOM, GLOBAL_RECORD_INDEX, GLOBAL_SIMPLE
-from hudi_py.write.operation import Operation, combines_inserts, deleted_partitions, insert_duplicates, sets_columns
+from hudi_py.write.operation import combines, deleted_partitions, insert_duplicates, sets_columns
 from hudi_py.write.placement.assign import Packing
 from hudi_py.write.rows.keygen import KeyGenerator, key_generator
 from hudi_py.write.table.evolution import WriteSchema, check_spelling, existing_schema, with_column_ids, write_schema
@@ -71,7 +72,8 @@ class WriteSettings:
     """Whether log files have Parquet blocks; otherwise Avro blocks."""
     changes: ChangeLogging | None = None
     """How changes are logged; None: they are not."""
-    combine_before_insert: bool = False
+    combines: bool = False
+    """Whether rows of one key in the data are merged first."""
     updated_columns: tuple[str, ...] | None = None
     """The columns that updates set, in the table's order; known rows keep the values of the others. None: all."""
     stored: StoredRows = field(default_factory=StoredRows)
@@ -184,7 +186,7 @@ def write_settings(view: FileSystemView, incoming: pa.Schema, operation: Operati
         check_partial_update(config, merge, index, updated, options)
     check_combination(config, merge, index, operation, options)
     buckets = None if index.buckets is None else open_buckets(index.buckets, view)
-    if operation not in (Operation.INSERT_OVERWRITE_TABLE, Operation.DELETE_PARTITION):
+    if operation.writes_files and operation.traits.replaces != "table":
         check_table_index(view, buckets)
     elif buckets is not None:
         check_folder(state.storage, buckets)
@@ -201,11 +203,12 @@ def write_settings(view: FileSystemView, incoming: pa.Schema, operation: Operati
         changes=ChangeLogging.of(
             config, stored_rows.own_avro(schema.avro), options.get(write_config.LOG_BLOCK_MAX_SIZE)
         ),
-        combine_before_insert=combines_inserts(options),
+        combines=combines(operation, options),
         updated_columns=updated,
         stored=stored_rows,
-        insert_duplicates=insert_duplicates(options) if operation is Operation.INSERT else "none",
-        sort_by_key=(operation is Operation.BULK_INSERT or operation.overwrites)
+        insert_duplicates=insert_duplicates(options) if operation.traits.known == "refuse" else "none",
+        sort_by_key=operation.takes_whole_rows
+        and not operation.traits.fills
         and options.get(write_config.BULK_INSERT_SORT_MODE) in _SORTED,
         deleted_partitions=deleted_partitions(operation, options),
     )
@@ -303,7 +306,7 @@ def _needed_to_delete(config: TableConfig, operation: Operation, options: Option
     """The columns that the data of a delete must have."""
     if deleted_partitions(operation, options) is not None:
         return ()
-    keys = config.record_key_fields if operation is Operation.DELETE else ()
+    keys = config.record_key_fields if operation.traits.needs == "keys" else ()
     return [column_of(name, columns) for name in (*keys, *config.partition_fields)]
 
 

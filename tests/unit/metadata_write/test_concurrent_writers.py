@@ -19,6 +19,7 @@ from hudi_py.errors import ConflictError
 from hudi_py.metadata_write.maintenance.rebuild import rebuild
 from hudi_py.metadata_write.maintenance.verify import verify
 from hudi_py.model.instant import Action
+from hudi_py.model.operation import Operation
 from hudi_py.services.context import ServiceContext
 from hudi_py.storage import MemoryStorage
 from hudi_py.timeline.properties import load_table_config
@@ -29,7 +30,6 @@ from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.transaction.transaction import WriteTransaction
 from hudi_py.write.api import write_options
 from hudi_py.write.context import WriteContext
-from hudi_py.write.operation import Operation
 from hudi_py.write.operations import run_operation
 from hudi_py.write.settings import write_settings
 from tests.unit.metadata_write import memory_tables

@@ -17,6 +17,7 @@ import hudi_py
 from hudi_py.config import Options, Scope
 from hudi_py.errors import ConfigError, ConflictError, HudiError, SchemaMismatchError
 from hudi_py.model.layout import PROPERTIES
+from hudi_py.model.operation import Operation
 from hudi_py.model.properties import FIRST_WRITE
 from hudi_py.storage import Storage, open_storage
 from hudi_py.timeline.properties import load_table_config
@@ -24,7 +25,6 @@ from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.wiring import metadata_writer
 from hudi_py.write.api import existing_table, open_or_create
 from hudi_py.write.distributed import TaskId, abort_write, commit_write, plan_write, run_task
-from hudi_py.write.operation import Operation
 from hudi_py.write.rows.input import read_input
 from hudi_py.write.table.first import FirstWrite
 from tests.support.object_store import serving

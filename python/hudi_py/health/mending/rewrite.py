@@ -26,6 +26,7 @@ from hudi_py.merge.damage import check_first_rows
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.files import LogFile
 from hudi_py.model.names import PartitionPath
+from hudi_py.model.operation import Operation
 from hudi_py.model.properties import TableConfig
 from hudi_py.progress import Progress
 from hudi_py.read import make_scan
@@ -40,7 +41,6 @@ from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.session import TableSession
 from hudi_py.view import FileSystemView, load_view
 from hudi_py.write.context import WriteContext
-from hudi_py.write.operation import Operation
 from hudi_py.write.operations.buckets import insert_new
 from hudi_py.write.operations.bulk_insert import write_new_file_groups
 from hudi_py.write.rewrite import GroupsToReplace, rewrite_groups

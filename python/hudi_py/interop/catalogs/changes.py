@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from hudi_py.metadata import metadata_lister
 from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.instant import Action, Instant
+from hudi_py.model.operation import REPLACING
 from hudi_py.timeline.clean_records import decode_clean_metadata
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline
-
-_REPLACING = frozenset({"DELETE_PARTITION", "INSERT_OVERWRITE", "INSERT_OVERWRITE_TABLE"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +54,7 @@ def partitions_since(state: TableState, since: Synced) -> Touched | None:
     for instant, metadata in commits:
         own = {stat.partition_path for stat in metadata.stats}
         written |= dict.fromkeys(sorted({*metadata.replaced, *own}))
-        if metadata.operation in _REPLACING:
+        if metadata.operation in REPLACING:
             deleted |= dict.fromkeys(metadata.replaced, str(instant.time))
         latest |= dict.fromkeys(own, str(instant.time))
     for instant in state.timeline.completed:

@@ -41,10 +41,9 @@ from hudi_py.metadata_write.partitions.partition_stats import PartitionStatsChec
 from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.instant import Action
 from hudi_py.model.names import PartitionPath
+from hudi_py.model.operation import Operation
 from hudi_py.model.properties import TableConfig
 from hudi_py.transaction.protocols import TableChange
-
-_DELETE_PARTITION = "DELETE_PARTITION"
 
 
 class _RangeCheck(StatsCheck):
@@ -184,7 +183,7 @@ class ExpressionIndex(NamedIndex):
         if not isinstance(records, RangeRecords):
             yield from records.of_files([file for files in written.values() for file in files])
             return
-        if commit.operation == _DELETE_PARTITION:
+        if commit.operation == Operation.DELETE_PARTITION.java_name:
             yield records.removed_partitions([path for path, ids in commit.replaced.items() if ids])
             return
         for path, files in sorted(written.items()):

@@ -46,13 +46,13 @@ from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.files import FileSlice
 from hudi_py.model.layout import SCHEMAS
 from hudi_py.model.names import PartitionPath, parse_base_file_name, parse_log_file_name
+from hudi_py.model.operation import Operation
 from hudi_py.model.properties import TableConfig
 from hudi_py.timeline.archived import ArchivedCompletions
 from hudi_py.timeline.table_schema import SCHEMA_OF_PLAN, resolve_table_schema
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.protocols import TableChange
 
-_DELETE_PARTITION: Final = "DELETE_PARTITION"
 _PARTITIONS_AT_ONCE: Final = 64
 _MERGED_LOGS: Final = 8
 """First table version whose log files are named by their own instant."""
@@ -140,7 +140,7 @@ class PartitionStats(MetadataPartition):
         if change.commit is None:
             return
         kept = KeptStatistics.of(source)
-        if change.commit.operation == _DELETE_PARTITION:
+        if change.commit.operation == Operation.DELETE_PARTITION.java_name:
             yield _removals([path for path, ids in change.commit.replaced.items() if ids], kept)
             return
         written: dict[str, list[DataFile]] = {}

@@ -46,6 +46,7 @@ from hudi_py.model.commit import WriteStat
 from hudi_py.model.files import BaseFile, FileSlice, LogFile
 from hudi_py.model.layout import METADATA_TABLE
 from hudi_py.model.names import FileId, PartitionPath, join_path, parse_log_file_name
+from hudi_py.model.operation import REPLACING
 from hudi_py.model.properties import TableConfig
 from hudi_py.schema import RECORD_KEY, StoredRows
 from hudi_py.storage import Storage
@@ -56,8 +57,6 @@ from hudi_py.transaction.protocols import TableChange
 
 _SERVICES: Final = frozenset({"COMPACT", "LOG_COMPACT"})
 """Operations that leave every row in its file group."""
-REPLACING: Final = frozenset({"INSERT_OVERWRITE", "INSERT_OVERWRITE_TABLE", "DELETE_PARTITION"})
-"""Operations whose replaced file groups lose their rows. Those of a clustering move to its new file groups."""
 _CLUSTER: Final = "CLUSTER"
 """An operation whose rows are those of the file groups that it replaces."""
 _LOCATION: Final = ("partitionName", "fileIdHighBits", "fileIdLowBits", "fileIndex", "fileId", "fileIdEncoding")

@@ -34,7 +34,6 @@ from hudi_py.metadata_write.partitions.named import IndexRequest, NamedIndex, co
 from hudi_py.metadata_write.partitions.record_entries import RecordEntries, RecordLocation
 from hudi_py.metadata_write.partitions.record_index import (
     GLOBAL_GROUPS,
-    REPLACING,
     group_count,
     in_order,
     is_partitioned_in,
@@ -44,6 +43,7 @@ from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.files import BaseFile, FileSlice, LogFile
 from hudi_py.model.names import FileId, PartitionPath, parse_base_file_name, parse_log_file_name
+from hudi_py.model.operation import REPLACING
 from hudi_py.model.properties import TableConfig
 from hudi_py.schema import RECORD_KEY
 from hudi_py.schema.paths import column_of, type_at, values_at

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from hudi_py.model.commit import NO_PREVIOUS_COMMIT, CommitMetadata
 from hudi_py.model.instant import Action, Instant
+from hudi_py.model.operation import ADDING
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
 from hudi_py.storage.threads import when_remote
@@ -22,7 +23,7 @@ FILTERED = "hudi_py.partition_filter"
 
 # Inserts of these operations into new file groups supersede nothing (`WriteOperationType.isUpsert`,
 # `isInsertWithoutReplace`)
-_UPSERTS = frozenset({"UPSERT", "UPSERT_PREPPED", "INSERT", "INSERT_PREPPED", "BULK_INSERT", "BULK_INSERT_PREPPED"})
+_UPSERTS = ADDING | {f"{name}_PREPPED" for name in ADDING}
 _PLANNED = frozenset({Action.COMPACTION.value, Action.LOG_COMPACTION.value, Action.CLUSTERING.value})
 
 

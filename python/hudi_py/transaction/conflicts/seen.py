@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from hudi_py.config import concurrency
 from hudi_py.errors import ConflictError
 from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant
+from hudi_py.model.operation import Operation
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.timeline import Pin, Timeline
 from hudi_py.transaction.conflicts.policy import WriteScope
@@ -19,7 +20,12 @@ from hudi_py.transaction.conflicts.policy import WriteScope
 if TYPE_CHECKING:
     from hudi_py.transaction.session import LockedTable
 
-_INSERTS: Final = frozenset({"INSERT", "BULK_INSERT", "INSERT_PREPPED", "BULK_INSERT_PREPPED"})
+_INSERTS: Final = frozenset(
+    name
+    for each in Operation
+    if each.takes_whole_rows and not each.traits.replaces and not each.looks_up_keys
+    for name in (each.java_name, f"{each.java_name}_PREPPED")
+)
 """Operations that overwrite no row."""
 _SERVICES: Final = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER", "INDEX"})
 """Operations that change no row."""

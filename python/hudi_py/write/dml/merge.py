@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from hudi_py.config import Options
 from hudi_py.config import write as write_config
+from hudi_py.model.operation import Operation
 from hudi_py.model.properties import TableConfig
 from hudi_py.read.request import ScanRequest
 from hudi_py.read.split import Split
@@ -27,7 +28,6 @@ from hudi_py.write.dml.merge_source import MergeSource
 from hudi_py.write.dml.merging import Merging
 from hudi_py.write.dml.slices import places_of, scan_request
 from hudi_py.write.dml.statements import RowCounts
-from hudi_py.write.operation import Operation
 from hudi_py.write.rows import PartitionedRows
 from hudi_py.write.settings import WriteSettings
 

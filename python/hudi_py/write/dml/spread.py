@@ -25,6 +25,7 @@ from hudi_py.formats.arrays import combined
 from hudi_py.metadata.table import RECORD_INDEX
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.names import PartitionPath
+from hudi_py.model.operation import Operation
 from hudi_py.read import make_scan
 from hudi_py.read.request import ScanRequest
 from hudi_py.read.split import Split
@@ -46,7 +47,6 @@ from hudi_py.write.dml.slices import places_of
 from hudi_py.write.dml.source import KeyFilter, SourceColumns, StagedSource
 from hudi_py.write.dml.statements import Bound, Delete, RowCounts, Update, located_rows
 from hudi_py.write.groups import GroupWriter, write_groups
-from hudi_py.write.operation import Operation
 from hudi_py.write.operations.located import write_located, write_packed
 from hudi_py.write.result import WriteResult
 from hudi_py.write.routing import Router, Sizes, key_hashes, record_size

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from hudi_py.config import Options
 from hudi_py.errors import ConfigError
+from hudi_py.model.operation import Operation
 from hudi_py.model.properties import TableConfig
 from hudi_py.read.filter import parse_filter
 from hudi_py.read.request import ScanRequest
@@ -20,7 +21,6 @@ from hudi_py.view import FileSystemView
 from hudi_py.write.context import WriteContext
 from hudi_py.write.dml.assignments import Assignment, check_changeable, parse_assignments
 from hudi_py.write.dml.slices import Condition, hold, read_slices, scan_request
-from hudi_py.write.operation import Operation
 from hudi_py.write.operations.located import write_located
 from hudi_py.write.operations.partition import OperationResult
 from hudi_py.write.rows import LocatedRows, PartitionedRows

@@ -9,10 +9,10 @@ import pyarrow as pa
 
 from hudi_py.errors import CorruptFileError
 from hudi_py.metadata.table import RECORD_INDEX
+from hudi_py.model.operation import Operation
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.transaction.metadata_drop import dropped_meanwhile
 from hudi_py.write.context import WriteContext
-from hudi_py.write.operation import Operation
 from hudi_py.write.operations import buckets, bulk_insert, delete, insert, overwrite, upsert
 from hudi_py.write.operations.partition import OperationResult
 

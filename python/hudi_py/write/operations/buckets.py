@@ -48,7 +48,7 @@ class _Bucket:
 def upsert(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> OperationResult:
     def place(bucket: _Bucket) -> PlacedRows:
         rows = bucket.table()
-        if context.settings.get(write_config.COMBINE_BEFORE_UPSERT):
+        if context.settings.combines:
             rows = one_row_per_key(rows, context.settings.merge)
         if bucket.slice_ is not None and context.settings.updated_columns is not None:
             return with_new_apart(context, PlacedRows(bucket.slice_, updates=rows), looked_up=False)
@@ -94,7 +94,7 @@ def delete(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> Operatio
         if bucket.slice_ is None or bucket.slice_.size == 0:  # there is nothing to delete
             return None
         keys = combined(bucket.table()[RECORD_KEY])
-        deleted = keys.unique() if context.settings.get(write_config.COMBINE_BEFORE_DELETE) else keys
+        deleted = keys.unique() if context.settings.combines else keys
         return PlacedRows(bucket.slice_, deleted=deleted, keys_tagged=False)
 
     return _write_buckets(context, (keys_only(context, batch) for batch in batches), DELETE_SCHEMA, place)
@@ -150,10 +150,10 @@ def _live(
 
 def _for_insert(context: WriteContext, bucket: _Bucket) -> Callable[[], Iterable[pa.RecordBatch]]:
     settings = context.settings
-    if not (settings.combine_before_insert or settings.sort_by_key):
+    if not (settings.combines or settings.sort_by_key):
         return bucket.batches
     rows = bucket.table()
-    if settings.combine_before_insert:
+    if settings.combines:
         rows = one_row_per_key(rows, settings.merge)
     if settings.sort_by_key:
         rows = sorted_by_key(rows)

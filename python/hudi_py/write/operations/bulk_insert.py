@@ -30,7 +30,7 @@ OPEN_FILES = 64
 
 
 def bulk_insert(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> OperationResult:
-    if context.settings.combine_before_insert:
+    if context.settings.combines:
         return insert_one_per_key(context, batches, into_small=False)
     return OperationResult(write_new_file_groups(context, batches))
 

@@ -7,7 +7,6 @@ from functools import partial
 
 import pyarrow as pa
 
-from hudi_py.config import write as write_config
 from hudi_py.formats.arrays import combined
 from hudi_py.schema import RECORD_KEY
 from hudi_py.write.context import WriteContext
@@ -30,7 +29,7 @@ def write_tagged(context: WriteContext, partition: PartitionWriter, tagged: Tagg
     keys = combined(tagged.rows[RECORD_KEY])
     for slice_, numbers in tagged.found:
         deleted = keys.take(pa.array(numbers))
-        if context.settings.get(write_config.COMBINE_BEFORE_DELETE):
+        if context.settings.combines:
             deleted = deleted.unique()
         partition.write(PlacedRows(slice_, deleted=deleted, positions=tagged.positions.get(slice_.file_id)))
 

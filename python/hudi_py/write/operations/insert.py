@@ -25,7 +25,7 @@ from hudi_py.write.rows import TaggedRows, sorted_by_key
 def insert(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> OperationResult:
     if context.settings.insert_duplicates != "none":
         return _insert_unknown(context, batches)
-    if context.settings.combine_before_insert:
+    if context.settings.combines:
         return insert_one_per_key(context, batches)
     with held_rows(context, map(context.keyed, batches), context.row_schema) as held:
 
@@ -53,7 +53,7 @@ def insert_one_per_key(
 def _insert_unknown(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> OperationResult:
     """Inserts rows whose key the table does not have. Raises as `write_unknown`."""
     keyed, write = map(context.keyed, batches), partial(write_unknown, context)
-    return tag_and_write(context, keyed, context.row_schema, write, one_per_key=context.settings.combine_before_insert)
+    return tag_and_write(context, keyed, context.row_schema, write, one_per_key=context.settings.combines)
 
 
 def write_unknown(context: WriteContext, partition: PartitionWriter, tagged: TaggedRows) -> None:

@@ -9,7 +9,6 @@ from functools import partial
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudi_py.config import write as write_config
 from hudi_py.formats.arrays import combined
 from hudi_py.merge import delete_marks
 from hudi_py.model.names import FileId
@@ -26,7 +25,7 @@ def upsert(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> Operatio
         map(context.keyed, batches),
         context.row_schema,
         partial(write_tagged, context),
-        one_per_key=context.settings.get(write_config.COMBINE_BEFORE_UPSERT),
+        one_per_key=context.settings.combines,
         moves=context.settings.index.moves_rows,
     )
 
