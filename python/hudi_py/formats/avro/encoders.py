@@ -105,6 +105,9 @@ def _append_nullable(rows: Rows, node: avro.Nullable, array: pa.Array, act: Flag
 
 def _append_choice(rows: Rows, node: avro.Choice, array: pa.Array, act: Flags | None, path: str) -> None:
     null_index = node.null_index
+    if null_index is not None and array.null_count == len(array):
+        rows.varint(np.full(rows.n, null_index), act)
+        return
     if _is.is_null(array.type):
         array = pa.nulls(len(array), avro.arrow_of(node))
     valid = array.is_valid().to_numpy(zero_copy_only=False)
@@ -118,6 +121,8 @@ def _append_choice(rows: Rows, node: avro.Choice, array: pa.Array, act: Flags | 
         members = _members(array, avro.struct_members(node), path)
         branches = [i for i in range(len(node.branches)) if i != null_index]
         for i, (_, branch, child) in zip(branches, members, strict=True):
+            if child.null_count == len(child):
+                continue
             child = _storage(child)
             given = child.is_valid().to_numpy(zero_copy_only=False)
             chosen[valid & given & (chosen < 0)] = i  # the first one counts, as in Spark

@@ -27,6 +27,7 @@ FILE: Final = "file"
 _STRUCT: Final[pa.DataType] = ARROW_SCHEMA.field(FIELD).type
 _UNION: Final[pa.DataType] = _STRUCT.field("minValue").type
 _KIND: Final[pa.DataType] = _STRUCT.field("valueType").type
+_KIND_FIELDS: Final = list(_KIND)
 _MEMBERS: Final = {
     "BooleanWrapper": 0,
     "IntWrapper": 1,
@@ -40,6 +41,8 @@ _MEMBERS: Final = {
     "TimestampMicrosWrapper": 10,
 }
 """Positions in the wrapper union of the wrappers that are written."""
+_VALUES: Final = {wrapper: _UNION.field(position).type.field("value") for wrapper, position in _MEMBERS.items()}
+"""The only field of each of them."""
 _WRAPPERS: Final[Mapping[ValueType, str]] = {
     ValueType.BOOLEAN: "BooleanWrapper",
     ValueType.INT: "IntWrapper",
@@ -98,19 +101,22 @@ def stats_values(
         of_rows: whether Apache Hudi takes the bounds from Spark's rows, as in expression indexes.
     """
     kinds = _plain(rows["type"]).to_numpy()
+    details, count = _plain(rows["detail"]), len(kinds)
     wrappers = _WRAPPERS if index_version >= 2 else _FIRST_WRAPPERS_OF_ROWS if of_rows else _FIRST_WRAPPERS
+    both = pa.concat_arrays([_plain(rows["low"]), _plain(rows["high"])])
+    bounds = _wrapped(both, np.tile(kinds, 2), pa.concat_arrays([details, details]), wrappers)
     columns = {
         "fileName": files,
         "columnName": _plain(rows["column"]),
-        "minValue": _wrapped(_plain(rows["low"]), rows, kinds, wrappers),
-        "maxValue": _wrapped(_plain(rows["high"]), rows, kinds, wrappers),
+        "minValue": bounds.slice(0, count),
+        "maxValue": bounds.slice(count),
         "valueCount": _plain(rows["values"]),
         "nullCount": _plain(rows["nulls"]),
         "totalSize": _plain(rows["size"]),
         "totalUncompressedSize": _plain(rows["raw_size"]),
-        "isDeleted": pa.repeat(False, len(kinds)),
-        "isTightBound": pa.repeat(tight, len(kinds)),
-        "valueType": _type_info(kinds, _plain(rows["detail"]), index_version),
+        "isDeleted": pa.repeat(False, count),
+        "isTightBound": pa.repeat(tight, count),
+        "valueType": _type_info(kinds, details, index_version),
     }
     return _encoded(type_, columns)
 
@@ -129,8 +135,8 @@ def removal_values(
     arrays = {
         "fileName": files,
         "columnName": columns,
-        "minValue": pa.nulls(count, _UNION),
-        "maxValue": pa.nulls(count, _UNION),
+        "minValue": pa.nulls(count),
+        "maxValue": pa.nulls(count),
         **dict.fromkeys(("valueCount", "nullCount", "totalSize", "totalUncompressedSize"), nothing),
         "isDeleted": pa.repeat(True, count),
         "isTightBound": pa.repeat(tight, count),
@@ -140,60 +146,51 @@ def removal_values(
 
 
 def _encoded(type_: int, columns: Mapping[str, pa.Array]) -> pa.BinaryArray:
-    fields = list(_STRUCT)
-    struct = pa.StructArray.from_arrays([columns[field.name] for field in fields], fields=fields)
+    struct = pa.StructArray.from_arrays(list(columns.values()), names=list(columns))
     return encode_values(type_, {FIELD: struct})
 
 
 def _type_info(kinds: npt.NDArray[np.int32], details: pa.Array, index_version: int) -> pa.Array:
     if index_version < 2:
         return pa.nulls(len(kinds), _KIND)
-    return pa.StructArray.from_arrays([pa.array(kinds, pa.int32()), details], fields=list(_KIND))
+    return pa.StructArray.from_arrays([pa.array(kinds, pa.int32()), details], fields=_KIND_FIELDS)
 
 
 def _wrapped(
-    bounds: pa.Array,
-    rows: pa.Table | pa.RecordBatch,
-    kinds: npt.NDArray[np.int32],
-    wrappers: Mapping[ValueType, str],
+    bounds: pa.Array, kinds: npt.NDArray[np.int32], details: pa.Array, wrappers: Mapping[ValueType, str]
 ) -> pa.Array:
-    """Bounds as unions of wrappers; null where there is no bound."""
-    members = [pa.nulls(len(kinds), field.type) for field in _UNION]
+    """Bounds as structs with a member for each wrapper they need; null where there is no bound."""
+    members: dict[str, pa.Array] = {}
     present = np.zeros(len(kinds), np.bool_)
     by_wrapper: dict[str, list[ValueType]] = {}
     for kind in np.unique(kinds).tolist():
         if kind != ValueType.NULL:
             by_wrapper.setdefault(wrappers.get(ValueType(kind), "LongWrapper"), []).append(ValueType(kind))
     for wrapper, types in by_wrapper.items():
-        inner = _UNION.field(_MEMBERS[wrapper]).type.field("value")
-        values: pa.Array = pa.nulls(len(kinds), inner.type)
+        inner = _VALUES[wrapper]
+        values: pa.Array | None = None
         for kind in types:
             of_kind = pa.array(kinds == kind)
             slot = pc.struct_field(bounds, slot_of(kind))
             found = pc.if_else(of_kind, slot, pa.scalar(None, slot.type))
             if kind is ValueType.DECIMAL:
-                found = _decimals(found, _plain(rows["detail"]), inner.type)
+                found = _decimals(found, details, inner.type)
             elif wrapper == "BooleanWrapper":
                 found = pc.not_equal(found, 0)
             elif pa.types.is_floating(inner.type):
                 # Apache Hudi 1.2.0 treats a NaN bound as less than all numbers
                 found = pc.if_else(pc.is_nan(found), pa.scalar(float("inf")), found).cast(inner.type)
-            else:
+            elif slot.type != inner.type:
                 found = found.cast(inner.type)
-            values = pc.if_else(of_kind, found, values)
+            values = found if values is None else pc.if_else(of_kind, found, values)
+        assert values is not None
         there = values.is_valid()
         present |= there.to_numpy(zero_copy_only=False)
-        filled = pc.fill_null(values, _zero(inner.type))
-        members[_MEMBERS[wrapper]] = pa.StructArray.from_arrays([filled], fields=[inner], mask=pc.invert(there))
-    return pa.StructArray.from_arrays(members, fields=list(_UNION), mask=pa.array(~present))
-
-
-def _zero(kind: pa.DataType) -> pa.Scalar:
-    if pa.types.is_string(kind):
-        return pa.scalar("", kind)
-    if pa.types.is_binary(kind):
-        return pa.scalar(b"", kind)
-    return pa.scalar(decimal.Decimal(0), kind) if pa.types.is_decimal(kind) else pa.scalar(0).cast(kind)
+        member = pa.StructArray.from_arrays([values], fields=[inner.with_nullable(True)], mask=pc.invert(there))
+        members[f"member{_MEMBERS[wrapper]}"] = member
+    if not members:
+        return pa.nulls(len(kinds))
+    return pa.StructArray.from_arrays(list(members.values()), names=list(members), mask=pa.array(~present))
 
 
 def _decimals(numbers: pa.Array, details: pa.Array, kind: pa.DataType) -> pa.Array:
