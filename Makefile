@@ -138,7 +138,7 @@ conda-recipe: ## Render the recipe for conda
 release-notes: ## Print the changelog of a release: make release-notes VERSION=0.1.0
 	@$(RUN) python -m tools.release_notes $(VERSION)
 
-matrix: ## Write the compatibility matrix of README.md and docs/compatibility.md from the tests' table of expectations
+matrix: ## Write the compatibility matrix of docs/compatibility.md from the tests' table of expectations
 	@$(RUN) python -m tools.matrix --write
 
 layers-table: ## Write CONTRIBUTING's table of layers from the test that enforces them

@@ -1,7 +1,7 @@
-"""The compatibility matrix of README and docs/compatibility.md, generated from what the tests compare: `make matrix`.
+"""The compatibility matrix of docs/compatibility.md, generated from what the tests compare: `make matrix`.
 
 Reading comes from the golden tables and their table of expectations, writing from the operations and tables of the
-interoperability tests. A test fails while a document shows another one.
+interoperability tests. A test fails while the page shows another one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.golden.expectations import ASKED, BEYOND, refusal
 from tests.golden.tables import GoldenTable, load
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-DOCUMENTS: Final = (ROOT / "README.md", ROOT / "docs" / "compatibility.md")
+DOCUMENT: Final = ROOT / "docs" / "compatibility.md"
 BEGIN: Final = "<!-- matrix: begin, written by `make matrix` -->"
 END: Final = "<!-- matrix: end -->"
 
@@ -134,14 +134,13 @@ def replaced(text: str, section: str, document: str) -> str:
 
 
 def main() -> int:
-    """Print the matrix, or write it into the documents."""
+    """Print the matrix, or write it into the page."""
     parser = argparse.ArgumentParser(description="The compatibility matrix.")
-    parser.add_argument("--write", action="store_true", help="write it into README.md and docs/compatibility.md")
+    parser.add_argument("--write", action="store_true", help="write it into docs/compatibility.md")
     if not parser.parse_args().write:
         print(matrix())
         return 0
-    for document in DOCUMENTS:
-        document.write_text(updated(document.read_text(encoding="utf-8")), encoding="utf-8")
+    DOCUMENT.write_text(updated(DOCUMENT.read_text(encoding="utf-8")), encoding="utf-8")
     return 0
 
 

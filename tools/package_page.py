@@ -1,8 +1,8 @@
 """The package's page: the README, with links that lead somewhere from outside the repository.
 
 The build back end loads this file by its path. A link into the repository becomes one to the documentation site if
-HUDI_PY_DOCS_URL says where that is when the package is built; otherwise it becomes plain text, because a link without
-its target is worse than none.
+HUDI_PY_DOCS_URL says where that is when the package is built; otherwise it becomes plain text, and pictures are left
+out, because a link without its target is worse than none.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from typing import Any
 
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
-_LINK = re.compile(r"\[([^\[\]]*)\]\(([^)\s]+)\)")
+_LINK = re.compile(r"(!?)\[([^\[\]]*)\]\(([^)\s]+)\)")
 _PAGES = {
     "CONTRIBUTING.md": "contributing.html",
     "CHANGELOG.md": "changelog.html",
+    "SECURITY.md": "security.html",
     "benchmarks/README.md": "benchmarks.html",
 }
 
@@ -31,12 +32,16 @@ def page(readme: str, site: str | None) -> str:
     """
 
     def pointed(found: re.Match[str]) -> str:
-        label, target = found.groups()
+        image, label, target = found.groups()
         if re.match(r"[a-z]+:|#", target):
             return found[0]
         path, mark, anchor = target.partition("#")
-        name = _PAGES.get(path) or (path[len("docs/") : -len(".md")] + ".html" if path.startswith("docs/") else None)
-        return f"[{label}]({posixpath.join(site, name)}{mark}{anchor})" if site and name else label
+        name = _PAGES.get(path) or (
+            re.sub(r"\.md$", ".html", path[len("docs/") :]) if path.startswith("docs/") else None
+        )
+        if site and name:
+            return f"{image}[{label}]({posixpath.join(site, name)}{mark}{anchor})"
+        return "" if image else label
 
     return _LINK.sub(pointed, readme)
 

@@ -20,6 +20,7 @@ FOLDER: Final = ROOT / "build" / "pages"
 OUTSIDE: Final = {
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
+    "SECURITY.md": "security.md",
     "benchmarks/README.md": "benchmarks.md",
     "benchmarks/commits.svg": "commits.svg",
     "spark-conf/README.md": "spark-conf.md",

@@ -24,5 +24,7 @@ def test_the_example_is_short_and_runs(spark: SparkSession, tmp_path: Path, caps
         exec(code, {})
     finally:
         disable(spark)
-    assert "13.0" in capsys.readouterr().out
+    shown = re.search(r"^```text\n(.*?)^```", README.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    assert shown, "README.md has no ```text block with the example's output"
+    assert capsys.readouterr().out == shown[1]
     assert spark.read.format("hudi-py").load(f"{tmp_path}/trips").where("id = 'b'").first()["fare"] == 8.5  # type: ignore[index]

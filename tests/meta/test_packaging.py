@@ -66,11 +66,13 @@ def test_only_the_api_is_shown() -> None:
 
 def test_the_page_of_the_package_needs_no_repository() -> None:
     text = (
-        "[a](docs/sql.md#b) [c](https://c) ![d](x.svg) [e](#f) [g](CONTRIBUTING.md) [h](docs/differences/not-built.md)"
+        "[a](docs/sql.md#b) [c](https://c) ![d](docs/assets/x.svg) [e](#f) [g](CONTRIBUTING.md) "
+        "[h](docs/differences/not-built.md)"
     )
-    assert package_page.page(text, None) == "a [c](https://c) !d [e](#f) g h"
+    assert package_page.page(text, None) == "a [c](https://c)  [e](#f) g h"
     assert package_page.page(text, "https://docs.example") == (
-        "[a](https://docs.example/sql.html#b) [c](https://c) !d [e](#f) [g](https://docs.example/contributing.html) "
+        "[a](https://docs.example/sql.html#b) [c](https://c) ![d](https://docs.example/assets/x.svg) [e](#f) "
+        "[g](https://docs.example/contributing.html) "
         "[h](https://docs.example/differences/not-built.html)"
     )
     assert not re.search(r"\]\((docs|[A-Z])", package_page.page((ROOT / "README.md").read_text(encoding="utf-8"), None))
