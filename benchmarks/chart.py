@@ -10,11 +10,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Final
-from xml.sax.saxutils import escape
 
-ROOT: Final = Path(__file__).resolve().parent.parent
-FIGURES: Final = ROOT / "benchmarks" / "baselines" / "tpch-sf1.json"
-CHART: Final = ROOT / "docs" / "assets" / "speed.svg"
+from tools.pictures import BLUE, BROWN, FOLDER, GREEN, GREY, svg, text
+
+FIGURES: Final = Path(__file__).with_name("baselines") / "tpch-sf1.json"
+CHART: Final = FOLDER / "speed.svg"
 ROWS: Final = {
     "upsert of 5 %, mor": "Upsert of 300,000 rows, merge on read",
     "upsert of 5 %, cow": "Upsert of 300,000 rows, copy on write",
@@ -22,47 +22,35 @@ ROWS: Final = {
     "all, mor, 5 % in logs": "Read of all rows, 300,000 of them in logs",
 }
 ENGINES: Final = {
-    "Apache Hudi": ("Apache Hudi 1.2.0 in Spark", "hudi"),
-    "hudi-rs": ("hudi-rs 0.5.0", "rs"),
-    "hudi-py (enabled)": ("hudi-py in Spark", "spark"),
-    "hudi-py (core)": ("hudi-py in Python", "core"),
+    "Apache Hudi": ("Apache Hudi 1.2.0 in Spark", GREY),
+    "hudi-rs": ("hudi-rs 0.5.0", BROWN),
+    "hudi-py (enabled)": ("hudi-py in Spark", BLUE),
+    "hudi-py (core)": ("hudi-py in Python", GREEN),
 }
-STYLE: Final = (
-    "text{font-family:system-ui,-apple-system,'Segoe UI',Helvetica,Arial,sans-serif;font-size:13px;fill:#1f2328}"
-    ".title{font-weight:600}.hudi{fill:#8c959f}.rs{fill:#b58a5a}.spark{fill:#3346c4}.core{fill:#1f8a70}"
-    "@media(prefers-color-scheme:dark){text{fill:#e6edf3}.hudi{fill:#6e7681}.rs{fill:#a67c4d}.spark{fill:#8c9bff}"
-    ".core{fill:#3fb99a}}"
-)
-WIDTH: Final = 720
-LABELS: Final = 190
+WIDTH: Final = 560
+LABELS: Final = 192
 BAR: Final = 18
 
 
 def chart(seconds: dict[str, dict[str, float]]) -> str:
-    """Draw seconds as bars in SVG, a group for each row, which follow a light or dark theme."""
-    scale = (WIDTH - LABELS - 60) / max(
-        seconds[row][engine] for row in ROWS for engine in ENGINES if engine in seconds[row]
-    )
+    """Draw seconds as bars, a group for each row."""
+    measured = {row: {name: seconds[row][name] for name in ENGINES if name in seconds[row]} for row in ROWS}
+    scale = (WIDTH - LABELS - 54) / max(max(values.values()) for values in measured.values())
     parts, y = [], 18
-    for row, title in ROWS.items():
-        parts.append(f'<text class="title" x="0" y="{y}">{escape(title)}</text>')
+    for row, values in measured.items():
+        parts.append(text(0, y, ROWS[row], bold=True))
         y += 8
-        for engine, (name, style) in ENGINES.items():
-            value = seconds[row].get(engine)
-            if value is None:
-                continue
-            length = max(value * scale, 1)
+        for engine, value in values.items():
+            name, colour = ENGINES[engine]
+            length = round(max(value * scale, 1), 1)
             parts += [
-                f'<text x="{LABELS - 8}" y="{y + 13}" text-anchor="end">{escape(name)}</text>',
-                f'<rect class="{style}" x="{LABELS}" y="{y + 2}" width="{length:.1f}" height="{BAR - 4}" rx="2"/>',
-                f'<text x="{LABELS + length + 6:.1f}" y="{y + 13}">{value:.1f} s</text>',
+                text(LABELS - 8, y + 13, name, anchor="end"),
+                f'<rect x="{LABELS}" y="{y + 2}" width="{length:g}" height="{BAR - 4}" rx="2" fill="{colour}"/>',
+                text(LABELS + length + 6, y + 13, f"{value:.1f} s"),
             ]
             y += BAR
         y += 26
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {y - 20}" role="img">'
-    return "\n".join(
-        [head, "<title>Seconds of hudi-py and of others</title>", f"<style>{STYLE}</style>", *parts, "</svg>", ""]
-    )
+    return svg("Seconds of hudi-py, Apache Hudi and hudi-rs", WIDTH, y - 20, parts)
 
 
 def drawn() -> str:

@@ -216,9 +216,11 @@ def _check_columns(state: TableState, commits: NewestCommits, latest: InternalSc
 
 def _check_files_of_empty(state: TableState, instant: Instant, record: dict[str, Any] | None) -> None:
     """Raises CorruptFileError if files of a commit, whose own file is empty, have columns that a schema lacks, or in a
-    wider type. Apache Hudi takes the commit for one without a schema (`TableSchemaResolver`, 1.2.0): such columns are
-    gone from its queries, and from each file that it writes after."""
+    wider type, and if there are no such files, as after a statement that added a column. Apache Hudi takes the commit
+    for one without a schema (`TableSchemaResolver`, 1.2.0): such columns are gone from its queries, and from each file
+    that it writes after."""
     known = pa.schema([]) if record is None else arrow_schema(record)
+    path = None
     for path in _files_of(state.storage, state.config, instant):
         found = _of_data_file(state.storage, state.config, path)
         if found is None:
@@ -231,6 +233,8 @@ def _check_files_of_empty(state: TableState, instant: Instant, record: dict[str,
             )
             raise _empty_commit(state, instant, "read", why)
         return  # the files of a commit have one schema
+    if path is None:
+        raise _empty_commit(state, instant, "read", "it left no files that tell whether it changed columns")
 
 
 def _files_of(storage: Storage, config: TableConfig, instant: Instant) -> Iterator[str]:

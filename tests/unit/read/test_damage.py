@@ -325,6 +325,19 @@ def test_an_emptied_commit_that_added_a_column(tmp_path: Path, version: int, kin
 
 
 @pytest.mark.parametrize("version", [6, 9])
+def test_an_emptied_statement_that_added_a_column(tmp_path: Path, version: int) -> None:
+    """It wrote no file, so that nothing but its own file names the column."""
+    path = tmp_path / "t"
+    write(path, ["k1"], 1, table_type="MERGE_ON_READ", table_version=version)
+    hudi_py.open_table(str(path)).alter(add={"w": pa.float64()})
+    file, content = emptied(path, version)
+    with pytest.raises(CorruptFileError, match="is empty, and it left no files that tell whether it changed columns"):
+        hudi_py.open_table(str(path)).scan().to_table()
+    file.write_bytes(content)
+    assert hudi_py.open_table(str(path)).scan(["w"]).to_table()["w"].to_pylist() == [None]
+
+
+@pytest.mark.parametrize("version", [6, 9])
 def test_an_emptied_commit_that_added_none(tmp_path: Path, version: int) -> None:
     """Its rows are read; what it did is not known, so nothing is written until a later commit has a schema."""
     path = tmp_path / "t"
