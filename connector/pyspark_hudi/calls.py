@@ -25,12 +25,12 @@ from hudi_py.write.distributed import DistributedWrite, TaskResult
 from hudi_py.write.dml import distributed as statements
 from hudi_py.write.dml.distributed import (
     Delete,
+    MergeCall,
     MergePlan,
     SpreadPlan,
     SpreadResult,
     SpreadStatement,
     StagedSource,
-    StatementCall,
     Update,
 )
 from hudi_py.write.result import WriteResult
@@ -181,20 +181,26 @@ def alter_columns(
 # -- statements about rows --------------------------------------------------------------------------------------------
 
 
-def run_statement(path: str, given: Mapping[str, Any], change: Update | Delete) -> WriteResult | SpreadPlan:
-    return run_planned(_statement(path, given, change), ())
+def run_change(path: str, given: Mapping[str, Any], change: Update | Delete) -> WriteResult | SpreadPlan:
+    options = write_configuration(given)
+    return statements.run_change(
+        *(checked_path(path, "write"), options, change, metadata_writer(options), after_commit(options)),
+        owner_pid=driver_pid(),
+    )
 
 
-def plan_merge(path: str, given: Mapping[str, Any], change: MergePlan, source: pa.Schema) -> StatementCall:
-    return _statement(path, given, change, source)
+def plan_merge(path: str, given: Mapping[str, Any], plan: MergePlan, source: pa.Schema) -> MergeCall:
+    options = write_configuration(given)
+    place = checked_path(path, "write")
+    return statements.plan_merge(place, options, plan, source, metadata_writer(options), after_commit(options))
 
 
-def run_planned(call: StatementCall, staged: Sequence[StagedSource]) -> WriteResult | SpreadPlan:
-    return statements.commit_statement(call, staged, owner_pid=driver_pid())
+def commit_merge(call: MergeCall, staged: Sequence[StagedSource]) -> WriteResult | SpreadPlan:
+    return statements.commit_merge(call, staged, owner_pid=driver_pid())
 
 
-def abort_statement(call: StatementCall) -> None:
-    statements.abort_statement(call)
+def abort_merge(call: MergeCall) -> None:
+    statements.abort_merge(call)
 
 
 def commit_spread(plan: SpreadStatement, results: Sequence[SpreadResult]) -> WriteResult:
@@ -203,15 +209,6 @@ def commit_spread(plan: SpreadStatement, results: Sequence[SpreadResult]) -> Wri
 
 def abort_spread(plan: SpreadStatement) -> None:
     statements.abort_spread(plan)
-
-
-def _statement(
-    path: str, given: Mapping[str, Any], change: Update | Delete | MergePlan, source: pa.Schema | None = None
-) -> StatementCall:
-    options = _write_options(given)
-    after = after_commit(options)
-    place = checked_path(path, "write")
-    return statements.plan_statement(place, options, change, metadata_writer(options), after, source)
 
 
 # -- reports ----------------------------------------------------------------------------------------------------------

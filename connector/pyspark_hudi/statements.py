@@ -16,13 +16,13 @@ from hudi_py.write.dml.distributed import (
     WORK,
     Delete,
     MergeBuilder,
+    MergeCall,
     MergePlan,
     SpreadPlan,
     SpreadResult,
     SpreadStatement,
     SpreadSteps,
     StagedSource,
-    StatementCall,
     Update,
     WriteResult,
     redo_on_conflict,
@@ -167,14 +167,16 @@ def _planned(
 ) -> WriteResult | SpreadPlan:
     """The result of a statement that one process has run, or its plan for tasks."""
     if source is None:
-        return remote(spark, calls.run_statement, path, given, change)
+        assert not isinstance(change, MergePlan)
+        return remote(spark, calls.run_change, path, given, change)
+    assert isinstance(change, MergePlan)
     call = remote(spark, calls.plan_merge, path, given, change, arrow_schema(source.schema))
-    with undone(spark, calls.abort_statement, call):
+    with undone(spark, calls.abort_merge, call):
         staged = collected(source, functools.partial(_stage, call))
-    return remote(spark, calls.run_planned, call, staged)
+    return remote(spark, calls.commit_merge, call, staged)
 
 
-def _stage(call: StatementCall, batches: Iterator[pa.RecordBatch]) -> StagedSource | None:
+def _stage(call: MergeCall, batches: Iterator[pa.RecordBatch]) -> StagedSource | None:
     return stage_source(call, task_id(), batches)
 
 

@@ -53,11 +53,12 @@ from hudi_py.wiring import (
     write_configuration,
 )
 from hudi_py.write.api import create_empty_table, existing_table, naming_partitions, write_options, write_rows
+from hudi_py.write.dml.bound import Statement
 from hudi_py.write.dml.builder import MergeBuilder
 from hudi_py.write.dml.merge import Merge
 from hudi_py.write.dml.merge_plan import MergePlan
 from hudi_py.write.dml.run import run_statement
-from hudi_py.write.dml.statements import Delete, Statement, Update
+from hudi_py.write.dml.statements import Delete, Update
 from hudi_py.write.result import WriteResult, requested_time
 from hudi_py.write.rows.input import read_input
 from hudi_py.write.table.support import read_only_reason
@@ -394,7 +395,7 @@ class Table(TableIndexes, ErasureMethods, HealthMethods, ServicePreviews, Report
         rows = pa.Table.from_batches(list(given.batches()), given.schema)
 
         def run(plan: MergePlan) -> WriteResult:
-            return self._run(Merge(plan, rows), options)
+            return self._run(Merge(plan, rows.schema), options, rows)
 
         return MergeBuilder(MergePlan(named, (), source_alias, target_alias), run)
 
@@ -637,12 +638,15 @@ class Table(TableIndexes, ErasureMethods, HealthMethods, ServicePreviews, Report
         resolved = write_configuration({**self._options, **(options or {})})
         return _write_rows(self._storage, data, operation, resolved, self._storage_options)
 
-    def _run(self, statement: Statement, options: Mapping[str, Any] | None) -> WriteResult:
+    def _run(
+        self, statement: Statement, options: Mapping[str, Any] | None, source: pa.Table | None = None
+    ) -> WriteResult:
         resolved = write_configuration({**self._options, **(options or {})})
         return run_statement(
             self._storage,
             statement,
             resolved,
+            source=source,
             after=after_commit(resolved),
             metadata=metadata_writer(resolved),
             storage_options=resolved.for_storage(self._storage_options),

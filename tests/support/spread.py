@@ -24,11 +24,12 @@ from hudi_py.write.dml.distributed import (
     SpreadSteps,
     Update,
     WriteResult,
+    abort_merge,
     abort_spread,
-    abort_statement,
+    commit_merge,
     commit_spread,
-    commit_statement,
-    plan_statement,
+    plan_merge,
+    run_change,
     run_spread_task,
     stage_source,
 )
@@ -61,16 +62,20 @@ def spread(
     rnd = random.Random(seed)
     resolved = Options.resolve({"hoodie.py.local.max.bytes": "0", **options}, Scope.WRITE)
     rows = pa.table({}) if source is None else source
-    columns = None if source is None else source.schema
-    call = plan_statement(str(path), resolved, change, metadata_writer(resolved), after_commit(resolved), columns)
-    call = _sent(call)
-    try:
-        parts = [rows.slice(at, -(-rows.num_rows // tasks) or 1).to_batches() for at in _starts(rows.num_rows, tasks)]
-        staged = [_sent(stage_source(call, TaskId(number), part)) for number, part in enumerate(parts)]
-    except BaseException:
-        abort_statement(call)
-        raise
-    planned = commit_statement(call, [each for each in staged if each is not None])
+    metadata, after = metadata_writer(resolved), after_commit(resolved)
+    if isinstance(change, MergePlan):
+        call = _sent(plan_merge(str(path), resolved, change, rows.schema, metadata, after))
+        try:
+            parts = [
+                rows.slice(at, -(-rows.num_rows // tasks) or 1).to_batches() for at in _starts(rows.num_rows, tasks)
+            ]
+            staged = [_sent(stage_source(call, TaskId(number), part)) for number, part in enumerate(parts)]
+        except BaseException:
+            abort_merge(call)
+            raise
+        planned = commit_merge(call, [each for each in staged if each is not None])
+    else:
+        planned = run_change(str(path), resolved, change, metadata, after)
     if not isinstance(planned, SpreadPlan):
         return planned
     plan = pickle.dumps(planned.statement)

@@ -481,7 +481,12 @@ class NothingToDoError(Exception):
 
 @contextmanager
 def begin_planned(
-    session: TableSession, plan: Callable[[FileSystemView], Plan], *, action: Action, operation: str
+    session: TableSession,
+    plan: Callable[[FileSystemView], Plan],
+    *,
+    action: Action,
+    operation: str,
+    seen: FileSystemView | None = None,
 ) -> Iterator[tuple[WriteTransaction, Plan]]:
     """Plan a write, begin it, and plan it again if the timeline has moved in between.
 
@@ -489,11 +494,12 @@ def begin_planned(
 
     Args:
         plan: is given the file slices as the write sees them. What it raises ends the write, which leaves nothing.
+        seen: the state to plan for first; by default it is read.
 
     Raises:
         ConflictError, LockError, ConfigError: as `WriteTransaction.begin`.
     """
-    view = session.view_for_write(session.timeline())
+    view = session.view_for_write(session.timeline()) if seen is None else seen
     planned = plan(view)
     with WriteTransaction.begin(session, action=action, operation=operation) as transaction:
         if transaction.timeline.moved_since(view.timeline):

@@ -3,7 +3,9 @@ stores."""
 
 from __future__ import annotations
 
+import pickle
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +14,19 @@ import pytest
 
 import hudi_py
 from hudi_py.storage import LocalStorage
+from hudi_py.wiring import after_commit, metadata_writer, write_configuration
+from hudi_py.write.context import TaskId
+from hudi_py.write.dml.distributed import MergePlan, Update, commit_merge, plan_merge, run_change, stage_source
+from hudi_py.write.dml.merge import Merge
+from hudi_py.write.dml.merge_plan import Clause
+from hudi_py.write.result import WriteResult
 
 OPTIONS = {
     "hoodie.time.generator.max_expected_clock_skew_ms": "1",
     "hoodie.clean.commits.retained": "1",
     "hoodie.metadata.compact.max.delta.commits": "100",
 }
+ALONE = {**OPTIONS, "hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
 DATA = pa.table({"id": [0, 1], "p": ["a", "b"], "ts": [1, 1]})
 Calls = Counter[tuple[str, str]]
 
@@ -104,3 +113,53 @@ def test_services_that_are_not_due_take_no_lock(tmp_path: Path, kind: str, monke
     monkeypatch.setattr(LocalStorage, "put_if_absent", noted)
     upsert(tmp_path / "t", kind, DATA, options)
     assert created.count(".hoodie/lock") == 2, "to begin and to commit"
+
+
+def merged(path: Path) -> object:
+    """A merge as processes of an engine run it."""
+    plan = MergePlan(("id",), (Clause("matched", "update", "s.ts > 0", {"ts": "s.ts"}),))
+    options = write_configuration(ALONE)
+    call = plan_merge(str(path), options, plan, DATA.schema, metadata_writer(options), after_commit(options))
+    staged = stage_source(pickle.loads(pickle.dumps(call)), TaskId(0), DATA.to_batches())
+    assert staged is not None
+    return commit_merge(pickle.loads(pickle.dumps(call)), [staged])
+
+
+def updated(path: Path) -> object:
+    """An update as the driver of an engine runs it."""
+    options, change = write_configuration(ALONE), Update({"ts": "ts + 1"}, "id = 1")
+    return run_change(str(path), options, change, metadata_writer(options), after_commit(options))
+
+
+@pytest.mark.parametrize(("run", "reads"), [(updated, 3), (merged, 4)])
+def test_a_small_statement_is_bound_once(
+    tmp_path: Path, run: Callable[[Path], object], reads: int, calls: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(2):
+        upsert(tmp_path / "t", "mor", DATA, ALONE)
+    bound: list[object] = []
+    for kind in (Update, Merge):
+        original = kind.bind
+
+        def noted(self: Any, *given: Any, original: Any = original) -> Any:
+            bound.append(self)
+            return original(self, *given)
+
+        monkeypatch.setattr(kind, "bind", noted)
+    created: list[str] = []
+    put_if_absent = LocalStorage.put_if_absent
+
+    def creating(self: LocalStorage, path: str, data: bytes) -> bool:
+        created.append(path)
+        return put_if_absent(self, path, data)
+
+    monkeypatch.setattr(LocalStorage, "put_if_absent", creating)
+    calls.clear()
+    result = run(tmp_path / "t")
+    assert isinstance(result, WriteResult)
+    assert result.num_updated
+    assert len(bound) == 1
+    assert created.count(".hoodie/lock") == 2, "to begin and to commit"
+    # a merge once to bind it, and like an update: without the table lock, to begin and to commit
+    assert calls["names", ".hoodie/timeline"] <= reads
+    assert calls["read", ".hoodie/hoodie.properties"] <= reads

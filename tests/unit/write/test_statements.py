@@ -613,7 +613,7 @@ def test_a_conflict_makes_a_statement_read_again(tmp_path: Path, monkeypatch: py
     }
     table = make(tmp_path / "t", options=options)
     begun: list[int] = []
-    run = basic.run_bound
+    run = basic.change_rows
 
     def interrupted(*arguments: Any) -> Any:
         changed = run(*arguments)
@@ -622,7 +622,7 @@ def test_a_conflict_makes_a_statement_read_again(tmp_path: Path, monkeypatch: py
             table.upsert([row(1, 15, "other", 5.0)])
         return changed
 
-    monkeypatch.setattr(statements, "run_bound", interrupted)
+    monkeypatch.setattr(statements, "change_rows", interrupted)
     result = table.update({"n": "n + 1", "ts": "ts + 10"}, "id = 1")
     assert result.retries == 1
     assert rows_of(table)[1] == row(1, 25, "other", 6.0)

@@ -1,11 +1,11 @@
-"""A statement on an engine with several processes: tasks stage its source, then one process runs it, or plans it for
-tasks (`spread`)."""
+"""A statement on an engine with several processes: tasks stage the source of a merge, then one process runs the
+statement, or plans it for tasks (`spread`). It is bound once: what travels is bound (`bound`)."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -16,11 +16,13 @@ from hudi_py.schema import META_FIELDS
 from hudi_py.storage import Storage, open_storage, with_durability
 from hudi_py.transaction.locks.in_process import check_many_processes
 from hudi_py.transaction.protocols import AfterCommit, MetadataWriter
+from hudi_py.transaction.session import TableSession
 from hudi_py.write.context import TaskId
+from hudi_py.write.dml.bound import BoundStatement, PlannedStatement
 from hudi_py.write.dml.builder import MergeBuilder
-from hudi_py.write.dml.merge import BoundMergeOf, Merge
-from hudi_py.write.dml.merge_plan import MergePlan
-from hudi_py.write.dml.run import bind_statement, run_in_session, statement_session
+from hudi_py.write.dml.merge import Merge
+from hudi_py.write.dml.merge_plan import BoundMerge, MergePlan
+from hudi_py.write.dml.run import bind_statement, run_bound, statement_session
 from hudi_py.write.dml.source import SourceColumns, StagedSource, stage_rows
 from hudi_py.write.dml.spread import (
     PARCELS,
@@ -31,7 +33,9 @@ from hudi_py.write.dml.spread import (
     SpreadSteps,
     abort_spread,
     commit_spread,
+    has_few_keys,
     plan_spread,
+    plan_staged,
     run_spread_task,
 )
 from hudi_py.write.dml.statements import Delete, Update
@@ -46,23 +50,24 @@ __all__ = [
     "WORK",
     "Delete",
     "MergeBuilder",
+    "MergeCall",
     "MergePlan",
     "SpreadPlan",
     "SpreadResult",
     "SpreadStatement",
     "SpreadSteps",
     "StagedSource",
-    "StatementCall",
     "TableConfig",
     "Update",
     "WriteResult",
+    "abort_merge",
     "abort_spread",
-    "abort_statement",
+    "commit_merge",
     "commit_spread",
-    "commit_statement",
     "partition_path",
-    "plan_statement",
+    "plan_merge",
     "redo_on_conflict",
+    "run_change",
     "run_spread_task",
     "stage_source",
 ]
@@ -74,78 +79,37 @@ def partition_path(config: TableConfig, values: pa.RecordBatch) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class StatementCall:
-    """A statement as each process of it gets it. Pickles."""
+class MergeCall:
+    """A bound merge as each process of it gets it. Pickles."""
 
     path: str
-    options: Options
-    """Those of the write, without the options of the storage."""
-    change: Update | Delete | MergePlan
+    bound: BoundStatement
     metadata: MetadataWriter
     after: tuple[AfterCommit, ...]
-    source: pa.Schema = field(default_factory=lambda: pa.schema([]))
-    """Normalised columns of the source of a merge."""
-    columns: SourceColumns | None = None
-    """What a merge does with rows of its source alone."""
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
     """Names the files of its source."""
     storage_options: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
+    @property
+    def source(self) -> pa.Schema:
+        """Normalised columns of the source."""
+        assert isinstance(self.bound.statement, Merge)
+        return self.bound.statement.source
+
     def storage(self) -> Storage:
-        storage = open_storage(self.path, dict(self.storage_options) or None)
-        return with_durability(storage, self.options.get(write_config.DURABLE))
-
-    def statement(self, rows: pa.Table | None = None) -> Update | Delete | Merge:
-        """The statement with the rows of its source; None: without them."""
-        if not isinstance(self.change, MergePlan):
-            return self.change
-        return Merge(self.change, self.source.empty_table() if rows is None else rows)
+        return _storage(self.path, self.bound.settings.options, dict(self.storage_options))
 
 
-def plan_statement(
+def run_change(
     path: str,
     options: Options,
-    change: Update | Delete | MergePlan,
+    change: Update | Delete,
     metadata: MetadataWriter,
     after: tuple[AfterCommit, ...],
-    source: pa.Schema | None = None,
-) -> StatementCall:
-    """The statement, checked against the table. Changes nothing.
-
-    Args:
-        source: the columns of the source of a merge.
-
-    Raises:
-        HudiError: as `run_statement`, if the statement does not fit the table or its source.
-    """
-    check_many_processes(options)
-    bare, storage_options = options.without_credentials(), tuple(options.storage.items())
-    call = StatementCall(path, bare, change, metadata, after, storage_options=storage_options)
-    if source is not None:
-        columns = pa.schema([each for each in source if each.name not in META_FIELDS])
-        call = replace(call, source=normalise_schema(columns))
-    statement = call.statement()
-    session = statement_session(call.storage(), statement, bare, metadata, (), dict(storage_options) or None)
-    bound, settings = bind_statement(session.view(session.timeline()), statement, bare)
-    if not isinstance(bound, BoundMergeOf):
-        return call
-    return replace(call, columns=SourceColumns.of(bound.bound, settings))
-
-
-def stage_source(call: StatementCall, task: TaskId, batches: Iterable[pa.RecordBatch]) -> StagedSource | None:
-    """Stages the rows of one task attempt; None: there are none.
-
-    Raises:
-        SchemaMismatchError, ConfigError: a value that no table holds, or a key that cannot be evaluated.
-    """
-    assert call.columns is not None
-    return stage_rows(call.storage(), call.token, task, call.source, call.columns, batches)
-
-
-def commit_statement(
-    call: StatementCall, staged: Sequence[StagedSource] = (), *, owner_pid: int | None = None
+    *,
+    owner_pid: int | None = None,
 ) -> WriteResult | SpreadPlan:
-    """Runs the statement, whatever its tasks staged, and removes its source; or plans it for tasks.
+    """Run an update or a delete, or plan it for tasks.
 
     Args:
         owner_pid: the process whose end ends a write by tasks.
@@ -153,31 +117,121 @@ def commit_statement(
     Raises:
         HudiError: as `run_statement`.
     """
-    storage, storage_options = call.storage(), dict(call.storage_options) or None
-    planned = None
+    check_many_processes(options)
+    storage = _storage(path, options, options.storage)
+    session = statement_session(storage, change, options, metadata, after, options.storage or None)
+    bound, view = bind_statement(session, change, options)
+    planned = PlannedStatement.of(bound, view)
+    if _fits_one_process(planned):
+        return run_bound(session, bound, view, after, planned)
+    return _spread(session, planned, after, owner_pid)
+
+
+def plan_merge(
+    path: str,
+    options: Options,
+    plan: MergePlan,
+    source: pa.Schema,
+    metadata: MetadataWriter,
+    after: tuple[AfterCommit, ...],
+) -> MergeCall:
+    """Bind a merge to its table. Change nothing.
+
+    Args:
+        source: the columns of its source.
+
+    Raises:
+        HudiError: as `run_statement`, if the merge does not fit the table or its source.
+    """
+    check_many_processes(options)
+    columns = pa.schema([each for each in source if each.name not in META_FIELDS])
+    statement = Merge(plan, normalise_schema(columns))
+    storage = _storage(path, options, options.storage)
+    session = statement_session(storage, statement, options, metadata, (), options.storage or None)
+    bound, _ = bind_statement(session, statement, options)
+    return MergeCall(path, bound, metadata, after, storage_options=tuple(options.storage.items()))
+
+
+def stage_source(call: MergeCall, task: TaskId, batches: Iterable[pa.RecordBatch]) -> StagedSource | None:
+    """Stage the rows of one task attempt. Return None if there are none.
+
+    Raises:
+        SchemaMismatchError, ConfigError: a value that no table holds, or a key that cannot be evaluated.
+    """
+    assert isinstance(call.bound.rows, BoundMerge)
+    columns = SourceColumns.of(call.bound.rows, call.bound.settings)
+    return stage_rows(call.storage(), call.token, task, call.source, columns, batches)
+
+
+def commit_merge(
+    call: MergeCall, staged: Sequence[StagedSource], *, owner_pid: int | None = None
+) -> WriteResult | SpreadPlan:
+    """Run a merge with the rows that its tasks have staged, and remove these; or plan it for tasks.
+
+    Args:
+        owner_pid: the process whose end ends a write by tasks.
+
+    Raises:
+        HudiError: as `run_statement`.
+    """
+    storage, options, done = call.storage(), call.bound.settings.options, None
     try:
-        statement = call.statement()
-        session = statement_session(storage, statement, call.options, call.metadata, call.after, storage_options)
-        planned, _ = redo_on_conflict(
-            lambda: plan_spread(
-                *(session, statement, call.options),
-                token=call.token,
-                files=staged,
-                after=call.after,
-                owner_pid=owner_pid,
-            ),
-            session.settings.conflict_retries,
+        session = statement_session(
+            *(storage, call.bound.statement, options, call.metadata, call.after),
+            dict(call.storage_options) or None,
         )
-        if planned is not None:
-            return planned
-        rows = pa.Table.from_batches(list(staged_rows(storage, [each.file for each in staged])), call.source)
-        return run_in_session(session, call.statement(rows), call.options, call.after)
+        view = session.view_for_write(session.timeline())
+        bound = call.bound.on(view)
+        if has_few_keys(staged) and _is_small(options, staged):
+            bound = bound.merging(_source(call, staged))
+        planned = plan_staged(bound, view, staged)
+        if not _fits_one_process(planned, staged):
+            done = _spread(session, planned, call.after, owner_pid, call.token, staged)
+            return done
+        if bound.source is None:
+            return run_bound(session, bound.merging(_source(call, staged)), view, call.after)
+        return run_bound(session, bound, view, call.after, planned)
     finally:
-        if planned is None:
+        if done is None:
             forget_source(storage, call.token)
 
 
-def abort_statement(call: StatementCall) -> None:
-    """Removes what the tasks of a statement staged."""
-    if call.columns is not None:
-        forget_source(call.storage(), call.token)
+def abort_merge(call: MergeCall) -> None:
+    """Remove what the tasks of a merge have staged."""
+    forget_source(call.storage(), call.token)
+
+
+def _spread(
+    session: TableSession,
+    planned: PlannedStatement,
+    after: tuple[AfterCommit, ...],
+    owner_pid: int | None,
+    token: str = "",
+    files: Sequence[StagedSource] = (),
+) -> SpreadPlan:
+    plan, _ = redo_on_conflict(
+        lambda: plan_spread(session, planned, token=token, files=files, after=after, owner_pid=owner_pid),
+        session.settings.conflict_retries,
+    )
+    return plan
+
+
+def _fits_one_process(planned: PlannedStatement, files: Sequence[StagedSource] = ()) -> bool:
+    """Whether one process runs a statement faster than tasks, by what it reads of its table and source."""
+    return _is_small(planned.bound.settings.options, files, planned.size)
+
+
+def _is_small(options: Options, files: Sequence[StagedSource], more: int = 0) -> bool:
+    """Whether one process should hold a source. `more`: bytes that it reads besides."""
+    num_bytes = sum(each.file.num_bytes for each in files)
+    most = options.get(write_config.LOCAL_MAX_BYTES)
+    return num_bytes + more <= most and num_bytes <= options.get(write_config.STAGING_MAX_BYTES)
+
+
+def _source(call: MergeCall, staged: Sequence[StagedSource]) -> pa.Table:
+    rows = staged_rows(call.storage(), [each.file for each in staged])
+    return pa.Table.from_batches(list(rows), call.source)
+
+
+def _storage(path: str, options: Options, storage_options: Mapping[str, str]) -> Storage:
+    return with_durability(open_storage(path, storage_options or None), options.get(write_config.DURABLE))

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from hudi_py.config import Options
 from hudi_py.config import write as write_config
 from hudi_py.model.operation import Operation
 from hudi_py.model.properties import TableConfig
@@ -36,17 +35,26 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """`MERGE INTO`. Holds the source in memory."""
+    """`MERGE INTO` from a source with these columns."""
 
     plan: MergePlan
-    source: pa.Table
+    source: pa.Schema
+    """Normalised, without meta columns."""
 
     title = "merge"
     operation = Operation.UPSERT
     java_name = "UPSERT"
 
-    def bind(self, config: TableConfig, settings: WriteSettings, options: Options) -> BoundMergeOf:
-        bound = bind_columns(self.plan, self.source.schema, config, settings, options)
+    def bind(self, config: TableConfig, settings: WriteSettings) -> BoundMerge:
+        """Check the statement against table and source. Raises as `bind_merge`."""
+        partial = (
+            settings.get(write_config.MERGE_INTO_PARTIAL_UPDATES)
+            and writes_partial_logs(config)
+            and not settings.merge.folds
+            and not settings.index.is_global
+            and settings.schema.history is None
+        )
+        bound = bind_merge(self.plan, self.source, config, settings, partial=partial)
         if bound.completed:
             _log.warning(
                 "merging into the table '%s' by %s of the source, too, which ON does not compare: rows are merged by "
@@ -54,45 +62,22 @@ class Merge:
                 config.name,
                 ", ".join(bound.completed),
             )
-        return BoundMergeOf(MergeSource.of(bound, self.source, settings), options)
-
-
-def bind_columns(
-    plan: MergePlan, source: pa.Schema, config: TableConfig, settings: WriteSettings, options: Options
-) -> BoundMerge:
-    """A merge over the columns of its table and source. Raises as `bind_merge`."""
-    partial = (
-        options.get(write_config.MERGE_INTO_PARTIAL_UPDATES)
-        and writes_partial_logs(config)
-        and not settings.merge.folds
-        and not settings.index.is_global
-        and settings.schema.history is None
-    )
-    return bind_merge(plan, source, config, settings, partial=partial)
+        return bound
 
 
 @dataclass(frozen=True, slots=True)
-class BoundMergeOf:
-    """A merge of the rows of a source."""
+class MergedSource:
+    """A merge with the rows of its source, which are in memory."""
 
     source: MergeSource
-    options: Options
-
-    @property
-    def bound(self) -> BoundMerge:
-        """By its columns."""
-        return self.source.bound
-
-    def narrowed(self, context: WriteContext) -> WriteContext:
-        return context.updating(self.bound.updated_columns)
 
     def request(self, settings: WriteSettings, view: FileSystemView) -> ScanRequest | None:
-        paths, matching = self.source.partitions, self.bound.matching
+        paths, matching = self.source.partitions, self.source.bound.matching
         if paths is None:
             paths = matching.partitions(self.source.distinct)
         asked = None if paths is None else paths.drop_null().unique().to_pylist()
         keys = matching.asked(self.source.distinct)
-        return merge_request(self.bound, self.options, settings, view, keys=keys, partitions=asked)
+        return merge_request(self.source.bound, settings, view, keys=keys, partitions=asked)
 
     def collect(
         self, context: WriteContext, slices: Iterable[tuple[Split, pa.RecordBatch]], held: PartitionedRows
@@ -106,14 +91,13 @@ class BoundMergeOf:
 
 def merge_request(
     bound: BoundMerge,
-    options: Options,
     settings: WriteSettings,
     view: FileSystemView,
     *,
     keys: Sequence[str] | None,
     partitions: Iterable[str] | None,
 ) -> ScanRequest | None:
-    """The rows of the table that a merge needs; None: none.
+    """Return the rows of the table that a merge needs; None if it needs none.
 
     Args:
         keys: of the source; None: too many to choose files by.
@@ -121,7 +105,7 @@ def merge_request(
     """
     columns = [RECORD_KEY, *bound.target_columns]
     if bound.by_source:
-        return scan_request(options, columns=columns)
+        return scan_request(settings.options, columns=columns)
     asked = None
     if partitions is not None and not settings.index.is_global:
         wanted = set(partitions)
@@ -130,4 +114,4 @@ def merge_request(
             return None
     if keys is not None and not keys:
         return None
-    return scan_request(options, columns=columns, keys=keys, partitions=asked)
+    return scan_request(settings.options, columns=columns, keys=keys, partitions=asked)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain, repeat
 
 import pyarrow as pa
 
@@ -22,10 +23,10 @@ from hudi_py.transaction.transaction import begin_planned
 from hudi_py.view import FileSystemView
 from hudi_py.write.api import existing_table, open_or_create
 from hudi_py.write.context import WriteContext
-from hudi_py.write.dml.statements import Bound, Statement, StatementOutcome, run_bound
+from hudi_py.write.dml.bound import BoundStatement, PlannedStatement, Statement
+from hudi_py.write.dml.statements import StatementOutcome, change_rows
 from hudi_py.write.result import WriteResult, committed_write, result_of
 from hudi_py.write.retry import redo_on_conflict
-from hudi_py.write.settings import WriteSettings, settings_as_stored
 from hudi_py.write.table.first import FirstWrite
 
 
@@ -34,15 +35,19 @@ def run_statement(
     statement: Statement,
     options: Options,
     *,
+    source: pa.Table | None = None,
     metadata: MetadataWriter | None = None,
     after: Sequence[AfterCommit] = (),
     storage_options: Mapping[str, str] | None = None,
 ) -> WriteResult:
-    """Runs a statement as one commit.
+    """Run a statement as one commit.
 
     It reads the state of the table that its transaction begins with, so that a change that another writer commits
     meanwhile to the same file groups is a conflict. A statement that changes nothing makes an empty commit, as in
     Apache Hudi, unless `hoodie.allow.empty.commit=false`. For other arguments see `write_rows`.
+
+    Args:
+        source: the rows of a merge.
 
     Raises:
         TableNotFoundError: there is no table.
@@ -52,31 +57,38 @@ def run_statement(
     """
     storage = with_durability(storage, options.get(write_config.DURABLE))
     session = statement_session(storage, statement, options, metadata, after, storage_options)
-    return run_in_session(session, statement, options, after)
+    bound, view = bind_statement(session, statement, options)
+    return run_bound(session, bound if source is None else bound.merging(source), view, after)
 
 
-def run_in_session(
-    session: TableSession, statement: Statement, options: Options, after: Sequence[AfterCommit]
+def bind_statement(
+    session: TableSession, statement: Statement, options: Options
+) -> tuple[BoundStatement, FileSystemView]:
+    """Bind a statement to the current state of its table, which is returned, too. Raises as `BoundStatement.of`."""
+    view = session.view_for_write(session.timeline())
+    return BoundStatement.of(statement, view, options), view
+
+
+def run_bound(
+    session: TableSession,
+    bound: BoundStatement,
+    view: FileSystemView,
+    after: Sequence[AfterCommit],
+    planned: PlannedStatement | None = None,
 ) -> WriteResult:
-    """Run a statement in a session from `statement_session`. For errors see `run_statement`."""
+    """Run a bound statement. For errors see `run_statement`.
+
+    Args:
+        view: the state of the table that it is bound to.
+        planned: what it reads of this state, if that is known.
+    """
+    first = bound if planned is None else planned
+    attempts = chain([(first, view)], repeat((bound, None)))
     (result, committed), retries = redo_on_conflict(
-        lambda: _attempt(session, statement, options), session.settings.conflict_retries
+        lambda: _attempt(session, *next(attempts)), session.settings.conflict_retries
     )
     services = () if committed is None else run_after(after, session, committed)
     return replace(result, retries=retries, services=services)
-
-
-def check_statement(
-    storage: Storage,
-    statement: Statement,
-    options: Options,
-    metadata: MetadataWriter | None = None,
-    *,
-    storage_options: Mapping[str, str] | None = None,
-) -> None:
-    """Raises the errors of `run_statement` that show before any row is read."""
-    session = statement_session(storage, statement, options, metadata, (), storage_options)
-    bind_statement(session.view(session.timeline()), statement, options)
 
 
 def statement_session(
@@ -87,7 +99,7 @@ def statement_session(
     after: Sequence[AfterCommit],
     storage_options: Mapping[str, str] | None,
 ) -> TableSession:
-    """The session of a statement. Raises as `run_statement`, if there is no table or it cannot be written."""
+    """Open the session of a statement. Raises as `run_statement`, if there is no table or it cannot be written."""
     existing = existing_table(storage)
     if existing is None:
         raise TableNotFoundError(f"Cannot {statement.title} the table at {storage.uri}: there is none; check the path")
@@ -102,40 +114,39 @@ def statement_session(
     return TableSession.of(storage, options, metadata, config=config, storage_options=storage_options)
 
 
-def _attempt(session: TableSession, statement: Statement, options: Options) -> tuple[WriteResult, Committed | None]:
+def _attempt(
+    session: TableSession, first: BoundStatement | PlannedStatement, seen: FileSystemView | None
+) -> tuple[WriteResult, Committed | None]:
+    """`seen`: the state that the statement is bound to, and maybe planned for; None if it may have changed since."""
+    given = first.bound if isinstance(first, PlannedStatement) else first
+    statement, options = given.statement, given.settings.options
     config, kind = session.config, statement.operation
 
-    def plan(view: FileSystemView) -> tuple[Bound, WriteSettings]:
-        return bind_statement(view, statement, options)
+    def plan(view: FileSystemView) -> BoundStatement | PlannedStatement:
+        return first if view is seen else given.on(view)
 
     progress = Progress.on_terminal(f"{statement.title} {config.name}")
     try:
-        begun = begin_planned(session, plan, action=kind.action(config), operation=statement.java_name)
-        with begun as (transaction, (bound, settings)):
-            context = WriteContext(transaction, settings, progress=progress)
-            changed = run_bound(bound, context)
+        begun = begin_planned(session, plan, action=kind.action(config), operation=statement.java_name, seen=seen)
+        with begun as (transaction, found):
+            if isinstance(found, BoundStatement):
+                with transaction.view.naming_lost_files():
+                    found = PlannedStatement.of(found, transaction.view)
+            bound = found.bound
+            context = bound.narrowed(WriteContext(transaction, bound.settings, progress=progress))
+            changed = change_rows(bound.changes, context, found.splits)
             if not changed.result.stats and not options.get(write_config.ALLOW_EMPTY_COMMIT):
                 return result_of(kind.value, None, None, ()), None
             commit = context.commit(
                 changed.result.stats,
                 extra=options.commit_metadata,
                 relied_on=tuple({RECORD_INDEX} & {*transaction.config.metadata_partitions}),
-                knows_keys=settings.index.is_global,
+                knows_keys=bound.settings.index.is_global,
             )
     finally:
         progress.close()
     done = result_of(kind.value, commit.instant, commit.completion_time, changed.result.stats)
     return _counted(done, changed), committed_write(commit, statement.java_name, changed.result.stats, {})
-
-
-def bind_statement(view: FileSystemView, statement: Statement, options: Options) -> tuple[Bound, WriteSettings]:
-    """Check a statement against a state of its table. Return it bound, with the settings of its write.
-
-    Raises:
-        ConfigError, SchemaMismatchError, UnsupportedTableError: it does not fit the table.
-    """
-    settings = settings_as_stored(view, statement.operation, options, statement.title)
-    return statement.bind(view.config, settings, options), settings
 
 
 def _counted(result: WriteResult, changed: StatementOutcome) -> WriteResult:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from hudi_py.config import Options, incremental
 from hudi_py.config import read as read_config
-from hudi_py.read import make_scan
+from hudi_py.read import Filter
 from hudi_py.read.parallel import ordered
 from hudi_py.read.request import ScanArguments, ScanRequest
 from hudi_py.read.split import Split
@@ -32,7 +32,7 @@ _OF_QUERIES = (
 )
 """Options of queries, which say nothing about the rows that a statement changes."""
 
-Condition: TypeAlias = str | pc.Expression | None
+Condition: TypeAlias = str | pc.Expression | Filter | None
 
 
 def scan_request(
@@ -48,11 +48,9 @@ def scan_request(
     return ScanRequest.of(options.without(*_OF_QUERIES), arguments)
 
 
-def read_slices(context: WriteContext, request: ScanRequest) -> Iterator[tuple[Split, pa.RecordBatch]]:
-    """The rows of a request in the state that the write sees, each batch with the split of its file group."""
-    transaction = context.transaction
-    storage = transaction.storage
-    scan = make_scan(transaction.state, request)
+def read_slices(context: WriteContext, splits: Sequence[Split]) -> Iterator[tuple[Split, pa.RecordBatch]]:
+    """The rows of splits of the state that the write sees, each batch with the split of its file group."""
+    storage = context.transaction.storage
 
     def read(split: Split) -> Iterator[tuple[Split, pa.RecordBatch]]:
         for batch in read_split_on(storage, split):
@@ -60,7 +58,7 @@ def read_slices(context: WriteContext, request: ScanRequest) -> Iterator[tuple[S
             yield split, batch
 
     context.progress.phase("reading")
-    yield from ordered(scan.splits(), read, min(default_threads(), context.settings.threads))
+    yield from ordered(splits, read, min(default_threads(), context.settings.threads))
     context.progress.phase("writing")
 
 

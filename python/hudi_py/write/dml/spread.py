@@ -19,15 +19,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudi_py.config import Options
-from hudi_py.config import write as write_config
 from hudi_py.formats.arrays import combined
 from hudi_py.metadata.table import RECORD_INDEX
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.names import PartitionPath
 from hudi_py.model.operation import Operation
-from hudi_py.read import make_scan
-from hudi_py.read.request import ScanRequest
 from hudi_py.read.split import Split
 from hudi_py.read.task import read_split_on
 from hudi_py.schema import RECORD_KEY
@@ -38,21 +34,20 @@ from hudi_py.transaction.transaction import WriteTransaction
 from hudi_py.view import FileSystemView
 from hudi_py.write.context import TaskId, WriteContext
 from hudi_py.write.distributed import TASK_MEMORY, DistributedWrite, TaskResult, abort_write, commit_write
-from hudi_py.write.dml.merge import BoundMergeOf, Merge, bind_columns, merge_request
-from hudi_py.write.dml.merge_plan import MergePlan
+from hudi_py.write.dml.bound import BoundRows, BoundStatement, PlannedStatement
+from hudi_py.write.dml.merge import Merge, merge_request
+from hudi_py.write.dml.merge_plan import BoundMerge
 from hudi_py.write.dml.merge_source import MergeSource
 from hudi_py.write.dml.merging import Merging
-from hudi_py.write.dml.run import bind_statement
 from hudi_py.write.dml.slices import places_of
 from hudi_py.write.dml.source import KeyFilter, SourceColumns, StagedSource
-from hudi_py.write.dml.statements import Bound, Delete, RowCounts, Update, located_rows
+from hudi_py.write.dml.statements import RowCounts, located_rows
 from hudi_py.write.groups import GroupWriter, write_groups
 from hudi_py.write.operations.located import write_located, write_packed
 from hudi_py.write.result import WriteResult
 from hudi_py.write.routing import Router, Sizes, key_hashes, record_size
 from hudi_py.write.rows import LocatedRows, PartitionedRows
 from hudi_py.write.rows.partitioned import split_by_partition
-from hudi_py.write.settings import WriteSettings
 from hudi_py.write.staging import forget_source, staged_rows
 
 PARCELS = pa.schema([("to", pa.string()), ("kind", pa.string()), ("rows", pa.binary())])
@@ -78,7 +73,7 @@ class SpreadStatement:
     """A planned statement, as its tasks and its commit get it. Pickles."""
 
     write: DistributedWrite
-    change: Update | Delete | MergePlan
+    bound: BoundRows
     token: str
     """Names the files of the source of a merge."""
     source: pa.Schema
@@ -114,41 +109,53 @@ class SpreadResult:
     counts: RowCounts = field(default_factory=RowCounts)
 
 
+def plan_staged(bound: BoundStatement, view: FileSystemView, files: Sequence[StagedSource]) -> PlannedStatement:
+    """Plan a statement that tasks may run: a merge, by its staged source, whose keys choose files only if it is small.
+
+    Raises:
+        HudiError: as `run_statement`, if the statement does not fit its table.
+    """
+    if not isinstance(bound.rows, BoundMerge) or bound.source is not None:
+        return PlannedStatement.of(bound, view)
+    keys = None
+    if has_few_keys(files):
+        columns = SourceColumns.of(bound.rows, bound.settings)
+        rows = staged_rows(view.state.storage, [each.file for each in files])
+        found = pa.chunked_array([columns.texts(columns.inputs(batch)) for batch in rows], pa.string())
+        keys = columns.matching.asked(combined(found.drop_null().unique()))
+    asked = [each.partitions for each in files]
+    partitions = None if None in asked else {path for each in asked for path in each or ()}
+    request = merge_request(bound.rows, bound.settings, view, keys=keys, partitions=partitions)
+    return PlannedStatement.reading(bound, view, request)
+
+
+def has_few_keys(files: Sequence[StagedSource]) -> bool:
+    """Return whether the keys of a source choose the files of the table."""
+    return sum(each.num_rows for each in files) <= _EXACT_KEYS
+
+
 def plan_spread(
     session: TableSession,
-    statement: Update | Delete | Merge,
-    options: Options,
+    planned: PlannedStatement,
     *,
     token: str = "",
     files: Sequence[StagedSource] = (),
     after: tuple[AfterCommit, ...] = (),
     owner_pid: int | None = None,
-) -> SpreadPlan | None:
+) -> SpreadPlan:
     """Plan a statement for the tasks of an engine: choose its instant and pin the table. Write nothing.
 
-    The table lock is taken only once it is known that one process would not do it faster.
-
     Args:
-        statement: without the rows of its source.
+        planned: for the state of the table that was read last.
         token: names the files of its source.
         files: the staged source.
         owner_pid: the process whose end ends the write; None: unknown.
 
-    Returns:
-        None if one process does it faster, as it would read no more than `hoodie.py.local.max.bytes` of the
-        table and the source.
-
     Raises:
         HudiError: as `run_statement`, if the statement does not fit its table, or another write is pending.
     """
-    config, kind = session.config, statement.operation
-    view = session.view_for_write(session.timeline())
-    read = _Reading.of(view, statement, options, files)
-    num_bytes = sum(each.file.num_bytes for each in files)
-    if read.size + num_bytes <= options.get(write_config.LOCAL_MAX_BYTES) and (
-        num_bytes <= options.get(write_config.STAGING_MAX_BYTES)
-    ):
-        return None
+    config, statement = session.config, planned.bound.statement
+    kind = statement.operation
     handle = WriteTransaction.plan(
         session,
         action=kind.action(config),
@@ -156,95 +163,43 @@ def plan_spread(
         owner=None if owner_pid is None else process_identity(owner_pid),
     )
     transaction = WriteTransaction.attach(handle, storage=session.storage)
-    if transaction.timeline.moved_since(view.timeline):
-        read = _Reading.of(transaction.view, statement, options, files)
-    merge = read.bound if isinstance(read.bound, BoundMergeOf) else None
-    context = read.bound.narrowed(WriteContext(transaction, read.settings))
+    if transaction.timeline.moved_since(planned.view.timeline):
+        planned = plan_staged(planned.bound.on(transaction.view), transaction.view, files)
+    bound, size = planned.bound, planned.size
+    merge = bound.rows if isinstance(bound.rows, BoundMerge) else None
+    context = bound.narrowed(WriteContext(transaction, bound.settings))
     write = DistributedWrite(
         handle,
         context.settings,
         kind,
         context.row_schema,
         combine=False,
-        extra=tuple(options.commit_metadata.items()),
+        extra=tuple(bound.settings.options.commit_metadata.items()),
         after=after,
         arrival="groups",
         relied_on=tuple({RECORD_INDEX} & {*handle.config.metadata_partitions}),
-        storage_options=tuple(options.storage.items()),
+        storage_options=tuple((session.storage_options or {}).items()),
     )
     inserts: Counter[str] = Counter()
     for file in files:
         inserts.update(dict(file.inserts))
-    by_source = merge is not None and bool(merge.bound.by_source)
-    matching = read.size if by_source else min(read.size, num_bytes)
-    change = statement.plan if isinstance(statement, Merge) else statement
+    num_bytes = sum(each.file.num_bytes for each in files)
+    by_source = merge is not None and bool(merge.by_source)
+    matching = size if by_source else min(size, num_bytes)
     made = SpreadStatement(
         write,
-        change,
+        bound.rows,
         token,
-        statement.source.schema if isinstance(statement, Merge) else pa.schema([]),
+        statement.source if isinstance(statement, Merge) else pa.schema([]),
         tuple(files),
-        read.schema,
+        planned.schema,
         Sizes(dict(inserts), record_size(context, context.row_schema)),
         parts=min(_tasks((matching + num_bytes) * _INFLATION), _MOST_PARTS),
-        filters=merge is not None and not by_source and not _is_exact(files),
+        filters=merge is not None and not by_source and not has_few_keys(files),
     )
     sources = [(number,) for number in range(len(files))]
-    work = tuple(zlib.compress(pickle.dumps(each)) for each in (*_packed(read.splits), *sources))
-    return SpreadPlan(made, work, merge is not None, _tasks(num_bytes if config.is_mor else read.size + num_bytes))
-
-
-@dataclass(frozen=True, slots=True)
-class _Reading:
-    """A statement bound to a state of its table, and what it reads of it."""
-
-    bound: Bound
-    settings: WriteSettings
-    schema: pa.Schema
-    splits: Sequence[Split]
-
-    @classmethod
-    def of(
-        cls,
-        view: FileSystemView,
-        statement: Update | Delete | Merge,
-        options: Options,
-        files: Sequence[StagedSource],
-    ) -> _Reading:
-        bound, settings = bind_statement(view, statement, options)
-        if isinstance(bound, BoundMergeOf):
-            request = _request(bound, settings, view, files)
-        else:
-            request = bound.request(settings, view)
-        if request is None:
-            return cls(bound, settings, pa.schema([]), ())
-        scan = make_scan(view.state, request)
-        return cls(bound, settings, scan.schema, scan.splits())
-
-    @property
-    def size(self) -> int:
-        """Bytes of the table that it reads."""
-        return sum(split.size for split in self.splits)
-
-
-def _is_exact(files: Sequence[StagedSource]) -> bool:
-    """Whether the keys of a source choose the files of the table."""
-    return sum(each.num_rows for each in files) <= _EXACT_KEYS
-
-
-def _request(
-    merge: BoundMergeOf, settings: WriteSettings, view: FileSystemView, files: Sequence[StagedSource]
-) -> ScanRequest | None:
-    """As `Merge` asks for the rows of a table, whose keys the staged source knows only if it is small."""
-    keys = None
-    if _is_exact(files):
-        columns = SourceColumns.of(merge.bound, settings)
-        rows = staged_rows(view.state.storage, [each.file for each in files])
-        found = pa.chunked_array([columns.texts(columns.inputs(batch)) for batch in rows], pa.string())
-        keys = columns.matching.asked(combined(found.drop_null().unique()))
-    asked = [each.partitions for each in files]
-    partitions = None if None in asked else {path for each in asked for path in each or ()}
-    return merge_request(merge.bound, merge.options, settings, view, keys=keys, partitions=partitions)
+    work = tuple(zlib.compress(pickle.dumps(each)) for each in (*_packed(planned.splits), *sources))
+    return SpreadPlan(made, work, merge is not None, _tasks(num_bytes if config.is_mor else size + num_bytes))
 
 
 def _packed(splits: Iterable[Split]) -> Iterator[tuple[Split, ...]]:
@@ -270,10 +225,8 @@ class SpreadSteps:
         """`task`: generated keys name its number, which no other task of the step has."""
         self._plan = plan
         self._context = _task_context(plan, plan.write.attach(), task)
-        assert isinstance(plan.change, MergePlan)
-        self._bound = bind_columns(
-            plan.change, plan.source, plan.write.handle.config, plan.write.settings, plan.write.options
-        )
+        assert isinstance(plan.bound, BoundMerge)
+        self._bound = plan.bound
 
     def read(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """`WORK` to rows of table and source, in `PARCELS` by hash ranges of their keys."""
@@ -399,15 +352,14 @@ def run_spread_task(plan: SpreadStatement, task: TaskId, batches: Iterable[pa.Re
 
 
 def _write_work(plan: SpreadStatement, context: WriteContext, batches: Iterable[pa.RecordBatch]) -> SpreadResult:
-    config, storage = context.transaction.config, context.transaction.storage
-    assert not isinstance(plan.change, MergePlan)
-    bound = plan.change.bind(config, context.settings, plan.write.options)
+    storage = context.transaction.storage
+    assert not isinstance(plan.bound, BoundMerge)
     stats: list[WriteStat] = []
     counts = RowCounts()
     for split in (each for work in _work_of(batches) for each in work if isinstance(each, Split)):
         with located_rows(context) as held:  # one file group at a time
             rows = ((split, batch) for batch in read_split_on(storage, split))
-            more = bound.collect(context, rows, held)
+            more = plan.bound.collect(context, rows, held)
             stats += write_located(context, held).stats
         counts = counts.plus(more.inserted, more.updated, more.deleted)
     return SpreadResult(tuple(stats), counts)

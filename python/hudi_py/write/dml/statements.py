@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Protocol
 
 import pyarrow as pa
 
-from hudi_py.config import Options
 from hudi_py.errors import ConfigError
 from hudi_py.model.operation import Operation
 from hudi_py.model.properties import TableConfig
-from hudi_py.read.filter import parse_filter
+from hudi_py.read.filter import Filter, parse_filter
 from hudi_py.read.request import ScanRequest
 from hudi_py.read.split import Split
 from hudi_py.schema import RECORD_KEY, with_meta
@@ -47,8 +45,8 @@ class StatementOutcome:
     counts: RowCounts
 
 
-class Bound(Protocol):
-    """A statement that was checked against its table."""
+class RowChanges(Protocol):
+    """What a statement does with the rows of its table."""
 
     def request(self, settings: WriteSettings, view: FileSystemView) -> ScanRequest | None:
         """Return the rows of the table that it needs; None if it needs none."""
@@ -56,42 +54,14 @@ class Bound(Protocol):
     def collect(
         self, context: WriteContext, slices: Iterable[tuple[Split, pa.RecordBatch]], held: PartitionedRows
     ) -> RowCounts:
-        """Adds to `held` what becomes of rows of the table, and new rows."""
-
-    def narrowed(self, context: WriteContext) -> WriteContext:
-        """The context with which it writes."""
+        """Add to `held` what becomes of rows of the table, and new rows."""
 
 
-def run_bound(bound: Bound, whole: WriteContext) -> StatementOutcome:
-    """Reads and writes, once for each attempt."""
-    context = bound.narrowed(whole)
-    request = bound.request(context.settings, context.transaction.view)
+def change_rows(changes: RowChanges, context: WriteContext, splits: Sequence[Split]) -> StatementOutcome:
+    """Read the rows of a statement and write what becomes of them."""
     with context.transaction.view.naming_lost_files(), located_rows(context) as held:
-        slices = () if request is None else read_slices(context, request)
-        counts = bound.collect(context, slices, held)
+        counts = changes.collect(context, read_slices(context, splits), held)
         return StatementOutcome(write_located(context, held), counts)
-
-
-class Statement(Protocol):
-    """A statement that reads rows of a table and changes them in one commit."""
-
-    @property
-    def title(self) -> str:
-        """For progress and errors."""
-
-    @property
-    def operation(self) -> Operation: ...
-
-    @property
-    def java_name(self) -> str:
-        """The `WriteOperationType` in commit metadata, as Apache Hudi's SQL records it."""
-
-    def bind(self, config: TableConfig, settings: WriteSettings, options: Options) -> Bound:
-        """Checks the statement against the table.
-
-        Raises:
-            ConfigError, SchemaMismatchError: it does not fit the table.
-        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,30 +76,46 @@ class Update:
     operation = Operation.UPSERT
     java_name = "UPSERT_PREPPED"
 
-    def bind(self, config: TableConfig, settings: WriteSettings, options: Options) -> Bound:
+    def bind(self, config: TableConfig, settings: WriteSettings) -> BoundUpdate:
+        """Check the statement against the table.
+
+        Raises:
+            ConfigError, SchemaMismatchError: it does not fit the table.
+        """
         if not self.values:
             raise ConfigError(f"Cannot update the table '{config.name}' without columns to set; name at least one")
         table = settings.schema.arrow
         assignments = parse_assignments(self.values, table, table)
         check_changeable((each.field.name for each in assignments), config)
-        parse_filter(self.condition, _shown(settings))
-        request = scan_request(options, columns=[RECORD_KEY, *table.names], condition=self.condition)
-        return _OfRows(request, partial(self._change, table, assignments))
+        return BoundUpdate(parse_filter(self.condition, _shown(settings)), assignments)
 
-    @staticmethod
-    def _change(
-        table: pa.Schema,
-        assignments: Sequence[Assignment],
-        context: WriteContext,
-        batch: pa.RecordBatch,
-        add: Callable[..., None],
+
+@dataclass(frozen=True, slots=True)
+class BoundUpdate:
+    """An update of columns that the table has. Pickles."""
+
+    condition: Filter | None
+    assignments: tuple[Assignment, ...]
+
+    updated_columns = None
+
+    def request(self, settings: WriteSettings, view: FileSystemView) -> ScanRequest:
+        columns = [RECORD_KEY, *settings.schema.arrow.names]
+        return scan_request(settings.options, columns=columns, condition=self.condition)
+
+    def collect(
+        self, context: WriteContext, slices: Iterable[tuple[Split, pa.RecordBatch]], held: PartitionedRows
     ) -> RowCounts:
-        rows = context.settings.schema.conform(batch.select(table.names))
-        columns = list(rows.columns)
-        for each in assignments:
-            columns[table.get_field_index(each.field.name)] = each.evaluate(rows)
-        add(table_rows(context, batch[RECORD_KEY], columns))
-        return RowCounts(updated=batch.num_rows)
+        table = context.settings.schema.arrow
+
+        def change(split: Split, batch: pa.RecordBatch) -> None:
+            rows = context.settings.schema.conform(batch.select(table.names))
+            columns = list(rows.columns)
+            for each in self.assignments:
+                columns[table.get_field_index(each.field.name)] = each.evaluate(rows)
+            hold(held, table_rows(context, batch[RECORD_KEY], columns), split)
+
+        return RowCounts(updated=_distinct_rows(slices, change))
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,19 +130,34 @@ class Delete:
     operation = Operation.DELETE
     java_name = "DELETE_PREPPED"
 
-    def bind(self, config: TableConfig, settings: WriteSettings, options: Options) -> Bound:
+    def bind(self, config: TableConfig, settings: WriteSettings) -> BoundDelete:
+        """Check the statement against the table. Raises as `Update.bind`."""
         if self.condition is None and self.keys is None:
             raise ConfigError(
                 f"Cannot delete rows of the table '{config.name}' without a condition; give 'true' to delete all"
             )
-        parse_filter(self.condition, _shown(settings))
-        request = scan_request(options, columns=[RECORD_KEY], condition=self.condition, keys=self.keys)
-        return _OfRows(request, self._change)
+        return BoundDelete(parse_filter(self.condition, _shown(settings)), self.keys)
 
-    @staticmethod
-    def _change(context: WriteContext, batch: pa.RecordBatch, add: Callable[..., None]) -> RowCounts:
-        add(keys_as_rows(context, batch[RECORD_KEY]), leaving=True)
-        return RowCounts(deleted=batch.num_rows)
+
+@dataclass(frozen=True, slots=True)
+class BoundDelete:
+    """A delete by a condition on columns that the table has. Pickles."""
+
+    condition: Filter | None
+    keys: frozenset[str] | None
+
+    updated_columns = None
+
+    def request(self, settings: WriteSettings, view: FileSystemView) -> ScanRequest:
+        return scan_request(settings.options, columns=[RECORD_KEY], condition=self.condition, keys=self.keys)
+
+    def collect(
+        self, context: WriteContext, slices: Iterable[tuple[Split, pa.RecordBatch]], held: PartitionedRows
+    ) -> RowCounts:
+        def change(split: Split, batch: pa.RecordBatch) -> None:
+            hold(held, keys_as_rows(context, batch[RECORD_KEY]), split, leaving=True)
+
+        return RowCounts(deleted=_distinct_rows(slices, change))
 
 
 def _shown(settings: WriteSettings) -> pa.Schema:
@@ -164,35 +165,20 @@ def _shown(settings: WriteSettings) -> pa.Schema:
     return with_meta(settings.schema.arrow) if settings.stored.has_meta else settings.schema.arrow
 
 
-@dataclass(frozen=True, slots=True)
-class _OfRows:
-    """A statement that changes each row by itself."""
-
-    asks: ScanRequest
-    change: Callable[[WriteContext, pa.RecordBatch, Callable[..., None]], RowCounts]
-    """Gives the rows of a batch as they are written to a function."""
-
-    def request(self, settings: WriteSettings, view: FileSystemView) -> ScanRequest:
-        return self.asks
-
-    def collect(
-        self, context: WriteContext, slices: Iterable[tuple[Split, pa.RecordBatch]], held: PartitionedRows
-    ) -> RowCounts:
-        counts, group = RowCounts(), None
-        keys: list[pa.Array] = []
-        again = 0
-        for split, batch in slices:
-            more = self.change(context, batch, partial(hold, held, split=split))
-            counts = counts.plus(more.inserted, more.updated, more.deleted)
-            if group != (split.partition, split.file_id):
-                again += _repeated(keys)
-                group, keys = (split.partition, split.file_id), []
-            keys.append(batch[RECORD_KEY])
-        again += _repeated(keys)
-        return counts.plus(updated=-again) if counts.updated else counts.plus(deleted=-again)
-
-    def narrowed(self, context: WriteContext) -> WriteContext:
-        return context
+def _distinct_rows(
+    slices: Iterable[tuple[Split, pa.RecordBatch]], change: Callable[[Split, pa.RecordBatch], None]
+) -> int:
+    """Change each batch and return how many rows there are, of those of one key in a file group one."""
+    count, group = 0, None
+    keys: list[pa.Array] = []
+    for split, batch in slices:
+        change(split, batch)
+        if group != (split.partition, split.file_id):
+            count -= _repeated(keys)
+            group, keys = (split.partition, split.file_id), []
+        count += batch.num_rows
+        keys.append(batch[RECORD_KEY])
+    return count - _repeated(keys)
 
 
 def _repeated(keys: list[pa.Array]) -> int:
