@@ -143,8 +143,11 @@ def write_steps() -> str:
 
 def read_merge() -> str:
     """Draw how a base file and two logs become the rows of one file slice."""
-    columns = (("base file", BLUE, ("a  1  12.50", "b  1   7.00", "c  1   9.00")),)
-    columns += (("log 1", BROWN, ("a  2  13.00", "d  2   5.50")), ("log 2", BROWN, ("b  -  deleted", "a  1   1.00")))
+    columns: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+        ("base file", BLUE, ("a  1  12.50", "b  1   7.00", "c  1   9.00")),
+        ("log 1", BROWN, ("a  2  13.00", "d  2   5.50")),
+        ("log 2", BROWN, ("b  -  deleted", "a  1   1.00")),
+    )
     parts = [text(0, 16, "key, ordering value, fare", small=True)]
     y = 30.0
     for name, colour, rows in columns:

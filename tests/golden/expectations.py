@@ -1,4 +1,4 @@
-"""What this release does not answer yet of the golden set: the one list, which tests and the matrix of docs/compatibility.md read.
+"""What this release does not answer yet of the golden set: the one list, for tests and docs/compatibility.md's matrix.
 
 A query listed here must be refused with `UnsupportedTableError` before any row is returned. A wrong answer, another
 error, or an answer (then the entry is out of date) fails the test.
