@@ -33,6 +33,11 @@ class IndexDefinition:
     kind: str = ""
     """`secondary_index`, ...; empty: the name."""
 
+    @property
+    def is_named(self) -> bool:
+        """Whether it was made by name for columns; other indexes are partitions with names of their own."""
+        return self.kind not in ("", self.name)
+
     @classmethod
     def of_json(cls, name: str, stored: Mapping[str, Any]) -> IndexDefinition:
         """The inverse of `to_json`; members may be absent or null. Raises TypeError or AttributeError for others."""

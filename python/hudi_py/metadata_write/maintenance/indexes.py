@@ -15,11 +15,11 @@ from hudi_py.metadata_write.maintenance.verify import source_of
 from hudi_py.metadata_write.partitions.definitions import put_definition
 from hudi_py.metadata_write.partitions.named import IndexRequest, NamedIndex
 from hudi_py.metadata_write.partitions.registry import (
-    NAMED,
     define_first,
     index_kinds,
     maintained,
     named_index,
+    names_of_index,
     own_names,
     partition_of,
     wanted_partitions,
@@ -196,7 +196,7 @@ def _create_named(context: ServiceContext, request: IndexRequest, index: type[Na
 
 def _existing(storage: Storage, config: TableConfig, name: str, what: str, *, missing_ok: bool = False) -> str | None:
     there = [*config.metadata_partitions, *config.metadata_partitions_to_make]
-    for found in (name, *(index.full_name(name) for index in NAMED)):
+    for found in names_of_index(name):
         if found in there and found != FILES:
             return found
     if missing_ok:

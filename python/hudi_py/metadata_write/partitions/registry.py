@@ -120,6 +120,11 @@ def named_index(kind: str) -> type[NamedIndex] | None:
     return next((index for index in NAMED if kind in index.kinds), None)
 
 
+def names_of_index(name: str) -> tuple[str, ...]:
+    """The partitions that an index may have, given its name with or without their prefix."""
+    return (name, *(index.full_name(name) for index in NAMED))
+
+
 def asked_indexes(
     options: Options, definitions: Callable[[], Mapping[str, Mapping[str, Any]]]
 ) -> list[tuple[type[NamedIndex], IndexRequest]]:

@@ -19,7 +19,6 @@ from hudi_py.errors import ConfigError, TableNotFoundError
 from hudi_py.formats.avro import arrow_schema
 from hudi_py.formats.hudi_types import declared, shared_names
 from hudi_py.metadata.definitions import index_definitions
-from hudi_py.metadata.locations import SECONDARY_PREFIX
 from hudi_py.model.instant import Action
 from hudi_py.model.properties import TableConfig
 from hudi_py.schema.changes import (
@@ -60,8 +59,6 @@ _WITH_IDS = (
     "option to read the table"
 )
 _ORDERING = "an ordering column (hoodie.table.ordering.fields)"
-_OF_COLUMNS = (SECONDARY_PREFIX, "expr_index_")
-"""Prefixes of indexes on columns."""
 _DELETE_MARKERS = ("hoodie.payload.delete.field", "hoodie.record.merge.property.hoodie.payload.delete.field")
 
 Types: TypeAlias = Mapping[str, pa.DataType | pa.Field] | pa.Schema
@@ -266,7 +263,7 @@ def _fixed(storage: Storage, config: TableConfig) -> dict[str, str]:
     found = dict.fromkeys(config.ordering_fields, _ORDERING)
     there = {*config.metadata_partitions, *config.metadata_partitions_inflight}
     for definition in index_definitions(storage, config):
-        if definition.name in there and definition.name.startswith(_OF_COLUMNS):
+        if definition.name in there and definition.is_named:
             what = f"the source of the index {definition.name}; drop the index first"
             found.update(dict.fromkeys(definition.source_fields, what))
     for key in _DELETE_MARKERS:
