@@ -14,7 +14,7 @@ from hudi_py.config import write as write_config
 from hudi_py.errors import UnsupportedTableError
 from hudi_py.file_stats.columns import IndexedColumn
 from hudi_py.file_stats.footers import written_ranges
-from hudi_py.formats.base_files import WRITTEN, FileLayout, base_writer
+from hudi_py.formats.base_files import FileLayout, base_writer
 from hudi_py.formats.bloom import BloomConfig
 from hudi_py.merge import CommittedInstants, LogMemory, LogSpec, merge_settings
 from hudi_py.merge.base import MergeCounts, Watch
@@ -39,7 +39,7 @@ from hudi_py.timeline.table_schema import (
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.write.changes import ChangeLogging
 from hudi_py.write.settings import bloom_config, file_layout
-from hudi_py.write.table.support import check_metafiles, check_types
+from hudi_py.write.table.support import check_files_writable, check_types
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,18 +166,7 @@ Rewrite = Callable[[RewriteTask], Rewritten]
 
 def check_compactable(config: TableConfig) -> None:
     """Raises UnsupportedTableError if a compaction would lose what Apache Hudi's keeps."""
-    check_metafiles(config, "compact")
-    if config.properties.get("hoodie.bootstrap.base.path", "").strip():
-        raise UnsupportedTableError(
-            f"Cannot compact the table '{config.name}': it was bootstrapped from "
-            f"{config.properties['hoodie.bootstrap.base.path']} (hoodie.bootstrap.base.path); such tables can only be "
-            "read; compact it with Apache Hudi"
-        )
-    if config.base_file_format not in WRITTEN:
-        raise UnsupportedTableError(
-            f"Cannot compact the table '{config.name}': its base files are {config.base_file_format}; supported are "
-            f"{' and '.join(WRITTEN)}"
-        )
+    check_files_writable(config, "compact")
 
 
 def rewrite_slice(task: RewriteTask) -> Rewritten:

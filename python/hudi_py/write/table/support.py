@@ -29,18 +29,30 @@ def check_writable(config: TableConfig) -> None:
     check_version_writable(config)
     if config.cdc_enabled:
         logging_mode(config, f"write to the table '{config.name}'")
-    check_metafiles(config, "write to")
     parse_keygen(config.keygen_type, config.keygen_class)
-    if config.properties.get("hoodie.bootstrap.base.path", "").strip():
+    check_files_writable(config, "write to")
+
+
+def check_files_writable(config: TableConfig, do: str) -> None:
+    """Refuse a table that would get files which this release does not write.
+
+    Args:
+        do: what the caller is about to do, for errors: "write to", "compact".
+
+    Raises:
+        UnsupportedTableError: names the property.
+    """
+    check_metafiles(config, do)
+    source = config.properties.get("hoodie.bootstrap.base.path", "").strip()
+    if source:
         raise UnsupportedTableError(
-            f"Cannot write to the table '{config.name}': it was bootstrapped from "
-            f"{config.properties['hoodie.bootstrap.base.path']} (hoodie.bootstrap.base.path); such tables can only be "
-            "read; write it with Apache Hudi"
+            f"Cannot {do} the table '{config.name}': it was bootstrapped from {source} (hoodie.bootstrap.base.path); "
+            "such tables can only be read; use Apache Hudi for it"
         )
     if config.base_file_format not in WRITTEN:
         raise UnsupportedTableError(
-            f"Cannot write to the table '{config.name}': its base files are {config.base_file_format}; supported are "
-            f"{' and '.join(WRITTEN)}"
+            f"Cannot {do} the table '{config.name}': its base files are {config.base_file_format}; supported: "
+            f"{', '.join(WRITTEN)}"
         )
 
 
