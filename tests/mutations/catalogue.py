@@ -1643,7 +1643,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "record index: looks up keys that have several rows",
-        CORE + "write/index/__init__.py",
+        CORE + "write/index/record_index.py",
         "    if scope is not None and scope.repeated is not None:\n",
         "    if scope is None:\n",
         "tests/unit/metadata_write/test_key_scope.py",

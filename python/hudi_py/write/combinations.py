@@ -18,8 +18,7 @@ from hudi_py.metadata.table import BLOOM_FILTERS, RECORD_INDEX
 from hudi_py.model.operation import Operation
 from hudi_py.model.properties import TableConfig
 from hudi_py.schema.paths import type_at
-from hudi_py.write.index import IndexSettings
-from hudi_py.write.index.protocol import BUCKET, GLOBAL_SIMPLE, SIMPLE
+from hudi_py.write.index import IndexSettings, index_kind, without_stored_keys
 from hudi_py.write.operation import generated_keys_error, insert_duplicates
 from hudi_py.write.table.evolution import WriteSchema
 
@@ -76,10 +75,10 @@ def _check_without_stored_keys(config: TableConfig, index: IndexSettings, option
     """Refuses what finds rows by record keys in files. With BLOOM, upserts of Apache Hudi 1.2.0 fail for want of
     filters; with a record index they add rows for known keys, as it is empty."""
     start = f"Cannot write to the table '{config.name}' with hoodie.populate.meta.fields=false and "
-    supported = (SIMPLE, GLOBAL_SIMPLE, BUCKET)
+    supported = without_stored_keys()
     if index.type not in supported:
         raise ConfigError(
-            f"{start}{write_config.INDEX_TYPE.key} = '{index.type}', which finds record keys in files; supported are "
+            f"{start}{write_config.INDEX_TYPE.key} = '{index.type}', which finds record keys in files; supported: "
             f"{', '.join(supported)}"
         )
     asked = next((option for option in _OF_STORED_KEYS if options.get(option)), None)
@@ -102,8 +101,8 @@ def check_generated_keys(config: TableConfig, options: Options) -> None:
         what = f"look for known keys ({write_config.INSERT_DUPLICATES.key} = '{insert_duplicates(options)}')"
     elif asked is not None:
         what = f"combine rows of one key ({asked.key} = 'true')"
-    elif options.get(write_config.INDEX_TYPE) == BUCKET:
-        what = f"use {write_config.INDEX_TYPE.key} = 'BUCKET'"
+    elif index_kind(options).open is None:
+        what = f"use {write_config.INDEX_TYPE.key} = '{options.get(write_config.INDEX_TYPE)}'"
     if what is not None:
         raise generated_keys_error(config, what)
 

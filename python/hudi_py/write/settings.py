@@ -33,8 +33,14 @@ from hudi_py.write.combinations import (
     check_partial_update,
     parquet_logs,
 )
-from hudi_py.write.index import BucketIndex, IndexSettings, check_folder, check_table_index, open_buckets
-from hudi_py.write.index.protocol import BLOOM, BUCKET, GLOBAL_BLOOM, GLOBAL_RECORD_INDEX, GLOBAL_SIMPLE
+from hudi_py.write.index import (
+    BucketIndex,
+    IndexSettings,
+    check_folder,
+    check_table_index,
+    index_kind,
+    open_buckets,
+)
 from hudi_py.write.operation import combines, deleted_partitions, insert_duplicates, sets_columns
 from hudi_py.write.placement.assign import Packing
 from hudi_py.write.rows.keygen import KeyGenerator, key_generator
@@ -46,12 +52,6 @@ T = TypeVar("T")
 
 _SORTED = ("GLOBAL_SORT", "PARTITION_SORT")
 """Modes of `hoodie.bulkinsert.sort.mode` whose files are sorted; the others order Spark's partitions."""
-_MOVES = {
-    GLOBAL_SIMPLE: write_config.SIMPLE_INDEX_UPDATE_PARTITION,
-    GLOBAL_BLOOM: write_config.BLOOM_INDEX_UPDATE_PARTITION,
-    GLOBAL_RECORD_INDEX: write_config.RECORD_INDEX_UPDATE_PARTITION,
-}
-"""By the index over all partitions, whether rows move to their own one."""
 _CODECS = ("gzip", "snappy", "zstd", "uncompressed")
 
 
@@ -64,7 +64,8 @@ class WriteSettings:
     schema: WriteSchema
     keygen: KeyGenerator
     merge: MergeSettings
-    packing: Packing = field(default_factory=Packing)
+    max_file_size: int
+    """Bytes at which a base file is full."""
     index: IndexSettings = field(default_factory=IndexSettings)
     bloom: BloomConfig | None = field(default_factory=BloomConfig)
     layout: FileLayout = field(default_factory=FileLayout)
@@ -88,6 +89,11 @@ class WriteSettings:
     def get(self, option: Option[T]) -> T:
         """The value of an option of the write."""
         return self.options.get(option)
+
+    @property
+    def packing(self) -> Packing:
+        """How full new files get."""
+        return Packing(self.max_file_size, self.options)
 
     @property
     def threads(self) -> int:
@@ -195,7 +201,7 @@ def write_settings(view: FileSystemView, incoming: pa.Schema, operation: Operati
         schema,
         keygen,
         merge,
-        packing=_packing(config, options),
+        max_file_size=max_file_size(config, options),
         index=index,
         bloom=bloom_config(options) if stored_rows.has_meta else None,
         layout=file_layout(config, options),
@@ -332,43 +338,22 @@ def _existing_form(view: FileSystemView, keygen: KeyGenerator) -> bool | None:
 
 
 def _index(options: Options, config: TableConfig) -> IndexSettings:
-    kind = options.get(write_config.INDEX_TYPE)
+    kind = index_kind(options)
     non_blocking = options.get(concurrency_config.MODE) == concurrency_config.NON_BLOCKING
-    if non_blocking and (kind != BUCKET or not config.has_completion_times or not config.is_mor):
+    if non_blocking and (kind.open is not None or not config.has_completion_times or not config.is_mor):
         raise ConfigError(
             f"Cannot write to the table '{config.name}' ({config.properties.get('hoodie.table.type')}, version "
             f"{config.version}) with {concurrency_config.MODE.key} = '{concurrency_config.NON_BLOCKING}' and "
-            f"{write_config.INDEX_TYPE.key} = '{kind}': supported are merge-on-read tables of version 8 or 9 with the "
-            f"index BUCKET; use {concurrency_config.OPTIMISTIC} with {concurrency_config.RETRIES.key}"
+            f"{write_config.INDEX_TYPE.key} = '{kind.name}': supported: merge-on-read tables of version 8 or 9 with "
+            f"the index BUCKET; use {concurrency_config.OPTIMISTIC} with {concurrency_config.RETRIES.key}"
         )
-    kind = GLOBAL_RECORD_INDEX if kind == "RECORD_INDEX" else kind
-    buckets = BucketIndex.of(options, config, non_blocking=non_blocking) if kind == BUCKET else None
-    return IndexSettings(
-        kind,
-        options.get(write_config.BLOOM_PRUNE_BY_RANGES),
-        kind in _MOVES and options.get(_MOVES[kind]),
-        buckets,
-        StoredRows.of(config).key_fields,
-    )
-
-
-def _packing(config: TableConfig, options: Options) -> Packing:
-    return Packing(
-        max_file_size=max_file_size(config, options),
-        small_file_limit=options.get(write_config.SMALL_FILE_LIMIT),
-        auto_split=options.get(write_config.INSERT_AUTO_SPLIT),
-        split_rows=options.get(write_config.INSERT_SPLIT_SIZE),
-        record_size=options.get(write_config.RECORD_SIZE_ESTIMATE),
-        record_size_given=options.given(write_config.RECORD_SIZE_ESTIMATE),
-        size_threshold=options.get(write_config.RECORD_SIZE_THRESHOLD),
-        mor_candidates=options.get(write_config.SMALL_FILE_CANDIDATES),
-    )
+    buckets = BucketIndex.of(options, config, non_blocking=non_blocking) if kind.open is None else None
+    return kind.settings(options, config, buckets)
 
 
 def bloom_config(options: Options) -> BloomConfig | None:
     """The bloom filter of base files; None if they have none."""
-    needed = options.get(write_config.INDEX_TYPE) in (BLOOM, GLOBAL_BLOOM)
-    if not needed and not options.get(write_config.BLOOM_ENABLED):
+    if not index_kind(options).reads_filters and not options.get(write_config.BLOOM_ENABLED):
         return None
     return filter_config(options)
 

@@ -6,6 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hudi_py.config import DEFAULTS, Options
+from hudi_py.config import write as write_config
 from hudi_py.model.commit import CommitMetadata, WriteStat
 from hudi_py.model.files import BaseFile, FileSlice, LogFile
 from hudi_py.model.instant import Action
@@ -30,7 +32,15 @@ def slice_of(name: str, size: int, *, log: bool = False) -> FileSlice:
 
 
 SLICES = [slice_of("big", 200), slice_of("b", 50), slice_of("a", 20), slice_of("logged", 5, log=True)]
-PACKING = Packing(max_file_size=120, small_file_limit=100, mor_candidates=1)
+LIMIT = "hoodie.parquet.small.file.limit"
+CANDIDATES = "hoodie.merge.small.file.group.candidates.limit"
+
+
+def packing_of(options: dict[str, str], max_file_size: int = 120) -> Packing:
+    return Packing(max_file_size, Options.resolve(options, defaults={}))
+
+
+PACKING = packing_of({LIMIT: "100", CANDIDATES: "1"})
 
 
 def ids(slices: list[FileSlice]) -> list[str]:
@@ -43,7 +53,7 @@ def test_small_files_of_copy_on_write_smallest_first() -> None:
 
 def test_small_files_of_merge_on_read_have_no_logs_and_are_few() -> None:
     assert ids(small_files(SLICES, PACKING, is_mor=True)) == ["a"]
-    assert ids(small_files(SLICES, Packing(120, 100, mor_candidates=5), is_mor=True)) == ["a", "b"]
+    assert ids(small_files(SLICES, packing_of({LIMIT: "100", CANDIDATES: "5"}), is_mor=True)) == ["a", "b"]
 
 
 def test_groups_under_a_pending_service_are_left_alone() -> None:
@@ -51,7 +61,7 @@ def test_groups_under_a_pending_service_are_left_alone() -> None:
 
 
 def test_no_limit_no_small_files() -> None:
-    assert small_files(SLICES, Packing(120, 0), is_mor=False) == []
+    assert small_files(SLICES, packing_of({LIMIT: "0"}), is_mor=False) == []
 
 
 def test_inserts_fill_small_files_then_new_ones() -> None:
@@ -67,7 +77,7 @@ def test_inserts_fill_small_files_then_new_ones() -> None:
 
 
 def test_rows_of_a_new_file_without_auto_split() -> None:
-    packing = Packing(auto_split=False, split_rows=3)
+    packing = packing_of({"hoodie.copyonwrite.insert.auto.split": "false", "hoodie.copyonwrite.insert.split.size": "3"})
     assert [bucket.num_rows for bucket in assign_inserts(7, [], packing, 1024)] == [3, 3, 1]
 
 
@@ -91,7 +101,7 @@ def commit(*stats: WriteStat) -> CommitMetadata:
 
 
 def test_record_size_of_commits() -> None:
-    packing = Packing(small_file_limit=100)
+    packing = packing_of({LIMIT: "100"})
     large = commit(stat("p/f_0-0-0_1.parquet", 80, 4), stat("p/g_0-0-0_1.parquet", 80, 4))
     small = commit(stat("p/f_0-0-0_1.parquet", 90, 1))
     assert average_record_size([(Action.COMMIT, small), (Action.COMMIT, large)], packing) == 20
@@ -99,7 +109,7 @@ def test_record_size_of_commits() -> None:
 
 
 def test_record_size_of_delta_commits_is_that_of_large_base_files() -> None:
-    packing = Packing(small_file_limit=100)
+    packing = packing_of({LIMIT: "100"})
     mixed = commit(
         stat("p/f_0-0-0_1.parquet", 200, 4), stat("p/.f_1.log.1_0-0-0", 1000, 1), stat("p/g_0-0-0_1.parquet", 90, 1)
     )
@@ -107,9 +117,10 @@ def test_record_size_of_delta_commits_is_that_of_large_base_files() -> None:
 
 
 def test_only_recent_commits_are_measured() -> None:
-    packing = Packing(small_file_limit=1, size_commits=1)
+    packing = packing_of({LIMIT: "1"})
     one, two = commit(stat("a_0-0-0_1.parquet", 10, 1)), commit(stat("a_0-0-0_1.parquet", 30, 1))
-    assert average_record_size([(Action.COMMIT, one), (Action.COMMIT, two)], packing) == 10
+    assert average_record_size([*[(Action.COMMIT, one)] * 5, (Action.COMMIT, two)], packing) == 10
+    assert average_record_size([*[(Action.COMMIT, one)] * 4, (Action.COMMIT, two)], packing) == 14
 
 
 @pytest.mark.parametrize(
@@ -117,8 +128,10 @@ def test_only_recent_commits_are_measured() -> None:
     [(7, False, 100.0, 7), (None, False, 100.0, 100), (None, False, 5000.0, 1024), (None, True, 100.0, 1024)],
 )
 def test_effective_record_size(measured: int | None, given_: bool, memory: float, expected: int) -> None:
-    assert effective_record_size(measured, Packing(record_size_given=given_), memory) == expected
+    packing = packing_of({"hoodie.copyonwrite.record.size.estimate": "1024"} if given_ else {})
+    assert effective_record_size(measured, packing, memory) == expected
 
 
 def test_defaults_are_those_of_apache_hudi() -> None:
-    assert (Packing().max_file_size, Packing().small_file_limit) == (120 * MEGABYTE, 100 * MEGABYTE)
+    sizes = [DEFAULTS.get(option) for option in (write_config.MAX_FILE_SIZE, write_config.SMALL_FILE_LIMIT)]
+    assert sizes == [120 * MEGABYTE, 100 * MEGABYTE]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,8 @@ from tests.support.spread import merging
 
 P = PartitionPath("p")
 SCHEMA = pa.schema([("_hoodie_record_key", pa.string())])
-INDEXES = [IndexSettings("SIMPLE"), IndexSettings("BLOOM"), IndexSettings("BLOOM", prune_by_ranges=False)]
+BLOOM = IndexSettings("BLOOM", reads_filters=True)
+INDEXES = [IndexSettings("SIMPLE"), BLOOM, replace(BLOOM, prune_by_ranges=False)]
 
 
 def base_slice(storage: Storage, name: str, keys: Sequence[str], *, footer: bool = True) -> FileSlice:

@@ -21,7 +21,7 @@ from hudi_py.storage import open_storage
 from hudi_py.timeline.state import load_state
 from hudi_py.transaction.metadata_drop import drop_metadata_table
 from hudi_py.view import load_view
-from hudi_py.write.index import IndexSettings, base_files, open_index, record_index
+from hudi_py.write.index import IndexSettings, KeyLookup, base_files, open_index, record_index
 from hudi_py.write.index.record_index import GlobalRecordIndex, PartitionRecordIndex
 from hudi_py.write.rows import LocatedRows, TaggedRows
 from tests.support.choice import cases
@@ -257,7 +257,8 @@ def test_places_in_file_groups_that_are_gone_are_none(tmp_path: Path) -> None:
     storage = open_storage(path)
     state = load_state(storage)
     view = load_view(state)
-    index = open_index(state, view, IndexSettings("GLOBAL_RECORD_LEVEL_INDEX"))
+    settings = IndexSettings("GLOBAL_RECORD_LEVEL_INDEX", is_global=True, by_record_index=True)
+    index = open_index(KeyLookup(state, view, settings))
     assert isinstance(index, GlobalRecordIndex)
     there = index.locate(pa.array(["1", "2", "77", "1"]))
     assert there[0].to_pylist() == ["p1", "p0", None, "p1"]
@@ -321,11 +322,11 @@ def test_an_index_that_another_writer_drops_is_a_conflict(
 
 def test_without_a_record_index_by_partition_base_files_are_searched(tmp_path: Path) -> None:
     """Which do not know what logs have deleted."""
-    settings = IndexSettings("RECORD_LEVEL_INDEX")
+    settings = IndexSettings("RECORD_LEVEL_INDEX", by_record_index=True)
     for options, used in ((QUICK, False), (BY_PARTITION, True)):
         state = load_state(open_storage(make(tmp_path / str(used), options, "mor")))
         assert settings.uses_record_index(state.config) == used
-        index = open_index(state, load_view(state), settings)
+        index = open_index(KeyLookup(state, load_view(state), settings))
         assert isinstance(index, PartitionRecordIndex) == used
 
 

@@ -13,10 +13,9 @@ from itertools import chain
 from typing import ClassVar, Literal
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from hudi_py.config.write import INDEX_TYPE
+from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError
 from hudi_py.formats.arrays import combined
 from hudi_py.formats.base_files import open_base_file
@@ -30,13 +29,10 @@ from hudi_py.storage import Storage
 from hudi_py.storage.threads import in_threads
 from hudi_py.view import FileSystemView
 from hudi_py.write.index.other_indexes import check_index
-from hudi_py.write.index.protocol import BLOOM, GLOBAL_BLOOM, GLOBAL_SIMPLE, SIMPLE, IndexSettings, SearchedIndex
+from hudi_py.write.index.protocol import Index, IndexKind, IndexSettings, KeyLookup, Live, SearchedIndex
 from hudi_py.write.rows import RowNumbers, TaggedRows
 
 _BATCH_ROWS = 1 << 20
-
-Live = Callable[[FileSlice, pa.Array], npt.NDArray[np.bool_]]
-"""Whether a slice has a row for each of some keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,11 +138,11 @@ class BaseFileIndex:
     def _candidates(self, wanted: TextSet, footer: BaseFileFooter) -> RowNumbers:
         """Numbers of the distinct keys that a base file may hold, ascending."""
         candidates = np.arange(len(wanted), dtype=np.int64)
-        if self.settings.prune_by_ranges or self.settings.type in (SIMPLE, GLOBAL_SIMPLE):
+        if self.settings.prune_by_ranges:
             mask = footer.in_range(wanted.texts)
             if mask is not None:
                 candidates = np.flatnonzero(mask.to_numpy(zero_copy_only=False))
-        if self.settings.type in (BLOOM, GLOBAL_BLOOM) and len(candidates) and footer.bloom is not None:
+        if self.settings.reads_filters and len(candidates) and footer.bloom is not None:
             candidates = candidates[footer.bloom.might_contain(wanted.texts.take(pa.array(candidates)))]
         return candidates
 
@@ -185,7 +181,7 @@ class GlobalBaseFileIndex:
             if len(twice):
                 other = holders[owner[twice[0]]]
                 raise ConfigError(
-                    f"Cannot write with {INDEX_TYPE.key}={self.files.settings.type}: the record key "
+                    f"Cannot write with {write_config.INDEX_TYPE.key}={self.files.settings.type}: the record key "
                     f"'{keys[int(twice[0])]}' is in the file groups {other.file_id} of partition '{other.partition}' "
                     f"and {slice_.file_id} of partition '{slice_.partition}', and this index needs keys that are "
                     "unique in the table; use SIMPLE or BLOOM, or delete one of the rows"
@@ -200,6 +196,30 @@ class GlobalBaseFileIndex:
     def locate(self, keys: pa.StringArray) -> tuple[pa.StringArray, pa.StringArray]:
         """As `GlobalIndex.locate`."""
         return self.searched(keys.unique()).locate(keys)
+
+
+def open_base_files(lookup: KeyLookup) -> Index:
+    """Return the index of the base files of a partition, or of the table."""
+    files = BaseFileIndex(lookup.state.storage, lookup.settings, lookup.threads, lookup.check_key, lookup.live)
+    return GlobalBaseFileIndex(files, lookup.view) if lookup.settings.is_global else files
+
+
+SIMPLE = IndexKind("SIMPLE", open_base_files, needs_stored_keys=False)
+GLOBAL_SIMPLE = IndexKind(
+    "GLOBAL_SIMPLE",
+    open_base_files,
+    is_global=True,
+    moves_rows=write_config.SIMPLE_INDEX_UPDATE_PARTITION,
+    needs_stored_keys=False,
+)
+BLOOM = IndexKind("BLOOM", open_base_files, reads_filters=True)
+GLOBAL_BLOOM = IndexKind(
+    "GLOBAL_BLOOM",
+    open_base_files,
+    is_global=True,
+    moves_rows=write_config.BLOOM_INDEX_UPDATE_PARTITION,
+    reads_filters=True,
+)
 
 
 def _rows_with(keys: RowNumbers, codes: RowNumbers, distinct: int) -> RowNumbers:

@@ -13,16 +13,21 @@ from typing import ClassVar, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hudi_py.config import metadata as metadata_config
+from hudi_py.config import write as write_config
+from hudi_py.errors import ConfigError
 from hudi_py.formats.arrays import combined
 from hudi_py.formats.lookup import TextSet
-from hudi_py.metadata import MetadataTable
-from hudi_py.metadata.locations import partition_groups, places_of
+from hudi_py.metadata import MetadataTable, open_metadata
+from hudi_py.metadata.key_scope import read_scope
+from hudi_py.metadata.locations import is_by_partition, partition_groups, places_of
 from hudi_py.metadata.table import RECORD_INDEX
 from hudi_py.model.files import FileSlice
 from hudi_py.model.names import PartitionPath
 from hudi_py.schema import RECORD_KEY
 from hudi_py.view import FileSystemView
-from hudi_py.write.index.protocol import SearchedIndex
+from hudi_py.write.index.base_files import open_base_files
+from hudi_py.write.index.protocol import Index, IndexKind, KeyLookup, SearchedIndex
 from hudi_py.write.rows import LocatedRows, TaggedRows
 
 
@@ -89,3 +94,52 @@ class PartitionRecordIndex(_RecordIndex):
         """As `PartitionIndex.tag`."""
         _, file_ids = self._places(combined(rows[RECORD_KEY]), partition_groups(partition))
         return LocatedRows(rows, file_ids).tagged(slices)
+
+
+def open_record_index(lookup: KeyLookup) -> Index:
+    """Return the record index of a table. If it has none, one by partition is replaced by a look-up in base files, as
+    in Apache Hudi.
+
+    Raises:
+        ConfigError: the table has no record index, or one of the other kind.
+        CorruptFileError, UnsupportedTableError: the metadata table cannot be read.
+    """
+    state, settings = lookup.state, lookup.settings
+    start = f"Cannot look up keys with {write_config.INDEX_TYPE.key}={settings.type}: the"
+    metadata = open_metadata(state) if settings.uses_record_index(state.config) else None
+    if metadata is None and not settings.is_global:
+        return open_base_files(lookup)
+    if metadata is None:
+        raise ConfigError(
+            f"{start} table '{state.config.name}' has no record index; set {metadata_config.GLOBAL_RECORD_INDEX.key}"
+            "=true, so that the write creates one, or use another index type"
+        )
+    by_partition = is_by_partition(state.storage, state.config, metadata.file_groups(RECORD_INDEX))
+    if by_partition == settings.is_global:
+        other = PARTITION_RECORD_INDEX if by_partition else GLOBAL_RECORD_INDEX
+        raise ConfigError(
+            f"{start} record index of the table '{state.config.name}' is one "
+            f"{'by partition' if by_partition else 'over all partitions'}; write with "
+            f"{write_config.INDEX_TYPE.key}={other.name}"
+        )
+    if by_partition:
+        return PartitionRecordIndex(metadata, lookup.view)
+    scope = read_scope(state.storage)
+    if scope is not None and scope.repeated is not None:
+        raise ConfigError(
+            f"{start} record key {scope.repeated!r} of the table '{state.config.name}' is in several file groups, and "
+            "this index needs keys that are unique in the table; use SIMPLE or BLOOM, or delete the other rows and "
+            "rebuild the index with metadata.rebuild('record_index')"
+        )
+    return GlobalRecordIndex(metadata, lookup.view)
+
+
+GLOBAL_RECORD_INDEX = IndexKind(
+    "GLOBAL_RECORD_LEVEL_INDEX",
+    open_record_index,
+    is_global=True,
+    moves_rows=write_config.RECORD_INDEX_UPDATE_PARTITION,
+    by_record_index=True,
+    aliases=("RECORD_INDEX",),
+)
+PARTITION_RECORD_INDEX = IndexKind("RECORD_LEVEL_INDEX", open_record_index, by_record_index=True)

@@ -10,7 +10,7 @@ import pyarrow as pa
 from hudi_py.model.files import BaseFile
 from hudi_py.model.names import PartitionPath
 from hudi_py.write.context import WriteContext
-from hudi_py.write.index import GlobalBaseFileIndex, GlobalIndex, Index, open_index
+from hudi_py.write.index import GlobalBaseFileIndex, GlobalIndex, Index, KeyLookup, open_index
 from hudi_py.write.operations.partition import OperationResult, PartitionWriter, write_partitions
 from hudi_py.write.placement.combine import PLACE, OnePerKey, losing_keys, placed, without_places
 from hudi_py.write.placement.merged import merge_and_relocate
@@ -135,10 +135,12 @@ def index_of(context: WriteContext) -> Index:
         keygen.check_existing_key(key, base.path)
 
     return open_index(
-        transaction.state,
-        transaction.view,
-        context.settings.index,
-        threads=context.settings.threads,
-        check_key=check_key if keygen.single_key_form_varies else None,
-        live=context.key_reader().live,
+        KeyLookup(
+            transaction.state,
+            transaction.view,
+            context.settings.index,
+            context.settings.threads,
+            check_key if keygen.single_key_form_varies else None,
+            context.key_reader().live,
+        )
     )

@@ -8,40 +8,34 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import TypeVar
 
+from hudi_py.config import DEFAULTS, Option, Options
 from hudi_py.config import write as write_config
 from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.files import FileSlice
 from hudi_py.model.instant import Action
 from hudi_py.model.names import FileId, parse_base_file_name
 
+T = TypeVar("T")
+
 MEGABYTE = 1024 * 1024
+_MAX_COMMITS = 5
+"""Number of commits whose rows are measured (`hoodie.record.size.estimator.max.commits`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """Sizes of files, in bytes. Pickles."""
+    """How full new files get. Pickles."""
 
-    max_file_size: int = write_config.MAX_FILE_SIZE.default
-    """`hoodie.parquet.max.file.size`."""
-    small_file_limit: int = write_config.SMALL_FILE_LIMIT.default
-    """`hoodie.parquet.small.file.limit`; smaller base files take new rows; 0: none do."""
-    auto_split: bool = write_config.INSERT_AUTO_SPLIT.default
-    """`hoodie.copyonwrite.insert.auto.split`."""
-    split_rows: int = write_config.INSERT_SPLIT_SIZE.default
-    """`hoodie.copyonwrite.insert.split.size`: rows of a new file without `auto_split`."""
-    record_size: int = write_config.RECORD_SIZE_ESTIMATE.default
-    """`hoodie.copyonwrite.record.size.estimate`: bytes of a row if no commit has measured any."""
-    record_size_given: bool = False
-    """Whether the options set `record_size`; if not, rows that are smaller in memory count with that size."""
-    size_threshold: float = write_config.RECORD_SIZE_THRESHOLD.default
-    """`hoodie.record.size.estimation.threshold`: share of the small file limit that a commit or, in delta commits, a
-    file must exceed to be measured."""
-    size_commits: int = 5
-    """`hoodie.record.size.estimator.max.commits`."""
-    mor_candidates: int = write_config.SMALL_FILE_CANDIDATES.default
-    """`hoodie.merge.small.file.group.candidates.limit`: small files of a merge-on-read partition filled up at a
-    time."""
+    max_file_size: int
+    """Bytes; the option depends on the format of the table's base files."""
+    options: Options = DEFAULTS
+    """Those of the write, which give the other limits."""
+
+    def get(self, option: Option[T]) -> T:
+        """The value of an option of the write."""
+        return self.options.get(option)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,16 +55,17 @@ def small_files(
     A merge-on-read slice with logs is left alone: only compaction rewrites it. `excluded`: file groups under pending
     compaction or clustering.
     """
+    limit = packing.get(write_config.SMALL_FILE_LIMIT)
     found = [
         slice_
         for slice_ in slices
         if slice_.base_file is not None
-        and slice_.base_file.size < packing.small_file_limit
+        and slice_.base_file.size < limit
         and slice_.file_id not in excluded
         and not (is_mor and slice_.log_files)
     ]
     found.sort(key=lambda slice_: (slice_.size, slice_.file_id))
-    return found[: packing.mor_candidates] if is_mor else found
+    return found[: packing.get(write_config.SMALL_FILE_CANDIDATES)] if is_mor else found
 
 
 def assign_inserts(num_rows: int, small: Sequence[FileSlice], packing: Packing, record_size: int) -> list[InsertBucket]:
@@ -84,7 +79,9 @@ def assign_inserts(num_rows: int, small: Sequence[FileSlice], packing: Packing, 
             left -= rows
         if not left:
             break
-    full = packing.max_file_size // max(record_size, 1) if packing.auto_split else packing.split_rows
+    full = packing.get(write_config.INSERT_SPLIT_SIZE)
+    if packing.get(write_config.INSERT_AUTO_SPLIT):
+        full = packing.max_file_size // max(record_size, 1)
     full = max(full, 1)
     while left > 0:
         assignments.append(InsertBucket(None, min(full, left)))
@@ -105,11 +102,11 @@ def average_record_size(commits: Iterable[tuple[Action, CommitMetadata]], packin
     """Bytes of a row in recent base files; None if no commit is large enough.
 
     Args:
-        commits: completed commits and delta commits, newest first; only the first `packing.size_commits` are read.
+        commits: completed commits and delta commits, newest first; only the first few are read.
     """
-    threshold = packing.size_threshold * packing.small_file_limit
+    threshold = packing.get(write_config.RECORD_SIZE_THRESHOLD) * packing.get(write_config.SMALL_FILE_LIMIT)
     total_bytes = total_rows = 0
-    for action, metadata in islice(commits, packing.size_commits):
+    for action, metadata in islice(commits, _MAX_COMMITS):
         if action is Action.DELTA_COMMIT:
             stats = [stat for stat in metadata.stats if parse_base_file_name(stat.path.rpartition("/")[2])]
             measured = [(stat.total_write_bytes, stat.num_writes) for stat in stats]
@@ -128,6 +125,6 @@ def effective_record_size(measured: int | None, packing: Packing, memory_size: f
     that are smaller in memory (`memory_size` bytes) count with that size, so that files of narrow rows fill up."""
     if measured:
         return measured
-    if packing.record_size_given or memory_size <= 0:
-        return packing.record_size
-    return max(1, min(packing.record_size, int(memory_size)))
+    if packing.options.given(write_config.RECORD_SIZE_ESTIMATE) or memory_size <= 0:
+        return packing.get(write_config.RECORD_SIZE_ESTIMATE)
+    return max(1, min(packing.get(write_config.RECORD_SIZE_ESTIMATE), int(memory_size)))
