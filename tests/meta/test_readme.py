@@ -8,7 +8,7 @@ import re
 from benchmarks import chart
 from tests.golden.tables import load
 from tests.meta.sources import ROOT
-from tools import matrix
+from tools import matrix, pictures
 
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
 SECONDS = json.loads(chart.FIGURES.read_text(encoding="utf-8"))["seconds"]
@@ -31,6 +31,11 @@ def test_the_two_commands_are_named() -> None:
 
 def test_the_chart_is_drawn_from_the_stored_figures() -> None:
     assert chart.CHART.read_text(encoding="utf-8") == chart.drawn(), "run `python -m benchmarks.chart`"
+
+
+def test_drawings_are_current() -> None:
+    for path, drawing in pictures.drawn().items():
+        assert path.read_text(encoding="utf-8") == drawing, "run `python -m tools.pictures`"
 
 
 def test_seconds_are_stored_ones() -> None:
