@@ -179,7 +179,7 @@ def test_readme_and_start_page_begin_alike() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_lines_of_python_fit_the_column(page: Path) -> None:
-    """The site shows 80 characters beside its navigation; only a long text or comment may make a line longer."""
+    """The site shows 80 characters beside its navigation; only a long text may make a line longer."""
     for block in re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
         long = [line for line in block.splitlines() if len(line) > 80 and not re.search(r'"[^"]{45,}"', line)]
         assert long == []
