@@ -20,7 +20,7 @@ else:
 PYPROJECT: Final = Path(__file__).resolve().parent.parent / "pyproject.toml"
 PACKAGES: Final = ("hudi_py", "pyspark_hudi")
 ASSETS: Final = ("hudi_py/report/assets/page.css", "hudi_py/report/assets/page.js")
-MOST_BYTES: Final = 3_000_000
+MAX_BYTES: Final = 3_000_000
 _FOREIGN: Final = re.compile(r"(^|/)(tests?|__pycache__)/|\.(pyc|so|jar|parquet|log)$")
 
 
@@ -50,8 +50,8 @@ def problems(wheel: str, declared: dict[str, Any] | None = None) -> list[str]:
     if not wheel.endswith("-py3-none-any.whl"):
         found.append("the wheel is for one platform, although nothing in it is")
     size = Path(wheel).stat().st_size
-    if size > MOST_BYTES:
-        found.append(f"{size:,} bytes are more than {MOST_BYTES:,}: what came in?")
+    if size > MAX_BYTES:
+        found.append(f"{size:,} bytes are more than {MAX_BYTES:,}: what came in?")
     return found
 
 

@@ -30,9 +30,9 @@ else:
 
 _log = logging.getLogger(__name__)
 
-_MOST_FOOTERS = 256
+_MAX_FOOTERS = 256
 """Footers that the driver reads itself: a Spark job costs as much CPU as hundreds of them."""
-_MOST_BYTES = 64 << 20
+_MAX_BYTES = 64 << 20
 """Bytes of other slices that it counts itself; of base files with logs it reads the keys alone."""
 _THREADS = 4
 _COUNTS = StructType([StructField("rows", LongType())])
@@ -45,9 +45,9 @@ class CountReader(HudiReader):
         footers = [split for split in pinned.splits if _by_footer(pinned, split)]
         others = [split for split in pinned.splits if not _by_footer(pinned, split)]
         super().__init__(replace(pinned, splits=tuple(others)), options, _COUNTS)
-        steps = range(0, len(footers), _MOST_FOOTERS)
+        steps = range(0, len(footers), _MAX_FOOTERS)
         self._partitions = [part for part in self._partitions if part.splits]
-        self._partitions += [HudiPartition(footers[at : at + _MOST_FOOTERS]) for at in steps]
+        self._partitions += [HudiPartition(footers[at : at + _MAX_FOOTERS]) for at in steps]
 
     def _batches(self, splits: Sequence[Split]) -> Iterator[pa.RecordBatch]:
         rows = count_splits(self._spec, splits, self._storage_options)
@@ -69,7 +69,7 @@ class Counting:
         """Their number; None if Spark is to raise the error that occurred."""
         pinned, options = self.pinned, self.options
         others = [split for split in pinned.splits if not _by_footer(pinned, split)]
-        many = len(pinned.splits) - len(others) > _MOST_FOOTERS or sum(split.size for split in others) > _MOST_BYTES
+        many = len(pinned.splits) - len(others) > _MAX_FOOTERS or sum(split.size for split in others) > _MAX_BYTES
         logs = pinned.spec.logs
         if many or (logs is not None and logs.merge.merger is not None):  # a user's class runs in tasks only
             counts = rows_of(self.spark, CountReader(pinned, options), _COUNTS)

@@ -29,7 +29,7 @@ _SMALL_BYTES = 8 << 20
 _PRUNED_BYTES = 32 << 20
 """Size of what Python reads from which on conditions on partition columns leave parts of it out: for each query,
 planning the parts takes as long as reading several megabytes of logs."""
-_MOST_LOGS = 4
+_MAX_LOGS = 4
 """Bytes of logs for a byte of the base file from which on logs are likely to replace most of its rows: a row takes
 several times as much in Avro as in Parquet."""
 PLAN_SCHEMA = pa.schema(
@@ -154,7 +154,7 @@ def _why_not_faster(splits: Sequence[Split], reasons: Sequence[str | None]) -> l
         base = splits[at].base_file
         if small:
             found[at] = "the slices with logs are small"
-        elif base is not None and splits[at].size - base.size > _MOST_LOGS * base.size:
+        elif base is not None and splits[at].size - base.size > _MAX_LOGS * base.size:
             found[at] = "its logs are much larger than its base file"
     return found
 

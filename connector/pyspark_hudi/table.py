@@ -59,7 +59,7 @@ _EXACTLY = {
 _LISTED_AT_ONCE = 32
 """Files that a reader looks up in the driver (default of `spark.sql.sources.parallelPartitionDiscovery.threshold`): for
 more it starts a job with up to a task for each, which takes several times as long."""
-_MOST_READERS = 160
+_MAX_READERS = 160
 """Maximum number of such readers in a plan: planning each takes time as well, so that the job pays for more files."""
 _LISTED_BY_A_JOB = 10_000
 """Files of a reader where there are more: no argument list grows with the table."""
@@ -323,7 +323,7 @@ def _parquet(spark: SparkSession, plan: Mapping[str, Any], files: str, *more: st
         frames = [reader.parquet(*part) for part in parts]
         return _union([frame.selectExpr("*", *more) for frame in frames] if more else frames)
 
-    if len(paths) <= _MOST_READERS * _LISTED_AT_ONCE:
+    if len(paths) <= _MAX_READERS * _LISTED_AT_ONCE:
         return read(_LISTED_AT_ONCE)
     with _listing_tasks(spark, -(-_LISTED_BY_A_JOB // _LISTED_BY_A_TASK)):
         return read(_LISTED_BY_A_JOB)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 """As PySpark names it to servers."""
 _BYTES_OF_AN_ID = 64
-_MOST_IDS = 1 << 20
+_MAX_IDS = 1 << 20
 """Ids of a task, so that they cost little beside the files."""
 
 
@@ -44,7 +44,7 @@ def rows_of(
     tasks = [pickle.dumps(partition) for partition in partitions]
     volume = sum(split.size for partition in partitions for split in partition.splits)
     # Catalyst estimates sizes from the number of ids, and broadcasts what seems small; Python gets the first of a task
-    ids = min(max(volume // len(tasks) // _BYTES_OF_AN_ID, 1), _MOST_IDS)
+    ids = min(max(volume // len(tasks) // _BYTES_OF_AN_ID, 1), _MAX_IDS)
 
     def hudi_py(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return _read(reader, tasks, ids, batches)

@@ -121,7 +121,7 @@ def test_more_files_than_one_reader_lists(spark: SparkSession, path: str, monkey
     parallelism = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
     for at_once, readers, few in ((2, 10, 0), (2, 2, 1 << 30)):
         monkeypatch.setattr("pyspark_hudi.table._LISTED_AT_ONCE", at_once)
-        monkeypatch.setattr("pyspark_hudi.table._MOST_READERS", readers)
+        monkeypatch.setattr("pyspark_hudi.table._MAX_READERS", readers)
         monkeypatch.setattr("pyspark_hudi.table._LISTED_BY_A_JOB", 4)
         monkeypatch.setattr("pyspark_hudi.table._BROADCAST_BYTES", few)
         frame = read_table(spark, path)
@@ -158,7 +158,7 @@ def test_a_count_reads_no_rows(spark: SparkSession, table: str, monkeypatch: pyt
     frame, changed = read_table(spark, table), read_table(spark, table, options=ranged)
     counts = [len(frame.collect()), len(changed.collect())]
     assert [frame.count(), changed.count()] == counts == [9, 3]
-    monkeypatch.setattr("pyspark_hudi.counting._MOST_FOOTERS", 1)
+    monkeypatch.setattr("pyspark_hudi.counting._MAX_FOOTERS", 1)
     assert [frame.count(), changed.count()] == counts
     assert by_spark == []
     assert [frame.where("v > 0").count(), frame.limit(2).count(), frame.select("v").count()] == [8, 2, 9]
@@ -171,7 +171,7 @@ def test_a_count_reads_no_rows(spark: SparkSession, table: str, monkeypatch: pyt
         file.unlink()
     assert (cached.count(), cached.where("id = 9").count()) == (9, 1)
     cached.unpersist()
-    monkeypatch.setattr("pyspark_hudi.counting._MOST_FOOTERS", 256)
+    monkeypatch.setattr("pyspark_hudi.counting._MAX_FOOTERS", 256)
     with pytest.raises(PySparkException, match="is missing"):
         cached.count()
 

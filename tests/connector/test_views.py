@@ -223,7 +223,7 @@ def test_slices_that_python_alone_merges_faster(path: str, monkeypatch: pytest.M
     assert "  by the data source  1: the slices with logs are small" in plan(path, **auto)["explain"]
     monkeypatch.setattr("pyspark_hudi.native._SMALL_BYTES", 0)
     assert len(plan(path, **auto)["merged_files"]) == 1
-    monkeypatch.setattr("pyspark_hudi.native._MOST_LOGS", 0)
+    monkeypatch.setattr("pyspark_hudi.native._MAX_LOGS", 0)
     explained = plan(path, **auto)["explain"]
     assert "  by the data source  1: its logs are much larger than its base file" in explained
     assert "  by Spark's Parquet reader  2 base files, 0 merged with logs" in explained

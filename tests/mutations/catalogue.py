@@ -533,7 +533,7 @@ MUTATIONS: Final = (
     Mutation(
         "doctor: keys in several partitions are not counted",
         CORE + "health/rows.py",
-        "        if index is not None or rows <= _MOST_COMPARED:\n",
+        "        if index is not None or rows <= _MAX_COMPARED:\n",
         "        if index is not None:\n",
         "tests/unit/health/test_doctor.py::test_keys_in_several_partitions_are_counted",
     ),

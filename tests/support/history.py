@@ -15,7 +15,7 @@ from typing import Final
 
 State = dict[int, str]
 """Key to value: the name of the commit that wrote it."""
-_MOST_ORDERS: Final = 120
+_MAX_ORDERS: Final = 120
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class History:
         order with which most agrees."""
         before, after = self.commits[:start], self.commits[start + len(tied) :]
         fewest: int | None = None
-        for order in islice(permutations(tied), _MOST_ORDERS):
+        for order in islice(permutations(tied), _MAX_ORDERS):
             previous = self.commits
             self._order([*before, *order, *after])
             found = len(self._found())

@@ -18,7 +18,7 @@ from hudi_py.read.filter import Filter
 from hudi_py.schema import RECORD_KEY
 
 Mask = npt.NDArray[np.bool_]
-_LEAST_TEXT: Final = 6
+_MIN_TEXT: Final = 6
 """Characters of a key from which on a text that holds it is no accident."""
 
 
@@ -65,7 +65,7 @@ class ErasureScope:
 
     def texts(self) -> tuple[bytes, ...]:
         """The keys that can be told in a file that is only searched for their bytes."""
-        return tuple(key.encode() for key in self.everywhere.to_pylist() if len(key) >= _LEAST_TEXT)
+        return tuple(key.encode() for key in self.everywhere.to_pylist() if len(key) >= _MIN_TEXT)
 
 
 def satisfied(condition: Filter, rows: pa.RecordBatch | pa.Table) -> Mask:

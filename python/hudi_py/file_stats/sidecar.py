@@ -24,7 +24,7 @@ KEYS_SCHEMA: Final = pa.schema([(KEY, pa.string()), (REMOVED, pa.bool_())])
 _SECTION: Final = b"hudi_py.section"
 _KEYS: Final = b"keys"
 _RANGES: Final = b"ranges"
-_MOST_HELD: Final = 32 << 20
+_MAX_HELD: Final = 32 << 20
 """Bytes of sidecars in memory, of all writes of this process."""
 _COMPRESSED: Final = pa.ipc.IpcWriteOptions(compression="lz4")
 
@@ -141,7 +141,7 @@ class _HeldSidecars:
         with self._lock:
             of_table = self._held.setdefault(uri, {})
             grown = self._num_bytes + len(data) - len(of_table.get(path, b""))
-            if grown > _MOST_HELD:
+            if grown > _MAX_HELD:
                 return False
             of_table[path] = data
             self._num_bytes = grown

@@ -33,7 +33,7 @@ _MURMUR = 1
 _HEADER = struct.Struct(">iibi")
 _DYNAMIC_HEADER = struct.Struct(">iii")
 _ROWS_AT_ONCE = 1 << 14
-_FEW = 1000
+_SAMPLED_KEYS = 1000
 """Keys hashed at once, few enough to stay in the processor's cache."""
 _MAX_BITS = 1 << 31
 _MAX_HASHES = 1 << 10
@@ -270,7 +270,9 @@ class BloomFilter:
 
     def might_contain_any(self, keys: pa.Array) -> bool:
         """Whether one of the keys is not certainly absent."""
-        few = keys[:: max(len(keys) // _FEW, 1)]  # from everywhere: a file that has keys of this range has many of them
+        few = keys[
+            :: max(len(keys) // _SAMPLED_KEYS, 1)
+        ]  # from everywhere: a file that has keys of this range has many of them
         return bool(self.might_contain(few).any() or self.might_contain(keys).any())
 
     def _might_contain(self, texts: Texts) -> npt.NDArray[np.bool_]:

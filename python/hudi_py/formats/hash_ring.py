@@ -26,7 +26,7 @@ from hudi_py.model.names import FileId
 RING_SUFFIX, COMMITTED_SUFFIX = ".hashing_meta", ".commit"
 FIRST_INSTANT = "00000000000000"
 """Of the buckets that a partition begins with."""
-_MOST = 2**31 - 1
+_MAX_HASH = 2**31 - 1
 _SUFFIX = "-0"
 """The one file group of a bucket has the number 0."""
 
@@ -49,8 +49,8 @@ class HashRing:
     @classmethod
     def first(cls, partition: str, count: int) -> HashRing:
         """The buckets that a partition begins with: equal ranges, and file ids that follow from them."""
-        step = -(-_MOST // count)
-        ends = [min(step * number, _MOST) for number in range(1, count + 1)]
+        step = -(-_MAX_HASH // count)
+        ends = [min(step * number, _MAX_HASH) for number in range(1, count + 1)]
         prefixes = [_prefix(partition, start, end) for start, end in zip([0, *ends], ends, strict=False)]
         return cls(partition, tuple(ends), tuple(prefixes), count)
 
@@ -132,7 +132,7 @@ class HashRing:
     def middle(self, number: int) -> int | None:
         """The greatest hash of the first half of a bucket; None if it has none."""
         former, end = self.ends[number - 1], self.ends[number]
-        middle = (former + end + (0 if former < end else _MOST + 1) >> 1) & _MOST
+        middle = (former + end + (0 if former < end else _MAX_HASH + 1) >> 1) & _MAX_HASH
         return None if middle in (former, end) else middle
 
     def _changed(self, instant: str, ends: tuple[int, ...], prefixes: tuple[str, ...]) -> HashRing:
@@ -148,7 +148,7 @@ class HashRing:
 
     def numbers(self, keys: pa.StringArray, hashed: Sequence[str], key_fields: Sequence[str]) -> npt.NDArray[np.int32]:
         """The bucket of each record key. Takes and raises what `bucket_numbers` does."""
-        hashes = (xx_hash32(hashed_texts(keys, hashed, key_fields)) & np.uint32(_MOST)).astype(np.int64)
+        hashes = (xx_hash32(hashed_texts(keys, hashed, key_fields)) & np.uint32(_MAX_HASH)).astype(np.int64)
         found: npt.NDArray[np.int32] = np.searchsorted(np.array(self.ends, np.int64), hashes).astype(np.int32)
         found[found == len(self.ends)] = 0
         return found

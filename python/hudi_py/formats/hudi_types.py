@@ -26,7 +26,7 @@ VECTOR_COLUMNS: Final = "hoodie.vector.columns"
 FIXED_BYTES: Final = "FIXED_BYTES"
 _DESCRIPTOR: Final = re.compile(r"\s*(\w+)\s*(?:\((.*)\))?\s*", re.DOTALL)
 _SUPPORTED: Final = "supported are VECTOR(<dimension>), VECTOR(<dimension>, FLOAT | DOUBLE | INT8), VARIANT and BLOB"
-_MOST_BYTES: Final = (1 << 31) - 1
+_MAX_BYTES: Final = (1 << 31) - 1
 
 VARIANT_TYPE: Final = pa.struct(
     [pa.field("metadata", pa.binary(), nullable=False), pa.field("value", pa.binary(), nullable=False)]
@@ -106,7 +106,7 @@ def parse_type(text: str, column: str) -> Vector | str:
         element = given[1].upper() if len(given) > 1 else "FLOAT"
         if element in ELEMENT_TYPES and (len(given) < 3 or given[2].upper() == FIXED_BYTES):
             vector = Vector(int(given[0]), element)
-            if vector.size <= _MOST_BYTES:
+            if vector.size <= _MAX_BYTES:
                 return vector
     raise SchemaMismatchError(f"Column '{column}' has the hudi_type {text!r}, which is not known; {_SUPPORTED}")
 

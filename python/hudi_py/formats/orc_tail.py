@@ -17,7 +17,7 @@ import pyarrow as pa
 from hudi_py.errors import CorruptFileError
 from hudi_py.formats.varint import read_varint, varint
 
-MOST_TAIL_BYTES: Final = 256
+MAX_TAIL_BYTES: Final = 256
 """The postscript and the byte after it are no longer than this."""
 _FOOTER_LENGTH: Final = 1
 _COMPRESSION: Final = 2
@@ -26,7 +26,7 @@ _MAGIC: Final = 8000
 _USER_METADATA: Final = 5
 _VARINT, _BYTES = 0, 2
 _CODECS: Final = {0: None, 1: "zlib", 2: "snappy", 4: "lz4_raw", 5: "zstd"}
-_MOST_CHUNK: Final = 1 << 22
+_MAX_CHUNK: Final = 1 << 22
 """A chunk's header has 23 bits for its length."""
 
 
@@ -34,7 +34,7 @@ def tail_with_pairs(end: bytes, pairs: Mapping[str, str], path: str) -> bytes:
     """What replaces the end of a file to add key-value pairs to its footer.
 
     Args:
-        end: the last bytes of the file, `MOST_TAIL_BYTES` or all of it.
+        end: the last bytes of the file, `MAX_TAIL_BYTES` or all of it.
         path: the file, for messages.
 
     Raises:
@@ -50,11 +50,11 @@ def tail_with_pairs(end: bytes, pairs: Mapping[str, str], path: str) -> bytes:
     codec, size, before = fields.get(_COMPRESSION, 0), fields.get(_BLOCK_SIZE, 0), fields.get(_FOOTER_LENGTH)
     if codec not in _CODECS or not isinstance(codec, int) or not isinstance(size, int) or not isinstance(before, int):
         raise _damaged(path, f"its postscript names the compression {codec!r} in blocks of {size!r} bytes")
-    chunks = _chunks(_items(pairs), _CODECS[codec], min(size, _MOST_CHUNK), path)
+    chunks = _chunks(_items(pairs), _CODECS[codec], min(size, _MAX_CHUNK), path)
     at = _start_of(postscript, _FOOTER_LENGTH, path)
     after = postscript[at + 1 + len(varint(before)) :]
     changed = postscript[:at] + _tag(_FOOTER_LENGTH, _VARINT) + varint(before + len(chunks)) + after
-    if len(changed) >= MOST_TAIL_BYTES:
+    if len(changed) >= MAX_TAIL_BYTES:
         raise _damaged(path, f"its postscript has {len(postscript)} bytes")
     return end[: -1 - length] + chunks + changed + bytes([len(changed)])
 

@@ -20,7 +20,7 @@ from hudi_py.formats.avro.schema import resolve_record
 from hudi_py.formats.base_rows import BaseFileSummary, BaseWriter, estimated_bytes
 from hudi_py.formats.bloom import BloomConfig
 from hudi_py.formats.orc import AVRO_SCHEMA
-from hudi_py.formats.orc_tail import MOST_TAIL_BYTES, tail_with_pairs
+from hudi_py.formats.orc_tail import MAX_TAIL_BYTES, tail_with_pairs
 from hudi_py.formats.orc_values import stored_type, to_orc, unwritable
 
 try:
@@ -150,7 +150,7 @@ class _HeldEnd(io.RawIOBase):
     def write(self, data: Any) -> int:
         part = bytes(data)
         whole = self._held + part
-        end = max(len(whole) - MOST_TAIL_BYTES, 0)
+        end = max(len(whole) - MAX_TAIL_BYTES, 0)
         if end:
             self._output.write(whole[:end])
         self._held = whole[end:]

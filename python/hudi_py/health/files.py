@@ -32,11 +32,11 @@ from hudi_py.timeline.timeline import load_timeline
 from hudi_py.view.bootstrap import METADATA_INSTANT
 from hudi_py.view.recorded import describe_loss
 
-_FEW_FILES: Final = 20
+_MIN_SMALL_FILES: Final = 20
 """Partitions with fewer small files are not worth a word."""
-_MOST_LOGS: Final = 50
+_MAX_LOGS: Final = 50
 _WITHOUT_ROWS: Final = (BlockType.CORRUPT, BlockType.COMMAND)
-_MOST_LOG_BYTES: Final = 1 << 30
+_MAX_LOG_BYTES: Final = 1 << 30
 _INTRUDER: Final = "files.intruder"
 _STRANGER: Final = "files.stranger"
 _WHY: Final = {
@@ -234,14 +234,14 @@ def check_sizes(facts: Facts) -> Iterator[Finding]:
     for partition in facts.view.partitions():
         slices = facts.view.latest_slices(partition)
         small = [slice_ for slice_ in slices if slice_.base_file is not None and slice_.base_file.size < limit]
-        if len(small) >= _FEW_FILES:
+        if len(small) >= _MIN_SMALL_FILES:
             tiny[partition] = small
         with_logs = [slice_ for slice_ in slices if len(slice_.log_files) >= most]
         if with_logs:
             waiting[partition] = with_logs
         for slice_ in slices:
             size = sum(log.size for log in slice_.log_files)
-            if len(slice_.log_files) > _MOST_LOGS or size > _MOST_LOG_BYTES:
+            if len(slice_.log_files) > _MAX_LOGS or size > _MAX_LOG_BYTES:
                 yield Finding(
                     "files.long_slice",
                     f"the file group {slice_.file_id} of partition {partition!r} has "

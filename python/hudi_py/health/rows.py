@@ -28,7 +28,7 @@ from hudi_py.timeline.state import TableState
 BY_LISTING: Final = {"hoodie.metadata.enable": "false", "hoodie.py.read.damaged": "true"}
 """Read what can be read, and list the storage."""
 _EXAMPLES: Final = 10
-_MOST_COMPARED: Final = 10_000_000
+_MAX_COMPARED: Final = 10_000_000
 """Rows of which keys are kept in memory to find those in several partitions, where no index needs them."""
 _FILE_ID: Final = "file_id"
 _PARTITION: Final = "partition"
@@ -70,7 +70,7 @@ def check_rows(facts: Facts) -> Iterator[Finding]:
         done += 1
         rows += found.num_rows
         yield from _duplicates(found, partition)
-        if index is not None or rows <= _MOST_COMPARED:
+        if index is not None or rows <= _MAX_COMPARED:
             seen.append(found.append_column(_PARTITION, pa.repeat(pa.scalar(str(partition)), found.num_rows)))
     across = None
     if len(seen) > 1 or (seen and index is not None):

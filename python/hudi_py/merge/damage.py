@@ -26,7 +26,7 @@ from hudi_py.timeline.state import TableState, load_state
 from hudi_py.view.recorded import files_of, recorded_files
 
 _WITH_ORIGIN: Final = (BlockType.AVRO, BlockType.PARQUET, BlockType.DELETE)
-_MOST_LOOKED_AT: Final = 1 << 26
+_MAX_LOOKED_AT: Final = 1 << 26
 
 
 def damage_of(
@@ -106,7 +106,7 @@ def check_first_rows(storage: Storage, blocks: Iterable[LogBlock]) -> None:
         CorruptFileError: the rows or deletes are those of another file group, or the block cannot be read.
     """
     for block in blocks:
-        if block.type not in _WITH_ORIGIN or block.content_length > _MOST_LOOKED_AT:
+        if block.type not in _WITH_ORIGIN or block.content_length > _MAX_LOOKED_AT:
             continue
         content = read_content(storage, block)
         if block.type is BlockType.PARQUET:

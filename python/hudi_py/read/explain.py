@@ -12,7 +12,7 @@ from hudi_py.read.split import Split
 
 _log = logging.getLogger(__name__)
 
-_MOST_SPLITS = 50
+_MAX_SPLITS = 50
 
 
 def explain_plan(plan: ScanPlan, *, query_type: str, state: str, limit: int | None) -> str:
@@ -55,10 +55,10 @@ def explain_plan(plan: ScanPlan, *, query_type: str, state: str, limit: int | No
         lines.append(f"  merge       {settings.mode}{f' by {ordering}' if ordering else ''}")
     if any(not split.merged for split in plan.splits) and spec.filter is not None:
         lines.append("  row groups  of slices without logs are left out by the statistics in their footers when read")
-    for split in plan.splits[:_MOST_SPLITS]:
+    for split in plan.splits[:_MAX_SPLITS]:
         lines.append(f"    {split.partition or '.'}/{split.file_id}  {_kind(split)}  {show_bytes(split.size)}")
-    if len(plan.splits) > _MOST_SPLITS:
-        lines.append(f"    ... and {len(plan.splits) - _MOST_SPLITS:,} more")
+    if len(plan.splits) > _MAX_SPLITS:
+        lines.append(f"    ... and {len(plan.splits) - _MAX_SPLITS:,} more")
     return "\n".join(map(visible, lines))
 
 

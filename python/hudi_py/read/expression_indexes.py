@@ -25,7 +25,7 @@ from hudi_py.read.statistics import bounds_over, names_of
 from hudi_py.schema import SchemaHistory
 
 UTC: Final = "UTC"
-_MOST_VALUES: Final = 1000
+_MAX_VALUES: Final = 1000
 """Maximum constants that are looked for in filters."""
 
 
@@ -148,7 +148,7 @@ class ExpressionIndexes:
     def _sought(self, index: _Index, node: Node) -> pa.Array | None:
         """The texts of constants, one of which a row's value must equal; None: the condition is another one."""
         operand, values = _equal_to(node)
-        if operand is None or not self._decides(index, operand) or len(values) > _MOST_VALUES:
+        if operand is None or not self._decides(index, operand) or len(values) > _MAX_VALUES:
             return None
         kind = kind_of(operand)
         if pa.types.is_floating(kind) and 0 in values:

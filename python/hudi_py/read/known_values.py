@@ -17,7 +17,7 @@ from hudi_py.read.request import ScanRequest
 from hudi_py.read.snapshot import Snapshot
 from hudi_py.read.split import KnownValues, Split
 
-_MOST_FILES = 20_000
+_MAX_FILES = 20_000
 """Files whose statistics are looked up, which takes a fourth of the time of planning the read."""
 _INSTEAD = "footers of base files are read instead"
 
@@ -41,7 +41,7 @@ def stored_alike(snapshot: Snapshot, request: ScanRequest, splits: Sequence[Spli
         for split, some in zip(splits, wanted, strict=True)
         if some and split.base_file is not None
     ]
-    if not files or len(files) > _MOST_FILES:
+    if not files or len(files) > _MAX_FILES:
         return nothing
     kinds = {name: splits[0].spec.table_schema.field(name).type for name in names}
     try:

@@ -23,7 +23,7 @@ from hudi_py.storage.threads import when_remote
 
 _GLOB = frozenset("{}[]*?\\:")
 """Characters that Hadoop's paths do not take literally: patterns, and the colon of a scheme."""
-_MOST_FOOTERS = 1024
+_MAX_FOOTERS = 1024
 """Files whose footers are read for what statistics in the metadata table do not show."""
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9._-]+")
 """File names that every reader reports alike."""
@@ -63,7 +63,7 @@ def why_not_native(
     unusual = {key: _unusual(spec) for key, spec in {id(split.spec): split.spec for split in splits}.items()}
     known = stored or [()] * len(splits)
     open_ = [_from_path(split, names) for split, names in zip(splits, known, strict=True)]
-    many = stored is None or sum(map(bool, open_)) > _MOST_FOOTERS
+    many = stored is None or sum(map(bool, open_)) > _MAX_FOOTERS
     reasons = [
         _without_footer(split, names if many else ()) or unusual[id(split.spec)]
         for split, names in zip(splits, open_, strict=True)

@@ -11,7 +11,7 @@ from hudi_py.model.words import counted, show_bytes
 from hudi_py.read.plan import ScanPlan
 from hudi_py.schema import META_FIELDS
 
-_MOST_COLUMNS: Final = 100
+_MAX_COLUMNS: Final = 100
 
 
 def scan_view(plan: ScanPlan, *, query_type: str, state: str, limit: int | None) -> Html:
@@ -37,7 +37,7 @@ def scan_view(plan: ScanPlan, *, query_type: str, state: str, limit: int | None)
 def columns_view(schema: pa.Schema | None) -> Content:
     """Columns of users and their types."""
     fields = [field for field in schema or () if field.name not in META_FIELDS]
-    rows: list[list[Content]] = [[named(field.name), named(field.type)] for field in fields[:_MOST_COLUMNS]]
+    rows: list[list[Content]] = [[named(field.name), named(field.type)] for field in fields[:_MAX_COLUMNS]]
     if len(fields) > len(rows):
         rows.append([f"and {len(fields) - len(rows):,} more", ""])
     return folded(counted(len(fields), "column"), ("column", "type"), rows) if rows else None

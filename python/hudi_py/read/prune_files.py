@@ -50,10 +50,10 @@ from hudi_py.storage.threads import in_threads
 
 T = TypeVar("T")
 
-_MOST_FOOTERS = 256
+_MAX_FOOTERS = 256
 """Maximum base files whose footers are read while planning; tasks read them anyway."""
-_MOST_VALUES = 10_000
-_MOST_MEMBERS = 1000
+_MAX_VALUES = 10_000
+_MAX_MEMBERS = 1000
 """Maximum keys compared with bounds one by one; of more keys only the smallest and the greatest are compared."""
 
 
@@ -277,7 +277,7 @@ class FilePruning:
                 continue
             field = fields[0]
             values = None if field in from_paths else self._texts.get(field)
-            if values is not None and len(values) <= _MOST_VALUES:
+            if values is not None and len(values) <= _MAX_VALUES:
                 keys = _both(keys, keys_of_secondary(metadata, definition, values))
                 names.append(definition.name[len(SECONDARY_PREFIX) :])
         return None if keys is None else (keys, ", ".join(names))
@@ -298,7 +298,7 @@ class FilePruning:
             slices = self._noted("bloom filters", "slices", slices, kept, counted(len(keys), "key"))
         left = _without_logs(slices)
         left = [file for file in left if _place(file) not in matches and file.name.extension == "parquet"]
-        if not 1 < len(left) <= _MOST_FOOTERS:
+        if not 1 < len(left) <= _MAX_FOOTERS:
             return slices
         found = in_threads(lambda file: self._in_footer(file, wanted), left)
         held = dict(zip(map(_place, left), found, strict=True))
@@ -368,7 +368,7 @@ def _both(left: frozenset[str] | None, right: frozenset[str] | None) -> frozense
 def _key_bounds(keys: frozenset[str]) -> list[Node]:
     """Conditions on the record key that are true for rows with these keys."""
     column, kind = Column((RECORD_KEY,), pa.string()), pa.string()
-    if len(keys) <= _MOST_MEMBERS:
+    if len(keys) <= _MAX_MEMBERS:
         return [Membership(column, tuple(sorted(keys)), kind, has_null=False)]
     low, high = Literal(min(keys), kind), Literal(max(keys), kind)
     return [Comparison(">=", column, low, kind), Comparison("<=", column, high, kind)]

@@ -13,8 +13,8 @@ import pyarrow as pa
 from hudi_py.errors import ConfigError
 from hudi_py.timeline.times import SPECIAL, epoch_ms
 
-MOST_BINS: Final = 90
-MOST_ENTRIES: Final = 40
+MAX_BINS: Final = 90
+MAX_ENTRIES: Final = 40
 
 Role = Literal["write", "service", "undo", "mark"]
 """What a kind of action is for; `mark`: it changes no file."""
@@ -98,7 +98,7 @@ class Activity:
     edges: tuple[int, ...]
     """Limits of the bins, ms since the epoch, one more than there are bins; empty: no instant is a time."""
     entries: tuple[ReportedInstant, ...]
-    """The pending ones, and the newest of the others; newest first, at most `MOST_ENTRIES`."""
+    """The pending ones, and the newest of the others; newest first, at most `MAX_ENTRIES`."""
     overlapping: int
     """Completed actions that ran while another one did."""
     most_at_once: int
@@ -119,7 +119,7 @@ def activity_of(instants: pa.Table, history: pa.Table, zone: tzinfo, *, layout: 
         entries = [replace(entry, end_ms=None) for entry in entries]
     entries, most = _with_overlaps(entries)
     edges = _edges(entries)
-    newest = sorted(entries, key=lambda entry: (entry.pending, entry.instant), reverse=True)[:MOST_ENTRIES]
+    newest = sorted(entries, key=lambda entry: (entry.pending, entry.instant), reverse=True)[:MAX_ENTRIES]
     return Activity(
         count=len(entries),
         pending=sum(entry.pending for entry in entries),
@@ -236,7 +236,7 @@ def _edges(entries: Sequence[ReportedInstant]) -> list[int]:
     if not times:
         return []
     low, high = min(times), max(times) + 1
-    count = min(MOST_BINS, max(high - low, 1))
+    count = min(MAX_BINS, max(high - low, 1))
     return [int(each) for each in np.linspace(low, high, count + 1)]
 
 

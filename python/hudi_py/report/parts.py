@@ -11,7 +11,7 @@ from hudi_py.markup import Content, Html, escaped, joined, named, raw, tag
 
 LANE: Final = 30
 """Height of a lane of a chart, in pixels."""
-_MOST_CHARACTERS: Final = 400
+_MAX_CHARACTERS: Final = 400
 _WIDTH: Final = 1000
 
 
@@ -43,7 +43,7 @@ def section(key: str, title: str, *content: Content) -> Html:
 
 def short(text: str) -> str:
     """A text of the table, cut where it would be too long to read."""
-    return text if len(text) <= _MOST_CHARACTERS else text[:_MOST_CHARACTERS] + "…"
+    return text if len(text) <= _MAX_CHARACTERS else text[:_MAX_CHARACTERS] + "…"
 
 
 def name(text: str) -> Html:

@@ -15,10 +15,10 @@ from hudi_py.report.parts import Head, badge, bar, cards, command, facts, more_t
 from hudi_py.report.summary import ColumnFact, MetadataPartitionSummary, Report
 from hudi_py.timeline.times import epoch_ms
 
-_MOST_ALIKE: Final = 10
-_MOST_PATHS: Final = 8
-_MOST_COLUMNS: Final = 40
-_MOST_LISTED: Final = 12
+_MAX_ALIKE: Final = 10
+_MAX_PATHS: Final = 8
+_MAX_COLUMNS: Final = 40
+_MAX_LISTED: Final = 12
 _WINS: Final = {"EVENT_TIME_ORDERING": "with the greatest {}", "COMMIT_TIME_ORDERING": "written last"}
 _SERVICES: Final = (
     "compaction",
@@ -44,7 +44,7 @@ def next_steps(report: Report) -> Html:
             command(step.command),
             class_="bad" if step.pressing else None,
         )
-        for step in report.next[:_MOST_LISTED]
+        for step in report.next[:_MAX_LISTED]
     ]
     rest = more_than(len(items), len(report.next), "steps like these")
     return section("next", "What to do next", tag("ol", items, class_="steps"), rest)
@@ -132,7 +132,7 @@ def services(report: Report) -> Html:
                 f"{plan.units:,}",
                 f"{plan.files:,}",
             ]
-            for plan in report.plans[:_MOST_LISTED]
+            for plan in report.plans[:_MAX_LISTED]
         ]
         parts.append(table("Pending plans", heads, plans))
         parts.append(more_than(len(plans), len(report.plans), "plans"))
@@ -177,7 +177,7 @@ def columns(found: tuple[ColumnFact, ...], count: int, properties: Mapping[str, 
     given: list[list[Content]] = [
         [tag("code", name(key)), tag("code", name(value))] for key, value in properties.items()
     ]
-    first, others = rows[:_MOST_COLUMNS], rows[_MOST_COLUMNS:]
+    first, others = rows[:_MAX_COLUMNS], rows[_MAX_COLUMNS:]
     more = table(f"Columns {len(first) + 1:,} to {len(rows):,}", heads, others)
     folded = tag("details", tag("summary", f"{count - len(first):,} more columns"), more)
     return section(
@@ -251,7 +251,7 @@ def _how_many(severity: Severity, count: int) -> str:
 def _finding(alike: list[Finding]) -> Html:
     """The findings of one kind: the first, and the others folded."""
     each, *others = alike
-    paths = [tag("li", tag("code", name(path))) for path in each.paths[:_MOST_PATHS]]
+    paths = [tag("li", tag("code", name(path))) for path in each.paths[:_MAX_PATHS]]
     extra = more_than(len(paths), len(each.paths), "files")
     listed = tag("details", tag("summary", counted(len(each.paths), "file")), tag("ul", paths, class_="paths"), extra)
     where: list[Content] = []
@@ -272,7 +272,7 @@ def _finding(alike: list[Finding]) -> Html:
 
 
 def _others(found: list[Finding]) -> Html:
-    items = [tag("li", name(each.what)) for each in found[:_MOST_ALIKE]]
+    items = [tag("li", name(each.what)) for each in found[:_MAX_ALIKE]]
     rest = more_than(len(items), len(found), "like these, which `hudi-py doctor` lists")
     return tag("details", tag("summary", f"{len(found):,} more like this"), tag("ul", items, class_="paths"), rest)
 
@@ -287,5 +287,5 @@ def _names(names: Iterable[str]) -> list[Content]:
 def _some(names: list[str]) -> Content:
     if not names:
         return None
-    more = f" and {len(names) - _MOST_LISTED:,} more" if len(names) > _MOST_LISTED else ""
-    return [_names(names[-_MOST_LISTED:]), more]
+    more = f" and {len(names) - _MAX_LISTED:,} more" if len(names) > _MAX_LISTED else ""
+    return [_names(names[-_MAX_LISTED:]), more]

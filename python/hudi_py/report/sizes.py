@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-MOST_PARTITIONS: Final = 25
-MOST_SLICES: Final = 12
+MAX_PARTITIONS: Final = 25
+MAX_SLICES: Final = 12
 _SIZE_STEPS: Final = (0, *(step * 10**power for power in range(4, 12) for step in (1, 2, 5)))
 """Limits of the bins of base files, bytes."""
 _LOG_STEPS: Final = ((0, 0), (1, 1), (2, 4), (5, 9), (10, 19), (20, None))
@@ -73,7 +73,7 @@ class FileSizes:
     total: PartitionSize
     num_partitions: int
     partitions: tuple[PartitionSize, ...]
-    """The largest, at most `MOST_PARTITIONS`."""
+    """The largest, at most `MAX_PARTITIONS`."""
     others: PartitionSize | None
     """All further partitions together."""
     small_limit: int
@@ -87,7 +87,7 @@ class FileSizes:
     waiting: int
     """File slices with logs."""
     slices: tuple[SliceSize, ...]
-    """The file slices with the most bytes of logs, at most `MOST_SLICES`."""
+    """The file slices with the most bytes of logs, at most `MAX_SLICES`."""
 
 
 def sizes_of(files: pa.Table, small_limit: int) -> FileSizes:
@@ -108,8 +108,8 @@ def sizes_of(files: pa.Table, small_limit: int) -> FileSizes:
     return FileSizes(
         total=_together(partitions),
         num_partitions=len(partitions),
-        partitions=tuple(partitions[:MOST_PARTITIONS]),
-        others=_together(partitions[MOST_PARTITIONS:]) if len(partitions) > MOST_PARTITIONS else None,
+        partitions=tuple(partitions[:MAX_PARTITIONS]),
+        others=_together(partitions[MAX_PARTITIONS:]) if len(partitions) > MAX_PARTITIONS else None,
         small_limit=small_limit,
         small_bytes=int(base[base < small_limit].sum()),
         spread=_spread(base),
@@ -181,7 +181,7 @@ def _log_bins(counted: pa.Table) -> tuple[LogBin, ...]:
 
 def _longest(files: pa.Table, counted: pa.Table) -> tuple[SliceSize, ...]:
     size = files["log_bytes"].to_numpy()
-    order = np.argsort(-size, kind="stable")[:MOST_SLICES]
+    order = np.argsort(-size, kind="stable")[:MAX_SLICES]
     chosen = pa.array([int(at) for at in order if counted["log_files"][int(at)].as_py()], pa.int64())
     return tuple(
         SliceSize(

@@ -33,7 +33,7 @@ from hudi_py.timeline.timeline import load_timeline
 from hudi_py.timeline.times import format_instant, table_zone
 from hudi_py.view import load_view
 
-MOST_COLUMNS: Final = 300
+MAX_COLUMNS: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ class Report:
     metadata: tuple[MetadataPartitionSummary, ...]
     diagnosis: Diagnosis | None
     columns: tuple[ColumnFact, ...]
-    """At most `MOST_COLUMNS`, those of users first."""
+    """At most `MAX_COLUMNS`, those of users first."""
     num_columns: int
     properties: Mapping[str, str]
     unknown: tuple[str, ...]
@@ -191,7 +191,7 @@ def summarise(found: Gathered, path: str, options: Mapping[str, object], *, now_
         plans=plans,
         metadata=_metadata(facts.config, found.metadata),
         diagnosis=found.diagnosis,
-        columns=columns[:MOST_COLUMNS],
+        columns=columns[:MAX_COLUMNS],
         num_columns=len(columns),
         properties=dict(sorted(facts.config.properties.items())),
         unknown=found.unknown,

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 SERVICE_OPERATIONS: Final = ("COMPACT", "LOG_COMPACT", "CLUSTER")
 """Operations of commits that change no rows."""
-MOST_BINS: Final = 60
+MAX_BINS: Final = 60
 _CHANGES: Final = ("num_inserts", "num_updates", "num_deletes")
 _NUMBERS: Final = (*_CHANGES, "num_writes", "num_files", "num_bytes")
 
@@ -55,7 +55,7 @@ class WriteSummary:
     operations: tuple[OperationSummary, ...]
     """The one with the most bytes first."""
     bins: tuple[WriteBin, ...]
-    """At most `MOST_BINS`, oldest first."""
+    """At most `MAX_BINS`, oldest first."""
     commits: int
     bytes: int
     service_bytes: int
@@ -126,7 +126,7 @@ def _bins(history: pa.Table) -> tuple[WriteBin, ...]:
     service = _by_service(history).to_numpy()
     number = {name: history[name].to_numpy() for name in _NUMBERS}
     changed = np.where(service, 0, sum(number[name] for name in _CHANGES))
-    edges = np.unique(np.linspace(0, len(history), min(MOST_BINS, len(history)) + 1).astype(int))
+    edges = np.unique(np.linspace(0, len(history), min(MAX_BINS, len(history)) + 1).astype(int))
     starts = edges[:-1]
 
     def sums(values: Any) -> list[int]:

@@ -17,7 +17,7 @@ from hudi_py.storage.threads import REQUESTS, in_threads
 _NO_FOLDER_FLUSH: Final = frozenset(
     {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EBADF, errno.EACCES, errno.EPERM}
 )
-_FEW: Final = 8
+_MAX_IN_TURN: Final = 8
 """Files and folders that are flushed one after the other: the first brings most of the journal to disk, and the others
 take less time than it takes to start threads."""
 # macOS has no fdatasync
@@ -128,7 +128,7 @@ class Unflushed:
                     kind.clear()
             try:
                 work = [(flush_file, path) for path in files] + [(flush_folder, path) for path in folders]
-                in_threads(lambda each: each[0](each[1]), work, 1 if len(work) <= _FEW else REQUESTS)
+                in_threads(lambda each: each[0](each[1]), work, 1 if len(work) <= _MAX_IN_TURN else REQUESTS)
             except BaseException:
                 with self._lock:
                     self._files |= files

@@ -22,7 +22,7 @@ from hudi_py.formats.avro import arrow_schema, avro_schema
 from hudi_py.formats.base_files import open_base_file
 from hudi_py.formats.bloom import BloomConfig
 from hudi_py.formats.orc import AVRO_SCHEMA, OrcBaseFile, open_orc
-from hudi_py.formats.orc_tail import MOST_TAIL_BYTES, tail_with_pairs
+from hudi_py.formats.orc_tail import MAX_TAIL_BYTES, tail_with_pairs
 from hudi_py.formats.orc_writer import CODECS, OrcFileWriter, readable_stripes
 from hudi_py.storage import MemoryStorage
 
@@ -265,9 +265,9 @@ def plain(codec: str = "zlib") -> bytes:
 @pytest.mark.parametrize("codec", CODECS.values())
 def test_pairs_are_added_to_any_footer(codec: str) -> None:
     data, large = plain(codec), {"long": "x" * 300_000, "odd": "é\n", "": ""}
-    cut = len(data) - MOST_TAIL_BYTES
+    cut = len(data) - MAX_TAIL_BYTES
     once = data[:cut] + tail_with_pairs(data[cut:], large, "f")
-    twice = once[:-MOST_TAIL_BYTES] + tail_with_pairs(once[-MOST_TAIL_BYTES:], {"more": "1"}, "f")
+    twice = once[:-MAX_TAIL_BYTES] + tail_with_pairs(once[-MAX_TAIL_BYTES:], {"more": "1"}, "f")
     for content, pairs in ((once, large), (twice, large | {"more": "1"})):
         file = orc.ORCFile(pa.BufferReader(content))
         assert file.read().to_pydict() == {"a": [1, 2]}
@@ -297,7 +297,7 @@ def test_what_is_not_the_end_of_a_file(end: bytes) -> None:
 def test_damaged_ends() -> None:
     rnd, data = random.Random(5), plain()
     for _ in range(2_000):
-        end = bytearray(data[-MOST_TAIL_BYTES:])
+        end = bytearray(data[-MAX_TAIL_BYTES:])
         for _ in range(rnd.randrange(1, 4)):
             end[-1 - rnd.randrange(30)] = rnd.randrange(256)
         with suppress(CorruptFileError):

@@ -92,7 +92,7 @@ def test_rows_and_totals_are_those_of_a_full_publication(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, opened: list[str], kind: str
 ) -> None:
     monkeypatch.setattr(snapshot, "MANIFEST_FILES", 4)
-    monkeypatch.setattr(snapshot, "_FEW", 3)
+    monkeypatch.setattr(snapshot, "_MAX_SMALL_MANIFESTS", 3)
     hudi_py.write(tmp_path, rows(1, list(range(9))), options=OPTIONS, **KEYED, table_type=kind)
     table = hudi_py.open_table(tmp_path, OPTIONS)
     publish(table)

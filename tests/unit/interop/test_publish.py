@@ -163,7 +163,7 @@ def test_few_snapshots_and_metadata_files_are_kept(tmp_path: Path, monkeypatch: 
 def test_many_small_manifests_are_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from hudi_py.interop.iceberg import snapshot
 
-    monkeypatch.setattr(snapshot, "_FEW", 2)
+    monkeypatch.setattr(snapshot, "_MAX_SMALL_MANIFESTS", 2)
     monkeypatch.setattr(snapshot, "MANIFEST_FILES", 10)
     table = make(tmp_path, "cow")
     for ts in range(2, 6):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hudi_py.report.activity import MOST_BINS, MOST_ENTRIES, scale_of
-from hudi_py.report.sizes import MOST_PARTITIONS, MOST_SLICES
+from hudi_py.report.activity import MAX_BINS, MAX_ENTRIES, scale_of
+from hudi_py.report.sizes import MAX_PARTITIONS, MAX_SLICES
 from tests.support.made_up import at, file, instant, report_of, written
 
 MB = 1_000_000
@@ -57,7 +57,7 @@ def test_instants_that_are_no_times() -> None:
 def test_many_instants_are_bins_and_the_newest_ones() -> None:
     pending = instant(17, "deltacommit", None)
     found = report_of([*(instant(n, "commit") for n in range(10_000)), pending]).activity
-    assert (len(found.edges), len(found.entries)) == (MOST_BINS + 1, MOST_ENTRIES)
+    assert (len(found.edges), len(found.entries)) == (MAX_BINS + 1, MAX_ENTRIES)
     assert sum(found.lanes[0].bins) == 10_000
     assert found.entries[0].instant == at(9_999)
     assert found.entries[-1].instant == pending["instant"], "what is pending is shown, however old"
@@ -126,7 +126,7 @@ def test_sizes_of_partitions_and_logs() -> None:
 
 def test_what_is_not_listed_is_summed() -> None:
     found = report_of(files=(file(n, f"p{n % 100}", MB + n, n % 2, n % 2) for n in range(1_000))).files
-    assert (len(found.partitions), len(found.slices), found.num_partitions) == (MOST_PARTITIONS, MOST_SLICES, 100)
+    assert (len(found.partitions), len(found.slices), found.num_partitions) == (MAX_PARTITIONS, MAX_SLICES, 100)
     assert found.others is not None
     for name in ("groups", "base_files", "base_bytes", "log_files", "log_bytes", "small_files"):
         listed = sum(getattr(each, name) for each in found.partitions)

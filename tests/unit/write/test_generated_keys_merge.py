@@ -64,7 +64,7 @@ def keys(table: hudi_py.Table) -> list[str]:
 @pytest.mark.parametrize("on", CONDITIONS)
 def test_a_merge_on_any_condition(tmp_path: Path, on: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rnd = random.Random(f"{SEED} {on}")
-    monkeypatch.setattr(merging_module, "_MOST_PAIRS", rnd.choice([1, 7, 1 << 20]))
+    monkeypatch.setattr(merging_module, "_MAX_PAIRS", rnd.choice([1, 7, 1 << 20]))
     holds = CONDITIONS[on]
 
     def row(number: float) -> Row:

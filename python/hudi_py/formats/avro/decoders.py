@@ -25,7 +25,7 @@ from hudi_py.formats.avro.leaf_decoders import (
     hop_long,
 )
 
-FEW_CURSORS = 48
+MAX_CURSORS = 48
 """Lists are decoded in rounds, the k-th item of all at once, until fewer than this many have items left."""
 
 
@@ -343,7 +343,7 @@ class ListDecoder:
     ) -> None:
         """Finds items of varying size; moves `at` to the end of the last item of every list."""
         live, k = np.arange(len(lists)), 0
-        while len(live) >= FEW_CURSORS:
+        while len(live) >= MAX_CURSORS:
             here = at[live]
             found.append((lists[live], done[lists[live]] + k, here.copy()))
             self.item.skip(block, here, None)

@@ -29,9 +29,9 @@ Positions = npt.NDArray[np.int64]
 
 _COOKIE: Final = 12346
 _RUN_COOKIE: Final = 12347
-_MOST_IN_ARRAY: Final = 4096
+_MAX_IN_ARRAY: Final = 4096
 _BITMAP_BYTES: Final = 8192
-_LEAST_WITH_OFFSETS: Final = 4
+_MIN_WITH_OFFSETS: Final = 4
 """Number of containers from which on a bitmap with runs has offsets."""
 _SMALLEST_BUCKET: Final = 19
 """Minimum bytes of a bucket: upper half, cookie, a flag, and one container of one run."""
@@ -86,7 +86,7 @@ def _encoded_bucket(positions: Positions) -> bytes:
 
 
 def _encoded_container(values: Positions) -> bytes:
-    if len(values) <= _MOST_IN_ARRAY:
+    if len(values) <= _MAX_IN_ARRAY:
         return values.astype("<u2").tobytes()
     bits = np.zeros(_BITMAP_BYTES * 8, np.bool_)
     bits[values] = True
@@ -143,7 +143,7 @@ class _Bitmap:
         if self._left < 0:
             raise self._error(f"{self._count - self._left} positions or more for {self._count} records")
         offsets = None
-        if not with_runs or size >= _LEAST_WITH_OFFSETS:
+        if not with_runs or size >= _MIN_WITH_OFFSETS:
             offsets = np.frombuffer(self._take(4 * size), "<u4").tolist()
         for at in range(size):
             if offsets is not None and offsets[at] != self._at - start:
@@ -154,7 +154,7 @@ class _Bitmap:
         """The lower halves of a container's positions."""
         if runs:
             return self._runs(size)
-        if size > _MOST_IN_ARRAY:
+        if size > _MAX_IN_ARRAY:
             bits = np.frombuffer(self._take(_BITMAP_BYTES), np.uint8)
             values: Positions = np.flatnonzero(np.unpackbits(bits, bitorder="little")).astype(np.int64)
             if len(values) != size:

@@ -15,7 +15,7 @@ from hudi_py.interop.iceberg.columns import Json, promotes
 from hudi_py.interop.iceberg.manifests import value_bytes
 from hudi_py.schema.conform import Sources
 
-MOST_BOUNDS: Final = 32
+MAX_BOUNDS: Final = 32
 """Columns with bounds: those of every file are in the metadata."""
 _TEXT_BOUND: Final = 16
 """Characters or bytes of a bound, as Iceberg's default `truncate(16)`."""
@@ -85,7 +85,7 @@ def counts_and_bounds(metadata: pq.FileMetaData, reading: Reading) -> dict[str, 
     lower: dict[int, bytes] = {}
     upper: dict[int, bytes] = {}
     plain = [field for field in reading.fields if isinstance(field["type"], str)]
-    for field in plain[:MOST_BOUNDS]:
+    for field in plain[:MAX_BOUNDS]:
         name = reading.stored_name(field["name"])
         if name is None or name not in places:
             continue

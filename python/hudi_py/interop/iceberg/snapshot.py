@@ -26,7 +26,7 @@ from hudi_py.storage.threads import when_remote
 
 MANIFEST_FILES: Final = 500
 """Files of a manifest at most: an update rewrites those with a file that it removes."""
-_FEW: Final = 20
+_MAX_SMALL_MANIFESTS: Final = 20
 """So many manifests of one kind are merged, if they are small."""
 
 
@@ -178,7 +178,7 @@ def _sorted_out(
     for manifest in live:
         if _num_files(manifest) < MANIFEST_FILES // 2:
             small[manifest["content"], manifest["partition_spec_id"]].append(manifest)
-    merged = {each["manifest_path"] for some in small.values() if len(some) > _FEW for each in some}
+    merged = {each["manifest_path"] for some in small.values() if len(some) > _MAX_SMALL_MANIFESTS for each in some}
     kept: list[Json] = []
     rewritten: list[ManifestEntry] = []
     removed: list[ManifestEntry] = []

@@ -33,9 +33,9 @@ HOUR: Final = 60 * MINUTE
 DAY: Final = 24 * HOUR
 _TOKEN: Final = re.compile(r"([A-Za-z])\1*|'(?:[^']|'')*'|.", re.DOTALL)
 _TWO: Final = dict.fromkeys("dHhKkms", 2)
-_MOST: Final = {**_TWO, "y": 10, "M": 4, "L": 4, "D": 3, "S": 9, "a": 1, "X": 5, "x": 5, "Z": 5}
+_PARSED_LETTERS: Final = {**_TWO, "y": 10, "M": 4, "L": 4, "D": 3, "S": 9, "a": 1, "X": 5, "x": 5, "Z": 5}
 """The letters of patterns, and how often each may be repeated."""
-_MOST_PRINTED: Final = {**_MOST, "G": 4, "E": 4, "Q": 4, "q": 4}
+_PRINTED_LETTERS: Final = {**_PARSED_LETTERS, "G": 4, "E": 4, "Q": 4, "q": 4}
 _CLASHES: Final = ("ML", "HhKk", "XxZ")
 """Letters of which a pattern for parsing may have one."""
 _YEARS: Final = (-290_307, 294_246, 1970)
@@ -65,7 +65,7 @@ class DatePattern:
     def check(self, *, parsing: bool) -> None:
         """Raises `ValueError`, which says why, if it cannot be used for printing, or for parsing."""
         tokens = self.tokens
-        most = _MOST if parsing else _MOST_PRINTED
+        most = _PARSED_LETTERS if parsing else _PRINTED_LETTERS
         for token in tokens:
             if token.letter and token.letter not in "[]" and token.count > most.get(token.letter, 0):
                 raise ValueError(
@@ -75,7 +75,7 @@ class DatePattern:
         if not parsing:
             return
         letters = [token.letter for token in tokens if token.letter and token.letter not in "[]"]
-        for some in (*_CLASHES, *_MOST):
+        for some in (*_CLASHES, *_PARSED_LETTERS):
             if sum(letter in some for letter in letters) > 1:
                 raise ValueError(f"the pattern {self.text!r} has more than one of the letters {' '.join(some)}")
         if "D" in letters and not {"M", "L", "d"}.isdisjoint(letters):

@@ -49,7 +49,7 @@ from hudi_py.transaction.settings import TransactionSettings
 COMPACTION_SUFFIX: Final = "001"
 """Appended to the time of the newest delta commit to form a version 6 metadata table's compaction time."""
 CLEAN_SUFFIX: Final = "002"
-_LEAST_COMMITS_RETAINED: Final = 20
+_MIN_COMMITS_RETAINED: Final = 20
 _SHARE: Final = 1.2
 """Factor by which the metadata table retains more than its table."""
 _VERSIONS_RETAINED: Final = 2
@@ -260,7 +260,7 @@ def own_options(options: Options) -> Options:
     }
     if options.get(metadata_config.DERIVE_CLEAN_POLICY):
         values[clean_config.POLICY] = clean_config.cleaning_policy(options)
-        commits = max(_LEAST_COMMITS_RETAINED, int(options.get(clean_config.COMMITS_RETAINED) * _SHARE))
+        commits = max(_MIN_COMMITS_RETAINED, int(options.get(clean_config.COMMITS_RETAINED) * _SHARE))
         versions = math.ceil(options.get(clean_config.FILE_VERSIONS_RETAINED) * _SHARE)
         values[clean_config.COMMITS_RETAINED] = str(commits)
         values[clean_config.FILE_VERSIONS_RETAINED] = str(versions)

@@ -19,7 +19,7 @@ from hudi_py.timeline.state import TableState
 from hudi_py.transaction.protocols import TableChange
 from hudi_py.view import FileSystemView
 
-_FEW_FILES: Final = 1024
+_MAX_FILES: Final = 1024
 """Number of files whose ranges are cached."""
 
 
@@ -61,7 +61,7 @@ class TableSource(TableState):
         listed = list(files)
         new = [file for file in listed if file not in self._written]
         found = dict(ranges_of_files(self.storage, new, columns, sidecars=sidecars))
-        if len(self._written) + len(found) <= _FEW_FILES:
+        if len(self._written) + len(found) <= _MAX_FILES:
             self._written.update(found)
         return [(file, found[file] if file in found else self._written[file]) for file in listed]
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 from hudi_py.model.instant import CompletionTime, InstantTime
 from hudi_py.model.words import Spoken, counted
 
-_MOST_NAMED: Final = 3
+_MAX_NAMED: Final = 3
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -41,5 +41,5 @@ class ServiceReport(Spoken):
 
 def listed(times: Sequence[str], noun: str) -> str:
     """The number of items and the first few of them."""
-    more = ", ..." if len(times) > _MOST_NAMED else ""
-    return f"{counted(len(times), noun)} ({', '.join(times[:_MOST_NAMED])}{more})"
+    more = ", ..." if len(times) > _MAX_NAMED else ""
+    return f"{counted(len(times), noun)} ({', '.join(times[:_MAX_NAMED])}{more})"

@@ -54,7 +54,7 @@ _log = logging.getLogger(__name__)
 ROLLBACK_TOKEN = "1-0-1"
 """Write token of log files that hold a rollback block (`HoodieLogFormat.UNKNOWN_WRITE_TOKEN`)."""
 
-_FEW = 32
+_MIN_IN_PARALLEL = 32
 """With fewer requests than this, threads do not pay off."""
 
 
@@ -186,7 +186,7 @@ def undo_files(session: TableSession, rollback: InstantTime, plan: RollbackPlan)
     partitions = in_threads(
         lambda request: _carry_out(storage, rollback, failed, request),
         plan.requests,
-        REQUESTS if len(plan.requests) >= _FEW else 1,
+        REQUESTS if len(plan.requests) >= _MIN_IN_PARALLEL else 1,
     )
     return RollbackMetadata(
         start_time=rollback,

@@ -26,7 +26,7 @@ from hudi_py.write.dml.slices import hold_located
 from hudi_py.write.dml.statements import RowCounts
 from hudi_py.write.rows import PartitionedRows
 
-_MOST_PAIRS = 1 << 20
+_MAX_PAIRS = 1 << 20
 """Of rows of table and source that a condition sees at a time, but for those of one row."""
 
 
@@ -84,7 +84,7 @@ class Merging:
         texts = self.bound.matching.of_target(batch, partitions, self.bound.plan.target_alias)
         codes = self.distinct.find(texts)
         pairs = np.cumsum(np.where(codes >= 0, self.source.starts[codes + 1] - self.source.starts[codes], 0))
-        ends = np.flatnonzero(np.diff(pairs // _MOST_PAIRS)) + 1  # few rows match many: conditions see some at a time
+        ends = np.flatnonzero(np.diff(pairs // _MAX_PAIRS)) + 1  # few rows match many: conditions see some at a time
         for start, end in pairwise([0, *ends.tolist(), batch.num_rows]):
             rows = slice(start, end)
             self._add(batch[rows], file_ids[rows], partitions[rows], codes[rows])

@@ -23,9 +23,9 @@ from hudi_py.write.rows.keygen import KeyGenerator
 from hudi_py.write.settings import WriteSettings
 from hudi_py.write.staging import Stage, StagedFile
 
-_MOST_PARTITIONS = 10_000
+_MAX_PARTITIONS = 10_000
 _BITS_OF_A_KEY = 16
-_LEAST_BITS, _MOST_BITS = 16, 29
+_MIN_BITS, _MAX_BITS = 16, 29
 """Of a filter, as powers of two: at most 64 MiB."""
 
 
@@ -125,7 +125,7 @@ def stage_rows(
             stage.add(normal)
             inputs = columns.inputs(normal)
             hashes.append(key_hashes(columns.texts(inputs)))
-            asked = columns.paths(inputs) if len(partitions) <= _MOST_PARTITIONS else None
+            asked = columns.paths(inputs) if len(partitions) <= _MAX_PARTITIONS else None
             if asked is not None:
                 partitions.update(asked.drop_null().unique().to_pylist())
             try:
@@ -138,7 +138,7 @@ def stage_rows(
             return None
         path = f"{SOURCES}/{token}-{task}.keys"
         storage.put(path, np.concatenate(hashes).astype("<u4").tobytes())
-        known = tuple(sorted(partitions)) if columns.says_partitions and len(partitions) <= _MOST_PARTITIONS else None
+        known = tuple(sorted(partitions)) if columns.says_partitions and len(partitions) <= _MAX_PARTITIONS else None
         return StagedSource(file, sum(map(len, hashes)), path, tuple(inserts.items()), known)
     except BaseException:  # nothing staged may remain, even after an interrupt
         stage.abandon()
@@ -150,7 +150,7 @@ class KeyFilter:
 
     def __init__(self, storage: Storage, files: Sequence[StagedSource]) -> None:
         rows = sum(file.num_rows for file in files)
-        bits = min(max((rows * _BITS_OF_A_KEY).bit_length(), _LEAST_BITS), _MOST_BITS)
+        bits = min(max((rows * _BITS_OF_A_KEY).bit_length(), _MIN_BITS), _MAX_BITS)
         self._shift = np.uint32(32 - bits)
         self._has = np.zeros(1 << (bits - 3), np.uint8)
         for file in files:

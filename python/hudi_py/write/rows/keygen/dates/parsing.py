@@ -88,7 +88,7 @@ class DateParser:
         for token, after in self._pairs():
             if token.is_number and after.is_number:
                 # a number takes all digits that it can before the next one gets any
-                fit &= (lengths[token.letter] == _most_digits(token, after)) | (lengths[after.letter] == 0)
+                fit &= (lengths[token.letter] == _max_digits(token, after)) | (lengths[after.letter] == 0)
         if "a" in matched:
             values["a"] = pc.equal(pc.utf8_lower(matched["a"]), "pm").to_numpy(zero_copy_only=False).astype(np.int64)
         if "Y" in values:
@@ -100,7 +100,7 @@ class DateParser:
         return ParsedTimes(local, offsets, fit, possible)
 
 
-def _most_digits(token: JodaToken, after: JodaToken) -> int:
+def _max_digits(token: JodaToken, after: JodaToken) -> int:
     if token.letter in "yY":
         return token.count if after.is_number else _LONGEST_YEAR
     if token.letter == "S":
@@ -109,7 +109,7 @@ def _most_digits(token: JodaToken, after: JodaToken) -> int:
 
 
 def _regex(token: JodaToken, after: JodaToken) -> str:
-    letter, most = token.letter, _most_digits(token, after)
+    letter, most = token.letter, _max_digits(token, after)
     if not letter:
         return re.escape(token.text)
     if letter == "Z":

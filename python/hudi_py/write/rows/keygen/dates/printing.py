@@ -12,7 +12,7 @@ from hudi_py.formats.calendar import DAYS, MONTHS, Longs, WallClock
 from hudi_py.write.rows.keygen.dates.patterns import DAY, HOUR, MINUTE, SECOND, JodaToken, tokens
 
 _LETTERS = "CYyxwMdDeEaHhKkmsSZ"
-_MOST_MINUTES = 2_048
+_MAX_MINUTES = 2_048
 """More than a clock is ahead of UTC, or behind it."""
 _UNITS = (("S", 1), ("s", SECOND), ("m", MINUTE), ("aHhKk", HOUR))
 
@@ -48,12 +48,12 @@ class DatePrinter:
             minutes = np.sign(offsets) * (np.abs(offsets) // MINUTE)
         else:
             minutes = np.zeros_like(offsets)
-        encoded = pa.array(whole * (2 * _MOST_MINUTES) + (minutes + _MOST_MINUTES)).dictionary_encode()
-        times, offset = np.divmod(encoded.dictionary.to_numpy(), 2 * _MOST_MINUTES)
+        encoded = pa.array(whole * (2 * _MAX_MINUTES) + (minutes + _MAX_MINUTES)).dictionary_encode()
+        times, offset = np.divmod(encoded.dictionary.to_numpy(), 2 * _MAX_MINUTES)
         # a Python loop over the texts, which are partitions
         texts = [
             "".join([_text(token, numbers, ahead) for token in self.tokens])
-            for numbers, ahead in zip(_numbers(times), (offset - _MOST_MINUTES).tolist(), strict=True)
+            for numbers, ahead in zip(_numbers(times), (offset - _MAX_MINUTES).tolist(), strict=True)
         ]
         return pa.array(texts, pa.string()).take(encoded.indices)
 
