@@ -151,7 +151,7 @@ class MetadataLister(Lister):
 
     def _load(self, keys: list[str]) -> None:
         if self._every is None and self._is_small:
-            self._every = read_files(self.metadata)
+            self._every = self.metadata.every_file(read_files)
         found = read_files(self.metadata, keys) if self._every is None else self._every
         for key in keys:
             files = found.get(key)

@@ -6,9 +6,9 @@ The entry's key counts, not the key inside the record (format reference 10.2).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final
 
 import numpy as np
@@ -22,7 +22,7 @@ from hudi_py.formats.avro import Record, decode_log_content, decode_values, reso
 from hudi_py.formats.hfile import Entries, HFile, open_hfile
 from hudi_py.formats.log import BlockType, HeaderKey, LogBlock, decode_deletes, read_content
 from hudi_py.merge import CommittedInstants, scan_log
-from hudi_py.model.files import FileSlice
+from hudi_py.model.files import BaseFile, FileSlice
 from hudi_py.model.limits import parse_json
 from hudi_py.storage import HeldStorage, Storage
 from hudi_py.storage.recent import Recent
@@ -130,13 +130,38 @@ def read_parts(
     """
 
     def one(task: tuple[int, FileSlice, KeySelection]) -> list[Part]:
-        return list(_slice_parts(storage, *task, committed))
+        return [source() for source in _slice_sources(storage, *task, committed)]
 
     if not storage.is_local:
         storage = _held(storage, [slice_ for _, slice_, _ in slices], stamps or {})
         return [part for parts in in_threads(one, slices) for part in parts]
     many = sum(len(wanted.keys or ()) for _, _, wanted in slices) > _MANY_KEYS
     return [part for parts in in_threads(one, slices, default_threads() if many else 1) for part in parts]
+
+
+def read_newest_parts(
+    storage: Storage,
+    slices: Sequence[tuple[int, FileSlice, KeySelection]],
+    committed: CommittedInstants,
+    count: int,
+    stamps: Stamps | None = None,
+) -> tuple[list[Part], bool]:
+    """As `read_parts`, but from the newest log block back, until `count` different keys are found. Returns the parts,
+    oldest first in each file group, and whether they are all that there are."""
+    if not storage.is_local:
+        storage = _held(storage, [slice_ for _, slice_, _ in slices], stamps or {})
+    parts: list[list[Part]] = [[] for _ in slices]
+    back = [reversed(_slice_sources(storage, *task, committed)) for task in slices]
+    found: set[str] = set()
+    while len(found) < count:
+        read = [(at, source()) for at, sources in enumerate(back) if (source := next(sources, None)) is not None]
+        if not read:
+            break
+        for at, part in read:
+            parts[at].append(part)
+            found.update(part.keys.to_pylist())
+    is_whole = all(next(sources, None) is None for sources in back)
+    return [part for of_group in parts for part in reversed(of_group)], is_whole
 
 
 def check_parts(
@@ -186,28 +211,34 @@ def _held(storage: Storage, slices: Sequence[FileSlice], stamps: Stamps) -> Stor
     return HeldStorage(storage, held) if held else storage
 
 
-def _slice_parts(
+def _slice_sources(
     storage: Storage, group: int, slice_: FileSlice, wanted: KeySelection, committed: CommittedInstants
-) -> Iterable[Part]:
-    base = slice_.base_file
-    if base is not None:
-        file = open_hfile(storage, base.path, base.size)
-        yield _entries_part(wanted.read(file), file.schema, group, f"{storage.uri}/{base.path}")
-    for block in scan_log(storage, slice_.log_files, committed=committed):
-        context = f"{storage.uri}/{block.path}"
-        if block.type is BlockType.HFILE:
-            file = open_hfile(storage, block.path, block.content_length, offset=block.content_offset)
-            yield _entries_part(wanted.read(file), block.header.get(HeaderKey.SCHEMA), group, context)
-        elif block.type is BlockType.DELETE:
-            deletes = decode_deletes(read_content(storage, block), context=context)
-            yield Part(deletes.keys.cast(pa.string()), None, "", group, context)
-        elif block.type is BlockType.AVRO:
-            yield _avro_part(storage, block, group, context)
-        else:
-            raise UnsupportedTableError(
-                f"Cannot read {context}: it has a block of type {block.type.name}; supported in a metadata table are "
-                "HFILE, AVRO, DELETE and COMMAND blocks"
-            )
+) -> list[Callable[[], Part]]:
+    """What reads each part of a slice: its base file, then the log blocks that count, in order."""
+    base = [] if slice_.base_file is None else [partial(_base_part, storage, slice_.base_file, group, wanted)]
+    blocks = scan_log(storage, slice_.log_files, committed=committed)
+    return [*base, *(partial(_block_part, storage, block, group, wanted) for block in blocks)]
+
+
+def _base_part(storage: Storage, base: BaseFile, group: int, wanted: KeySelection) -> Part:
+    file = open_hfile(storage, base.path, base.size)
+    return _entries_part(wanted.read(file), file.schema, group, f"{storage.uri}/{base.path}")
+
+
+def _block_part(storage: Storage, block: LogBlock, group: int, wanted: KeySelection) -> Part:
+    context = f"{storage.uri}/{block.path}"
+    if block.type is BlockType.HFILE:
+        file = open_hfile(storage, block.path, block.content_length, offset=block.content_offset)
+        return _entries_part(wanted.read(file), block.header.get(HeaderKey.SCHEMA), group, context)
+    if block.type is BlockType.DELETE:
+        deletes = decode_deletes(read_content(storage, block), context=context)
+        return Part(deletes.keys.cast(pa.string()), None, "", group, context)
+    if block.type is BlockType.AVRO:
+        return _avro_part(storage, block, group, context)
+    raise UnsupportedTableError(
+        f"Cannot read {context}: it has a block of type {block.type.name}; supported in a metadata table are "
+        "HFILE, AVRO, DELETE and COMMAND blocks"
+    )
 
 
 def _entries_part(entries: Entries, schema: str | None, group: int, context: str) -> Part:

@@ -6,10 +6,12 @@ It is a merge-on-read table of HFiles below `.hoodie/metadata`, whose partitions
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from hudi_py.errors import CorruptFileError, UnsupportedTableError
@@ -23,6 +25,7 @@ from hudi_py.metadata.records import (
     Stamps,
     assemble,
     check_parts,
+    read_newest_parts,
     read_parts,
 )
 from hudi_py.model.files import BaseFile, FileSlice, LogFile
@@ -57,6 +60,8 @@ class CachedLister(StorageLister):
     def __init__(self, storage: Storage, config: TableConfig) -> None:
         super().__init__(storage, config)
         self._files: dict[PartitionPath, list[FileInfo]] = {}
+        self.every: dict[CommittedInstants, dict[str, dict[str, int]]] = {}
+        """The `files` partition as read whole, by the instants that count; see `metadata.files.read_files`."""
 
     def files(self, partition: PartitionPath) -> list[FileInfo]:
         if partition not in self._files:
@@ -189,6 +194,43 @@ class MetadataTable:
         stamps = None if self.storage.is_local else self._stamps([partition])
         parts = read_parts(self.storage, tasks, self._committed, stamps)
         return assemble(parts, columns, empty, normalise)
+
+    def every_file(self, read: Callable[[MetadataTable], dict[str, dict[str, int]]]) -> dict[str, dict[str, int]]:
+        """Return what `read` makes of the `files` partition; once for all that use the same view of this table and see
+        the same instants, such as a write and the recording of its commit. Not to be changed."""
+        lister = self._view.lister
+        if not isinstance(lister, CachedLister):
+            return read(self)
+        if self._committed not in lister.every:
+            lister.every[self._committed] = read(self)
+        return lister.every[self._committed]
+
+    def standing_records(
+        self,
+        partition: str,
+        columns: Collection[str],
+        empty: pa.Schema,
+        normalise: Normalise,
+        keys: Sequence[str],
+        resets: Callable[[RecordVersions], npt.NDArray[np.bool_]],
+    ) -> RecordVersions:
+        """As `records` with `keys` as prefixes, but versions that later ones replace may be left out.
+
+        Reads from the newest log back until each key is found, and the rest only if one of them extends older versions:
+        the cost does not grow with the number of logs.
+
+        Args:
+            keys: whole keys, each once.
+            resets: which versions replace those before them.
+        """
+        groups = [slice_ for slices in self.file_groups(partition).values() for slice_ in slices]
+        tasks = [(at, slice_, KeySelection(prefixes=tuple(sorted(keys)))) for at, slice_ in enumerate(groups)]
+        stamps = None if self.storage.is_local else self._stamps([partition])
+        parts, is_whole = read_newest_parts(self.storage, tasks, self._committed, len(keys), stamps)
+        versions = assemble(parts, columns, empty, normalise)
+        if is_whole or resets(versions)[versions.is_last()].all():
+            return versions
+        return self.records(partition, columns, empty, normalise, prefixes=keys)
 
     def file_groups(self, partition: str) -> Mapping[str, Sequence[FileSlice]]:
         """Newest slices of a partition's file groups in order of their numbers, by the prefix of their ids.

@@ -7,7 +7,7 @@ version 1 statistics `HoodieAvroWrapperUtils.wrapValueIntoAvro`; Apache Hudi 1.2
 from __future__ import annotations
 
 import decimal
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ from hudi_py.file_stats.columns import DECIMAL_DIGITS, DECIMAL_SCALE, ValueType
 from hudi_py.file_stats.ranges import BOUND, RANGES, slot_of
 from hudi_py.metadata.records import RecordVersions, payload_field, struct_member
 from hudi_py.metadata.stats import FIELD, wrapper_names
-from hudi_py.metadata.table import COLUMN_STATS, MetadataTable
+from hudi_py.metadata.table import COLUMN_STATS, PARTITION_STATS, MetadataTable
 from hudi_py.metadata_write.encoding.records import ARROW_SCHEMA, encode_values
 
 FILE: Final = "file"
@@ -221,7 +221,7 @@ def stored_ranges(
     *,
     partition: str = COLUMN_STATS,
 ) -> pa.Table:
-    """The `column_stats` of some files: rows with the columns of `RANGES` after `file`, the file name.
+    """Return the `column_stats` of some files: rows with the columns of `RANGES` after `file`, the file name.
 
     A column of a file may have several rows; its range is their union. Version 1 statistics have the types of their
     wrappers.
@@ -229,24 +229,38 @@ def stored_ranges(
     Args:
         prefixes: prefixes of the keys to read (columns of partitions); None: all.
         files: file names; rows of other files are left out. None: rows of all files.
-        partition: `column_stats`, or `partition_stats`, whose rows have a partition path as their name.
+        partition: `column_stats`, or another partition with such records.
     """
-    versions = metadata.records(partition, [FIELD], _STORED, _normalise, prefixes=prefixes)
-    table = versions.fields.take(pa.array(_standing(versions)))
-    if files is not None:
-        table = table.filter(pc.is_in(table[FILE], pa.array(list(files), pa.string())))
-    return table.drop_columns(["deleted", "tight"])
+    table = _ranges(metadata.records(partition, [FIELD], _STORED, _normalise, prefixes=prefixes))
+    return table if files is None else table.filter(pc.is_in(table[FILE], pa.array(list(files), pa.string())))
+
+
+def standing_ranges(metadata: MetadataTable, keys: Sequence[str]) -> pa.Table:
+    """Return the `partition_stats` with these keys: as `stored_ranges`, with a partition's path for the file name."""
+    versions = metadata.standing_records(PARTITION_STATS, [FIELD], _STORED, _normalise, keys, _resets)
+    return _ranges(versions)
+
+
+def _ranges(versions: RecordVersions) -> pa.Table:
+    return versions.fields.take(pa.array(_standing(versions))).drop_columns(["deleted", "tight"])
 
 
 def _standing(versions: RecordVersions) -> npt.NDArray[np.int64]:
     """The versions that count: from the last one that replaces those before it (`mergeColumnStatsRecords`)."""
     ids, count = versions.ids()
-    gone = versions.deleted | _flags(versions.fields["deleted"], True)
-    resets = gone | _flags(versions.fields["tight"], False)
+    resets = _resets(versions)
     last = np.full(count, -1, np.int64)
     last[ids[resets]] = np.flatnonzero(resets)  # ascending, so the last one wins
     places = np.arange(len(ids))
-    return np.flatnonzero((places >= last[ids]) & ~gone)
+    return np.flatnonzero((places >= last[ids]) & ~_gone(versions))
+
+
+def _resets(versions: RecordVersions) -> npt.NDArray[np.bool_]:
+    return _gone(versions) | _flags(versions.fields["tight"], False)
+
+
+def _gone(versions: RecordVersions) -> npt.NDArray[np.bool_]:
+    return versions.deleted | _flags(versions.fields["deleted"], True)
 
 
 def _flags(column: pa.ChunkedArray, default: bool) -> npt.NDArray[np.bool_]:

@@ -33,7 +33,13 @@ from hudi_py.metadata.keys import column_id, partition_id, partition_stats_key
 from hudi_py.metadata.table import COLUMN_STATS, PARTITION_STATS
 from hudi_py.metadata_write.encoding.payloads import Combine, combine_stats, covers
 from hudi_py.metadata_write.encoding.records import PARTITION_STATS_RECORD, MetadataRecords
-from hudi_py.metadata_write.encoding.stats_values import FILE, removal_values, stats_values, stored_ranges
+from hudi_py.metadata_write.encoding.stats_values import (
+    FILE,
+    removal_values,
+    standing_ranges,
+    stats_values,
+    stored_ranges,
+)
 from hudi_py.metadata_write.partitions.base import MetadataPartition, RecordCheck
 from hudi_py.metadata_write.partitions.column_stats import (
     KeptStatistics,
@@ -231,7 +237,7 @@ class _Gathered:
         if not partitions or metadata is None or not metadata.has(PARTITION_STATS):
             return set()
         keys = [partition_stats_key(column.name, path) for path in partitions for column in self._columns]
-        table = stored_ranges(metadata, keys, partitions, partition=PARTITION_STATS)
+        table = standing_ranges(metadata, keys)
         taken: set[str] = set()
         for path in partitions:
             rows = table.filter(pc.equal(table[FILE], path)).drop_columns([FILE])
