@@ -160,7 +160,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "partial updates: a row that a log has deleted comes back",
-        CORE + "write/operations/upsert.py",
+        CORE + "write/operations/place.py",
         "    if not len(doubtful):\n        return placed\n",
         "    return placed\n",
         "tests/unit/write/test_partial_updates.py::test_new_rows_and_rows_of_deleted_keys_are_complete",
@@ -330,7 +330,7 @@ MUTATIONS: Final = (
     Mutation(
         "routing: rows of one key in several partitions are not brought together",
         CORE + "write/routing.py",
-        "in_one_partition(context, rows) if one else rows, False",
+        "in_one_partition(context, rows), False",
         "rows, False",
         "tests/unit/write/test_moving_merges.py",
     ),
@@ -941,9 +941,9 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "consistent hashing: an overwrite writes to the file groups that it replaces",
-        CORE + "write/operations/buckets.py",
-        "file_id = index.replacing_file_id(number, partition.path)",
-        "file_id = index.new_file_id(number, partition.path)",
+        CORE + "write/operations/shares.py",
+        "file_id = index.replacing_file_id(number, self.path)",
+        "file_id = index.new_file_id(number, self.path)",
         "tests/unit/write/test_consistent_hashing.py",
     ),
     Mutation(
@@ -1019,8 +1019,8 @@ MUTATIONS: Final = (
     Mutation(
         "global index: through Spark, inserts keep one row of each key in every partition",
         CORE + "write/routing.py",
-        "    return looks_up(settings, operation) or combines\n",
-        "    return looks_up(settings, operation)\n",
+        "    return settings.looks_up(operation) or combines\n",
+        "    return settings.looks_up(operation)\n",
         "tests/unit/write/test_ties.py",
     ),
     Mutation(

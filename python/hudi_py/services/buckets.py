@@ -36,7 +36,7 @@ from hudi_py.timeline.bucket_rules import (
 from hudi_py.transaction.conflicts.policy import BUCKET_RESCALE
 from hudi_py.view import FileSystemView
 from hudi_py.write.context import WriteContext
-from hudi_py.write.operations.buckets import insert_new
+from hudi_py.write.operations import write_rows
 from hudi_py.write.rewrite import GroupsToReplace, rewrite_groups
 from hudi_py.write.settings import settings_as_stored
 
@@ -120,7 +120,7 @@ def rescale_buckets(
         return _Rescaling(groups, settings, rules, tuple((str(path), count) for path, count in changed))
 
     def rewrite(write: WriteContext, plan: _Rescaling) -> Sequence[WriteStat]:
-        stats = insert_new(write, _rows(write, plan.groups)).stats if plan.changed else []
+        stats = write_rows(write, _rows(write, plan.groups), Operation.INSERT_OVERWRITE) if plan.changed else []
         store_rules(storage, plan.rules, write.transaction.instant)
         return stats
 

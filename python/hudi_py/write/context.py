@@ -20,6 +20,7 @@ from hudi_py.formats.hudi_types import shared_names
 from hudi_py.merge import CommittedInstants, LogSpec
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.names import FileId, folders_above, nested_partitions, new_file_id
+from hudi_py.model.operation import Operation
 from hudi_py.progress import Progress
 from hudi_py.schema import META_FIELDS, RECORD_KEY, with_meta
 from hudi_py.schema.stored import avro_with_meta, compact_json
@@ -105,6 +106,8 @@ class WriteContext:
         """Avro schema of log records that update some columns; None: updates set all columns."""
         self.row_schema = pa.schema([pa.field(RECORD_KEY, pa.string()), *settings.schema.arrow])
         """Arrow schema of rows on their way to a file: the record key, then the table's columns."""
+        self.key_schema = pa.schema([self.row_schema.field(0)])
+        """The same for rows of which only the key counts."""
         config = transaction.config
         self._nesting = None if config.url_encoded or not config.partition_fields else NestingCheck(transaction)
         self._next = 0
@@ -140,6 +143,23 @@ class WriteContext:
         if self._nesting is not None:
             self._nesting.add(paths)
         return KeyedRows(whole, paths)
+
+    def keys_only(self, batch: pa.RecordBatch) -> KeyedRows:
+        """Return the keys of incoming rows, in `key_schema`, with their partition paths. No other columns are needed
+        than those that make up these. Raises what `keyed` raises."""
+        keygen, schema = self.settings.keygen, self.settings.schema
+        needed = [*keygen.key_columns(schema.arrow), *keygen.partition_columns(schema.arrow)]
+        rows = schema.conform_some(batch, needed)
+        keys = pa.record_batch([keygen.record_keys(rows)], schema=self.key_schema)
+        return KeyedRows(keys, keygen.partition_paths(rows))
+
+    def keyed_for(self, operation: Operation, batch: pa.RecordBatch) -> KeyedRows:
+        """Return incoming rows, in `schema_for` the operation, with their partition paths."""
+        return self.keyed(batch) if operation.takes_whole_rows else self.keys_only(batch)
+
+    def schema_for(self, operation: Operation) -> pa.Schema:
+        """Return the schema of the rows of an operation on their way to files."""
+        return self.row_schema if operation.takes_whole_rows else self.key_schema
 
     @property
     def tracks_keys(self) -> bool:

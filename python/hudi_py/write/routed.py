@@ -19,7 +19,6 @@ from hudi_py.write.api import parse_operation
 from hudi_py.write.batches import BatchCommittedError, for_batch, given_batch
 from hudi_py.write.context import WriteContext
 from hudi_py.write.distributed import TASK_MEMORY, DistributedWrite, key_columns, plan_write
-from hudi_py.write.operations.delete import keys_only
 from hudi_py.write.routing import COUNTED, GROUP, MEASURED, ORDER, PART, STATE, Sizes
 from hudi_py.write.rows.input import normalise_batch
 
@@ -137,7 +136,7 @@ class RoutedWrite:
     def key(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Adds `PATH` and `KEY`, by which the rows of a bulk insert are shuffled."""
         for batch in batches:
-            keyed = keys_only(self._context, self._normalised(batch))
+            keyed = self._context.keys_only(self._normalised(batch))
             columns = [*batch.columns, keyed.partitions, keyed.rows.column(0)]
             yield pa.RecordBatch.from_arrays(columns, schema=pa.schema([*batch.schema, PATH, KEY]))
 

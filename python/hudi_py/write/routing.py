@@ -30,19 +30,17 @@ from hudi_py.model.names import PartitionPath
 from hudi_py.model.operation import Operation
 from hudi_py.schema import RECORD_KEY
 from hudi_py.write.context import WriteContext
-from hudi_py.write.index import GlobalBaseFileIndex, GlobalIndex, GlobalRecordIndex
-from hudi_py.write.operations import delete
-from hudi_py.write.operations.partition import fillable, measured_record_size
-from hudi_py.write.operations.tagging import distinct_keys, index_of
+from hudi_py.write.index import GlobalRecordIndex
+from hudi_py.write.operations.shares import TO_MAKE, fillable, measured_record_size
+from hudi_py.write.operations.tagging import held_rows, index_of, look_up
 from hudi_py.write.placement.assign import MEGABYTE, InsertBucket, assign_inserts, effective_record_size, even_files
-from hudi_py.write.placement.combine import in_one_partition, losing_keys
-from hudi_py.write.placement.relocate import located, relocate
+from hudi_py.write.placement.combine import PLACE, in_one_partition, losing_keys
 from hudi_py.write.rows import (
     KeyedRows,
-    LocatedRows,
     PartitionedRows,
     RowNumbers,
     TaggedRows,
+    share_name,
     without_keys,
 )
 from hudi_py.write.rows.input import normalise_batch
@@ -72,7 +70,6 @@ looks up the rows that it has), the bytes of a row, `Sizes.index_groups`, and th
 """
 
 NEW, LEAVING, KNOWN = -3, -2, -1
-TO_MAKE = "+"
 _LOOKUP_ROWS = 2_000_000
 """Rows of a partition that are looked up at a time: each time the keys of its base files are read."""
 _GLOBAL_LOOKUP_ROWS = 500_000
@@ -82,7 +79,6 @@ _ADDED_PARTITIONS = 32
 """Partitions whose files the plan of a write adds up."""
 _TEXT_BYTES = 24
 """Of a value of a type without a width, for estimates."""
-_ROW = pa.field("_hudi_py_row", pa.int64())
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,18 +104,11 @@ class Sizes:
         return max(-(-sum(self.rows.values()) // (self.index_groups * _GLOBAL_LOOKUP_ROWS)), 1)
 
 
-def looks_up(settings: WriteSettings, operation: Operation) -> bool:
-    """Whether rows are routed by a look-up of their keys."""
-    if settings.index.buckets is not None:
-        return False
-    return operation.looks_up_keys or settings.insert_duplicates != "none"
-
-
 def gathers_keys(settings: WriteSettings, operation: Operation) -> bool:
     """Whether rows of one key come together before it is known where they go: for a look-up, or since one of them is to
     be chosen whose partitions may be different ones."""
     combines = settings.combines and operation.takes_whole_rows and settings.index.is_global
-    return looks_up(settings, operation) or combines
+    return settings.looks_up(operation) or combines
 
 
 def count_rows(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -171,7 +160,7 @@ def measure(
 
 
 def _index_groups(context: WriteContext, operation: Operation) -> int:
-    if not looks_up(context.settings, operation):
+    if not context.settings.looks_up(operation):
         return 0
     index = index_of(context)
     return index.num_groups if isinstance(index, GlobalRecordIndex) else 0
@@ -216,7 +205,7 @@ def number_rows(
         first += batch.num_rows
         columns, fields = [*batch.columns, order], [*batch.schema, ORDER]
         if normalised is not None:
-            columns.append(_parts(context, sizes, delete.keys_only(context, normalised(batch))))
+            columns.append(_parts(context, sizes, context.keys_only(normalised(batch))))
             fields.append(PART)
         yield pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
 
@@ -237,11 +226,11 @@ def route_rows(
     if not gathers_keys(context.settings, operation):
         for batch in given:
             routes = _Routes()
-            router.without_look_up(delete.keys_only(context, normalised(batch, incoming)), routes)
+            router.without_look_up(context.keys_only(normalised(batch, incoming)), routes)
             yield from routes.applied([batch])
         return
-    index = index_of(context) if looks_up(context.settings, operation) else None
-    everywhere = index is None or index.is_global
+    # a key that may be in any partition is looked up with its whole row, by which rows of one key are compared
+    everywhere = context.settings.index.is_global
     if everywhere:
         given = _in_order(given)
     routes, row = _Routes(), 0
@@ -255,18 +244,7 @@ def route_rows(
             keyed.append(_keyed(context, operation, normalised(batch, incoming), row, whole=everywhere))
             row += batch.num_rows
         with context.transaction.view.naming_lost_files():
-            if index is None:
-                router.combined(keyed, routes)
-            elif index.is_global:
-                router.everywhere(index, keyed, routes)
-            else:
-                with PartitionedRows(keyed[0].rows.schema, context.settings.waiting_bytes) as held:
-                    while keyed:
-                        some = keyed.pop(0)
-                        held.add(some.rows, some.partitions)
-                    for path in held.partitions:
-                        slices = list(context.transaction.view.latest_slices(path))
-                        router.tagged(path, index.tag(held.table(path), path, slices), routes)
+            router.gathered(keyed, routes)
         yield from routes.applied(originals.batches(PartitionPath("")))
 
 
@@ -292,60 +270,39 @@ class Router:
                 continue
             numbers = index.numbers(some, path)
             for number in np.unique(numbers).tolist():
-                routes.add(f"{path}\0{number}", rows[numbers == number], NEW)
+                routes.add(share_name(path, number), rows[numbers == number], NEW)
 
     def tagged(self, path: PartitionPath, tagged: TaggedRows, routes: _Routes) -> None:
-        """Rows of a partition (key, then `_ROW`), looked up there."""
-        row = combined(tagged.rows[_ROW.name]).to_numpy()
+        """Rows of a partition with `PLACE`, looked up there."""
+        row = combined(tagged.rows[PLACE.name]).to_numpy()
         for slice_, numbers in tagged.found:
-            routes.add(f"{path}\0{slice_.file_id}", row[numbers], tagged.positions.get(slice_.file_id, KNOWN))
+            routes.add(share_name(path, slice_.file_id), row[numbers], tagged.positions.get(slice_.file_id, KNOWN))
         for file_id, numbers in tagged.leaving.items():
-            routes.add(f"{path}\0{file_id}", row[numbers], LEAVING)
+            routes.add(share_name(path, file_id), row[numbers], LEAVING)
         if self._operation.takes_whole_rows and len(tagged.new):
             keys = combined(tagged.rows[RECORD_KEY]).take(pa.array(tagged.new))
             self._new(path, keys, row[tagged.new], routes)
 
-    def everywhere(self, index: GlobalIndex, rows: Sequence[KeyedRows], routes: _Routes) -> None:
-        """Rows of all partitions (with `_ROW`), looked up in all of them; one row of each key counts."""
+    def gathered(self, rows: list[KeyedRows], routes: _Routes) -> None:
+        """Rows with `PLACE`, all with their keys: where one of each key counts, one of each is routed, unless rows are
+        made of two versions."""
         context, settings = self._context, self._context.settings
-        moves = self._operation.traits.known == "update" and settings.index.moves_rows
-        one = settings.combines and self._operation.takes_whole_rows
-        if settings.merge.folds:  # the task that writes the group makes one row of those of a key
-            rows, one = in_one_partition(context, rows) if one else rows, False
-        schema, memory, view = rows[0].rows.schema, settings.waiting_bytes, context.transaction.view
-        whole = moves or isinstance(index, GlobalBaseFileIndex)
-        packed = LocatedRows.packed_schema(schema, moves=whole)
-        with PartitionedRows(schema, memory) as held, PartitionedRows(packed, memory) as found:
-            if whole:
-                for keyed in rows:
-                    held.add(keyed.rows, keyed.partitions)
-                reader = context.key_reader() if moves else None
-                searched = index.searched(distinct_keys(held))
-                relocate(searched, held, found, reader, view, settings.merge, order=_ROW.name if one else None)
-            else:
-                for there in located(index, rows):
-                    found.add(there.rows, there.partitions)
-            choose = one and not whole
-            losing = losing_keys(found, settings.merge, order=_ROW.name, packed=True) if choose else {}
-            for path in found.partitions:
-                table = without_keys(found.table(path), losing.get(path))
-                slices = list(view.latest_slices(path))
-                self.tagged(path, LocatedRows.unpacked(table, moves=whole).tagged(slices), routes)
-
-    def combined(self, rows: Sequence[KeyedRows], routes: _Routes) -> None:
-        """Rows of all partitions (with `_ROW`), of which one of each key is inserted."""
-        settings = self._context.settings
-        if settings.merge.folds:  # the task that writes the group makes one row of those of a key
-            rows = in_one_partition(self._context, rows)
-        with PartitionedRows(rows[0].rows.schema, settings.waiting_bytes) as held:
-            for keyed in rows:
-                held.add(keyed.rows, keyed.partitions)
-            choose = not settings.merge.folds
-            losing = losing_keys(held, settings.merge, order=_ROW.name, packed=False) if choose else {}
+        one = settings.combines and self._operation.takes_whole_rows and settings.index.is_global
+        if one and settings.merge.folds:  # the task that writes the group makes one row of those of a key
+            rows, one = in_one_partition(context, rows), False
+        schema = rows[0].rows.schema
+        if settings.looks_up(self._operation):
+            with look_up(context, self._operation, _drained(rows), schema, one_per_key=one) as found:
+                for path in found.held.partitions:
+                    slices = list(context.transaction.view.latest_slices(path))
+                    self.tagged(path, found.tagged(path, slices), routes)
+            return
+        with held_rows(context, _drained(rows), schema) as held:
+            losing = losing_keys(held, settings.merge, order=PLACE.name, packed=False) if one else {}
             for path in held.partitions:
                 left = without_keys(held.table(path), losing.get(path))
                 if left.num_rows:
-                    self._new(path, combined(left[RECORD_KEY]), combined(left[_ROW.name]).to_numpy(), routes)
+                    self._new(path, combined(left[RECORD_KEY]), combined(left[PLACE.name]).to_numpy(), routes)
 
     def new_groups(self, path: str, keys: pa.StringArray) -> tuple[list[str], RowNumbers]:
         """The groups that rows with new keys may go to, and the place in them of each row's: a file to be filled or
@@ -355,7 +312,7 @@ class Router:
         targets, ends = self._targets[path]
         at = np.minimum(np.searchsorted(ends, key_hashes(keys) / 2**32, side="right"), len(targets) - 1)
         owners = (target.file_id or f"{TO_MAKE}{number}" for number, target in enumerate(targets))
-        return [f"{path}\0{owner}" for owner in owners], at
+        return [share_name(path, owner) for owner in owners], at
 
     def _new(self, path: str, keys: pa.StringArray, rows: RowNumbers, routes: _Routes) -> None:
         groups, at = self.new_groups(path, keys)
@@ -406,12 +363,17 @@ class _Routes:
 
 
 def _keyed(context: WriteContext, operation: Operation, batch: pa.RecordBatch, first: int, *, whole: bool) -> KeyedRows:
-    """The rows with the columns that a look-up needs, and their numbers from `first` on."""
-    whole = whole and operation.takes_whole_rows
-    keyed = context.keyed(batch) if whole else delete.keys_only(context, batch)
-    numbers = pa.array(np.arange(first, first + batch.num_rows))
-    rows = pa.RecordBatch.from_arrays([*keyed.rows.columns, numbers], schema=pa.schema([*keyed.rows.schema, _ROW]))
+    """The rows with the columns that a look-up needs, and their places from `first` on."""
+    keyed = context.keyed_for(operation, batch) if whole else context.keys_only(batch)
+    places = pa.array(np.arange(first, first + batch.num_rows))
+    rows = pa.RecordBatch.from_arrays([*keyed.rows.columns, places], schema=pa.schema([*keyed.rows.schema, PLACE]))
     return KeyedRows(rows, keyed.partitions)
+
+
+def _drained(rows: list[KeyedRows]) -> Iterator[KeyedRows]:
+    """The rows, which this lets go of one by one."""
+    while rows:
+        yield rows.pop(0)
 
 
 def _parts(context: WriteContext, sizes: Sizes, keyed: KeyedRows) -> pa.Int32Array:

@@ -90,6 +90,10 @@ class WriteSettings:
         """The value of an option of the write."""
         return self.options.get(option)
 
+    def looks_up(self, operation: Operation) -> bool:
+        """Whether an operation looks up keys in an index. A bucket follows from the key alone."""
+        return self.index.buckets is None and (operation.looks_up_keys or self.insert_duplicates != "none")
+
     @property
     def packing(self) -> Packing:
         """How full new files get."""

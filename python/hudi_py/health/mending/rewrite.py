@@ -41,7 +41,7 @@ from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.session import TableSession
 from hudi_py.view import FileSystemView, load_view
 from hudi_py.write.context import WriteContext
-from hudi_py.write.operations.buckets import insert_new
+from hudi_py.write.operations import write_rows
 from hudi_py.write.operations.bulk_insert import write_new_file_groups
 from hudi_py.write.rewrite import GroupsToReplace, rewrite_groups
 from hudi_py.write.settings import settings_as_stored
@@ -260,7 +260,7 @@ def replace_groups(
             return write_new_file_groups(context, batches)
         for partition, ids in replaced.items():
             context.buckets.replace(partition, ids)
-        return insert_new(context, batches).stats
+        return write_rows(context, batches, Operation.INSERT_OVERWRITE)
 
     commit, _, _ = rewrite_groups(
         session, choose, rewrite, operation="INSERT_OVERWRITE", verb="rewrite", progress=progress

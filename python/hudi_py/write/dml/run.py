@@ -135,18 +135,18 @@ def _attempt(
             bound = found.bound
             context = bound.narrowed(WriteContext(transaction, bound.settings, progress=progress))
             changed = change_rows(bound.changes, context, found.splits)
-            if not changed.result.stats and not options.get(write_config.ALLOW_EMPTY_COMMIT):
+            if not changed.stats and not options.get(write_config.ALLOW_EMPTY_COMMIT):
                 return result_of(kind.value, None, None, ()), None
             commit = context.commit(
-                changed.result.stats,
+                changed.stats,
                 extra=options.commit_metadata,
                 relied_on=tuple({RECORD_INDEX} & {*transaction.config.metadata_partitions}),
                 knows_keys=bound.settings.index.is_global,
             )
     finally:
         progress.close()
-    done = result_of(kind.value, commit.instant, commit.completion_time, changed.result.stats)
-    return _counted(done, changed), committed_write(commit, statement.java_name, changed.result.stats, {})
+    done = result_of(kind.value, commit.instant, commit.completion_time, changed.stats)
+    return _counted(done, changed), committed_write(commit, statement.java_name, changed.stats, {})
 
 
 def _counted(result: WriteResult, changed: StatementOutcome) -> WriteResult:

@@ -35,18 +35,17 @@ from hudi_py.view import FileSystemView
 from hudi_py.write.context import TaskId, WriteContext
 from hudi_py.write.distributed import TASK_MEMORY, DistributedWrite, TaskResult, abort_write, commit_write
 from hudi_py.write.dml.bound import BoundRows, BoundStatement, PlannedStatement
+from hudi_py.write.dml.located import located_rows, write_located, write_located_shares
 from hudi_py.write.dml.merge import Merge, merge_request
 from hudi_py.write.dml.merge_plan import BoundMerge
 from hudi_py.write.dml.merge_source import MergeSource
 from hudi_py.write.dml.merging import Merging
 from hudi_py.write.dml.slices import places_of
 from hudi_py.write.dml.source import KeyFilter, SourceColumns, StagedSource
-from hudi_py.write.dml.statements import RowCounts, located_rows
-from hudi_py.write.groups import GroupWriter, write_groups
-from hudi_py.write.operations.located import write_located, write_packed
+from hudi_py.write.dml.statements import RowCounts
 from hudi_py.write.result import WriteResult
 from hudi_py.write.routing import Router, Sizes, key_hashes, record_size
-from hudi_py.write.rows import LocatedRows, PartitionedRows
+from hudi_py.write.rows import LocatedRows, PartitionedRows, share_name, share_names
 from hudi_py.write.rows.partitioned import split_by_partition
 from hudi_py.write.staging import forget_source, staged_rows
 
@@ -316,11 +315,10 @@ class SpreadSteps:
         located = LocatedRows.unpacked(packed, moves=True)
         keys, buckets = combined(packed[RECORD_KEY]), self._context.buckets
         if buckets is not None:
-            names = [f"{path}\0{number}" for number in buckets.numbers(keys, path).tolist()]
-            groups = pa.array(names, pa.string())
+            groups = share_names(path, pa.array(buckets.numbers(keys, path)).cast(pa.string()))
         else:
             known = located.file_ids.dictionary_encode()
-            names = [f"{path}\0{file_id}" for file_id in known.dictionary.to_pylist()]
+            names = [share_name(path, file_id) for file_id in known.dictionary.to_pylist()]
             at = known.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
             new = np.flatnonzero(at < 0)
             if len(new):
@@ -360,7 +358,7 @@ def _write_work(plan: SpreadStatement, context: WriteContext, batches: Iterable[
         with located_rows(context) as held:  # one file group at a time
             rows = ((split, batch) for batch in read_split_on(storage, split))
             more = plan.bound.collect(context, rows, held)
-            stats += write_located(context, held).stats
+            stats += write_located(context, held)
         counts = counts.plus(more.inserted, more.updated, more.deleted)
     return SpreadResult(tuple(stats), counts)
 
@@ -379,11 +377,8 @@ def _write_groups(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> S
                 again += moved
                 held.add(rows, pa.repeat(group, rows.num_rows))
         total = held.num_rows
-
-        def write(writer: GroupWriter, group: PartitionPath) -> None:
-            write_packed(context, writer, held.table(group))
-
-        stats = write_groups(context, held, write)
+        with context.transaction.view.naming_lost_files():
+            stats = write_located_shares(context, held)
     return SpreadResult(tuple(stats), RowCounts(inserted, total - again - inserted - deleted, deleted))
 
 

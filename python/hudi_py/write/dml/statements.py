@@ -9,6 +9,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from hudi_py.errors import ConfigError
+from hudi_py.model.commit import WriteStat
 from hudi_py.model.operation import Operation
 from hudi_py.model.properties import TableConfig
 from hudi_py.read.filter import Filter, parse_filter
@@ -18,10 +19,9 @@ from hudi_py.schema import RECORD_KEY, with_meta
 from hudi_py.view import FileSystemView
 from hudi_py.write.context import WriteContext
 from hudi_py.write.dml.assignments import Assignment, check_changeable, parse_assignments
+from hudi_py.write.dml.located import located_rows, write_located
 from hudi_py.write.dml.slices import Condition, hold, read_slices, scan_request
-from hudi_py.write.operations.located import write_located
-from hudi_py.write.operations.partition import OperationResult
-from hudi_py.write.rows import LocatedRows, PartitionedRows
+from hudi_py.write.rows import PartitionedRows
 from hudi_py.write.settings import WriteSettings
 
 
@@ -41,7 +41,7 @@ class RowCounts:
 class StatementOutcome:
     """What a statement leaves to commit."""
 
-    result: OperationResult
+    stats: Sequence[WriteStat]
     counts: RowCounts
 
 
@@ -184,12 +184,6 @@ def _distinct_rows(
 def _repeated(keys: list[pa.Array]) -> int:
     """How many rows of a file group have the key of another one: of these rows, one is changed."""
     return sum(map(len, keys)) - len(pa.chunked_array(keys, pa.string()).unique())
-
-
-def located_rows(context: WriteContext) -> PartitionedRows:
-    """An empty collection of the rows that a statement changes."""
-    schema = LocatedRows.packed_schema(context.row_schema, moves=True)
-    return PartitionedRows(schema, context.settings.waiting_bytes)
 
 
 def table_rows(context: WriteContext, keys: pa.Array, columns: list[pa.Array]) -> pa.RecordBatch:

@@ -14,7 +14,6 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from hudi_py.config import Options
 from hudi_py.config import concurrency as concurrency_config
@@ -26,17 +25,16 @@ from hudi_py.formats.bucket_rules import BucketRules
 from hudi_py.formats.buckets import BUCKET_DIGITS, FIXED_FILE_ID, bucket_number, bucket_numbers
 from hudi_py.merge.keys import key_columns, keys_of
 from hudi_py.model.files import FileSlice
-from hudi_py.model.names import FileId, PartitionPath, new_file_id
+from hudi_py.model.names import FileId, new_file_id
 from hudi_py.model.properties import TableConfig
 from hudi_py.storage import Storage
 from hudi_py.timeline.bucket_rules import buckets_by_rule, checked_rules, store_rules, stored_rules
 from hudi_py.timeline.timeline import Timeline
-from hudi_py.write.rows import KeyedRows
+from hudi_py.write.rows import KeyedRows, share_names
 
 _log = logging.getLogger(__name__)
 DEFAULT_BUCKETS = 256
 """Of a table whose options do not say, as in Apache Hudi."""
-_SEPARATOR = "\0"
 _CHECKED_FILES = 2
 _CHECKED_KEYS = 16
 """First keys of a file without a bloom filter, whose footer does not have the least key and the greatest."""
@@ -138,7 +136,7 @@ class Buckets(Protocol):
         """
 
     def spread(self, keyed: KeyedRows) -> KeyedRows:
-        """The rows by bucket: their partition paths followed by the bucket's number, see `partition_and_number`."""
+        """Return the rows by bucket: the owner of a share (`share_names`) is the bucket's number."""
 
     def new_file_id(self, number: int, partition: str, *, fixed: bool = True) -> FileId:
         """The file id of a bucket that has no file group yet. `fixed`: if this index has such ids."""
@@ -273,14 +271,7 @@ def spread_by_partition(buckets: Buckets, keyed: KeyedRows) -> KeyedRows:
 
 def joined(keyed: KeyedRows, numbers: npt.NDArray[np.int32]) -> KeyedRows:
     """`Buckets.spread`, given the bucket of each row."""
-    texts = pa.array(numbers).cast(pa.string())
-    return KeyedRows(keyed.rows, pc.binary_join_element_wise(keyed.partitions, texts, _SEPARATOR))
-
-
-def partition_and_number(path: str) -> tuple[PartitionPath, int]:
-    """The partition and the bucket of `Buckets.spread`."""
-    partition, _, number = path.rpartition(_SEPARATOR)
-    return PartitionPath(partition), int(number)
+    return KeyedRows(keyed.rows, share_names(keyed.partitions, pa.array(numbers).cast(pa.string())))
 
 
 def mismatch(what: str, partition: str) -> ConfigError:

@@ -1,46 +1,38 @@
-"""The operations, each in its module, over one pipeline: keyed rows are tagged, placed and written."""
+"""The one pipeline of writes: rows get their keys, keys their file groups, and shares of rows their files. What an
+operation does on the way is a row of `model.operation`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from hudi_py.errors import CorruptFileError
 from hudi_py.metadata.table import RECORD_INDEX
+from hudi_py.model.commit import WriteStat
 from hudi_py.model.operation import Operation
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.transaction.metadata_drop import dropped_meanwhile
 from hudi_py.write.context import WriteContext
-from hudi_py.write.operations import buckets, bulk_insert, delete, insert, overwrite, upsert
-from hudi_py.write.operations.partition import OperationResult
+from hudi_py.write.operations.bulk_insert import write_new_file_groups
+from hudi_py.write.operations.overwrite import deleted_groups, replaced_by, replaced_groups
+from hudi_py.write.operations.place import write_shares
+from hudi_py.write.operations.tagging import tagged_input
 
-Run = Callable[[WriteContext, Iterable[pa.RecordBatch]], OperationResult]
 
-_RUN: dict[Operation, Run] = {
-    Operation.INSERT: insert.insert,
-    Operation.UPSERT: upsert.upsert,
-    Operation.BULK_INSERT: bulk_insert.bulk_insert,
-    Operation.DELETE: delete.delete,
-    Operation.INSERT_OVERWRITE: overwrite.overwrite_partitions,
-    Operation.INSERT_OVERWRITE_TABLE: overwrite.overwrite_table,
-    Operation.DELETE_PARTITION: overwrite.delete_partitions,
-}
+@dataclass(frozen=True, slots=True)
+class OperationResult:
+    """What an operation leaves to commit."""
 
-_RUN_BY_BUCKET: dict[Operation, Run] = {
-    Operation.INSERT: buckets.insert,
-    Operation.UPSERT: buckets.upsert,
-    Operation.BULK_INSERT: buckets.insert,
-    Operation.DELETE: buckets.delete,
-    Operation.INSERT_OVERWRITE: partial(overwrite.overwrite_partitions, insert=buckets.insert_new),
-    Operation.INSERT_OVERWRITE_TABLE: partial(overwrite.overwrite_table, insert=buckets.insert_new),
-    Operation.DELETE_PARTITION: overwrite.delete_partitions,
-}
+    stats: list[WriteStat]
+    """One for each file written."""
+    replaced: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """The file groups that the commit replaces, by partition path."""
 
 
 def run_operation(context: WriteContext, batches: Iterable[pa.RecordBatch], operation: Operation) -> OperationResult:
-    """Writes the files of an operation; commits nothing.
+    """Write the files of an operation. Commit nothing.
 
     Args:
         batches: incoming rows in normalised input types (`read_input`). A delete needs their key and partition columns
@@ -51,10 +43,9 @@ def run_operation(context: WriteContext, batches: Iterable[pa.RecordBatch], oper
         ConflictError: a pending table service has file groups that the operation would change, or another writer has
             dropped the index in which keys are looked up.
     """
-    run = _RUN if context.settings.index.buckets is None else _RUN_BY_BUCKET
     try:
         with context.transaction.view.naming_lost_files():
-            return run[operation](context, batches)
+            return _run(context, batches, operation)
     except (FileNotFoundError, CorruptFileError) as error:
         transaction = context.transaction
         now = load_table_config(transaction.storage)
@@ -64,17 +55,35 @@ def run_operation(context: WriteContext, batches: Iterable[pa.RecordBatch], oper
         raise gone from error
 
 
+def _run(context: WriteContext, batches: Iterable[pa.RecordBatch], operation: Operation) -> OperationResult:
+    if not operation.writes_files:
+        return OperationResult([], deleted_groups(context, batches))
+    replaced: dict[str, tuple[str, ...]] = {}
+    if operation.traits.replaces == "table":
+        replaced = replaced_groups(context, context.transaction.view.partitions(), "overwrite")
+    stats = write_rows(context, batches, operation)
+    if operation.traits.replaces == "partitions":
+        replaced = replaced_by(context, stats)
+    return OperationResult(stats, replaced)
+
+
+def write_rows(context: WriteContext, batches: Iterable[pa.RecordBatch], operation: Operation) -> list[WriteStat]:
+    """Write the rows of an operation, whatever it replaces. Return a statistic for each file."""
+    settings = context.settings
+    waits = operation.looks_up_keys or operation.traits.fills or settings.combines or context.buckets is not None
+    if not waits:
+        return write_new_file_groups(context, batches)
+    with tagged_input(context, operation, batches) as given:
+        return write_shares(context, operation, given.held, given.rows, given.names)
+
+
 def relied_on(context: WriteContext, operation: Operation) -> tuple[str, ...]:
-    """The partitions of the metadata table that an operation reads, and which must be there until its commit: where
-    files of them are gone already, keys would be taken for new."""
+    """Return the partitions of the metadata table that an operation reads, and which must be there until its commit:
+    where files of them are gone already, keys would be taken for new."""
     uses = context.settings.index.uses_record_index(context.transaction.config)
-    return (RECORD_INDEX,) if uses and _looks_up(context, operation) else ()
+    return (RECORD_INDEX,) if uses and context.settings.looks_up(operation) else ()
 
 
 def knows_keys(context: WriteContext, operation: Operation) -> bool:
     """Whether an operation looks its keys up in all partitions."""
-    return context.settings.index.is_global and _looks_up(context, operation)
-
-
-def _looks_up(context: WriteContext, operation: Operation) -> bool:
-    return operation.looks_up_keys or context.settings.insert_duplicates != "none"
+    return context.settings.index.is_global and context.settings.looks_up(operation)

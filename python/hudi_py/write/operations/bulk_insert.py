@@ -14,8 +14,6 @@ from hudi_py.model.commit import WriteStat
 from hudi_py.model.names import PartitionPath
 from hudi_py.write.context import WriteContext
 from hudi_py.write.handles.base import STEP_ROWS, BaseFileHandle, steps
-from hudi_py.write.operations.insert import insert_one_per_key
-from hudi_py.write.operations.partition import OperationResult
 from hudi_py.write.placement.assign import MEGABYTE
 from hudi_py.write.rows import KeyedRows, PartitionedRows, sorted_by_key, split_by_partition
 from hudi_py.write.workers import Workers
@@ -27,12 +25,6 @@ META_BYTES = 64
 """Most bytes of a row's meta columns besides its key, as long as they wait for their row group."""
 OPEN_FILES = 64
 """Files being written at the same time; beyond that the least recently used one is completed."""
-
-
-def bulk_insert(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> OperationResult:
-    if context.settings.combines:
-        return insert_one_per_key(context, batches, into_small=False)
-    return OperationResult(write_new_file_groups(context, batches))
 
 
 def write_new_file_groups(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> list[WriteStat]:

@@ -1,9 +1,9 @@
-"""Overwrites and the deletion of partitions: a commit replaces file groups by new ones, or by nothing."""
+"""The file groups that overwrites and deletions of partitions replace, by new ones or by nothing."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,48 +15,26 @@ from hudi_py.model.names import PartitionPath
 from hudi_py.schema.patterns import escaped, matching
 from hudi_py.timeline.pending_plans import COMPACTIONS, PendingPlans
 from hudi_py.write.context import WriteContext
-from hudi_py.write.operations.bulk_insert import bulk_insert
-from hudi_py.write.operations.partition import OperationResult, pending_clustering_conflict
+from hudi_py.write.operations.shares import pending_clustering_conflict
 
 _log = logging.getLogger(__name__)
 
-Insert = Callable[[WriteContext, Iterable[pa.RecordBatch]], OperationResult]
 
-
-def overwrite_table(
-    context: WriteContext, batches: Iterable[pa.RecordBatch], insert: Insert = bulk_insert
-) -> OperationResult:
-    """Writes rows to new file groups, which replace those of all partitions. `insert` writes them.
+def replaced_by(context: WriteContext, stats: Iterable[WriteStat]) -> dict[str, tuple[str, ...]]:
+    """Return the file groups that an overwrite of partitions replaces, if it wrote these files: those of the partitions
+    written to, or of the partitions that `hoodie.static.overwrite.partition.paths` names
+    (`SparkInsertOverwriteCommitActionExecutor`, 1.2.0).
 
     Raises:
         ConflictError: a pending clustering is about to replace some of them, and would bring their rows back.
     """
-    replaced = replaced_groups(context, context.transaction.view.partitions(), "overwrite")
-    return OperationResult(insert(context, batches).stats, replaced)
-
-
-def overwrite_partitions(
-    context: WriteContext, batches: Iterable[pa.RecordBatch], insert: Insert = bulk_insert
-) -> OperationResult:
-    """Writes rows to new file groups, which replace those of the partitions written to, or of the partitions that
-    `hoodie.static.overwrite.partition.paths` names (`SparkInsertOverwriteCommitActionExecutor`, 1.2.0).
-
-    Raises:
-        ConflictError: as `overwrite_table`.
-    """
-    stats = insert(context, batches).stats
-    return OperationResult(stats, replaced_by(context, stats))
-
-
-def replaced_by(context: WriteContext, stats: Iterable[WriteStat]) -> dict[str, tuple[str, ...]]:
-    """The file groups that an overwrite of partitions replaces, if it wrote these files."""
     partitions = context.settings.get(write_config.OVERWRITTEN_PARTITIONS) or {stat.partition_path for stat in stats}
     return replaced_groups(context, map(PartitionPath, partitions), "overwrite")
 
 
-def delete_partitions(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> OperationResult:
-    """Replaces the file groups of the partitions that `settings.deleted_partitions` names, or of the rows' partitions,
-    by nothing (`SparkDeletePartitionCommitActionExecutor`, 1.2.0). Their files stay until they are cleaned.
+def deleted_groups(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> dict[str, tuple[str, ...]]:
+    """Return the file groups of the partitions that `settings.deleted_partitions` names, or of the rows' partitions
+    (`SparkDeletePartitionCommitActionExecutor`, 1.2.0). Their files stay until they are cleaned.
 
     Raises:
         ConflictError: a pending compaction, log compaction or clustering has file groups of them.
@@ -64,13 +42,13 @@ def delete_partitions(context: WriteContext, batches: Iterable[pa.RecordBatch]) 
     named = context.settings.deleted_partitions
     partitions = _partitions_of(context, batches) if named is None else _named(context, named)
     _check_no_pending_compaction(context, partitions)
-    return OperationResult([], replaced_groups(context, partitions, "delete"))
+    return replaced_groups(context, partitions, "delete")
 
 
 def replaced_groups(
     context: WriteContext, partitions: Iterable[PartitionPath], verb: str
 ) -> dict[str, tuple[str, ...]]:
-    """The file groups of some partitions, by partition.
+    """Return the file groups of some partitions, by partition.
 
     Args:
         verb: what the write does to them, for the error.

@@ -1,28 +1,189 @@
-"""From incoming rows to tagged ones: rows are kept by partition, and an index finds the file groups of their keys."""
+"""From incoming rows to tagged ones: rows are held by share, and the file groups of their keys are found."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 
+import numpy as np
 import pyarrow as pa
 
-from hudi_py.model.files import BaseFile
+from hudi_py.model.files import BaseFile, FileSlice
 from hudi_py.model.names import PartitionPath
+from hudi_py.model.operation import Operation
 from hudi_py.write.context import WriteContext
 from hudi_py.write.index import GlobalBaseFileIndex, GlobalIndex, Index, KeyLookup, open_index
-from hudi_py.write.operations.partition import OperationResult, PartitionWriter, write_partitions
+from hudi_py.write.operations.shares import Share
 from hudi_py.write.placement.combine import PLACE, OnePerKey, losing_keys, placed, without_places
 from hudi_py.write.placement.merged import merge_and_relocate
 from hudi_py.write.placement.relocate import located, relocate
-from hudi_py.write.rows import KeyedRows, LocatedRows, PartitionedRows, TaggedRows, one_row_per_key, without_keys
+from hudi_py.write.rows import (
+    KeyedRows,
+    LocatedRows,
+    PartitionedRows,
+    TaggedRows,
+    UntaggedRows,
+    one_row_per_key,
+    sorted_by_key,
+    without_keys,
+)
 
-WriteTagged = Callable[[PartitionWriter, TaggedRows], None]
+
+@dataclass(frozen=True, slots=True)
+class TaggedInput:
+    """The input of a write by share."""
+
+    held: PartitionedRows
+    names: Iterable[PartitionPath]
+    """Of the shares."""
+    rows: Callable[[Share], TaggedRows | UntaggedRows]
+
+
+@dataclass(frozen=True, slots=True)
+class LookedUp:
+    """Rows whose keys an index has found, or finds, by the partitions that they are written to."""
+
+    held: PartitionedRows
+    tagged: Callable[[PartitionPath, Sequence[FileSlice]], TaggedRows]
+    """Given a partition and its latest slices."""
+
+
+@contextmanager
+def tagged_input(
+    context: WriteContext, operation: Operation, batches: Iterable[pa.RecordBatch]
+) -> Iterator[TaggedInput]:
+    """Read the input of a write, and find the file groups of its keys as far as the operation needs them.
+
+    Raises:
+        ConfigError: the table is written with another index.
+    """
+    settings, combines = context.settings, context.settings.combines and operation.takes_whole_rows
+    keyed, schema = map(partial(context.keyed_for, operation), batches), context.schema_for(operation)
+    if settings.looks_up(operation):
+        with look_up(context, operation, keyed, schema, one_per_key=combines) as found:
+            partitions = found.held.partitions
+            yield TaggedInput(found.held, partitions, lambda each: found.tagged(each.path, [*each.slices.values()]))
+    elif combines and settings.index.is_global:
+        with held_rows(context, placed(keyed), pa.schema([*schema, PLACE])) as held:
+            winners = OnePerKey(context, held)
+            yield TaggedInput(
+                held,
+                winners.partitions,
+                lambda each: not_looked_up(context, operation, each, UntaggedRows.of(winners.table(each.path))),
+            )
+    else:
+        rows = keyed if context.buckets is None else map(context.buckets.spread, keyed)
+        with held_rows(context, rows, schema) as held:
+            yield TaggedInput(
+                held,
+                held.partitions,
+                lambda each: not_looked_up(context, operation, each, UntaggedRows.held_by(held, each.name)),
+            )
+
+
+def not_looked_up(
+    context: WriteContext, operation: Operation, share: Share, rows: UntaggedRows
+) -> TaggedRows | UntaggedRows:
+    """Return the rows of a share whose keys no index looks up: combined, sorted, and tagged by their bucket."""
+    settings, bucket = context.settings, share.bucket if operation.looks_up_keys else None
+    combines = settings.combines and operation.takes_whole_rows
+    if not (combines or settings.sort_by_key or bucket is not None):
+        return rows
+    table = pa.Table.from_batches(list(rows.batches()), context.schema_for(operation)).combine_chunks()
+    if combines:
+        table = one_row_per_key(table, settings.merge)
+    if settings.sort_by_key:
+        table = sorted_by_key(table)
+    if bucket is None:
+        return UntaggedRows.of(table)
+    slice_, every = bucket.slice_, np.arange(table.num_rows)
+    if slice_ is None or (operation.traits.known == "delete" and not slice_.size):
+        return TaggedRows(table, (), every)
+    return TaggedRows(table, ((slice_, every),), every[:0])
+
+
+@contextmanager
+def look_up(
+    context: WriteContext, operation: Operation, rows: Iterable[KeyedRows], schema: pa.Schema, *, one_per_key: bool
+) -> Iterator[LookedUp]:
+    """Look up the keys of rows in the index of the write, in one process or in a task.
+
+    Args:
+        schema: of the rows; with `PLACE` if they have their places in the input already, which they then keep.
+        one_per_key: keep the row of each key that wins within the input.
+
+    Raises:
+        ConfigError: the table is written with another index.
+    """
+    index = index_of(context)
+    if index.is_global:
+        with _everywhere(context, index, operation, rows, schema, one_per_key=one_per_key) as found:
+            yield found
+        return
+    with held_rows(context, rows, schema) as held:
+
+        def tagged(path: PartitionPath, slices: Sequence[FileSlice]) -> TaggedRows:
+            table = held.table(path)
+            if one_per_key:
+                table = one_row_per_key(table, context.settings.merge)
+            return index.tag(table, path, slices)
+
+        yield LookedUp(held, tagged)
+
+
+@contextmanager
+def _everywhere(
+    context: WriteContext,
+    index: GlobalIndex,
+    operation: Operation,
+    rows: Iterable[KeyedRows],
+    schema: pa.Schema,
+    *,
+    one_per_key: bool,
+) -> Iterator[LookedUp]:
+    """Look keys up in all partitions. Where the index moves rows, updates go to their own partition if their key is in
+    another one."""
+    merge, has_places = context.settings.merge, PLACE.name in schema.names
+    moves = operation.traits.known == "update" and context.settings.index.moves_rows
+    merges = merge.folds and (moves or one_per_key)
+    whole = moves or merges or isinstance(index, GlobalBaseFileIndex)
+    own = schema
+    if (one_per_key or merges) and not has_places:
+        rows, schema = placed(rows), pa.schema([*schema, PLACE])
+    # what is merged has lost its place already
+    packed = LocatedRows.packed_schema(own if merges else schema, moves=whole)
+
+    def found(held: PartitionedRows, losing: Mapping[PartitionPath, pa.Array], unique: bool) -> LookedUp:
+        def tagged(path: PartitionPath, slices: Sequence[FileSlice]) -> TaggedRows:
+            table = without_keys(held.table(path), losing.get(path))
+            table = table if has_places else without_places(table)
+            if not unique:
+                table = one_row_per_key(table, merge)
+            return LocatedRows.unpacked(table, moves=whole).tagged(slices)
+
+        return LookedUp(held, tagged)
+
+    if not whole:
+        with held_rows(context, located(index, rows), packed) as held:
+            losing = losing_keys(held, merge, order=PLACE.name, packed=True) if one_per_key else {}
+            yield found(held, losing, not one_per_key)
+        return
+    with held_rows(context, rows, schema) as held, PartitionedRows(packed, context.settings.waiting_bytes) as moved:
+        searched = index.searched(_distinct_keys(held))
+        if merges:
+            merge_and_relocate(context, searched, held, moved, moves=moves)
+        else:
+            reader = context.key_reader() if moves else None
+            order = PLACE.name if one_per_key else None
+            relocate(searched, held, moved, reader, context.transaction.view, merge, order=order)
+        yield found(moved, {}, True)
 
 
 @contextmanager
 def held_rows(context: WriteContext, rows: Iterable[KeyedRows], schema: pa.Schema) -> Iterator[PartitionedRows]:
-    """The whole input by partition. `schema`: of the rows."""
+    """Hold the whole input by share. `schema`: of the rows."""
     with PartitionedRows(schema, context.settings.waiting_bytes) as held:
         context.progress.phase("reading")
         for keyed in rows:
@@ -32,103 +193,14 @@ def held_rows(context: WriteContext, rows: Iterable[KeyedRows], schema: pa.Schem
         yield held
 
 
-@contextmanager
-def one_row_per_key_of(context: WriteContext, rows: Iterable[KeyedRows]) -> Iterator[tuple[PartitionedRows, OnePerKey]]:
-    """The whole input by partition, and the row of each key that wins in it: over all partitions, where the index
-    spans them."""
-    schema = context.row_schema
-    if context.settings.index.is_global:
-        rows, schema = placed(rows), pa.schema([*schema, PLACE])
-    with held_rows(context, rows, schema) as held:
-        yield held, OnePerKey(context, held)
-
-
-def tag_and_write(
-    context: WriteContext,
-    rows: Iterable[KeyedRows],
-    schema: pa.Schema,
-    write: WriteTagged,
-    *,
-    one_per_key: bool = False,
-    moves: bool = False,
-) -> OperationResult:
-    """Reads an input, tags it by the index of the write, and writes it partition by partition.
-
-    Args:
-        schema: of the rows.
-        write: writes the rows of a partition.
-        one_per_key: keep the row of each key that wins within the input.
-        moves: with an index over all partitions, rows go to their own partition when their key is in another one.
-
-    Raises:
-        ConfigError: the table is written with another index.
-        ConflictError: rows belong to file groups that a pending clustering is about to replace.
-    """
-    index = index_of(context)
-    if index.is_global:
-        return _locate_and_write(context, index, rows, schema, write, one_per_key=one_per_key, moves=moves)
-    with held_rows(context, rows, schema) as held:
-
-        def write_one(partition: PartitionWriter) -> None:
-            table = held.table(partition.path)
-            if one_per_key:
-                table = one_row_per_key(table, context.settings.merge)
-            write(partition, index.tag(table, partition.path, list(partition.slices.values())))
-
-        return write_partitions(context, held, write_one)
-
-
-def _locate_and_write(
-    context: WriteContext,
-    index: GlobalIndex,
-    rows: Iterable[KeyedRows],
-    schema: pa.Schema,
-    write: WriteTagged,
-    *,
-    one_per_key: bool,
-    moves: bool,
-) -> OperationResult:
-    merge = context.settings.merge
-    merges = merge.folds and (moves or one_per_key)
-    whole = moves or merges or isinstance(index, GlobalBaseFileIndex)
-    own = schema
-    if one_per_key or merges:
-        rows, schema = placed(rows), pa.schema([*schema, PLACE])
-    # what is merged has lost its place already
-    packed = LocatedRows.packed_schema(own if merges else schema, moves=whole)
-
-    def write_all(held: PartitionedRows, losing: Mapping[PartitionPath, pa.Array], unique: bool) -> OperationResult:
-        def write_one(partition: PartitionWriter) -> None:
-            table = without_places(without_keys(held.table(partition.path), losing.get(partition.path)))
-            if not unique:
-                table = one_row_per_key(table, merge)
-            write(partition, LocatedRows.unpacked(table, moves=whole).tagged(list(partition.slices.values())))
-
-        return write_partitions(context, held, write_one)
-
-    if not whole:
-        with held_rows(context, located(index, rows), packed) as held:
-            losing = losing_keys(held, merge, order=PLACE.name, packed=True) if one_per_key else {}
-            return write_all(held, losing, not one_per_key)
-    with held_rows(context, rows, schema) as held, PartitionedRows(packed, context.settings.waiting_bytes) as moved:
-        searched = index.searched(distinct_keys(held))
-        if merges:
-            merge_and_relocate(context, searched, held, moved, moves=moves)
-            return write_all(moved, {}, True)
-        reader = context.key_reader() if moves else None
-        order = PLACE.name if one_per_key else None
-        relocate(searched, held, moved, reader, context.transaction.view, merge, order=order)
-        return write_all(moved, {}, True)
-
-
-def distinct_keys(held: PartitionedRows) -> pa.StringArray:
+def _distinct_keys(held: PartitionedRows) -> pa.StringArray:
     """The record keys of all rows, which are their first column."""
     keys = [batch.column(0) for partition in held.partitions for batch in held.batches(partition)]
     return pa.chunked_array(keys, pa.string()).unique()
 
 
 def index_of(context: WriteContext) -> Index:
-    """The index of a write, as of what the write sees."""
+    """Return the index of a write, as of what the write sees."""
     transaction, keygen = context.transaction, context.settings.keygen
 
     def check_key(base: BaseFile, key: str) -> None:

@@ -103,9 +103,9 @@ def made_of_several(
 
 
 def in_one_partition(context: WriteContext, rows: Sequence[KeyedRows]) -> list[KeyedRows]:
-    """Rows in their order, those of one key all in the partition of the row that is made of them."""
-    with PartitionedRows(pa.schema([*rows[0].rows.schema, PLACE]), context.settings.waiting_bytes) as held:
-        for keyed in placed(rows):
+    """Return rows with `PLACE` in their order, those of one key in the partition of the row that is made of them."""
+    with PartitionedRows(rows[0].rows.schema, context.settings.waiting_bytes) as held:
+        for keyed in rows:
             held.add(keyed.rows, keyed.partitions)
         _, made = made_of_several(context, held)
     if not made:
@@ -119,15 +119,12 @@ def in_one_partition(context: WriteContext, rows: Sequence[KeyedRows]) -> list[K
 
 
 class OnePerKey:
-    """The row of each key that wins within an input, by partition."""
+    """The row of each key that wins within an input, by partition, where the index spans all partitions."""
 
     def __init__(self, context: WriteContext, held: PartitionedRows) -> None:
-        """`held`: the input, with `PLACE` where the index spans all partitions."""
+        """`held`: the input, with `PLACE`."""
         self._held, self._merge = held, context.settings.merge
-        self._losing: dict[PartitionPath, pa.Array] = {}
         self._made: dict[PartitionPath, list[pa.Table]] = {}
-        if not context.settings.index.is_global:
-            return
         if self._merge.folds:
             twice, self._made = made_of_several(context, held)
             self._losing = dict.fromkeys(held.partitions, twice)

@@ -1,4 +1,8 @@
-"""Incoming rows kept by partition, in memory up to a budget and on the local disk beyond it."""
+"""Incoming rows kept by share, in memory up to a budget and on the local disk beyond it.
+
+A share is what is written together: a partition, or a file group or bucket in it. Its name is the partition path,
+followed by NUL and the owner if it is not the whole partition.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +13,27 @@ from types import TracebackType
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hudi_py.model.names import PartitionPath
+
+_SEPARATOR = "\0"
+
+
+def share_names(partitions: pa.StringArray | str, owners: pa.StringArray) -> pa.StringArray:
+    """Return the names of shares."""
+    return pc.binary_join_element_wise(partitions, owners, _SEPARATOR)
+
+
+def share_name(partition: str, owner: object) -> str:
+    """Return the name of a share."""
+    return f"{partition}{_SEPARATOR}{owner}"
+
+
+def split_share(name: str) -> tuple[PartitionPath, str | None]:
+    """Return the partition and the owner of a share; None for a whole partition."""
+    partition, separator, owner = name.rpartition(_SEPARATOR)
+    return (PartitionPath(partition), owner) if separator else (PartitionPath(name), None)
 
 
 def split_by_partition(batch: pa.RecordBatch, paths: pa.StringArray) -> list[tuple[PartitionPath, pa.RecordBatch]]:

@@ -1,9 +1,11 @@
-"""Rows at the stages of a write: keyed, then located where an index spans all partitions, then tagged."""
+"""Rows at the stages of a write: keyed, then located where an index spans all partitions, then tagged, then placed."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -13,8 +15,9 @@ import pyarrow.compute as pc
 from hudi_py.formats.arrays import combined
 from hudi_py.merge import MergeSettings, reduce_input
 from hudi_py.model.files import FileSlice
-from hudi_py.model.names import FileId
+from hudi_py.model.names import FileId, PartitionPath
 from hudi_py.schema import RECORD_KEY
+from hudi_py.write.rows.partitioned import PartitionedRows
 
 RowNumbers = npt.NDArray[np.int64]
 
@@ -61,8 +64,13 @@ class LocatedRows:
         names = table.column_names
         return cls(table.select(names[:-count]), *(combined(table[name]) for name in names[-count:]))
 
-    def tagged(self, slices: Sequence[FileSlice]) -> TaggedRows:
-        """The rows by file group. `slices`: the latest ones of the partition."""
+    def tagged(self, slices: Sequence[FileSlice], *, alive: bool = False) -> TaggedRows:
+        """Return the rows by file group.
+
+        Args:
+            slices: the latest ones of the partition.
+            alive: as of `TaggedRows`.
+        """
         by_id = {slice_.file_id: slice_ for slice_ in slices}
         encoded = self.file_ids.dictionary_encode()
         ids = [FileId(file_id) for file_id in encoded.dictionary.to_pylist()]
@@ -76,7 +84,8 @@ class LocatedRows:
             leaves = self.leaving.fill_null(False).to_numpy(zero_copy_only=False)
             leaving = {file_id: rows[leaves[rows]] for file_id, rows in found.items()}
             found = {file_id: rows[~leaves[rows]] for file_id, rows in found.items()}
-        return TaggedRows(self.rows, tuple((by_id[file_id], rows) for file_id, rows in found.items()), new, leaving)
+        slices_of = tuple((by_id[file_id], rows) for file_id, rows in found.items())
+        return TaggedRows(self.rows, slices_of, new, leaving, alive=alive)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +103,69 @@ class TaggedRows:
     """Rows that take their key out of a file group, to another partition."""
     positions: Mapping[FileId, RowNumbers] = field(default_factory=dict)
     """For some slices in `found`, the row of the base file that has the key of each of their rows; no two are equal."""
+    alive: bool = False
+    """Whether the stored rows were read, so that no log has deleted them."""
+
+
+@dataclass(frozen=True, slots=True)
+class UntaggedRows:
+    """Rows whose file groups nothing decides but their share."""
+
+    batches: Callable[[], Iterator[pa.RecordBatch]]
+    """As `KeyedRows.rows`; called several times."""
+    num_rows: int
+
+    @classmethod
+    def of(cls, rows: pa.Table) -> UntaggedRows:
+        """Rows in memory."""
+        return cls(lambda: iter(rows.to_batches()), rows.num_rows)
+
+    @classmethod
+    def held_by(cls, held: PartitionedRows, share: PartitionPath) -> UntaggedRows:
+        """The rows of a share."""
+        return cls(partial(held.batches, share), held.rows_of(share))
+
+
+@dataclass(frozen=True, slots=True)
+class NewGroup:
+    """Rows (as `KeyedRows.rows`) for a new file group."""
+
+    rows: Callable[[], Iterable[pa.RecordBatch]]
+    """Called in the thread that writes them."""
+    file_id: FileId | None = None
+    """Of the file group, which is one file then. If None, a random one, and as many file groups as the rows need."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedSlice:
+    """Rows that change those of a file group."""
+
+    slice_: FileSlice
+    updates: pa.Table
+    """Rows whose keys the file group has, or in a bucket may have."""
+    new: pa.Table | None = None
+    """Rows with new keys, where updates set some columns; otherwise those are among `updates`."""
+    deleted: pa.StringArray | None = None
+    """Keys that are deleted whatever their ordering value."""
+    positions: RowNumbers | None = None
+    """The row of the base file that has the key of each of `updates`, or of `deleted` if there are no updates; all
+    different. None if they are not known for all."""
+
+
+@dataclass(frozen=True, slots=True)
+class FilledFile:
+    """Rows with new keys for a base file, which is rewritten with them."""
+
+    slice_: FileSlice
+    rows: Callable[[], Iterable[pa.RecordBatch]]
+    """Called in the thread that writes them."""
+    changes: ChangedSlice | None = None
+    """What else changes in the file group."""
+    by_key: bool = False
+    """Whether the rows replace those of the same keys after all. Only without `changes`."""
+
+
+Placed: TypeAlias = NewGroup | ChangedSlice | FilledFile
 
 
 def one_row_per_key(rows: pa.Table, settings: MergeSettings) -> pa.Table:
