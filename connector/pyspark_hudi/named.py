@@ -18,7 +18,7 @@ from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, SchemaMismatchError, TableExistsError
 from hudi_py.schema import META_FIELDS
 from pyspark_hudi import catalog
-from pyspark_hudi.dialect.ddl import Definition, create_table, is_of_creation
+from pyspark_hudi.dialect.create import Definition, create_table, is_of_creation
 from pyspark_hudi.dialect.insert import INSERT_OPERATION, aligned, insert_operation, insert_overwrite
 from pyspark_hudi.dialect.tables import PREFIXES, StatementTarget, Tables
 from pyspark_hudi.dialect.text import Cursor, tokens_of

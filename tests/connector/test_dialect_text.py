@@ -14,7 +14,7 @@ import pytest
 
 from hudi_py.errors import ConfigError
 from pyspark_hudi.dialect.change import _bare
-from pyspark_hudi.dialect.indexes import run_index
+from pyspark_hudi.dialect.indexes import show_indexes
 from pyspark_hudi.dialect.insert import insert_operation
 from pyspark_hudi.dialect.parameters import bound
 from pyspark_hudi.dialect.queries import hudi_references
@@ -182,5 +182,5 @@ def test_show_indexes_names_the_columns_of_indexes_by_name() -> None:
     spark = SimpleNamespace(createDataFrame=lambda found, schema: found)
     tables: Any = SimpleNamespace(find=lambda names: target, spark=spark)
     text = "SHOW INDEXES FROM t"
-    shown: Any = run_index(tables, Cursor(text, tokens_of(text) or []))
+    shown: Any = show_indexes(tables, Cursor(text, tokens_of(text) or []))
     assert [row[2] for row in shown] == ["", "ts", "name"]

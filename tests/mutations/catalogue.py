@@ -336,14 +336,14 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "SHOW TABLE EXTENDED: tables are told as the views by which they are read",
-        CONNECTOR + "dialect/ddl.py",
+        CONNECTOR + "dialect/show.py",
         'if not temporary and "Type: VIEW" in information and',
         'if temporary and "Type: VIEW" in information and',
         "tests/connector/test_dialect.py::test_tables_are_told_as_tables",
     ),
     Mutation(
         "SQL: CALL run_compaction with run plans what is not due",
-        CONNECTOR + "dialect/call.py",
+        CONNECTOR + "dialect/maintenance.py",
         'when_due=operation == "run")',
         "when_due=False)",
         "tests/connector/test_dialect.py::test_procedures",
@@ -434,14 +434,14 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "SQL: a savepoint that there is not is deleted",
-        CONNECTOR + "dialect/call.py",
+        CONNECTOR + "dialect/maintenance.py",
         '    if report["instant"] is None:\n        raise',
         "    if False:\n        raise",
         "tests/connector/test_dialect.py::test_what_is_refused_names_what_to_do",
     ),
     Mutation(
         "SQL: a copy-on-write table is compacted",
-        CONNECTOR + "dialect/call.py",
+        CONNECTOR + "dialect/maintenance.py",
         "    if not executes and not target.config.is_mor:\n",
         "    if False:\n",
         "tests/connector/test_dialect.py::test_what_is_refused_names_what_to_do",
@@ -462,14 +462,14 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "SQL: SHOW PARTITIONS lists those that were emptied",
-        CONNECTOR + "dialect/ddl.py",
+        CONNECTOR + "dialect/show.py",
         'if empty or row["num_slices"] > 0)',
         "if True)",
         "tests/connector/test_dialect.py::test_overwriting",
     ),
     Mutation(
         "SQL: a table like another one has another layout",
-        CONNECTOR + "dialect/ddl.py",
+        CONNECTOR + "dialect/create.py",
         "        if stored is not None and option not in _OF_ONE_TABLE:\n",
         "        if False:\n",
         "tests/connector/test_dialect.py::test_tables_like_others",
@@ -1362,9 +1362,9 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "spark: SHOW TABLES lists what tables are made of",
-        CONNECTOR + "dialect/run.py",
-        '        if cursor.sees("SHOW", "TABLES"):\n',
-        "        if False:\n",
+        CONNECTOR + "dialect/show.py",
+        '("SHOW TABLES",)',
+        '("SHOW HUDI TABLES",)',
         "tests/connector/test_named.py::test_tables_are_listed_once",
     ),
     Mutation(

@@ -13,10 +13,11 @@ from hudi_py.config import Options, Scope
 from hudi_py.errors import ConfigError
 from pyspark_hudi import calls, catalog
 from pyspark_hudi.dialect.columns import columns_of
-from pyspark_hudi.dialect.ddl import OF_CREATION, default_path
+from pyspark_hudi.dialect.create import OF_CREATION, default_path
 from pyspark_hudi.dialect.insert import delete_partition, partition_spec, path_of_partition
+from pyspark_hudi.dialect.statement import SqlStatement
 from pyspark_hudi.dialect.tables import StatementTarget, Tables
-from pyspark_hudi.dialect.text import Cursor
+from pyspark_hudi.dialect.text import Cursor, properties, property_key
 from pyspark_hudi.types import arrow_schema
 
 if TYPE_CHECKING:
@@ -254,16 +255,7 @@ def _rename(target: StatementTarget, cursor: Cursor) -> None:
 
 
 def _set(target: StatementTarget, cursor: Cursor) -> None:
-    given: dict[str, str] = {}
-    for part in cursor.group().parts():
-        key = _key(part)
-        part.take("=")
-        token = part.token
-        if token is None:
-            raise part.refused("a value is expected")
-        part.at += 1
-        part.finish()
-        given[key] = token.text
+    given = properties(cursor.group())
     cursor.finish()
     _check_keys(target, given)
     catalog.set_properties(target.spark, target.name, given)
@@ -273,15 +265,11 @@ def _unset(target: StatementTarget, cursor: Cursor) -> None:
     cursor.take("IF", "EXISTS")
     keys = {}
     for part in cursor.group().parts():
-        keys[_key(part)] = ""
+        keys[property_key(part)] = ""
         part.finish()
     cursor.finish()
     _check_keys(target, keys)
     catalog.unset_properties(target.spark, target.name, list(keys))
-
-
-def _key(part: Cursor) -> str:
-    return part.constant() if part.token is not None and part.token.kind == "text" else ".".join(part.names())
 
 
 def _check_keys(target: StatementTarget, given: Mapping[str, str]) -> None:
@@ -293,3 +281,19 @@ def _check_keys(target: StatementTarget, given: Mapping[str, str]) -> None:
         if key.lower() in _OF_TABLES or key in OF_CREATION or key == catalog.MANAGED:
             raise ConfigError(f"Cannot change the property '{key}' of {target.shown}: a table has it from its creation")
     Options.resolve({key: value for key, value in given.items() if key.startswith("hoodie.") and value}, Scope.WRITE)
+
+
+STATEMENTS = (
+    SqlStatement(
+        ("ALTER TABLE",),
+        alter,
+        "`ALTER TABLE`",
+        (
+            "`ADD COLUMNS (a.b INT COMMENT '...' AFTER c, ...)`, `RENAME COLUMN a TO b`, `DROP COLUMNS (a, b)`, `ALTER "
+            "COLUMN a TYPE BIGINT` (or `COMMENT`, `FIRST`, `AFTER b`, `DROP NOT NULL`), `CHANGE COLUMN a b BIGINT`; "
+            "`RENAME TO` (also in `hoodie.properties`; a table without `LOCATION` moves; refused during a write), "
+            "`SET` and `UNSET TBLPROPERTIES`, `ADD` and `DROP PARTITION`. To rename and drop, first `SET "
+            "hoodie.schema.on.read.enable = true`; see [schema changes](schema.md)"
+        ),
+    ),
+)

@@ -22,6 +22,7 @@ from pyspark_hudi import statements
 from pyspark_hudi.catalog import sql_type
 from pyspark_hudi.dialect.meaning import Meaning, Parse
 from pyspark_hudi.dialect.queries import run_query
+from pyspark_hudi.dialect.statement import SqlStatement
 from pyspark_hudi.dialect.store import same
 from pyspark_hudi.dialect.tables import StatementTarget, Tables, shortened
 from pyspark_hudi.dialect.text import Cursor, tokens_of, value_of
@@ -382,3 +383,25 @@ def _bare(text: str, alias: str) -> str:
             pieces.append(text[done : token.start])
             done = tokens[at + 1].end
     return "".join([*pieces, text[done:]])
+
+
+STATEMENTS = (
+    SqlStatement(
+        ("UPDATE",),
+        update,
+        "`UPDATE`",
+        "all clauses; expressions below",
+    ),
+    SqlStatement(
+        ("DELETE",),
+        delete,
+        "`DELETE FROM`",
+        "all clauses; expressions below",
+    ),
+    SqlStatement(
+        ("MERGE INTO",),
+        merge,
+        "`MERGE INTO`",
+        "all clauses; expressions below",
+    ),
+)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from hudi_py.wiring import IndexChange
 from pyspark_hudi import calls
-from pyspark_hudi.dialect.ddl import properties
+from pyspark_hudi.dialect.statement import SqlStatement
 from pyspark_hudi.dialect.tables import StatementTarget, Tables
-from pyspark_hudi.dialect.text import Cursor
+from pyspark_hudi.dialect.text import Cursor, properties
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -17,24 +17,8 @@ if TYPE_CHECKING:
 _RECORD = "record_index"
 
 
-def run_index(tables: Tables, cursor: Cursor) -> DataFrame | None:
-    """Runs a statement about indexes. None: it is none, or not of a Hudi table."""
-    for words, run in (
-        (("CREATE", "INDEX"), _create),
-        (("DROP", "INDEX"), _drop),
-        (("REFRESH", "INDEX"), _refresh),
-        (("SHOW", "INDEXES"), _show),
-    ):
-        start = cursor.at
-        if cursor.take(*words):
-            found = run(tables, cursor)
-            if found is None:
-                cursor.at = start
-            return found
-    return None
-
-
 def _create(tables: Tables, cursor: Cursor) -> DataFrame | None:
+    cursor.need("CREATE", "INDEX")
     quiet = cursor.take("IF", "NOT", "EXISTS")
     name = cursor.name()
     target = _target(tables, cursor)
@@ -54,6 +38,7 @@ def _create(tables: Tables, cursor: Cursor) -> DataFrame | None:
 
 
 def _drop(tables: Tables, cursor: Cursor) -> DataFrame | None:
+    cursor.need("DROP", "INDEX")
     quiet = cursor.take("IF", "EXISTS")
     name = cursor.name()
     target = _target(tables, cursor)
@@ -64,6 +49,7 @@ def _drop(tables: Tables, cursor: Cursor) -> DataFrame | None:
 
 
 def _refresh(tables: Tables, cursor: Cursor) -> DataFrame | None:
+    cursor.need("REFRESH", "INDEX")
     name = cursor.name()
     target = _target(tables, cursor)
     if target is None:
@@ -72,7 +58,8 @@ def _refresh(tables: Tables, cursor: Cursor) -> DataFrame | None:
     return _issued(target, IndexChange("refresh", name))
 
 
-def _show(tables: Tables, cursor: Cursor) -> DataFrame | None:
+def show_indexes(tables: Tables, cursor: Cursor) -> DataFrame | None:
+    cursor.need("SHOW", "INDEXES")
     if not cursor.take("FROM"):
         cursor.need("IN")
     cursor.take("TABLE")
@@ -96,3 +83,36 @@ def _target(tables: Tables, cursor: Cursor) -> StatementTarget | None:
 def _issued(target: StatementTarget, change: IndexChange) -> DataFrame:
     target.call(calls.change_index, change)
     return target.tables.nothing()
+
+
+STATEMENTS = (
+    SqlStatement(
+        ("CREATE INDEX",),
+        _create,
+        "`CREATE INDEX [IF NOT EXISTS] name ON t [USING kind] (column) [OPTIONS (...)]`",
+        (
+            "kinds: `secondary_index` (default; needs a global record index), `record_index`, the default for the "
+            "index of this name, whose columns are those of the record key, and `column_stats` and `bloom_filters`, "
+            "expression indexes whose options are the function `expr` and what it takes; see "
+            "[services](services.md#the-metadata-table)"
+        ),
+    ),
+    SqlStatement(
+        ("DROP INDEX",),
+        _drop,
+        "`DROP INDEX [IF EXISTS] name ON t`",
+        "by the name of the index or of its partition",
+    ),
+    SqlStatement(
+        ("REFRESH INDEX",),
+        _refresh,
+        "`REFRESH INDEX name ON t`",
+        "by the name of the index or of its partition",
+    ),
+    SqlStatement(
+        ("SHOW INDEXES",),
+        show_indexes,
+        "`SHOW INDEXES FROM t`",
+        "the indexes of the metadata table with their kinds and columns",
+    ),
+)

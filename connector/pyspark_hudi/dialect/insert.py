@@ -11,7 +11,8 @@ from hudi_py.errors import ConfigError, SchemaMismatchError
 from hudi_py.schema import META_FIELDS, backticked
 from hudi_py.write.dml.distributed import partition_path
 from pyspark_hudi.catalog import sql_type
-from pyspark_hudi.dialect.queries import run_query
+from pyspark_hudi.dialect.queries import or_reading, run_query
+from pyspark_hudi.dialect.statement import SqlStatement
 from pyspark_hudi.dialect.store import fits_by_name, stored
 from pyspark_hudi.dialect.tables import StatementTarget, Tables
 from pyspark_hudi.dialect.text import Cursor, tokens_of, value_of
@@ -358,3 +359,28 @@ def _columns(cursor: Cursor) -> list[str] | None:
         found.append(part.name())
         part.finish()
     return found
+
+
+STATEMENTS = (
+    SqlStatement(
+        ("INSERT INTO",),
+        or_reading(insert),
+        "`INSERT INTO`",
+        (
+            "by name, by position, or by a list of columns, see below; `PARTITION (...)` with or without values. "
+            "`hoodie.spark.sql.insert.into.operation`: `insert` (default), `upsert` or `bulk_insert`. The older "
+            "`hoodie.sql.insert.mode` and `hoodie.sql.bulk.insert.enable` do what they do in 1.2.0: modes `upsert` and "
+            "`strict` upsert only with `hoodie.combine.before.insert=true`"
+        ),
+    ),
+    SqlStatement(
+        ("INSERT OVERWRITE",),
+        or_reading(insert),
+        "`INSERT OVERWRITE`",
+        (
+            "the table; with `PARTITION (...)`, the partitions that have the values given; in dynamic mode "
+            "(`hoodie.datasource.overwrite.mode`, `spark.sql.sources.partitionOverwriteMode`), those that the query "
+            "has rows for"
+        ),
+    ),
+)

@@ -1,12 +1,17 @@
-"""What a procedure is that CALL runs."""
+"""What a procedure is that CALL runs, and those whose rows the core knows (`hudi_py.read.procedures`)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from hudi_py.errors import ConfigError
+from hudi_py.read import SHOWN
+from hudi_py.schema import backticked
 from pyspark_hudi.dialect.tables import StatementTarget
 
 Rows = Iterable[tuple[Any, ...]]
@@ -22,6 +27,8 @@ class Procedure:
     columns: str
     """Of the result, as DDL."""
     run: Callable[[StatementTarget, Given], Rows]
+    compares: bool = False
+    """Whether its parameter `path` names another table than the one it is called for."""
 
     @property
     def accepted(self) -> dict[str, Any]:
@@ -34,3 +41,36 @@ def needed(given: Given, name: str) -> str:
     if not given[name]:
         raise ConfigError(f"Cannot call the procedure without {name}; give {name} => '...'")
     return str(given[name])
+
+
+_OF_CALL: Final = ("table", "filter")
+"""Parameters that CALL itself handles."""
+
+
+def rows_of(target: StatementTarget, name: str, given: Given) -> list[tuple[Any, ...]]:
+    """The rows that the core has for a procedure."""
+    own = {key: value for key, value in given.items() if key not in _OF_CALL}
+    return [tuple(row.values()) for row in target.procedure(name, own)]
+
+
+def _run(name: str) -> Callable[[StatementTarget, Given], Rows]:
+    return lambda target, given: rows_of(target, name, given)
+
+
+def _ddl(schema: pa.Schema) -> str:
+    fields = from_arrow_schema(schema)
+    return ", ".join(f"{_name(each.name)} {each.dataType.simpleString().upper()}" for each in fields)
+
+
+def _name(name: str) -> str:
+    return name if name.isidentifier() else backticked(name)
+
+
+EXPORT: Final = "export_instants"
+"""The core has its files, CALL writes them."""
+EXPORTED: Final = SHOWN[EXPORT].parameters
+SHOW_PROCEDURES: Final = {
+    name: Procedure(shown.parameters, _ddl(shown.columns), _run(name), shown.compares)
+    for name, shown in SHOWN.items()
+    if name != EXPORT
+}

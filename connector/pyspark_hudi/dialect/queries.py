@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,14 +11,14 @@ from hudi_py.errors import ConfigError
 from hudi_py.read import literal
 from hudi_py.schema import backticked
 from pyspark_hudi import catalog
+from pyspark_hudi.dialect.statement import SqlStatement
+from pyspark_hudi.dialect.tables import PREFIXES, Tables
 from pyspark_hudi.dialect.text import Cursor, SqlToken, tokens_of
 from pyspark_hudi.functions import FUNCTIONS, QUERY, query_kind
 from pyspark_hudi.table import read_table, session_options
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-    from pyspark_hudi.dialect.tables import Tables
 
 _TIMES = ("TIMESTAMP", "SYSTEM_TIME", "VERSION", "SYSTEM_VERSION")
 _QUERY = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "MAP", "REDUCE")
@@ -35,6 +35,40 @@ class Reference:
     end: int
     """Of the text, with the time."""
     has_alias: bool
+
+
+def run_reading(tables: Tables, query: Cursor) -> DataFrame | None:
+    """Run a query that names Hudi tables. Return None for another one."""
+    if not hudi_references(tables, query) and not function_calls(tables, query):
+        return None
+    return run_query(tables, query)
+
+
+def or_reading(
+    run: Callable[[Tables, Cursor], DataFrame | None],
+) -> Callable[[Tables, Cursor], DataFrame | None]:
+    """Return what runs a statement; if it changes a table of another format, its query may still read Hudi tables."""
+
+    def either(tables: Tables, cursor: Cursor) -> DataFrame | None:
+        start = cursor.at
+        found = run(tables, cursor)
+        if found is not None:
+            return found
+        cursor.at = start
+        return run_reading(tables, cursor)
+
+    return either
+
+
+def create_view(tables: Tables, cursor: Cursor) -> None:
+    """Leaves CREATE VIEW to Spark, which has the views that `register_sql` made, and refuses views of paths and times.
+
+    Raises:
+        ConfigError: the view would keep a path or a time.
+    """
+    for each in hudi_references(tables, cursor):
+        if each.as_of is not None or each.names[0].lower() in PREFIXES:
+            raise cursor.refused("a view cannot keep a path or a time; register the table by register_sql, and not")
 
 
 def run_query(tables: Tables, query: Cursor) -> DataFrame:
@@ -236,3 +270,24 @@ def _defined(query: Cursor) -> set[str]:
 
 def _escaped(text: str) -> str:
     return text.replace("{", "{{").replace("}", "}}")
+
+
+QUERIES = SqlStatement(
+    ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "EXPLAIN", "("),
+    run_reading,
+    "queries",
+    "the newest state, read by `read_table`; `TIMESTAMP AS OF '2026-01-31'` with a constant; table functions such as "
+    "`hudi_table_changes('trips', 'cdc', 'earliest')` and `hudi_query('trips', 'read_optimized')`. Also the query of "
+    "`INSERT` or `CREATE TABLE ... AS` into other tables",
+)
+STATEMENTS = (
+    SqlStatement(
+        tuple(
+            f"CREATE {replaces}{kind}VIEW"
+            for replaces in ("", "OR REPLACE ")
+            for kind in ("", "TEMPORARY ", "TEMP ", "GLOBAL TEMPORARY ", "GLOBAL TEMP ")
+        ),
+        create_view,
+    ),
+    QUERIES,
+)

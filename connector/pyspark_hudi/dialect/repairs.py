@@ -10,8 +10,7 @@ from typing import Final
 from hudi_py.errors import ConfigError
 from hudi_py.wiring import IndexChange
 from pyspark_hudi import calls
-from pyspark_hudi.dialect.procedure import Given, Procedure, Rows, needed
-from pyspark_hudi.dialect.shows import EXPORT, EXPORTED, rows_of
+from pyspark_hudi.dialect.procedure import EXPORT, EXPORTED, Given, Procedure, Rows, needed, rows_of
 from pyspark_hudi.dialect.tables import StatementTarget
 
 

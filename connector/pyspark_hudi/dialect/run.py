@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from pyspark_hudi.dialect import alter, call, change, ddl, indexes, insert
+from pyspark_hudi.dialect import alter, call, change, create, drop, indexes, insert, queries, show
 from pyspark_hudi.dialect.parameters import Args, bound, filled
-from pyspark_hudi.dialect.queries import function_calls, hudi_references, run_query
-from pyspark_hudi.dialect.tables import PREFIXES, Tables
+from pyspark_hudi.dialect.tables import Tables
 from pyspark_hudi.dialect.text import Cursor, first_word, tokens_of
 from pyspark_hudi.enabled import statements_are_sparks
 from pyspark_hudi.functions import FUNCTIONS
@@ -17,25 +16,18 @@ from pyspark_hudi.functions import FUNCTIONS
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_Run = Callable[[Tables, Cursor], "DataFrame | None"]
-_STATEMENTS: Final[Mapping[str, _Run]] = {
-    "INSERT": insert.insert,
-    "UPDATE": change.update,
-    "DELETE": change.delete,
-    "MERGE": change.merge,
-    "CREATE": ddl.create,
-    "TRUNCATE": ddl.truncate,
-    "MSCK": ddl.repair,
-    "ALTER": alter.alter,
-    "CALL": call.call,
-    "SCHEDULE": call.compaction,
-    "RUN": call.compaction,
-}
-_QUERIES: Final = ("SELECT", "WITH", "FROM", "VALUES", "TABLE", "EXPLAIN", "")
-"""The empty word: a parenthesis."""
-
-
-_CHANGES: Final = frozenset({*_STATEMENTS, "DROP", "REFRESH", "SHOW"})
+STATEMENTS: Final = (
+    *insert.STATEMENTS,
+    *change.STATEMENTS,
+    *create.STATEMENTS,
+    *drop.STATEMENTS,
+    *indexes.STATEMENTS,
+    *show.STATEMENTS,
+    *alter.STATEMENTS,
+    *call.STATEMENTS,
+    *queries.STATEMENTS,
+)
+"""Every kind of statement that hudi-py runs. The first that fits decides."""
 _NAMED: Final = re.compile(rf"\bhudi(-py)?\b|\bAS\s+OF\b|\bINSERT\b|\b({'|'.join(FUNCTIONS)})\b", re.IGNORECASE)
 """What queries have that Spark itself cannot run: paths of tables, times, inserts after WITH, functions of tables by
 name."""
@@ -82,9 +74,11 @@ def run_if_hudi(spark: SparkSession, text: str, args: Args | None, given: Mappin
     Raises:
         as `sql`.
     """
-    word = first_word(text)
-    if word not in _CHANGES and (given or word not in _QUERIES or not _NAMED.search(text)):
-        return None
+    word = first_word(text)  # empty before a parenthesis
+    if not any(each.may_begin_with(word) for each in STATEMENTS if each is not queries.QUERIES):
+        is_query = not word or queries.QUERIES.may_begin_with(word)
+        if given or not is_query or not _NAMED.search(text):
+            return None
     with statements_are_sparks():
         if not given:
             return _statement(spark, text, args)
@@ -100,49 +94,14 @@ def _statement(spark: SparkSession, text: str, args: Args | None) -> DataFrame |
     if args:
         text = bound(text, args)
         tokens = tokens_of(text) or []
-    return _run(Tables(spark), Cursor(text, tokens), first_word(text))
+    return run_statement(Tables(spark), Cursor(text, tokens))
 
 
-def _run(tables: Tables, cursor: Cursor, word: str) -> DataFrame | None:
-    if word in ("CREATE", "DROP", "REFRESH", "SHOW"):
-        found = indexes.run_index(tables, cursor)
-        if found is not None:
-            return found
-    if word == "DROP":
-        if cursor.sees("DROP", "TABLE"):
-            return ddl.drop(tables, cursor)
-        if cursor.sees("DROP", "VIEW"):
-            ddl.drop_view(tables, cursor)
-        return None
-    if word == "SHOW":
-        if cursor.sees("SHOW", "CREATE", "TABLE"):
-            return ddl.show_create_table(tables, cursor)
-        if cursor.sees("SHOW", "TABLES"):
-            return ddl.show_tables(tables, cursor)
-        if cursor.sees("SHOW", "COMPACTION"):
-            return call.compaction(tables, cursor)
-        if cursor.sees("SHOW", "TABLE", "EXTENDED"):
-            return ddl.show_table_extended(tables, cursor)
-        return ddl.show_partitions(tables, cursor) if cursor.sees("SHOW", "PARTITIONS") else None
-    if word == "WITH":
-        start = cursor.at
-        cursor.until("SELECT", "INSERT", "FROM", "VALUES")
-        word = "INSERT" if cursor.sees("INSERT") else "WITH"
-        cursor.at = start
-    run = _STATEMENTS.get(word)
-    if run is not None:
-        start = cursor.at
-        found = run(tables, cursor)
-        if found is not None:
-            return found
-        cursor.at = start
-    references = hudi_references(tables, cursor)
-    if word in _QUERIES or word in ("INSERT", "CREATE"):
-        if not references and not function_calls(tables, cursor):
-            return None
-        if word == "CREATE" and any(cursor.tokens[at].is_word("VIEW") for at in range(1, min(len(cursor.tokens), 5))):
-            if not any(each.as_of is not None or each.names[0].lower() in PREFIXES for each in references):
-                return None  # Spark has the view that register_sql made
-            raise cursor.refused("a view cannot keep a path or a time; register the table by register_sql, and not")
-        return run_query(tables, cursor)
-    return None
+def run_statement(tables: Tables, cursor: Cursor) -> DataFrame | None:
+    """Run a statement if it concerns Hudi tables. Return None for others."""
+    verb = Cursor(cursor.text, cursor.tokens)
+    if verb.take("WITH"):
+        verb.until("SELECT", "INSERT", "FROM", "VALUES")
+        verb = verb if verb.sees("INSERT") else cursor
+    statement = next((each for each in STATEMENTS if each.sees(verb)), None)
+    return None if statement is None else statement.run(tables, cursor)

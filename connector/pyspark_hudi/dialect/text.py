@@ -317,3 +317,23 @@ def value_of(part: Cursor) -> str:
     """The text of a value that a statement gives to a column; DEFAULT by itself is NULL, as nothing else is kept."""
     alone = part.end == part.at + 1 and part.token is not None and part.token.is_word("DEFAULT")
     return "NULL" if alone else part.source
+
+
+def properties(cursor: Cursor) -> dict[str, str]:
+    """Keys and values of TBLPROPERTIES or OPTIONS."""
+    found = {}
+    for part in cursor.parts():
+        key = property_key(part)
+        part.take("=")
+        value = part.token
+        if value is None:
+            raise part.refused("a value is expected")
+        part.at += 1
+        found[key] = value.text
+        part.finish()
+    return found
+
+
+def property_key(part: Cursor) -> str:
+    """The key of a property: a constant, or a name with dots."""
+    return part.constant() if part.token is not None and part.token.kind == "text" else ".".join(part.names())

@@ -390,5 +390,5 @@ PROCEDURES: Final = {
         ),
         _timeline,
     ),
-    "commits_compare": Shown({"table": None, "path": None}, columns("compare_detail text"), _compare),
+    "commits_compare": Shown({"table": None, "path": None}, columns("compare_detail text"), _compare, compares=True),
 }

@@ -67,6 +67,8 @@ class Shown:
     """With their default values, in order."""
     columns: pa.Schema
     rows: Callable[[Opened, Given], Rows] = field(repr=False)
+    compares: bool = False
+    """Whether its parameter `path` names another table than the one it is called for."""
 
 
 def columns(text: str) -> pa.Schema:

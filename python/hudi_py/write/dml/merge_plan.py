@@ -98,53 +98,74 @@ def bind_merge(
     Raises:
         ConfigError, SchemaMismatchError: the merge is not valid, or does not fit table or source.
     """
-    if not plan.clauses:
-        raise ConfigError(
-            f"Cannot merge into the table '{config.name}' without a clause; add one, as when_matched_update_all()"
-        )
-    if plan.source_alias.lower() == plan.target_alias.lower():
-        raise ConfigError(f"Cannot merge: source_alias and target_alias are both {plan.source_alias!r}; change one")
-    table, name = settings.schema.arrow, config.name
+    _check_plan(plan, config.name)
+    table = settings.schema.arrow
     ordering = settings.merge.ordering_fields if settings.merge.by_event_time else ()
     target = pa.field(plan.target_alias, pa.struct(list(table)))
     given = pa.field(plan.source_alias, pa.struct(list(source)))
     inputs = {"matched": (target, given), "not matched": (given,), "not matched by source": (target,)}
-    bound: dict[str, list[BoundClause]] = {when: [] for when in inputs}
-    for number, clause in enumerate(plan.clauses):
-        earlier = plan.clauses[:number]
-        if any(each.when == clause.when and each.condition is None for each in earlier):
-            raise ConfigError(f"Clause {clause} never applies: an earlier one has no condition; put it last")
-        schema = pa.schema(list(inputs[clause.when]))
-        bound[clause.when].append(_bind_clause(plan, clause, schema, table, source, settings, ordering))
-    made = _bind_on(plan, pa.schema([target, given]), settings, name)
+    bound: dict[str, tuple[BoundClause, ...]] = {
+        when: tuple(
+            _bind_clause(plan, clause, pa.schema(fields), source, settings, ordering)
+            for clause in plan.clauses
+            if clause.when == when
+        )
+        for when, fields in inputs.items()
+    }
+    made = _bind_on(plan, pa.schema([target, given]), settings, config.name)
     if bound["not matched"] and made.matching.by == "record key" and not settings.keygen.generates_keys:
         raise ConfigError(
-            f"Cannot merge into the table '{name}' with INSERT on the record key: whether the table has the key of a "
-            f"new row is not known; compare the key columns {', '.join(settings.keygen.key_fields)} in ON"
+            f"Cannot merge into the table '{config.name}' with INSERT on the record key: whether the table has the key "
+            f"of a new row is not known; compare the key columns {', '.join(settings.keygen.key_fields)} in ON"
         )
-    changing = (*bound["matched"], *bound["not matched by source"])
-    updates = [clause for clause in changing if clause.action == "update"]
-    updated = _updated_columns(updates, table, ordering) if partial else None
-    expressions = [*made.matching.target, *([made.rest] if made.rest is not None else [])]
-    for each in changing:
-        expressions += [each.condition] if each.condition is not None else []
-        expressions += [assignment.expression for assignment in each.assignments]
-    needed = {path[1] for each in expressions for path in each.columns() if path[0] == plan.target_alias}
-    if updates:
-        needed |= set(table.names if updated is None else updated)
-    if config.is_mor and any(clause.action == "delete" for clause in bound["matched"]):
-        needed |= {column_of(each, table) for each in ordering}
-    setting = [each for clause in (*bound["matched"], *bound["not matched"]) for each in clause.assignments]
+    made = replace(
+        made,
+        matched=bound["matched"],
+        not_matched=bound["not matched"],
+        by_source=bound["not matched by source"],
+        updated_columns=_updated_columns(bound, table, ordering) if partial else None,
+    )
+    setting = [each for clause in (*made.matched, *made.not_matched) for each in clause.assignments]
     return replace(
         made,
-        matched=tuple(bound["matched"]),
-        not_matched=tuple(bound["not matched"]),
-        by_source=tuple(bound["not matched by source"]),
-        target_columns=tuple(column for column in table.names if column in needed),
-        updated_columns=updated,
+        target_columns=_target_columns(made, table, ordering if config.is_mor else ()),
         ordering=_of_source(plan, config.ordering_fields, table, source, setting),
         own_partitions=_of_source(plan, settings.keygen.partition_fields, table, source, ()),
     )
+
+
+def _check_plan(plan: MergePlan, name: str) -> None:
+    if not plan.clauses:
+        raise ConfigError(
+            f"Cannot merge into the table '{name}' without a clause; add one, as when_matched_update_all()"
+        )
+    if plan.source_alias.lower() == plan.target_alias.lower():
+        raise ConfigError(f"Cannot merge: source_alias and target_alias are both {plan.source_alias!r}; change one")
+    final: set[str] = set()
+    for clause in plan.clauses:
+        if clause.when in final:
+            raise ConfigError(f"Clause {clause} never applies: an earlier one has no condition; put it last")
+        if clause.condition is None:
+            final.add(clause.when)
+
+
+def _target_columns(bound: BoundMerge, table: pa.Schema, ordering: Sequence[str]) -> tuple[str, ...]:
+    """The columns of the table that a merge reads. `ordering`: the fields whose values decide over deletes."""
+    changing = (*bound.matched, *bound.by_source)
+    expressions = [*bound.matching.target, bound.rest, *(clause.condition for clause in changing)]
+    expressions += [assignment.expression for clause in changing for assignment in clause.assignments]
+    needed = {
+        path[1]
+        for each in expressions
+        if each is not None
+        for path in each.columns()
+        if path[0] == bound.plan.target_alias
+    }
+    if any(clause.action == "update" for clause in changing):
+        needed |= set(table.names if bound.updated_columns is None else bound.updated_columns)
+    if any(clause.action == "delete" for clause in bound.matched):
+        needed |= {column_of(each, table) for each in ordering}
+    return tuple(column for column in table.names if column in needed)
 
 
 def _of_source(
@@ -189,9 +210,11 @@ def _column_of_source(plan: MergePlan, name: str, source: pa.Schema) -> str | No
 
 
 def _updated_columns(
-    updates: Sequence[BoundClause], table: pa.Schema, ordering: Sequence[str]
+    bound: Mapping[str, Sequence[BoundClause]], table: pa.Schema, ordering: Sequence[str]
 ) -> tuple[str, ...] | None:
-    """The columns that any of the clauses sets, with the ordering fields; None: all columns, or no clause."""
+    """The columns that updates set, with the ordering fields; None: all columns, or no update."""
+    changing = (*bound["matched"], *bound["not matched by source"])
+    updates = [clause for clause in changing if clause.action == "update"]
     wanted = {each.field.name for clause in updates for each in clause.assignments}
     wanted |= {part for name in ordering for part in (name, name.partition(".")[0])}
     found = tuple(name for name in table.names if name in wanted)
@@ -202,12 +225,11 @@ def _bind_clause(
     plan: MergePlan,
     clause: Clause,
     inputs: pa.Schema,
-    table: pa.Schema,
     source: pa.Schema,
     settings: WriteSettings,
     ordering: Sequence[str],
 ) -> BoundClause:
-    aliases = tuple(inputs.names)
+    aliases, table = tuple(inputs.names), settings.schema.arrow
     condition = None if clause.condition is None else parse_condition(clause.condition, inputs, aliases=aliases)
     if clause.action == "delete":
         return BoundClause("delete", condition, ())

@@ -1,4 +1,4 @@
-"""CREATE TABLE, DROP TABLE, TRUNCATE TABLE, SHOW PARTITIONS and SHOW CREATE TABLE."""
+"""CREATE TABLE."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import StructType
 
 from hudi_py.config import read as read_config
 from hudi_py.config import table as table_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, TableExistsError, TableNotFoundError
-from hudi_py.read import literal
 from hudi_py.schema import META_FIELDS, backticked
 from pyspark_hudi import calls, catalog
-from pyspark_hudi.dialect.columns import column_type, columns_of
-from pyspark_hudi.dialect.insert import delete_partition, partition_spec, query_operation
-from pyspark_hudi.dialect.queries import run_query
+from pyspark_hudi.dialect.columns import columns_of
+from pyspark_hudi.dialect.insert import query_operation
+from pyspark_hudi.dialect.queries import or_reading, run_query
+from pyspark_hudi.dialect.statement import SqlStatement
 from pyspark_hudi.dialect.tables import NEEDLESS, PREFIXES, StatementTarget, Tables
-from pyspark_hudi.dialect.text import Cursor
+from pyspark_hudi.dialect.text import Cursor, properties
 from pyspark_hudi.failure import raised_here
 from pyspark_hudi.paths import checked_path
 from pyspark_hudi.remote import remote
@@ -50,7 +50,7 @@ _SHOWN_KEYS = {
     )
 }
 """Their names as people write them."""
-_TYPES = {"cow": "COPY_ON_WRITE", "mor": "MERGE_ON_READ"}
+TYPES = {"cow": "COPY_ON_WRITE", "mor": "MERGE_ON_READ"}
 OF_CREATION = frozenset(name for option in table_config.OPTIONS for name in (option.key, *option.aliases))
 """Options of `CREATE TABLE` that say what a table is."""
 _OF_ONE_TABLE = (table_config.TABLE_NAME, table_config.DATABASE_NAME, table_config.TABLE_VERSION)
@@ -270,7 +270,7 @@ def _options(tables: Tables, definition: Definition) -> dict[str, str]:
         if known is None and not key.startswith("hoodie."):
             _check_plain(definition, key)
             continue
-        given[known or key] = _TYPES.get(value.lower(), value) if key.lower() == "type" else value
+        given[known or key] = TYPES.get(value.lower(), value) if key.lower() == "type" else value
     if given.get(table_config.SLASHED_DATES.key, "").lower() == "true":
         hive_style = table_config.HIVE_STYLE.key
         if hive_style not in definition.properties and hive_style not in tables.options():
@@ -341,185 +341,17 @@ def default_path(tables: Tables, names: tuple[str, ...]) -> str:
     return f"{str(found.locationUri).rstrip('/')}/{name.lower()}"
 
 
-def properties(cursor: Cursor) -> dict[str, str]:
-    """Keys and values of TBLPROPERTIES or OPTIONS."""
-    found = {}
-    for part in cursor.parts():
-        token = part.token
-        if token is not None and token.kind == "text":
-            key = part.constant()
-        else:
-            key = ".".join(part.names())
-        part.take("=")
-        value = part.token
-        if value is None:
-            raise part.refused("a value is expected")
-        part.at += 1
-        found[key] = value.text
-        part.finish()
-    return found
-
-
-def drop(tables: Tables, cursor: Cursor) -> DataFrame | None:
-    """Runs DROP TABLE; the files go with PURGE, or if CREATE TABLE chose the location (`DropHoodieTableCommand`,
-    1.2.0)."""
-    cursor.need("DROP", "TABLE")
-    cursor.take("IF", "EXISTS")
-    target = tables.find(cursor.names())
-    if target is None or target.of_catalog:
-        return None
-    purge = cursor.take("PURGE")
-    cursor.finish()
-    if target.is_path:
-        raise cursor.refused(
-            "a table named by its path is not in the catalog; drop it by its name, or delete its files"
-        )
-    if purge or catalog.is_managed(tables.spark, target.name):
-        target.call(calls.drop_files)
-    catalog.unregister(tables.spark, target.name)
-    return tables.nothing()
-
-
-def drop_view(tables: Tables, cursor: Cursor) -> None:
-    """Forgets a table whose view is dropped."""
-    cursor.need("DROP", "VIEW")
-    cursor.take("IF", "EXISTS")
-    catalog.forget(tables.spark, ".".join(cursor.names()))
-
-
-def repair(tables: Tables, cursor: Cursor) -> DataFrame | None:
-    """Runs MSCK REPAIR TABLE t [...], which has nothing to do: the table knows its partitions. None: not a Hudi
-    table."""
-    cursor.need("MSCK")
-    cursor.need("REPAIR", "TABLE")
-    return None if tables.find(cursor.names()) is None else tables.nothing()
-
-
-def truncate(tables: Tables, cursor: Cursor) -> DataFrame | None:
-    """Runs TRUNCATE TABLE t [PARTITION (...)]. None: not a Hudi table."""
-    cursor.need("TRUNCATE", "TABLE")
-    target = tables.find(cursor.names())
-    if target is None:
-        return None
-    spec = partition_spec(cursor) if cursor.sees("PARTITION") else None
-    cursor.finish()
-    if spec is None:
-        target.write(tables.spark.createDataFrame([], target.schema), "insert_overwrite_table")
-    else:
-        delete_partition(target, spec)
-    return tables.nothing()
-
-
-def show_partitions(tables: Tables, cursor: Cursor) -> DataFrame | None:
-    """Runs SHOW PARTITIONS t [PARTITION (...)]: the paths in the column `partition`, those of slash-separated dates as
-    values. Partitions without rows are listed before the first commit (`ShowHoodieTablePartitionsCommand`, 1.2.0).
-    None: not a Hudi table."""
-    cursor.need("SHOW", "PARTITIONS")
-    target = tables.find(cursor.names())
-    if target is None:
-        return None
-    spec = partition_spec(cursor) if cursor.sees("PARTITION") else {}
-    cursor.finish()
-    listed = [row for row in target.view("partitions") if row["partition"]]
-    empty = any(row["num_slices"] == 0 for row in listed) and not target.view("commits")
-    found = sorted(row["partition"] for row in listed if empty or row["num_slices"] > 0)
-    if target.config.slashed_dates:
-        (column,) = target.config.partition_fields
-        found = [f"{column}={each.replace('/', '-')}" for each in found]
-    if spec:
-        prefix_of = {target.field(name).name: value for name, value in spec.items()}
-        found = [each for each in found if _has(target, each, prefix_of)]
-    schema = StructType([StructField("partition", StringType(), nullable=False)])
-    return tables.spark.createDataFrame([(each,) for each in found], schema)
-
-
-def show_tables(tables: Tables, cursor: Cursor) -> DataFrame:
-    """Runs SHOW TABLES [IN schema] [LIKE pattern] as Spark does, with the tables of `register_sql` once."""
-    with raised_here():
-        listed = tables.spark.sql(cursor.text)
-    behind = catalog.tables_behind(tables.spark, [(row[0], row[1]) for row in listed.collect() if not row[2]])
-    for schema, table in behind:
-        schema_column, table_column, temporary = map(backticked, listed.columns)
-        is_it = f"{schema_column} = {literal(schema)} AND {table_column} = {literal(table)} AND NOT {temporary}"
-        listed = listed.where(f"NOT ({is_it})")
-    return listed
-
-
-def show_create_table(tables: Tables, cursor: Cursor) -> DataFrame | None:
-    """Runs SHOW CREATE TABLE t: the statement that registers the table, or makes one like it. None: not a Hudi table,
-    or one of the session's catalog, of which Spark knows it."""
-    cursor.need("SHOW", "CREATE", "TABLE")
-    target = tables.find(cursor.names())
-    if target is None or target.of_catalog:
-        return None
-    cursor.take("AS", "SERDE")
-    cursor.finish()
-    config = target.config
-    columns = [
-        f"  {backticked(each.name)} {column_type(each)}{'' if each.nullable else ' NOT NULL'}" for each in target.schema
-    ]
-    given = {
-        "type": {long: short for short, long in _TYPES.items()}[config.table_type],
-        "primaryKey": ",".join(config.record_key_fields),
-        "orderingFields": ",".join(config.ordering_fields),
-        **({} if target.is_path else catalog.properties_of(tables.spark, target.name)),
-    }
-    listed = [
-        f"  {literal(key)} = {literal(value)}" for key, value in given.items() if value and key != catalog.MANAGED
-    ]
-    name = config.name if target.is_path else target.name
-    partitions = ", ".join(map(backticked, config.partition_fields))
-    text = "\n".join(
-        [
-            f"CREATE TABLE {'.'.join(map(backticked, name.split('.')))} (",
-            ",\n".join(columns) + ")",
-            f"USING {backticked(FORMAT)}",
-            *([f"PARTITIONED BY ({partitions})"] if partitions else []),
-            f"LOCATION {literal(target.path)}",
-            "TBLPROPERTIES (",
-            ",\n".join(listed) + ")",
-        ]
-    )
-    return tables.spark.createDataFrame([(text,)], StructType([StructField("createtab_stmt", StringType(), False)]))
-
-
-def show_table_extended(tables: Tables, cursor: Cursor) -> DataFrame | None:
-    """Runs SHOW TABLE EXTENDED [IN schema] LIKE pattern as Spark does, with the tables of `register_sql` once: as the
-    tables that they are, and not as the views by which they are read. None: with PARTITION, which is Spark's."""
-    if any(token.is_word("PARTITION") for token in cursor.tokens):
-        return None
-    spark = tables.spark
-    with raised_here():
-        listed = spark.sql(cursor.text)
-
-    def is_registered(schema: str, name: str) -> bool:
-        return catalog.path_of_view(spark, f"{schema}.{name}") is not None
-
-    shown = []
-    for schema, name, temporary, information in listed.collect():
-        table, plain = f"{name}{catalog.SUFFIX}", name.removesuffix(catalog.SUFFIX)
-        if not temporary and name != plain and is_registered(schema, plain):
-            continue
-        if not temporary and "Type: VIEW" in information and is_registered(schema, name):
-            behind = spark.sql(f"SHOW TABLE EXTENDED IN {backticked(schema)} LIKE {literal(table)}").collect()
-            told = (row["information"] for row in behind if row["tableName"] == table)
-            information = next(told, information).replace(f"Table: {table}\n", f"Table: {name}\n", 1)
-        shown.append((schema, name, temporary, information))
-    return spark.createDataFrame(shown, listed.schema)
-
-
-def _has(target: StatementTarget, path: str, values: Mapping[str, str | None]) -> bool:
-    """Whether a partition has these values, of the first partition columns."""
-    fields = target.config.partition_fields
-    segments = path.split("/")
-    for name, value in values.items():
-        at = fields.index(name) if name in fields else -1
-        if at < 0 or at >= len(segments) or len(segments) != len(fields):
-            raise ConfigError(
-                f"Cannot select partitions of {target.shown} by '{name}': its partition columns are "
-                f"{', '.join(fields) or 'none'}, and the path is {path}; select from SHOW PARTITIONS {target.shown}"
-            )
-        bare = (value or "").strip("'\"")
-        if segments[at] not in (bare, f"{name}={bare}"):
-            return False
-    return True
+STATEMENTS = (
+    SqlStatement(
+        ("CREATE TABLE", "CREATE OR REPLACE TABLE", "CREATE EXTERNAL TABLE"),
+        or_reading(create),
+        "`CREATE TABLE ... USING hudi-py` or `hudi`",
+        (
+            "`TBLPROPERTIES` or `OPTIONS`: `primaryKey` (without it, keys are generated), `orderingFields` or "
+            "`preCombineField`, `type`, `payloadClass`, `recordMergeMode` and the keys of options, which later writes "
+            "by statements heed too; other properties are kept and change nothing; `AS` a query; `LIKE` another table, "
+            "of whichever format; without columns for the table at `LOCATION`. Without `LOCATION` the files lie in "
+            "Spark's warehouse. Columns may be [`VECTOR(n)`, `VARIANT` and `BLOB`](schema.md#vector-variant-and-blob)"
+        ),
+    ),
+)

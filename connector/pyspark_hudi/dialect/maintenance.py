@@ -1,0 +1,279 @@
+"""The procedures that run services of a table, and those that show what the services go by (`RunCompactionProcedure`,
+`RunCleanProcedure`, `CreateSavepointProcedure`, `ArchiveCommitsProcedure` and others, Apache Hudi 1.2.0)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+from hudi_py.config import archive as archive_config
+from hudi_py.config import clean as clean_config
+from hudi_py.errors import ConfigError
+from pyspark_hudi.dialect.insert import delete_partition_at
+from pyspark_hudi.dialect.procedure import Given, Procedure, Rows, needed
+from pyspark_hudi.dialect.tables import StatementTarget
+from pyspark_hudi.services import run_service
+
+_BUCKET_RULE: Final = "regex"
+
+
+def _service(
+    target: StatementTarget, name: str, options: Mapping[str, Any] | None = None, **arguments: Any
+) -> dict[str, Any]:
+    given = {**target.options, **(options or {})}
+    return run_service(target.spark, target.path, name, options=given, **arguments)
+
+
+def _options(given: Given) -> dict[str, str]:
+    """The parameter `options`: key=value, separated by commas."""
+    found = {}
+    for part in str(given.get("options") or "").split(","):
+        key, separator, value = part.partition("=")
+        if separator:
+            found[key.strip()] = value.strip()
+    return found
+
+
+def _pending(target: StatementTarget, service: str) -> dict[str, tuple[int, str]]:
+    """The number of operations and the state of each pending plan, by instant, oldest first."""
+    found: dict[str, tuple[int, str]] = {}
+    for row in target.view("plans"):
+        if row["service"] == service:
+            found[row["instant"]] = (found.get(row["instant"], (0, ""))[0] + 1, row["state"])
+    return dict(sorted(found.items()))
+
+
+def _run_compaction(target: StatementTarget, given: Given) -> Rows:
+    """Runs pending plans; without one, `scheduleAndExecute` makes and runs one, and so does `run` if one is due
+    (`RunCompactionProcedure`, 1.2.0)."""
+    operation = str(given["op"] or "").lower()
+    if operation not in ("run", "schedule", "execute", "scheduleandexecute"):
+        raise ConfigError(
+            f"Cannot call run_compaction with op => {given['op']!r}; supported are schedule, execute and "
+            "scheduleAndExecute (run)"
+        )
+    _check_merges(target, f"compact the table {target.shown}", executes=operation == "execute")
+    options = _options(given)
+    wanted = [each.strip() for each in str(given["instants"] or given["timestamp"] or "").split(",") if each.strip()]
+    pending = _pending(target, "compaction") if wanted or operation != "schedule" else {}
+    if wanted or pending:
+        operation = "execute"
+    if operation in ("schedule", "run", "scheduleandexecute"):
+        report = _service(target, "compaction", options, phase="schedule", when_due=operation == "run")
+        if report["instant"] is None:
+            return
+        wanted = [report["instant"]]
+        pending = _pending(target, "compaction")
+    if operation == "execute" and not wanted:
+        wanted = list(pending)[: given["limit"]]
+    missing = [each for each in wanted if each not in pending]
+    if missing:
+        raise ConfigError(f"Cannot run the compaction {missing[0]} of {target.shown}: no such plan is pending")
+    for instant in wanted if operation != "schedule" else ():
+        _service(target, "compaction", options, phase="execute", instant=instant)
+    for instant in reversed(wanted):
+        size, state = pending[instant]
+        yield instant, size, state if operation == "schedule" else "COMPLETED"
+
+
+def _check_merges(target: StatementTarget, what: str, *, executes: bool = False) -> None:
+    """Compactions are of merge-on-read tables; to execute those that are pending finds none in others (`HoodieTable`,
+    1.2.0)."""
+    if not executes and not target.config.is_mor:
+        raise ConfigError(f"Cannot {what}: it is copy-on-write, without logs to compact; CALL run_clean frees space")
+
+
+def _run_clean(target: StatementTarget, given: Given) -> Rows:
+    keys = {
+        "clean_policy": clean_config.POLICY.key,
+        "retain_commits": clean_config.COMMITS_RETAINED.key,
+        "hours_retained": clean_config.HOURS_RETAINED.key,
+        "file_versions_retained": clean_config.FILE_VERSIONS_RETAINED.key,
+        "trigger_strategy": clean_config.TRIGGER_STRATEGY.key,
+        "trigger_max_commits": clean_config.TRIGGER_MAX_COMMITS.key,
+    }
+    options = {key: str(given[name]) for name, key in keys.items() if given[name] is not None}
+    begun = time.monotonic()
+    report = _service(target, "clean", {**options, **_options(given)})
+    taken = round((time.monotonic() - begun) * 1000)
+    if report["instant"] is not None:
+        yield report["instant"], taken, report["num_files"], report["earliest_retained"], "{}", 2
+
+
+def _rollback(target: StatementTarget, given: Given) -> Rows:
+    _service(target, "rollback", instant=needed(given, "instant_time"))
+    yield (True,)
+
+
+def _create_savepoint(target: StatementTarget, given: Given) -> Rows:
+    user, comment = str(given["user"] or ""), str(given["comments"] or "")
+    _service(target, "savepoint", instant=given["commit_time"] or None, user=user, comment=comment)
+    yield (True,)
+
+
+def _delete_savepoint(target: StatementTarget, given: Given) -> Rows:
+    report = _service(target, "delete_savepoint", instant=given["instant_time"] or _newest_savepoint(target))
+    if report["instant"] is None:
+        raise ConfigError(f"Cannot delete a savepoint of {target.shown}: {report['reason']}")
+    yield (True,)
+
+
+def _restore(target: StatementTarget, given: Given) -> Rows:
+    _service(target, "restore", instant=given["instant_time"] or _newest_savepoint(target))
+    yield (True,)
+
+
+def _savepoints(target: StatementTarget) -> list[str]:
+    """Newest first."""
+    rows = target.view("timeline")
+    found = [row["instant"] for row in rows if (row["action"], row["state"]) == ("savepoint", "COMPLETED")]
+    return sorted(found, reverse=True)
+
+
+def _newest_savepoint(target: StatementTarget) -> str:
+    found = _savepoints(target)
+    if not found:
+        raise ConfigError(f"The table {target.shown} has no savepoint; create one with CALL create_savepoint")
+    return found[0]
+
+
+def _show_savepoints(target: StatementTarget, given: Given) -> Rows:
+    for each in _savepoints(target):
+        yield (each,)
+
+
+def _show_commits(target: StatementTarget, given: Given) -> Rows:
+    yield from (tuple(row.values()) for row in target.view("commits")[: given["limit"]])
+
+
+def _archive(target: StatementTarget, given: Given) -> Rows:
+    options = {
+        archive_config.MIN_COMMITS.key: str(given["min_commits"]),
+        archive_config.MAX_COMMITS.key: str(given["max_commits"]),
+        clean_config.COMMITS_RETAINED.key: str(given["retain_commits"]),
+    }
+    _service(target, "archive", options)
+    yield (0,)
+
+
+def _show_properties(target: StatementTarget, given: Given) -> Rows:
+    yield from (tuple(row.values()) for row in target.view("properties")[: given["limit"]])
+
+
+def _metadata_partitions(target: StatementTarget, given: Given) -> Rows:
+    yield from ((row["partition"],) for row in target.view("partitions"))
+
+
+def _drop_partition(target: StatementTarget, given: Given) -> Rows:
+    delete_partition_at(target, needed(given, "partition"))
+    yield ("Success",)
+
+
+def _bucket_rules(target: StatementTarget, given: Given) -> Rows:
+    """`PartitionBucketIndexManager`, 1.2.0."""
+    options = _options(given)
+    if str(given["rule"]).lower() != _BUCKET_RULE:
+        raise ConfigError(f"Cannot use bucket rules of the kind {given['rule']!r}; supported: {_BUCKET_RULE}")
+    report = _service(target, "rescale_buckets", options)
+    if given["show_config"]:
+        shown = (
+            f"PartitionBucketIndexHashingConfig(expressions={expressions}, defaultBucketNumber={default}, "
+            f"rule={_BUCKET_RULE}, version=1, instant={instant})"
+            for instant, expressions, default in report["rules"]
+        )
+        yield "SUCCESS", "SHOW_CONFIG", ";".join(shown)
+    elif given["rollback"] is not None:
+        instant = str(given["rollback"])
+        if instant not in [each[0] for each in report["rules"]]:
+            yield "FAILED", "ROLLBACK", None
+            return
+        _service(target, "rollback", options, instant=instant)
+        yield "SUCCESS", "ROLLBACK", f"true to rollback {instant}"
+    elif given["overwrite"] is None and given["add"] is None:
+        yield "ERROR", "INVALID_OPERATION", "No valid operation specified"
+    else:
+        adds, dry_run = given["overwrite"] is None, bool(given["dry_run"])
+        # -1 stands for none, and one that is added keeps the number of buckets
+        buckets = None if adds or given["bucket_number"] == -1 else given["bucket_number"]
+        rules = {"expressions": given["add"] if adds else given["overwrite"], "buckets": buckets, "add": adds}
+        report = _service(target, "rescale_buckets", options, **rules, dry_run=dry_run)
+        if dry_run:
+            details = ";".join(f"\n{path} => {count}\n" for path, count in report["partitions"])
+            yield "SUCCESS", "DRY_RUN_OVERWRITE", details
+            return
+        _, expressions, default = _service(target, "rescale_buckets", options)["rules"][-1]
+        details = f"Expression: {expressions}, Bucket Number: {default}, Dry Run: false"
+        yield "SUCCESS", "OVERWRITE", details
+
+
+_COMPACTION = "timestamp STRING, operation_size INT, state STRING"
+_SAVEPOINT: Final[Mapping[str, Any]] = {"table": None, "instant_time": "", "path": None}
+SERVICE_PROCEDURES: Final[Mapping[str, Procedure]] = {
+    "run_compaction": Procedure(
+        dict.fromkeys(("op", "table", "path", "timestamp", "options", "instants", "limit")),
+        _COMPACTION,
+        _run_compaction,
+    ),
+    "run_clean": Procedure(
+        {
+            "table": None,
+            "schedule_in_line": True,
+            **dict.fromkeys(("clean_policy", "retain_commits", "hours_retained", "file_versions_retained")),
+            **dict.fromkeys(("trigger_strategy", "trigger_max_commits", "options")),
+        },
+        "start_clean_time STRING, time_taken_in_millis BIGINT, total_files_deleted INT, "
+        "earliest_commit_to_retain STRING, bootstrap_part_metadata STRING, version INT",
+        _run_clean,
+    ),
+    "rollback_to_instant": Procedure({"table": None, "instant_time": None}, "rollback_result BOOLEAN", _rollback),
+    "create_savepoint": Procedure(
+        {"table": None, "commit_time": "", "user": "", "comments": "", "path": None},
+        "create_savepoint_result BOOLEAN",
+        _create_savepoint,
+    ),
+    "delete_savepoint": Procedure(_SAVEPOINT, "delete_savepoint_result BOOLEAN", _delete_savepoint),
+    "rollback_to_savepoint": Procedure(_SAVEPOINT, "rollback_savepoint_result BOOLEAN", _restore),
+    "show_savepoints": Procedure({"table": None, "path": None}, "savepoint_time STRING", _show_savepoints),
+    "show_commits": Procedure(
+        {"table": None, "limit": 10},
+        "commit_time STRING, state_transition_time STRING, action STRING, total_bytes_written BIGINT, "
+        "total_files_added BIGINT, total_files_updated BIGINT, total_partitions_written BIGINT, "
+        "total_records_written BIGINT, total_update_records_written BIGINT, total_errors BIGINT",
+        _show_commits,
+    ),
+    "archive_commits": Procedure(
+        {
+            "table": None,
+            "path": None,
+            "min_commits": 20,
+            "max_commits": 30,
+            "retain_commits": 10,
+            "enable_metadata": True,
+        },
+        "result INT",
+        _archive,
+    ),
+    "show_table_properties": Procedure(
+        {"table": None, "path": None, "limit": 10, "filter": ""}, "key STRING, value STRING", _show_properties
+    ),
+    "partition_bucket_index_manager": Procedure(
+        {
+            "table": None,
+            "overwrite": None,
+            "bucket_number": -1,
+            "add": None,
+            "dry_run": True,
+            "rollback": None,
+            "show_config": False,
+            "rule": _BUCKET_RULE,
+            "options": None,
+        },
+        "result STRING, operation STRING, details STRING",
+        _bucket_rules,
+    ),
+    "show_metadata_table_partitions": Procedure(
+        {"table": None, "path": None, "filter": ""}, "partition STRING", _metadata_partitions
+    ),
+    "drop_partition": Procedure({"table": None, "partition": None}, "result STRING", _drop_partition),
+}

@@ -1,0 +1,89 @@
+"""What a new statement and a new procedure need besides the module that describes them."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pyspark_hudi.dialect import call, run
+from pyspark_hudi.dialect.procedure import Given, Procedure, Rows
+from pyspark_hudi.dialect.statement import SqlStatement
+from pyspark_hudi.dialect.tables import StatementTarget
+from pyspark_hudi.dialect.text import Cursor, tokens_of
+from tests.meta.sources import ROOT
+from tools import statements
+
+SHARED = {"run_compaction", "show_compaction", "export_instants"}
+"""Procedures that statements run, too, and one whose rows the core has for CALL to write into files."""
+
+
+class Named:
+    """Tables of a session that has registered `t`. DataFrames are their rows and columns."""
+
+    spark = SimpleNamespace(createDataFrame=lambda rows, columns: (rows, columns))
+
+    def find(self, names: tuple[str, ...]) -> Any:
+        return SimpleNamespace(shown="t") if names == ("t",) else None
+
+    def nothing(self) -> Any:
+        return [], ""
+
+
+def run_text(text: str) -> Any:
+    tables: Any = Named()
+    tokens = tokens_of(text)
+    assert tokens is not None
+    return run.run_statement(tables, Cursor(text, tokens))
+
+
+def test_a_statement_touches_the_list_of_statements(monkeypatch: pytest.MonkeyPatch) -> None:
+    vacuumed: list[str] = []
+
+    def vacuum(tables: Any, cursor: Cursor) -> Any:
+        cursor.need("VACUUM")
+        target = tables.find(cursor.names())
+        if target is None:
+            return None
+        cursor.finish()
+        vacuumed.append(target.shown)
+        return tables.nothing()
+
+    spark: Any = SimpleNamespace()
+    monkeypatch.setattr(run, "Tables", lambda spark: Named())
+    assert run.run_if_hudi(spark, "VACUUM t", None, {}) is None
+    made_up = SqlStatement(("VACUUM",), vacuum, "`VACUUM t`", "removes what nobody reads")
+    monkeypatch.setattr(run, "STATEMENTS", (*run.STATEMENTS, made_up))
+    found: Any = run.run_if_hudi(spark, "VACUUM t", None, {})
+    assert found == ([], "")
+    assert vacuumed == ["t"]
+    assert run_text("VACUUM u") is None, "of Spark"
+    assert "| `VACUUM t` | removes what nobody reads |" in statements.statements()
+
+
+def test_a_procedure_touches_the_list_of_its_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    def weigh(target: StatementTarget, given: Given) -> Rows:
+        yield target.shown, given["unit"]
+
+    made_up = Procedure({"table": None, "unit": "kg"}, "name STRING, unit STRING", weigh)
+    monkeypatch.setitem(call.PROCEDURES, "weigh", made_up)  # type: ignore[arg-type]  # a dict, to others read only
+    assert run_text("CALL weigh('t')") == ([("t", "kg")], made_up.columns)
+    assert run_text("CALL weigh(table => 't', unit => 'lb')") == ([("t", "lb")], made_up.columns)
+    (described,), _ = run_text("CALL help(cmd => 'weigh')")
+    assert "unit (default: 'kg')" in described[0]
+    assert "weigh" in run_text("CALL help()")[0][0][0]
+    assert "| `weigh` | `table`, `unit => 'kg'` |" in statements.procedures()
+
+
+def test_a_procedure_is_named_in_one_module() -> None:
+    folders = ("connector/pyspark_hudi", "python/hudi_py/read/procedures")
+    texts = [path.read_text(encoding="utf-8") for folder in folders for path in (ROOT / folder).rglob("*.py")]
+    counts = {name: sum(f'"{name}"' in text for text in texts) for name in call.PROCEDURES.keys() - SHARED}
+    assert len(counts) > 40
+    assert {name: count for name, count in counts.items() if count != 1} == {}
+
+
+def test_the_page_has_every_statement_and_procedure() -> None:
+    text = statements.DOCUMENT.read_text(encoding="utf-8")
+    assert statements.updated(text) == text, "the tables of docs/sql.md are out of date: run `make docs-pages`"
