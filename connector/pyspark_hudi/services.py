@@ -33,11 +33,11 @@ def run_service(
 ) -> dict[str, Any]:
     """Run a table service, with its work spread over Spark's tasks.
 
-    `compaction`, `log_compaction` and `clean` have plans. Like `Table.compact()`, a call runs pending plans, oldest
-    first, then schedules and runs one for what is left. The work of a plan (file groups to compact, ranges of files to
-    delete) is divided among as many Spark tasks. `archive`, `savepoint`, `delete_savepoint`, `rollback`, `restore`,
-    `unschedule`, `rescale_buckets` and `resize_buckets` run in one process: this one, or Spark's driver behind Spark
-    Connect. There only Spark's processes access the table.
+    `compaction`, `log_compaction`, `clean` and `resize_buckets` have plans. Like `Table.compact()`, a call runs pending
+    plans, oldest first, then schedules and runs one for what is left. The work of a plan (file groups to rewrite, files
+    to delete) is divided among as many Spark tasks. `archive`, `savepoint`, `delete_savepoint`, `rollback`, `restore`,
+    `unschedule` and `rescale_buckets` run in one process: this one, or Spark's driver behind Spark Connect.
+    There only Spark's processes access the table.
 
     Args:
         path: the table's base path, absolute or a URI, as Spark's driver and executors see it.

@@ -24,7 +24,7 @@ from hudi_py.read.request import ScanArguments, ScanRequest
 from hudi_py.read.snapshot import open_snapshot
 from hudi_py.report.methods import ReportMethods
 from hudi_py.services.archive import ArchiveReport, archive
-from hudi_py.services.bucket_resize import ResizeReport, resize_buckets
+from hudi_py.services.bucket_resize.service import BucketResizing, ResizeReport
 from hudi_py.services.buckets import BucketReport, rescale_buckets
 from hudi_py.services.clean import Cleaning, CleanReport
 from hudi_py.services.compaction import Compaction, CompactionReport
@@ -414,15 +414,16 @@ class Table(TableIndexes, ErasureMethods, HealthMethods, ServicePreviews, Report
         return self._write(self.schema.empty_table(), "delete_partition", given)
 
     def resize_buckets(self, *, options: Mapping[str, Any] | None = None) -> ResizeReport:
-        """Splits the large buckets of a table with consistent hashing, and merges its small ones, as one commit. How
-        large and how many is said by `hoodie.bucket.index.split.threshold` and the options beside it.
+        """Splits the large buckets of a table with consistent hashing, and merges its small ones: runs pending plans,
+        then plans and runs what is left to change. How large and how many is said by
+        `hoodie.bucket.index.split.threshold` and the options beside it. A plan is a clustering, and updates of its file
+        groups are refused until it has been run or dropped (`unschedule`).
 
         Raises:
             UnsupportedTableError: the table has other buckets, or logs changes.
-            ConflictError: another write has completed meanwhile.
+            ConflictError: a write is under way, or another process is running a pending plan.
         """
-        with self._serving("resize buckets of", options) as context:
-            return resize_buckets(context)
+        return self.bucket_resizing.schedule_and_run(options=options)
 
     def rescale_buckets(
         self,
@@ -463,6 +464,11 @@ class Table(TableIndexes, ErasureMethods, HealthMethods, ServicePreviews, Report
         """Plans of log compactions; a new plan has every file group with enough log blocks
         (`hoodie.log.compaction.blocks.threshold`)."""
         return ServicePlans(LogCompaction(always=True), self._serving)
+
+    @property
+    def bucket_resizing(self) -> ServicePlans[ResizeReport]:
+        """Plans of changes of hash buckets, which are clusterings; those of Apache Hudi are among them."""
+        return ServicePlans(BucketResizing(), self._serving)
 
     @property
     def cleaning(self) -> ServicePlans[CleanReport]:

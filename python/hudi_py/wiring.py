@@ -39,7 +39,7 @@ from hudi_py.services.after_commit import InlineServices
 from hudi_py.services.archive import Selection, preview_archive
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.descriptor import Due
-from hudi_py.services.planned.service import AnyService, Preview, Report, run, run_all
+from hudi_py.services.planned.service import AnyService, Preview, Report, pending_instants, run, run_all
 from hudi_py.services.recovery.restore import preview_restore
 from hudi_py.services.recovery.rollback import preview_rollback
 from hudi_py.services.registry import due_services
@@ -282,7 +282,7 @@ class ServicePlans(Generic[Report]):
     def pending(self) -> list[InstantTime]:
         """Instants of the plans that are not completed, oldest first."""
         with self._serve(self._service.name, None) as context:
-            return self._service.pending(context)
+            return pending_instants(self._service, context)
 
     def schedule_and_run(self, *, options: Mapping[str, Any] | None = None) -> Report:
         """Executes the pending plans, oldest first, then schedules a new one and executes it.

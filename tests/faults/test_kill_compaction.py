@@ -15,7 +15,7 @@ from hudi_py.metadata_write.maintenance.verify import verify
 from hudi_py.services.compaction import Compaction
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.log_compaction import LogCompaction
-from hudi_py.services.planned.service import run, run_all
+from hudi_py.services.planned.service import pending_instants, run, run_all
 from hudi_py.services.planned.unschedule import unschedule
 from hudi_py.storage import LocalStorage, Storage
 from hudi_py.timeline.clock import InstantClock
@@ -48,7 +48,7 @@ def compact(
 ) -> None:
     """Plans a compaction if none is pending, and carries it out."""
     own = context(storage, metadata)
-    if not service.pending(own):
+    if not pending_instants(service, own):
         service.schedule(own)
     run(service, own)
 
@@ -170,7 +170,7 @@ def test_a_plan_that_is_dropped(tmp_path: Path, version: int) -> None:
         assert read(root) == before, where
         if call % 3:
             recover(storage)
-        if SERVICE.pending(context(storage)):
+        if pending_instants(SERVICE, context(storage)):
             unschedule(context(storage), planned)
         assert (read(root), data_files(root)) == (before, files), where
         compact(storage)
@@ -214,7 +214,7 @@ def test_a_log_compaction_that_was_overtaken(tmp_path: Path) -> None:
             storage = LocalStorage(str(root))
             assert read(root) == before, where
             run_all(service, context(storage, options=options))
-            assert not service.pending(context(storage)), where
+            assert not pending_instants(service, context(storage)), where
             assert read(root) == before, where
             assert files_in_slices(root) == data_files(root), where
             recover(storage)
@@ -251,7 +251,7 @@ def test_a_plan_that_is_dropped_with_a_metadata_table() -> None:
             unschedule(context(killing, metadata), planned)
         where = f"{call} {killing.calls[-1]}"
         assert memory_tables.read(storage) == before, where
-        if SERVICE.pending(context(storage, metadata)):
+        if pending_instants(SERVICE, context(storage, metadata)):
             unschedule(context(storage, metadata), planned)
         assert memory_tables.own_timeline(storage).find(planned) is None, where
         memory_tables.write(storage, memory_tables.rows([5], 9))

@@ -13,13 +13,14 @@ import pytest
 
 import hudi_py
 from hudi_py.config import Options
+from hudi_py.errors import ConflictError
 from hudi_py.services.archive.service import archive_commits
 from hudi_py.services.context import ServiceContext
 from hudi_py.storage import LocalStorage
 from hudi_py.testing.rows import assert_rows_equal
 from hudi_py.timeline.clustering_records import decode_clustering_plan, encode_clustering_plan
 from hudi_py.timeline.history import newest_manifest
-from hudi_py.timeline.records import decode_record
+from hudi_py.timeline.records import decode_record, encode_record
 from hudi_py.transaction.protocols import NoMetadata
 from tests.support import archives
 
@@ -28,6 +29,8 @@ UPGRADED, TTL = "upgraded_8_to_9_archived", "ttl_v9_mor"
 RESIZE, CLUSTERING = "consistent_resize_v9_pending", "clustering_v9_mor_pending"
 FOUND = {TTL: ["timeline.twice_completed"], RESIZE: ["timeline.planned"], CLUSTERING: ["timeline.planned"]}
 """What the doctor finds in a table."""
+_PLANNED = "20261126132036403"
+"""The plan of `RESIZE`."""
 Copy = Callable[[str], str]
 
 
@@ -126,3 +129,44 @@ def test_a_plan_of_a_clustering_is_stored_as_apache_hudi_does(name: str, copy: C
     plan = decode_clustering_plan(theirs)
     assert plan is not None
     assert decode_record(encode_clustering_plan(plan), "ours") == decode_record(theirs, "theirs")
+
+
+def test_a_plan_of_apache_hudi_is_carried_out(copy: Copy) -> None:
+    """Rows that were added to the old and to the new file groups while the plan was pending are there once."""
+    path = copy(RESIZE)
+    options = {"hoodie.index.type": "BUCKET", "hoodie.index.bucket.engine": "CONSISTENT_HASHING"}
+    options["hoodie.bucket.index.num.buckets"] = "4"
+    table = hudi_py.open_table(path, options)
+    before = table.scan().to_table()
+    assert set(table.plans()["service"].to_pylist()) == {"resize_buckets"}
+    with pytest.raises(ConflictError, match="is about to replace it; run it"):
+        table.delete(before.slice(0, 1))
+    report = table.bucket_resizing.run()
+    assert (report.num_split, report.num_files) == (2, 6)
+    assert_rows_equal(table.scan().to_table().drop(["_hoodie_file_name"]), before.drop(["_hoodie_file_name"]))
+    assert table.doctor(full=True).healthy
+    table.delete(before)
+    assert table.scan().count() == 0
+    assert table.metadata.verify().ok
+
+
+def test_a_plan_is_not_completed_over_a_write_that_it_does_not_have(copy: Copy) -> None:
+    """As one of Apache Hudi with `SparkAllowUpdateStrategy`, which adds to the old file groups alone."""
+    path = copy(RESIZE)
+    logs = {each for each in Path(path, "p1").iterdir() if f"_{_PLANNED}.log" in each.name}
+    assert len(logs) == 2
+    (commit,) = Path(path, ".hoodie/timeline").glob("20261126132037624_*.deltacommit")
+    record = decode_record(commit.read_bytes(), "it")
+    stats = record["partitionToWriteStats"]["p1"]
+    record["partitionToWriteStats"]["p1"] = [stat for stat in stats if Path(path, stat["path"]) not in logs]
+    commit.write_bytes(encode_record("HoodieCommitMetadata", record))
+    for log in logs:
+        log.unlink()
+    options = {"hoodie.index.type": "BUCKET", "hoodie.index.bucket.engine": "CONSISTENT_HASHING"}
+    table = hudi_py.open_table(path, {**options, "hoodie.metadata.enable": "false"})
+    before = table.scan().to_table()
+    with pytest.raises(ConflictError, match="since it was planned the deltacommit 20261126132037624"):
+        table.resize_buckets()
+    assert table.bucket_resizing.pending() == [_PLANNED]
+    assert_rows_equal(table.scan().to_table(), before)
+    assert not list(Path(path, ".hoodie/.bucket_index").rglob(f"{_PLANNED}.hashing_meta"))

@@ -15,7 +15,7 @@ import hudi_py
 from hudi_py.config.options import HONOURED
 from hudi_py.metadata_write.maintenance.verify import PartitionCheck, VerifyReport
 from hudi_py.services.archive import ArchiveReport
-from hudi_py.services.bucket_resize import ResizeReport
+from hudi_py.services.bucket_resize.service import ResizeReport
 from hudi_py.services.buckets import BucketReport
 from hudi_py.services.clean import CleanReport
 from hudi_py.services.compaction import CompactionReport

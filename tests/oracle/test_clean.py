@@ -15,7 +15,7 @@ from hudi_py.model.instant import Action
 from hudi_py.services.clean import Cleaning, CleanReport, plan_clean
 from hudi_py.services.clean.incremental import last_clean
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.planned.service import run
+from hudi_py.services.planned.service import pending_instants, run
 from hudi_py.storage import LocalStorage
 from hudi_py.testing.rows import assert_rows_equal
 from hudi_py.timeline.clean_records import (
@@ -223,7 +223,7 @@ def test_we_carry_out_the_plan_of_apache_hudi(oracle: Oracle, tmp_path: Path, ve
     requested = layout.path(layout.requested_name(time, Action.CLEAN))
     shutil.copy(other / requested, path / requested)
     context = context_of(path)
-    assert Cleaning().pending(context) == [time]
+    assert pending_instants(Cleaning(), context) == [time]
     report = run(Cleaning(), context, time)  # type: ignore[arg-type]
     assert isinstance(report, CleanReport)
     ours, theirs = metadata_of(path, time), metadata_of(other, time)

@@ -45,6 +45,59 @@ RESIZING = {
 }
 
 
+MERGING = {"hoodie.bucket.index.merge.threshold": "900"}
+
+
+@pytest.mark.parametrize(
+    ("version", "ours"), cases([(v, ours) for v in (6, 9) for ours in (True, False)], "plans of hash buckets", 2)
+)
+def test_plans_of_one_side_are_carried_out_by_the_other(
+    oracle: Oracle, tmp_path: Path, version: int, ours: bool
+) -> None:
+    """Splits and merges of one side, planned by the other; both then find the buckets, and write on."""
+    chance = random.Random(f"{version} {ours}")
+    path = str(tmp_path / "t")
+    rows: dict[str, int] = {}
+    made: dict[str, Any] = {"record_key": "k", "partition_by": "p", "ordering_by": "ts", "table_type": "mor"}
+
+    def write(turn: int) -> None:
+        nonlocal rows
+        data = batch(chance, turn, rows, marks=False)
+        if turn % 2:
+            first = {**made, "table_version": version} if turn == 1 else {}
+            hudi_py.write(path, data, "upsert", {**BUCKETS, **QUICK}, **first)
+        else:
+            oracle.write(path, data, "upsert", options=BUCKETS)
+        rows = changed(rows, "upsert", data)
+
+    for turn in (1, 2, 3):
+        write(turn)
+    table = hudi_py.open_table(path, {**BUCKETS, **QUICK})
+    resizing = {**SPLITTING, **RESIZING, "hoodie.bucket.index.merge.threshold": "0.5"}
+    for changes in (resizing, {**resizing, "hoodie.bucket.index.split.threshold": "900", **MERGING}):
+        if ours:
+            oracle.call(path, "run_clustering(op => 'schedule', table => '{table}')", changes)
+            assert len(table.bucket_resizing.pending()) == 1
+            report = table.bucket_resizing.run(options=changes)
+            assert report.num_split + report.num_merged > 0
+        else:
+            instant = table.bucket_resizing.schedule(options=changes)
+            assert instant is not None
+            oracle.call(path, "run_clustering(op => 'execute', table => '{table}')", changes)
+        assert table.bucket_resizing.pending() == []
+        found = table.scan(["k", "ts"]).to_table()
+        assert dict(zip(*found.to_pydict().values(), strict=True)) == rows
+        assert found.num_rows == len(rows)
+        check_keys(path)
+        for turn in (4, 5):
+            write(turn)
+        check_keys(path)
+    assert oracle.check(path, keys=1, deep=True)["problems"] == []
+    theirs = oracle.read(path, columns=["k", "ts"])
+    assert dict(zip(theirs["k"].to_pylist(), theirs["ts"].to_pylist(), strict=True)) == rows
+    assert theirs.num_rows == len(rows)
+
+
 @in_turn("what writers keep up", 2, 4, chosen=None)
 @pytest.mark.parametrize(
     ("version", "ours_first"), cases([(v, ours) for v in (6, 8, 9) for ours in (True, False)], "hash buckets", 1)

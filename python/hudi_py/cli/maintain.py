@@ -100,6 +100,26 @@ def archive(target: CommandTarget, dry_run: bool) -> None:
     services.archive(target, dry_run)
 
 
+@table_command(
+    _GROUP,
+    "resize-buckets",
+    several=True,
+    examples=["hudi-py resize-buckets /data/trips -o hoodie.index.bucket.engine=CONSISTENT_HASHING"],
+)
+@_SCHEDULE
+@_RUN
+@dry_run_option
+def resize_buckets(target: CommandTarget, schedule: bool, run: str | None, dry_run: bool) -> None:
+    """Split and merge the hash buckets of consistent hashing.
+
+    Runs the pending plans, which are clusterings, then plans and runs what is left to change
+    (hoodie.bucket.index.split.threshold, hoodie.bucket.index.merge.threshold).
+    """
+    from hudi_py.cli import services
+
+    services.planned(target, target.open().bucket_resizing, services.How(schedule, run, dry_run))
+
+
 @table_command(_GROUP, "unschedule", examples=["hudi-py unschedule /data/trips 20260131101530123"])
 @click.argument("instant")
 @yes_option

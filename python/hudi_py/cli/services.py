@@ -42,7 +42,7 @@ class Undone:
 
 
 def planned(target: CommandTarget, plans: ServicePlans[Any], how: How) -> None:
-    """A service with plans: `compact`, `log-compact`, `clean`."""
+    """A service with plans, such as `compact`."""
     if how.dry_run:
         _preview(target, plans.preview(), counts_groups=True)
     elif how.schedule:
@@ -212,7 +212,7 @@ def _preview(target: CommandTarget, found: Preview, *, counts_groups: bool) -> N
         return
     files = counted(sum(len(row["files"]) for row in rows), "file")
     if counts_groups:
-        screen.line(f"{counted(len(rows), 'file group')} with {files} would be compacted. Nothing was changed.")
+        screen.line(f"{counted(len(rows), 'file group')} with {files} would be rewritten. Nothing was changed.")
         columns = [ScreenColumn("partition"), ScreenColumn("file id"), number("files")]
         listed = [[row["partition"] or ".", row["file_id"], len(row["files"])] for row in rows]
     else:

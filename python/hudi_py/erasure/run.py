@@ -20,7 +20,7 @@ from hudi_py.model.words import counted
 from hudi_py.services.clean import Cleaning
 from hudi_py.services.compaction import Compaction
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.planned.service import execute_all
+from hudi_py.services.planned.service import execute_all, pending_instants
 from hudi_py.services.recovery.savepoint import delete_savepoint
 from hudi_py.transaction.recovery.failed_writes import recover_failed_writes
 from hudi_py.transaction.settings import ANY_STATE
@@ -143,7 +143,7 @@ class _Erasure:
 
     def _clean(self) -> Iterator[ErasureStep]:
         context, service = self.context, Cleaning(groups=self.prepared.groups)
-        for instant in service.pending(context):
+        for instant in pending_instants(service, context):
             done = execute_all(service, context, service.begin(context, instant))
             yield ErasureStep("clean", done.instant, _sentence(str(done)))
         scheduled = service.schedule(context)

@@ -6,6 +6,7 @@ Sources: `HoodieConsistentHashingMetadata`, `ConsistentBucketIdentifier`, Apache
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -27,8 +28,48 @@ RING_SUFFIX, COMMITTED_SUFFIX = ".hashing_meta", ".commit"
 FIRST_INSTANT = "00000000000000"
 """Of the buckets that a partition begins with."""
 _MAX_HASH = 2**31 - 1
+_FILE_ID = re.compile(r"[\w-]+", re.ASCII)
 _SUFFIX = "-0"
 """The one file group of a bucket has the number 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class BucketChange:
+    """What a clustering does to the bucket with an end (`ConsistentHashingNode`, 1.2.0)."""
+
+    end: int
+    prefix: str | None
+    """The file id of its new file group without the last two characters; None: the bucket becomes part of the next."""
+
+
+def encode_changes(changes: Iterable[BucketChange]) -> str:
+    """The changes as plans of clusterings have them, as Java writes it."""
+    nodes = (
+        {"value": each.end, "fileIdPrefix": each.prefix, "tag": "DELETE" if each.prefix is None else "REPLACE"}
+        for each in changes
+    )
+    return f"[ {', '.join(json.dumps(node, indent=2, separators=(',', ' : ')) for node in nodes)} ]"
+
+
+def decode_changes(text: str, context: str) -> tuple[BucketChange, ...]:
+    """The changes of a plan.
+
+    Raises:
+        CorruptFileError: the text is something else; names `context`.
+    """
+    try:
+        nodes = parse_json(text.encode())
+        changes = tuple(
+            BucketChange(int(node["value"]), None if node["tag"] == "DELETE" else str(node["fileIdPrefix"]))
+            for node in nodes
+        )
+        prefixes = (each.prefix for each in changes if each.prefix is not None)
+        ends_fit = all(0 <= each.end <= _MAX_HASH for each in changes)
+        if not (changes and ends_fit and all(map(_FILE_ID.fullmatch, prefixes))):
+            raise ValueError("a bucket has no end, or its file group is none")
+        return changes
+    except (ValueError, KeyError, TypeError) as error:
+        raise CorruptFileError(f"Cannot read {context}: no changes of hash buckets ({error})") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,26 +147,36 @@ class HashRing:
         )
         return self._changed(instant, self.ends, prefixes)
 
-    def resized(self, instant: str, split: Collection[int], merged: Iterable[Sequence[int]]) -> HashRing:
-        """With some buckets in two halves each, and neighbours as one (`ConsistentBucketIdentifier.splitBucket`,
-        `mergeBucket`, 1.2.0).
+    def split(self, instant: str, number: int) -> tuple[BucketChange, ...]:
+        """A bucket that `middle` can halve in two halves (`ConsistentBucketIdentifier.splitBucket`, 1.2.0).
 
         Args:
-            instant: of the write that makes them, from which the file ids of new buckets follow.
-            split: numbers of buckets that `middle` can halve.
-            merged: numbers of neighbouring buckets in the order of the ring, whose first follows the last.
+            instant: of the plan, from which the file ids of new buckets follow.
         """
+        middle = self.middle(number)
+        if middle is None:
+            raise ValueError(f"bucket {number} has one hash")
+        return tuple(BucketChange(end, _named(instant, self.partition, end)) for end in (middle, self.ends[number]))
+
+    def merged(self, instant: str, numbers: Sequence[int]) -> tuple[BucketChange, ...]:
+        """Neighbours as one (`ConsistentBucketIdentifier.mergeBucket`, 1.2.0).
+
+        Args:
+            instant: see `split`.
+            numbers: in the order of the ring, whose first bucket follows the last.
+        """
+        last = self.ends[numbers[-1]]
+        gone = (BucketChange(self.ends[number], None) for number in numbers[:-1])
+        return (*gone, BucketChange(last, _named(instant, self.partition, last)))
+
+    def changed(self, instant: str, changes: Iterable[BucketChange]) -> HashRing:
+        """The ring after the clustering of an instant."""
         nodes = dict(zip(self.ends, self.prefixes, strict=True))
-        for number in split:
-            middle = self.middle(number)
-            if middle is None:
-                raise ValueError(f"bucket {number} has one hash")
-            for end in (middle, self.ends[number]):
-                nodes[end] = _named(instant, self.partition, end)
-        for numbers in merged:
-            for number in numbers[:-1]:
-                del nodes[self.ends[number]]
-            nodes[self.ends[numbers[-1]]] = _named(instant, self.partition, self.ends[numbers[-1]])
+        for change in changes:
+            if change.prefix is None:
+                nodes.pop(change.end, None)
+            else:
+                nodes[change.end] = change.prefix
         ends = tuple(sorted(nodes))
         return self._changed(instant, ends, tuple(nodes[end] for end in ends))
 

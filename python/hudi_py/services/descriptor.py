@@ -13,7 +13,7 @@ from hudi_py.config import Options
 from hudi_py.model.properties import TableConfig
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.planned.report import ServiceReport
-from hudi_py.services.planned.service import AnyService, run_all
+from hudi_py.services.planned.service import AnyService, pending_instants, run_all
 from hudi_py.timeline.state import TableState
 
 
@@ -91,5 +91,5 @@ def schedule_step(service: AnyService[ServiceReport]) -> Step:
     """A step that only makes a plan, unless one is pending."""
     return Step(
         f"{service.name} plan",
-        lambda context, _: not service.pending(context) and service.schedule(context).instant is not None,
+        lambda context, _: not pending_instants(service, context) and service.schedule(context).instant is not None,
     )

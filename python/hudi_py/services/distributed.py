@@ -14,7 +14,7 @@ from hudi_py.read.pin import load_pinned
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.planned.pending import plan_report
 from hudi_py.services.planned.report import ServiceReport
-from hudi_py.services.planned.service import AnyService, Scheduled, Work, execute_all
+from hudi_py.services.planned.service import AnyService, Scheduled, Work, execute_all, pending_instants
 from hudi_py.services.registry import SERVICES, check_call
 from hudi_py.storage import open_storage
 from hudi_py.transaction.locks.in_process import check_many_processes
@@ -97,9 +97,9 @@ def begin(call: ServiceCall, instant: str | None, *, plans: bool) -> BegunPlan:
     check_many_processes(call.options)
     service, context = call.planned, call.context()
     chosen = None if instant is None else InstantTime(instant)
-    pending = service.pending(context) if chosen is None else []
-    if pending:
-        chosen = pending[0]
+    known = pending_instants(service, context) if chosen is None else []
+    if known:
+        chosen = known[0]
     elif chosen is None:
         scheduled = service.schedule(context) if plans else Scheduled(None, "no plan is pending")
         if scheduled.instant is None:
@@ -107,8 +107,8 @@ def begin(call: ServiceCall, instant: str | None, *, plans: bool) -> BegunPlan:
         chosen = scheduled.instant
     work = service.begin(context, chosen)
     if work.num_tasks:
-        return BegunPlan(ServiceReport(service.name, work.instant).to_dict(), work, last=not pending)
-    return BegunPlan(execute_all(service, context, work).to_dict(), None, last=not pending)
+        return BegunPlan(ServiceReport(service.name, work.instant).to_dict(), work, last=not known)
+    return BegunPlan(execute_all(service, context, work).to_dict(), None, last=not known)
 
 
 def execute(call: ServiceCall, work: Work, tasks: Sequence[int]) -> Sequence[Any]:

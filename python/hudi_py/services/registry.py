@@ -7,7 +7,7 @@ from typing import Final
 
 from hudi_py.errors import ConfigError
 from hudi_py.services.archive.descriptor import ARCHIVE
-from hudi_py.services.bucket_resize import resize_buckets
+from hudi_py.services.bucket_resize.service import BucketResizing
 from hudi_py.services.buckets import rescale_buckets
 from hudi_py.services.clean.descriptor import CLEAN
 from hudi_py.services.compaction.descriptor import COMPACTION
@@ -37,7 +37,7 @@ SERVICES: Final[Mapping[str, Service]] = {
             instant=InstantArgument.REFUSED,
             arguments=("expressions", "buckets", "add", "dry_run"),
         ),
-        Service(name="resize_buckets", run=resize_buckets, instant=InstantArgument.REFUSED),
+        Service(name="resize_buckets", plans=BucketResizing(local=False), command="resize-buckets"),
     )
 }
 AFTER_COMMIT: Final = (CLEAN, ARCHIVE, COMPACTION, LOG_COMPACTION)

@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from hudi_py.errors import ConfigError, ConflictError
 from hudi_py.formats.bucket_rules import BucketRules
-from hudi_py.model.layout import BUCKET_RULES
+from hudi_py.model.layout import BUCKET_RULES, HASHING_METADATA
 from hudi_py.schema.patterns import check_regex, matching
 from hudi_py.storage import Storage
 from hudi_py.timeline.timeline import Timeline
@@ -120,8 +120,17 @@ def store_rules(storage: Storage, rules: BucketRules, instant: str = FIRST_INSTA
         )
 
 
-def remove_rules(storage: Storage, instant: str) -> None:
-    """Removes the rules of a commit that is rolled back, and an empty folder, with which Apache Hudi fails."""
+def remove_buckets(storage: Storage, instant: str) -> None:
+    """Remove the rules and the hash buckets of an action that is undone, which Apache Hudi takes for committed once the
+    instant is gone."""
+    _remove_rules(storage, instant)
+    for info in storage.walk(HASHING_METADATA):
+        if info.name.partition(".")[0] == instant:
+            storage.delete(info.path)
+
+
+def _remove_rules(storage: Storage, instant: str) -> None:
+    """Remove the rules, and an empty folder, with which Apache Hudi fails."""
     names = storage.names(_CONFIGS)
     if f"{instant}{_SUFFIX}" in names:
         storage.delete(f"{_CONFIGS}/{instant}{_SUFFIX}")

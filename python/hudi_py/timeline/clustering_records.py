@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from hudi_py.model.names import parse_base_file_name, parse_log_file_name
+from hudi_py.timeline.plans import CompactionOperation
 from hudi_py.timeline.records import Fields, decode_record, encode_record
 
 CLUSTER = "CLUSTER"
@@ -33,6 +35,17 @@ class ClusteringSlice:
         """Names of its base file and logs."""
         paths = (self.base_path, *self.log_paths)
         return tuple(path.rpartition("/")[2] for path in paths if path)
+
+    def as_operation(self) -> CompactionOperation:
+        """The slice as plans of compactions name it."""
+        base = self.base_path.rpartition("/")[2]
+        logs = tuple(path.rpartition("/")[2] for path in reversed(self.log_paths))
+        first = parse_base_file_name(base) if base else next(map(parse_log_file_name, logs), None)
+        instant = "" if first is None else first.instant
+        source = self.bootstrap_file or None
+        return CompactionOperation(
+            self.partition_path, self.file_id, instant, base or None, logs, bootstrap_file=source
+        )
 
 
 @dataclass(frozen=True, slots=True)

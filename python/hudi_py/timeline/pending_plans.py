@@ -53,6 +53,21 @@ def compaction_plan(storage: Storage, layout: Layout, time: str, action: Action)
     return decode_compaction_plan(data, context) if data else None
 
 
+def planned_groups(action: Action, data: bytes, context: str) -> frozenset[FileGroup]:
+    """The file groups of a compaction, log compaction or clustering, from its plan; none for others and without data.
+
+    Raises:
+        CorruptFileError: the plan cannot be read.
+    """
+    if data and action in COMPACTIONS:
+        operations = decode_compaction_plan(data, context).operations
+        return frozenset((each.partition_path, each.file_id) for each in operations)
+    if data and action.comparable is Action.REPLACE_COMMIT:
+        plan = decode_clustering_plan(data, context)
+        return frozenset((each.partition_path, each.file_id) for each in plan.slices) if plan else frozenset()
+    return frozenset()
+
+
 class PendingPlans:
     """The plans of a timeline's pending instants. Each is read once per timeline, when it is needed.
 
@@ -108,11 +123,7 @@ class PendingPlans:
 
     def file_groups(self, instant: Instant) -> frozenset[FileGroup]:
         """The file groups that a compaction, log compaction or clustering will rewrite; empty for other instants."""
-        if instant.action in COMPACTIONS:
-            plan = self.compaction(instant)
-            return frozenset((each.partition_path, each.file_id) for each in plan.operations) if plan else frozenset()
-        found = self.clustering(instant)
-        return frozenset((each.partition_path, each.file_id) for each in found.slices) if found else frozenset()
+        return planned_groups(instant.action, *self._content(instant))
 
     def _content(self, instant: Instant) -> tuple[bytes, str]:
         key = (instant.time, instant.action)

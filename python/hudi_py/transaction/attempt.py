@@ -13,15 +13,16 @@ from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
 from hudi_py.errors import ConfigError, ConflictError, RolledBackError
-from hudi_py.file_stats.sidecar import holds_sidecars, release_sidecars
+from hudi_py.file_stats.sidecar import Sidecar, holds_sidecars, release_sidecars
 from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.instant import Action, Instant, InstantTime, State
 from hudi_py.model.layout import owner_path, sidecar_folder
 from hudi_py.model.names import parse_base_file_name, parse_log_file_name
 from hudi_py.storage import Storage
+from hudi_py.timeline.bucket_rules import remove_buckets
 from hudi_py.timeline.layout import Layout
 from hudi_py.timeline.metadata import encode_commit_metadata, read_commit_metadata
-from hudi_py.timeline.pending_plans import compaction_plan
+from hudi_py.timeline.pending_plans import planned_groups, read_plan
 from hudi_py.timeline.plan_checks import check_partition
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.action import CommitResult, complete_action
@@ -80,6 +81,15 @@ class RunningAction(ABC):
     def sidecars(self) -> str:
         """Folder of the sidecars, in which writers of data files store statistics for the metadata table."""
         return sidecar_folder(self.instant)
+
+    @property
+    @abstractmethod
+    def keeps_sidecars(self) -> bool:
+        """Whether `keep_sidecar` keeps what this process knows of data files until the action completes."""
+
+    def keep_sidecar(self, sidecar: Sidecar, path: str) -> None:
+        """Keep the sidecar of a data file, given by its path in the table, in memory if there is room."""
+        sidecar.hold(self.storage, self.sidecars, path)
 
     @abstractmethod
     def start(self) -> None:
@@ -181,6 +191,12 @@ class PlannedAction(RunningAction):
             raise
         return begun
 
+    @property
+    def keeps_sidecars(self) -> bool:
+        """See `RunningAction.keeps_sidecars`. Only the process that will commit does."""
+        owner = self.attempt.owner.process
+        return owner is not None and owner == process_identity()
+
     def start(self) -> None:
         """See `RunningAction.start`. An expired heartbeat alone is harmless: no process took part for a while."""
         check_open(self.storage, self.attempt)
@@ -269,14 +285,16 @@ def undo_attempt(storage: Storage, layout: Layout, instant: InstantTime, action:
     if read_markers(storage, instant) is None:
         _remove_unmarked(storage, layout, instant, action)
     remove_unreported(storage, instant, set())
+    if action is Action.CLUSTERING:
+        remove_buckets(storage, instant)
     revert(storage, layout, instant, action)
     forget_write(storage, instant)
 
 
 def _remove_unmarked(storage: Storage, layout: Layout, instant: InstantTime, action: Action) -> None:
     """Removes files of an attempt without markers, as another engine's may be, found in the partitions of its plan."""
-    plan = compaction_plan(storage, layout, instant, action)
-    for partition in sorted({each.partition_path for each in plan.operations}) if plan is not None else ():
+    data, context = read_plan(storage, layout, instant, action)
+    for partition in sorted({partition for partition, _ in planned_groups(action, data, context)}):
         check_partition(partition, f"undo the {action.value} {instant} of {storage.uri}")
         for info in storage.list(partition):
             base, log = parse_base_file_name(info.name), parse_log_file_name(info.name)

@@ -25,7 +25,7 @@ from types import TracebackType
 from typing import TypeVar
 
 from hudi_py.errors import ConflictError, HudiError, RolledBackError
-from hudi_py.file_stats.sidecar import release_sidecars
+from hudi_py.file_stats.sidecar import Sidecar, release_sidecars
 from hudi_py.metadata.table import checked_view
 from hudi_py.model.commit import CommitMetadata, WriteStat
 from hudi_py.model.instant import Action, InstantTime
@@ -213,6 +213,16 @@ class WriteTransaction(RunningAction):
     def alone(self) -> bool:
         """Whether this process writes all files and commits them: it began the write and has passed no handle on."""
         return self._owns
+
+    @property
+    def keeps_sidecars(self) -> bool:
+        """See `RunningAction.keeps_sidecars`."""
+        return True
+
+    def keep_sidecar(self, sidecar: Sidecar, path: str) -> None:
+        """See `RunningAction.keep_sidecar`. Without room, and for another process that commits, it is stored."""
+        if not self.alone or not sidecar.hold(self.storage, self.sidecars, path):
+            sidecar.save(self.storage, self.sidecars, path)
 
     @property
     def staging(self) -> str:

@@ -13,18 +13,21 @@ import pyarrow as pa
 
 from hudi_py.file_stats.columns import IndexedColumn, indexed_columns
 from hudi_py.file_stats.keys import KeyReader
-from hudi_py.file_stats.sidecar import Sidecar, SidecarSettings
+from hudi_py.file_stats.sidecar import SidecarSettings
 from hudi_py.formats.arrays import numbered
+from hudi_py.formats.base_files import FileLayout
 from hudi_py.formats.base_rows import with_repeated
+from hudi_py.formats.bloom import BloomConfig
 from hudi_py.formats.hudi_types import shared_names
 from hudi_py.merge import CommittedInstants, LogSpec
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.names import FileId, folders_above, nested_partitions, new_file_id
 from hudi_py.model.operation import Operation
 from hudi_py.progress import Progress
-from hudi_py.schema import META_FIELDS, RECORD_KEY, with_meta
+from hudi_py.schema import META_FIELDS, RECORD_KEY, StoredRows, with_meta
 from hudi_py.schema.stored import avro_with_meta, compact_json
 from hudi_py.transaction.action import CommitResult
+from hudi_py.transaction.attempt import RunningAction
 from hudi_py.transaction.transaction import WriteTransaction
 from hudi_py.write.index import open_buckets
 from hudi_py.write.rows import KeyedRows
@@ -67,7 +70,108 @@ class NestingCheck:
                     self._transaction.check_nested(outer, inner)
 
 
-class WriteContext:
+class FileContext:
+    """What the base files that one process writes under an action have in common. Methods are thread-safe."""
+
+    def __init__(
+        self,
+        action: RunningAction,
+        stored: StoredRows,
+        schema: pa.Schema,
+        avro: Mapping[str, Any],
+        *,
+        bloom: BloomConfig | None,
+        layout: FileLayout,
+        task: TaskId | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        """`schema`, `avro`: the columns of the table."""
+        self.action = action
+        self.stored = stored
+        self.bloom = bloom
+        self.layout = layout
+        self.task = task or TaskId()
+        self.progress = progress or Progress.silent()
+        own = compact_json(stored.own_avro(avro))
+        self.sidecar: SidecarSettings | None = None
+        """What the metadata table needs to know of each file; None: nothing."""
+        if action.keeps_sidecars:
+            self.sidecar = action.session.metadata.sidecar(action.attempt.config, own)
+        self.range_columns = self._range_columns(own)
+        """Columns whose ranges in files go into sidecars."""
+        self.file_schema = stored.columns(schema)
+        """Arrow schema of base files: meta columns, then the table's, as far as files have them."""
+        self.keyed_schema = stored.keyed(schema)
+        """The same with the record key, which rows have until they are in a file."""
+        self._new_schema = with_repeated(self.keyed_schema)
+        self.file_avro_json = compact_json(stored.avro(avro))
+        self._next = 0
+        self._lock = threading.Lock()
+
+    def new_file_id(self) -> FileId:
+        """A fresh file group id that does not look like one of the bucket index."""
+        while True:
+            file_id = new_file_id()
+            if not file_id[:8].isdigit():
+                return file_id
+
+    @property
+    def tracks_keys(self) -> bool:
+        """Whether sidecars list the keys that are added to a file group or removed from it."""
+        return self.sidecar is not None and self.sidecar.keys
+
+    def _range_columns(self, own_avro_json: str) -> tuple[IndexedColumn, ...]:
+        wanted = self.sidecar.columns if self.sidecar is not None else ()
+        if not wanted:
+            return ()
+        found = indexed_columns(own_avro_json, names=wanted, meta_columns=self.stored.has_meta)
+        return tuple(column for column in found if column.name in wanted)
+
+    def reserve(self, rows: int) -> int:
+        """The first of `rows` sequence numbers that no other row of this process has."""
+        with self._lock:
+            first = self._next
+            self._next += rows
+            return first
+
+    def stamped(self, rows: pa.RecordBatch, partition: str, file_name: str) -> pa.RecordBatch:
+        """Rows (`_hoodie_record_key`, then the table's columns) in `keyed_schema`, as base files store them."""
+        return self._as_stored(rows, partition, file_name, self.keyed_schema)
+
+    def new_rows(self, rows: pa.RecordBatch, partition: str, file_name: str) -> pa.RecordBatch:
+        """The same, with dictionaries for what all new rows of a file have in common."""
+        return self._as_stored(rows, partition, file_name, self._new_schema)
+
+    def _as_stored(self, rows: pa.RecordBatch, partition: str, place: str, schema: pa.Schema) -> pa.RecordBatch:
+        stored = self.stored
+        if stored.omitted:
+            rows = rows.select([name for name in rows.schema.names if name not in stored.omitted])
+        return self._with_meta(rows, partition, place, schema) if stored.has_meta else rows
+
+    def _with_meta(self, rows: pa.RecordBatch, partition: str, place: str, schema: pa.Schema) -> pa.RecordBatch:
+        """Source of the values: section 8.1 of the format reference. Sequence numbers are
+        `<instant>_<task>_<number>`."""
+        count = rows.num_rows
+        columns = [
+            _constant(self.action.instant, count, schema.field(0).type),
+            self._sequence(count),
+            rows.column(0),
+            _constant(partition, count, schema.field(3).type),
+            _constant(place, count, schema.field(4).type),
+            *rows.columns[1:],
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+    def stripped(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows of `keyed_schema` in `file_schema`."""
+        return rows if self.stored.has_meta else rows.select(self.file_schema.names)
+
+    def _sequence(self, count: int) -> pa.StringArray:
+        """Texts `<instant>_<task>_<number>`, which no other row of the table has."""
+        return numbered(f"{self.action.instant}_{self.task.task}_", self.reserve(count), count)
+
+
+class WriteContext(FileContext):
     """A transaction, the settings, and the counters that files of this process share. Methods are thread-safe."""
 
     def __init__(
@@ -78,26 +182,21 @@ class WriteContext:
         task: TaskId | None = None,
         progress: Progress | None = None,
     ) -> None:
+        super().__init__(
+            transaction,
+            settings.stored,
+            settings.schema.arrow,
+            settings.schema.avro,
+            bloom=settings.bloom,
+            layout=settings.layout,
+            task=task,
+            progress=progress,
+        )
         self.transaction = transaction
         self.settings = settings
-        self.task = task or TaskId()
         index = settings.index.buckets
         self.buckets = None if index is None else open_buckets(index, transaction.view, transaction.instant)
         """Of a write with a bucket index."""
-        self.progress = progress or Progress.silent()
-        stored = settings.stored
-        self.sidecar: SidecarSettings | None = transaction.handle.metadata.sidecar(
-            transaction.config, settings.stored_avro_json
-        )
-        """What the metadata table needs to know of each file; None: nothing."""
-        self.range_columns = self._range_columns()
-        """Columns whose ranges in log files go into sidecars."""
-        self.file_schema = stored.columns(settings.schema.arrow)
-        """Arrow schema of base files: meta columns, then the table's, as far as files have them."""
-        self.keyed_schema = stored.keyed(settings.schema.arrow)
-        """The same with the record key, which rows have until they are in a file."""
-        self._new_schema = with_repeated(self.keyed_schema)
-        self.file_avro_json = compact_json(stored.avro(settings.schema.avro))
         self.log_schema = with_meta(settings.schema.arrow)
         """Arrow schema of log records: meta columns, then the table's."""
         self.log_avro: dict[str, Any] = avro_with_meta(settings.schema.avro)
@@ -110,8 +209,6 @@ class WriteContext:
         """The same for rows of which only the key counts."""
         config = transaction.config
         self._nesting = None if config.url_encoded or not config.partition_fields else NestingCheck(transaction)
-        self._next = 0
-        self._lock = threading.Lock()
 
     def updating(self, columns: Sequence[str] | None) -> WriteContext:
         """This write, with updates that set only some columns. Takes the place of this context."""
@@ -119,13 +216,6 @@ class WriteContext:
         other.settings = replace(self.settings, updated_columns=None if columns is None else tuple(columns))
         other.partial_avro = _partial_avro(self.log_avro, other.settings.updated_columns)
         return other
-
-    def new_file_id(self) -> FileId:
-        """A fresh file group id that does not look like one of the bucket index."""
-        while True:
-            file_id = new_file_id()
-            if not file_id[:8].isdigit():
-                return file_id
 
     def keyed(self, batch: pa.RecordBatch) -> KeyedRows:
         """Incoming rows in `row_schema`, with their partition paths.
@@ -161,20 +251,6 @@ class WriteContext:
         """Return the schema of the rows of an operation on their way to files."""
         return self.row_schema if operation.takes_whole_rows else self.key_schema
 
-    @property
-    def tracks_keys(self) -> bool:
-        """Whether sidecars list the keys that are added to a file group or removed from it."""
-        return self.sidecar is not None and self.sidecar.keys
-
-    def _range_columns(self) -> tuple[IndexedColumn, ...]:
-        wanted = self.sidecar.columns if self.sidecar is not None else ()
-        if not wanted:
-            return ()
-        found = indexed_columns(
-            self.settings.stored_avro_json, names=wanted, meta_columns=self.settings.stored.has_meta
-        )
-        return tuple(column for column in found if column.name in wanted)
-
     def key_reader(self) -> KeyReader:
         """Reads keys of the table's files as this write sees them, its own files included."""
         transaction = self.transaction
@@ -206,61 +282,12 @@ class WriteContext:
             self.buckets.after_commit()
         return done
 
-    def save(self, sidecar: Sidecar, path: str) -> None:
-        """Stores the sidecar of a data file. `path`: in the table."""
-        transaction = self.transaction
-        if not transaction.alone or not sidecar.hold(transaction.storage, transaction.sidecars, path):
-            sidecar.save(transaction.storage, transaction.sidecars, path)
-
-    def reserve(self, rows: int) -> int:
-        """The first of `rows` sequence numbers that no other row of this process has."""
-        with self._lock:
-            first = self._next
-            self._next += rows
-            return first
-
-    def stamped(self, rows: pa.RecordBatch, partition: str, file_name: str) -> pa.RecordBatch:
-        """Rows (`_hoodie_record_key`, then the table's columns) in `keyed_schema`, as base files store them."""
-        return self._as_stored(rows, partition, file_name, self.keyed_schema)
-
-    def new_rows(self, rows: pa.RecordBatch, partition: str, file_name: str) -> pa.RecordBatch:
-        """The same, with dictionaries for what all new rows of a file have in common."""
-        return self._as_stored(rows, partition, file_name, self._new_schema)
-
-    def _as_stored(self, rows: pa.RecordBatch, partition: str, place: str, schema: pa.Schema) -> pa.RecordBatch:
-        stored = self.settings.stored
-        if stored.omitted:
-            rows = rows.select([name for name in rows.schema.names if name not in stored.omitted])
-        return self._with_meta(rows, partition, place, schema) if stored.has_meta else rows
-
     def logged(self, rows: pa.RecordBatch, partition: str, file_id: str) -> pa.RecordBatch:
         """The same rows in `log_schema`. Records of a log name the file group, not a file."""
-        if self.settings.stored.has_meta:
+        if self.stored.has_meta:
             return self._with_meta(rows, partition, file_id, self.log_schema)
         meta = [pa.nulls(rows.num_rows, pa.string()) for _ in META_FIELDS]
         return pa.RecordBatch.from_arrays([*meta, *rows.columns[1:]], schema=self.log_schema)
-
-    def _with_meta(self, rows: pa.RecordBatch, partition: str, place: str, schema: pa.Schema) -> pa.RecordBatch:
-        """Source of the values: section 8.1 of the format reference. Sequence numbers are
-        `<instant>_<task>_<number>`."""
-        count = rows.num_rows
-        columns = [
-            _constant(self.transaction.instant, count, schema.field(0).type),
-            self._sequence(count),
-            rows.column(0),
-            _constant(partition, count, schema.field(3).type),
-            _constant(place, count, schema.field(4).type),
-            *rows.columns[1:],
-        ]
-        return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-    def stripped(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Rows of `keyed_schema` in `file_schema`."""
-        return rows if self.settings.stored.has_meta else rows.select(self.file_schema.names)
-
-    def _sequence(self, count: int) -> pa.StringArray:
-        """Texts `<instant>_<task>_<number>`, which no other row of the table has."""
-        return numbered(f"{self.transaction.instant}_{self.task.task}_", self.reserve(count), count)
 
 
 def _partial_avro(whole: dict[str, Any], columns: Sequence[str] | None) -> dict[str, Any] | None:

@@ -21,7 +21,7 @@ def actions(path: Path) -> list[str]:
 
 def test_compaction(cli: Run, trips: Path) -> None:
     before = actions(trips)
-    assert "2 file groups with 6 files would be compacted" in cli("compact", trips, "--dry-run").out
+    assert "2 file groups with 6 files would be rewritten" in cli("compact", trips, "--dry-run").out
     assert actions(trips) == before
     planned = cli("compact", trips, "--schedule", "--json", *QUICK).json["instant"]
     assert [row["instant"] for row in cli("plans", trips, "--json").lines] == [planned] * 2

@@ -12,7 +12,7 @@ from hudi_py.errors import ConfigError, UnsupportedTableError
 from hudi_py.model.instant import Action, State
 from hudi_py.model.properties import TableConfig
 from hudi_py.services.clean import CleanReport
-from hudi_py.services.planned.service import AnyService, run, run_all
+from hudi_py.services.planned.service import AnyService, pending_instants, run, run_all
 from hudi_py.timeline.clean_records import CleanMetadata, decode_clean_metadata, decode_clean_plan, encode_clean_plan
 from hudi_py.timeline.plans import RollbackMetadata, encode_rollback_metadata
 from hudi_py.timeline.properties import update_table_config
@@ -55,7 +55,7 @@ def test_the_files_of_an_instant(version: int) -> None:
     table = old_table(version)
     time = schedule(table, commits=2)
     service: AnyService[CleanReport] = table.cleaning
-    assert service.pending(table.context()) == [time]
+    assert pending_instants(service, table.context()) == [time]
     planned = table.planned_files(commits=2, trigger=0)
     plan_bytes = table.storage.read(requested_path(table.layout, time, Action.CLEAN))
     report = table.run(time, commits=2)
@@ -114,7 +114,7 @@ def test_a_pending_clean_is_finished_before_another_is_planned() -> None:
     report = table.clean(commits=1, trigger=0)
     cleans = [instant.time for instant in table.timeline.completed if instant.action is Action.CLEAN]
     assert cleans == [time, report.instant]
-    assert table.cleaning.pending(table.context()) == []
+    assert pending_instants(table.cleaning, table.context()) == []
 
 
 def test_the_report_of_a_finished_clean_where_nothing_more_is_to_do() -> None:

@@ -12,7 +12,7 @@ from hudi_py.errors import LockError
 from hudi_py.model.instant import CompletionTime, InstantTime
 from hudi_py.services.compaction import Compaction
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.planned.service import run
+from hudi_py.services.planned.service import pending_instants, run
 from hudi_py.storage import MemoryStorage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.properties import load_table_config
@@ -45,7 +45,7 @@ def test_nothing_is_completed_without_the_lock(request: pytest.FixtureRequest) -
     clock.robbed = storage
     with pytest.raises(LockError, match=f"commit the compaction {planned}.*was taken away"):
         run(compaction, replace(context, session=replace(context.session, clock=clock)))
-    assert compaction.pending(context) == [planned]
+    assert pending_instants(compaction, context) == [planned]
     assert storage.stat(LOCK) is None
     assert run(compaction, context).instant == planned
     assert load_timeline(storage, config).pending == ()

@@ -14,7 +14,7 @@ from hudi_py.model.instant import Action, State
 from hudi_py.services.clean import Cleaning
 from hudi_py.services.compaction import Compaction
 from hudi_py.services.log_compaction import LogCompaction
-from hudi_py.services.planned.service import run, run_all
+from hudi_py.services.planned.service import pending_instants, run, run_all
 from hudi_py.services.planned.unschedule import UnscheduleReport, unschedule
 from hudi_py.services.recovery.rollback import rollback
 from hudi_py.services.registry import check_call
@@ -72,7 +72,7 @@ def test_the_plan_of_a_clustering_is_in_the_way_until_it_is_dropped(tmp_path, ve
         own.storage.put(written, b"x")
         own.storage.put(f".hoodie/.temp/{planned}/{written}.marker.CREATE", b"")
         time.sleep(0.01)
-    told = f"in partition 'a': the pending clustering {planned} is about to replace it; let Apache Hudi run it, or drop"
+    told = f"in partition 'a': the pending clustering {planned} is about to replace it; run it"
     for operation in ("upsert", "delete", "insert_overwrite_table"):
         with pytest.raises(ConflictError, match=told):
             write(own.storage, rows(range(4), 3), operation, version, kind)
@@ -108,7 +108,7 @@ def test_rows_that_would_be_lost_to_sight_refuse_it(tmp_path):
         ConflictError, match=r"2 log files written since, .*_" + planned + r"\.log.* no longer be found; run"
     ):
         unschedule(own, planned)
-    assert ALWAYS.pending(own) == [planned]
+    assert pending_instants(ALWAYS, own) == [planned]
     assert read(tmp_path) == after
     # the reason for it: nothing else tells that these logs count
     own.storage.delete(f".hoodie/{planned}.compaction.requested")
@@ -129,7 +129,7 @@ def test_in_version_6_a_write_under_way_refuses_it(tmp_path):
     own.storage.put(f".hoodie/{writing}.deltacommit.inflight", b"")
     with pytest.raises(ConflictError, match=f"the deltacommit {writing} of writer {writer.id} .* is under way"):
         unschedule(own, planned)
-    assert ALWAYS.pending(own) == [planned]
+    assert pending_instants(ALWAYS, own) == [planned]
     end_work(writer.id)
     unschedule(own, planned)
     assert own.timeline().pending == ()
@@ -205,7 +205,7 @@ def test_a_log_compaction(tmp_path):
     before, own = read(tmp_path), context(tmp_path, options=TWO)
     planned = LOGS.schedule(own).instant
     assert unschedule(own, planned).plan == "log_compaction"
-    assert LOGS.pending(own) == []
+    assert pending_instants(LOGS, own) == []
     assert run_all(LOGS, own).instant is not None
     assert read(tmp_path) == before
 

@@ -12,10 +12,11 @@ import pytest
 import hudi_py
 from hudi_py.errors import ConfigError, ConflictError, CorruptFileError
 from hudi_py.formats.buckets import hash_values
-from hudi_py.formats.hash_ring import HashRing
+from hudi_py.formats.hash_ring import HashRing, decode_changes, encode_changes
 from hudi_py.formats.hashing import xx_hash32
 from hudi_py.model.layout import HASHING_METADATA
-from hudi_py.services.bucket_resize import BucketLimits, Resizing, planned
+from hudi_py.services.bucket_resize.plan import BucketGroup, BucketLimits, Resizing, planned
+from hudi_py.timeline.clustering_records import ClusteringGroup, ClusteringSlice
 from tests.support.choice import cases
 from tests.support.record_index import indexed, stored
 from tests.unit.write.test_bucket_index import QUICK, TABLE, Model, rows, run, snapshot
@@ -273,7 +274,9 @@ def test_which_buckets_are_split_and_merged() -> None:
     assert plan(6, 1, b0=5) == Resizing((), ((5, 0, 1, 2),))
     assert plan(6, 4, b0=5) == Resizing((), ((5, 0, 1),))
     assert plan(6, 1, b0=5, b1=16) == Resizing((), ((5, 0, 1),)), "the whole is no larger than the limit when one joins"
-    after = ring.resized("1", (4,), ((5, 0, 1),))
+    changes = (*ring.split("1", 4), *ring.merged("1", (5, 0, 1)))
+    assert decode_changes(encode_changes(changes), "x") == changes
+    after = ring.changed("1", changes)
     assert after.ends == (ring.ends[1], ring.ends[2], ring.ends[3], (ring.ends[3] + ring.ends[4]) // 2, ring.ends[4])
     assert (after.prefixes[1:3], after.sequence, after.instant) == (ring.prefixes[2:4], 1, "1")
     keys = pa.array([f"k{key}" for key in range(300)])
@@ -283,7 +286,7 @@ def test_which_buckets_are_split_and_merged() -> None:
     }
     assert HashRing.decode(after.encode(), "x") == after
     with pytest.raises(ValueError, match="bucket 0 has one hash"):
-        HashRing("p", (0, 2**31 - 1), ("a", "b"), 2).resized("1", (0,), ())
+        HashRing("p", (0, 2**31 - 1), ("a", "b"), 2).split("1", 0)
 
 
 RESIZED = {
@@ -349,3 +352,28 @@ def test_buckets_are_split_and_merged(tmp_path: Path, version: int, index: bool)
     assert snapshot(path) == state
     run_on(list(range(20, 40)), 6)
     assert table.resize_buckets(options={**RESIZED, "hoodie.bucket.index.max.num.buckets": "1"}).instant is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{}",
+        '[{"value": -1, "fileIdPrefix": "a", "tag": "REPLACE"}]',
+        '[{"value": 1, "fileIdPrefix": "../a", "tag": "REPLACE"}]',
+        '[{"value": 1, "fileIdPrefix": "", "tag": "REPLACE"}]',
+    ],
+)
+def test_changes_that_are_none(text: str) -> None:
+    with pytest.raises(CorruptFileError, match="Cannot read the plan: no changes of hash buckets"):
+        decode_changes(text, "the plan")
+
+
+def test_the_buckets_of_a_plan_are_those_of_its_partition() -> None:
+    changes = encode_changes(HashRing.first("p", 2).split("1", 0))
+    extra = {"clustering.group.partition": "p", "clustering.group.child.node": changes}
+    found = BucketGroup.of(ClusteringGroup((ClusteringSlice("p", "a-0"),), extra=extra))
+    assert found is not None
+    assert len(found.new.ends) == 2
+    assert BucketGroup.of(ClusteringGroup((ClusteringSlice("p", "a-0"),))) is None
+    with pytest.raises(CorruptFileError, match="it has other partitions"):
+        BucketGroup.of(ClusteringGroup((ClusteringSlice("q", "a-0"),), extra=extra))

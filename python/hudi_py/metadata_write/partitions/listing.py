@@ -135,6 +135,7 @@ def _counts(name: str, newest: str, pending: Mapping[str, Action]) -> bool:
     parsed = base or parse_log_file_name(name)
     if parsed is None or parsed.instant > newest:
         return False
-    # in table version 6, logs written while a compaction is pending have its time
+    # logs that others write while a plan is pending may have its time: those of version 6 that of a compaction, and
+    # those of `SparkConsistentBucketDuplicateUpdateStrategy` that of a clustering
     action = pending.get(parsed.instant)
-    return action is None or (base is None and action is Action.COMPACTION)
+    return action is None or (base is None and action in (Action.COMPACTION, Action.CLUSTERING))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from hudi_py.config import Options
 from hudi_py.config import clean as clean_config
@@ -110,7 +110,6 @@ class Cleaning:
     """Cleans only these file groups, whatever the policy: of each, everything but its newest version goes. None: the
     options say what goes."""
     name: str = "clean"
-    action: ClassVar[Action] = Action.CLEAN
 
     def schedule(self, context: ServiceContext, *, instant: InstantTime | None = None) -> Scheduled:
         """Plans a clean if one is due, a file is superfluous, and no other clean is pending.
@@ -153,9 +152,9 @@ class Cleaning:
         options = options if self.waits else options.replace({clean_config.TRIGGER_MAX_COMMITS: "0"})
         return options if self.groups is None else newest_versions_only(options)
 
-    def pending(self, context: ServiceContext) -> list[InstantTime]:
-        """Cleans that were planned but not completed, oldest first."""
-        return [instant.time for instant in _pending(context.timeline())]
+    def planned(self, plans: PendingPlans) -> list[Instant]:
+        """See `PlannedService.planned`."""
+        return plans.of(Action.CLEAN)
 
     def begin(self, context: ServiceContext, instant: InstantTime) -> CleanWork:
         """Moves a plan to inflight, or continues one that already is: deleting twice does no harm.

@@ -52,16 +52,18 @@ class LogRewriting(RewritingService[CompactionPlan, CompactionOperation, Rewrite
             self.check_table(config, context.options)
         return ""
 
-    def settings(self, context: ServiceContext, state: TableState, instant: InstantTime) -> RewriteSettings | None:
+    def settings(
+        self, context: ServiceContext, state: TableState, plan: CompactionPlan, instant: InstantTime
+    ) -> RewriteSettings | None:
         return self.table_settings(context, state, instant) if self.rewrite is None else None
 
     def commit_extra(self, work: CompactionWork) -> Mapping[str, str]:
         return work.settings.extra if work.settings is not None else self.extra
 
     def report(
-        self, instant: InstantTime, completion: CompletionTime | None, metadata: CommitMetadata
+        self, work: CompactionWork, completion: CompletionTime | None, metadata: CommitMetadata
     ) -> CompactionReport:
-        return CompactionReport.of(self.name, instant, completion, metadata)
+        return CompactionReport.of(self.name, work.instant, completion, metadata)
 
     def nothing(self, reason: str) -> CompactionReport:
         return CompactionReport(self.name, None, reason=reason)

@@ -174,7 +174,7 @@ def _operation(slice_: FileSlice, max_file_size: int) -> CompactionOperation:
         base_instant=base.instant if base is not None else slice_.log_files[0].name.instant,
         base_file=str(base.name) if base is not None else None,
         log_files=tuple(str(log.name) for log in slice_.log_files),
-        metrics=slice_metrics(slice_, max_file_size),
+        metrics=slice_metrics((slice_,), max_file_size),
         bootstrap_file=base.source if base is not None else None,
     )
 

@@ -69,18 +69,20 @@ class RewriteSettings:
         *,
         as_of: InstantTime,
         logs: bool = False,
+        do: str = "compact",
     ) -> RewriteSettings:
         """
         Args:
             state: the current state.
             as_of: the plan's instant. If columns are identified by id, a base file has the columns of its instant.
             logs: whether the slices are rewritten as log files.
+            do: what is done to the table, for errors.
 
         Raises:
             UnsupportedTableError: a feature of the table would be lost or broken.
             ConfigError: an option has a value that is not supported.
         """
-        check_compactable(state.config)
+        check_compactable(state.config, do)
         commits = NewestCommits(state)
         table = resolve_table_schema(state, commits, writes=True)
         if table is not None and table.evolves_on_read:
@@ -90,7 +92,7 @@ class RewriteSettings:
             table = resolve_table_schema(state.at(then), commits)
         if table is None:
             raise UnsupportedTableError(
-                f"Cannot compact the table at {state.storage.uri}: its schema is in neither a commit nor a data file; "
+                f"Cannot {do} the table at {state.storage.uri}: its schema is in neither a commit nor a data file; "
                 "write to the table first"
             )
         check_types(state.config, table.avro)
@@ -164,9 +166,9 @@ Rewrite = Callable[[RewriteTask], Rewritten]
 """Writes the new file of a slice. It may be called more than once for the same slice, in any process."""
 
 
-def check_compactable(config: TableConfig) -> None:
-    """Raises UnsupportedTableError if a compaction would lose what Apache Hudi's keeps."""
-    check_files_writable(config, "compact")
+def check_compactable(config: TableConfig, do: str = "compact") -> None:
+    """Raises UnsupportedTableError if a compaction, or what is done instead, would lose what Apache Hudi's keeps."""
+    check_files_writable(config, do)
 
 
 def rewrite_slice(task: RewriteTask) -> Rewritten:

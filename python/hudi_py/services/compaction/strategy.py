@@ -33,21 +33,21 @@ _BOUNDED_IO = frozenset(
 )
 
 
-def slice_metrics(slice_: FileSlice, max_file_size: int) -> dict[str, float]:
-    """The metrics that strategies use (`FileSliceMetricUtils.addFileSliceCommonMetrics`).
+def slice_metrics(slices: Sequence[FileSlice], max_file_size: int) -> dict[str, float]:
+    """The metrics that strategies use, of some slices together (`FileSliceMetricUtils.addFileSliceCommonMetrics`).
 
     Args:
         max_file_size: bytes that a slice without a base file is assumed to write.
     """
-    base = slice_.base_file.size if slice_.base_file is not None else 0
-    logs = sum(log.size for log in slice_.log_files)
-    read, write = (base + logs) // _MB, (base or max_file_size) // _MB
+    bases = [slice_.base_file.size if slice_.base_file is not None else 0 for slice_ in slices]
+    logs = [log.size for slice_ in slices for log in slice_.log_files]
+    read, write = (sum(bases) + sum(logs)) // _MB, sum(base or max_file_size for base in bases) // _MB
     return {
         "TOTAL_IO_READ_MB": float(read),
         "TOTAL_IO_WRITE_MB": float(write),
         TOTAL_IO_MB: float(read + write),
-        TOTAL_LOG_FILES_SIZE: float(logs),
-        "TOTAL_LOG_FILES": float(len(slice_.log_files)),
+        TOTAL_LOG_FILES_SIZE: float(sum(logs)),
+        "TOTAL_LOG_FILES": float(len(logs)),
     }
 
 

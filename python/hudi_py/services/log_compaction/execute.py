@@ -26,9 +26,10 @@ from hudi_py.model.instant import InstantTime
 from hudi_py.model.names import PartitionPath, parse_log_file_name
 from hudi_py.schema import RECORD_KEY
 from hudi_py.services.compaction.base import CompactionSlice
-from hudi_py.services.compaction.execute import publish_rewritten, slice_of, write_token
+from hudi_py.services.compaction.execute import publish_rewritten, write_token
 from hudi_py.services.compaction.rewrite import Rewrite, RewriteSettings, RewriteTask, Rewritten
 from hudi_py.services.context import ServiceContext
+from hudi_py.services.planned.slices import slice_of
 from hudi_py.write.settings import base_file_codec
 
 Slots: TypeAlias = npt.NDArray[np.int64]

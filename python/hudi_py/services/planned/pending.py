@@ -17,20 +17,20 @@ PLAN_SCHEMA: Final = pa.schema(
 
 
 def plan_report(state: TableState) -> pa.Table:
-    """The plans of pending compactions, log compactions and cleans, oldest first: `PLAN_SCHEMA`.
+    """The pending plans of the services that hudi-py runs, oldest first: `PLAN_SCHEMA`.
 
-    There is a row for each file group to compact, with its base file and logs, and for each partition to clean, with
+    There is a row for each file group to rewrite, with its base file and logs, and for each partition to clean, with
     the files to delete and no file id.
 
     Raises:
         CorruptFileError: a plan cannot be read.
     """
     plans = PendingPlans(state.storage, state.timeline)
-    planned = {each.plans.action: each.plans for each in SERVICES.values() if each.plans is not None}
+    services = [each.plans for each in SERVICES.values() if each.plans is not None]
+    found = [(instant, service) for service in services for instant in service.planned(plans)]
     rows = [
         {"service": service.name, "instant": instant.time, "state": instant.state.name, **row}
-        for instant in state.timeline.pending
-        if (service := planned.get(instant.action)) is not None
+        for instant, service in sorted(found, key=lambda each: each[0].sort_key)
         for row in service.plan_rows(plans, instant)
     ]
     return pa.Table.from_pylist(rows, PLAN_SCHEMA)

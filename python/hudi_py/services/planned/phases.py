@@ -9,6 +9,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -128,8 +129,10 @@ class RewritingService(ABC, Generic[PlanT, UnitT, Settings, Report_co]):
         """Choose what a plan has, if one is due. Changes nothing."""
 
     @abstractmethod
-    def settings(self, context: ServiceContext, state: TableState, instant: InstantTime) -> Settings | None:
-        """How to carry out the units of the plan. Raises UnsupportedTableError if a feature would be lost."""
+    def settings(
+        self, context: ServiceContext, state: TableState, plan: PlanT, instant: InstantTime
+    ) -> Settings | None:
+        """How to carry out the units of a plan. Raises UnsupportedTableError if a feature would be lost."""
 
     @abstractmethod
     def execute_unit(self, context: ServiceContext, planned: PlannedUnit[UnitT, Settings]) -> UnitOutcome:
@@ -140,7 +143,9 @@ class RewritingService(ABC, Generic[PlanT, UnitT, Settings, Report_co]):
         """Extra metadata of the commit."""
 
     @abstractmethod
-    def report(self, instant: InstantTime, completion: CompletionTime | None, metadata: CommitMetadata) -> Report_co:
+    def report(
+        self, work: PlannedWork[Settings], completion: CompletionTime | None, metadata: CommitMetadata
+    ) -> Report_co:
         """The report of a completed plan."""
 
     @abstractmethod
@@ -152,6 +157,10 @@ class RewritingService(ABC, Generic[PlanT, UnitT, Settings, Report_co]):
     ) -> tuple[tuple[UnitT, ...], str]:
         """The units of a plan that are not obsolete when it begins, and why the others are."""
         return units, ""
+
+    def locked(self, context: ServiceContext, purpose: str) -> AbstractContextManager[LockedTable]:
+        """Lock the table to make a plan."""
+        return context.locked(purpose)
 
     def before_commit(self, table: LockedTable, work: PlannedWork[Settings]) -> None:
         """Write what counts from the commit on, besides data files. Called under the lock, and again after a crash."""
@@ -168,7 +177,7 @@ class RewritingService(ABC, Generic[PlanT, UnitT, Settings, Report_co]):
         if refused:
             return Scheduled(None, refused)
         context.progress.phase(f"planning the {title}")
-        with context.locked(f"plan a {title}") as table:
+        with self.locked(context, f"plan a {title}") as table:
             if any(each.time == instant for each in table.plans.of(self.action)):
                 return Scheduled(instant)
             chosen = self.choose(context, table, instant)
@@ -191,8 +200,9 @@ class RewritingService(ABC, Generic[PlanT, UnitT, Settings, Report_co]):
         plan = plans.decoded(instant, self.codec.decode)
         return () if plan is None else self.codec.rows(plan)
 
-    def pending(self, context: ServiceContext) -> list[InstantTime]:
-        return [instant.time for instant in context.timeline().pending if instant.action is self.action]
+    def planned(self, plans: PendingPlans) -> list[Instant]:
+        """See `PlannedService.planned`."""
+        return plans.of(self.action)
 
     def begin(self, context: ServiceContext, instant: InstantTime) -> PlannedWork[Settings]:
         """See `PlannedService.begin`. Obsolete units are removed from the plan.
@@ -208,7 +218,7 @@ class RewritingService(ABC, Generic[PlanT, UnitT, Settings, Report_co]):
             with context.locked(f"begin the {action.value} {instant}") as table:
                 timeline = table.timeline
                 plan = codec.existing(storage, timeline, instant)
-                settings = self.settings(context, table, instant)
+                settings = self.settings(context, table, plan, instant)
                 units = codec.units(plan)
                 kept, reason = self.still_needed(context, table, units)
                 obsolete = bool(units) and not kept
@@ -275,7 +285,7 @@ class RewritingService(ABC, Generic[PlanT, UnitT, Settings, Report_co]):
         done, metadata = PlannedAction(context.session, work.attempt).commit(
             metadata, first=lambda table: self.before_commit(table, work)
         )
-        return self.report(work.instant, done.completion_time, metadata)
+        return self.report(work, done.completion_time, metadata)
 
     def give_up(self, context: ServiceContext, work: PlannedWork[Settings]) -> None:
         """Remove the files of the attempt; the plan stays."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from hudi_py.errors import ConfigError, HudiError
-from hudi_py.model.instant import Action, Instant, InstantTime
+from hudi_py.model.instant import Instant, InstantTime
 from hudi_py.model.words import counted
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.planned.report import ServiceReport
@@ -75,9 +75,8 @@ class PlannedService(Protocol[WorkT, OutcomeT, Report_co]):
         """
         ...
 
-    @property
-    def action(self) -> Action:
-        """The action of its plans."""
+    def planned(self, plans: PendingPlans) -> list[Instant]:
+        """Its plans that are not completed, oldest first."""
         ...
 
     def plan_rows(self, plans: PendingPlans, instant: Instant) -> Sequence[Mapping[str, Any]]:
@@ -86,10 +85,6 @@ class PlannedService(Protocol[WorkT, OutcomeT, Report_co]):
 
     def preview(self, context: ServiceContext) -> Preview:
         """What `schedule` would plan now. Changes nothing, and does not take the lock."""
-        ...
-
-    def pending(self, context: ServiceContext) -> list[InstantTime]:
-        """Plans that are not completed, oldest first."""
         ...
 
     def begin(self, context: ServiceContext, instant: InstantTime) -> WorkT:
@@ -141,6 +136,11 @@ def check_executed(context: ServiceContext, what: str, work: Work, executed: Col
         )
 
 
+def pending_instants(service: AnyService[ServiceReport], context: ServiceContext) -> list[InstantTime]:
+    """Instants of the plans of a service that are not completed, oldest first."""
+    return [each.time for each in service.planned(PendingPlans(context.storage, context.timeline()))]
+
+
 def run(
     service: PlannedService[WorkT, OutcomeT, Report], context: ServiceContext, instant: InstantTime | None = None
 ) -> Report:
@@ -149,16 +149,16 @@ def run(
     Raises:
         ConfigError: there is no pending plan with this instant.
     """
-    pending = service.pending(context)
+    known = pending_instants(service, context)
     if instant is None:
-        if not pending:
+        if not known:
             return service.nothing("no plan is pending")
-        instant = pending[0]
+        instant = known[0]
     instant = InstantTime(str(instant))  # callers may pass a number
-    if instant not in pending:
+    if instant not in known:
         raise ConfigError(
             f"Cannot run the {service.name} {instant} of {context.storage.uri}: there is no such pending plan; "
-            f"pending: {', '.join(pending) or 'none'}",
+            f"pending: {', '.join(known) or 'none'}",
             instant=instant,
         )
     return execute_all(service, context, service.begin(context, instant))
@@ -170,7 +170,9 @@ def run_all(service: PlannedService[WorkT, OutcomeT, Report], context: ServiceCo
     Returns:
         The report of the last plan that was executed, or why there was none.
     """
-    reports = [execute_all(service, context, service.begin(context, instant)) for instant in service.pending(context)]
+    reports = [
+        execute_all(service, context, service.begin(context, instant)) for instant in pending_instants(service, context)
+    ]
     last = schedule_and_run(service, context)
     done = [report for report in (*reports, last) if report.instant is not None]
     return [last, *reports[:1], *done][-1]

@@ -19,7 +19,7 @@ from hudi_py.transaction.session import LockedTable
 from hudi_py.view import StorageLister
 
 _ACTIONS: Final = (Action.COMPACTION, Action.LOG_COMPACTION, Action.CLEAN)
-"""Actions whose plans hudi-py makes. Clusterings, which only Apache Hudi plans, are recognised by their plans."""
+"""Actions with plans. Clusterings are recognised by their plans."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -41,8 +41,8 @@ def unschedule(context: ServiceContext, instant: str) -> UnscheduleReport:
     """Drops the pending plan of a compaction, log compaction, clean or clustering, after rolling back an unfinished
     attempt to execute it.
 
-    Rows do not change; the next schedule plans the same work again. A pending clustering, which only Apache Hudi plans
-    and runs, blocks updates of its file groups (`BaseHoodieTableServiceClient.purgePendingClustering`).
+    Rows do not change; the next schedule plans the same work again. A pending clustering blocks updates of its file
+    groups (`BaseHoodieTableServiceClient.purgePendingClustering`).
 
     In table version 6, a compaction can be unscheduled only until its file groups are written to: later log files are
     named after the plan. Without the plan, 0.15 and hudi-py no longer find them; 1.2.0, which drops such plans anyway,

@@ -15,11 +15,11 @@ from collections.abc import Iterable
 from hudi_py.formats.log import encode_rollback_block, read_blocks
 from hudi_py.formats.log.blocks import HeaderKey
 from hudi_py.model.instant import Action, Instant, InstantTime, State
-from hudi_py.model.layout import HASHING_METADATA, temporary_folder
+from hudi_py.model.layout import temporary_folder
 from hudi_py.model.names import FileId, LogFileName, join_path
 from hudi_py.storage import FileInfo, Storage
 from hudi_py.storage.threads import REQUESTS, in_threads
-from hudi_py.timeline.bucket_rules import remove_rules
+from hudi_py.timeline.bucket_rules import remove_buckets
 from hudi_py.timeline.metadata import (
     RollbackMetadata,
     RollbackPartition,
@@ -177,12 +177,8 @@ def undo_files(session: TableSession, rollback: InstantTime, plan: RollbackPlan)
     if action not in PLANNED:
         _unpublish(session, failed, action)
         storage.sync()  # otherwise readers could find the instant completed but its files gone
-    if action is Action.REPLACE_COMMIT:
-        # Apache Hudi takes those of an instant that is gone for committed
-        remove_rules(storage, failed)
-        for info in storage.walk(HASHING_METADATA):
-            if _name(info.path).partition(".")[0] == failed:
-                storage.delete(info.path)
+    if action.comparable is Action.REPLACE_COMMIT:
+        remove_buckets(storage, failed)
     partitions = in_threads(
         lambda request: _carry_out(storage, rollback, failed, request),
         plan.requests,

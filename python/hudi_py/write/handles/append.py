@@ -133,7 +133,7 @@ def append_log(
         if context.range_columns:
             whole = ColumnRanges.merged(ranges) if ranges else column_ranges((), context.range_columns)
             sidecar.set_ranges(whole.rows)
-        context.save(sidecar, permit.path)
+        context.action.keep_sidecar(sidecar, permit.path)
     context.progress.wrote(size)
     inserts = 0 if new is None else new.num_rows
     earlier = () if own_name else tuple(str(log.name) for log in slice_.log_files)

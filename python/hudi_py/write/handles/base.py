@@ -11,12 +11,14 @@ import pyarrow as pa
 
 from hudi_py.file_stats.footers import written_ranges
 from hudi_py.file_stats.sidecar import Sidecar
+from hudi_py.formats.arrays import combined
 from hudi_py.formats.base_files import base_writer
 from hudi_py.formats.base_rows import BaseFileSummary
 from hudi_py.model.commit import NO_PREVIOUS_COMMIT, WriteStat
 from hudi_py.model.files import BaseFile
 from hudi_py.model.names import FileId, PartitionPath
-from hudi_py.write.context import WriteContext
+from hudi_py.schema import FILE_NAME, RECORD_KEY
+from hudi_py.write.context import FileContext, WriteContext
 
 STEP_ROWS = 16_384
 """Rows between two checks of the size of a file."""
@@ -33,7 +35,7 @@ class BaseFileHandle:
 
     def __init__(
         self,
-        context: WriteContext,
+        context: FileContext,
         partition: PartitionPath,
         file_id: FileId | None = None,
         *,
@@ -45,13 +47,13 @@ class BaseFileHandle:
         self.file_id = file_id or context.new_file_id()
         self.previous = previous
         self._started = time.monotonic()
-        transaction, settings = context.transaction, context.settings
-        self._permit = transaction.publication.permit_base_file(
+        action = context.action
+        self._permit = action.publication.permit_base_file(
             partition,
             self.file_id,
             str(context.task),
             merges=previous is not None,
-            extension=transaction.config.base_file_extension,
+            extension=action.attempt.config.base_file_extension,
         )
         self.name = self._permit.path.rpartition("/")[2]
         self._summary: BaseFileSummary | None = None
@@ -60,12 +62,12 @@ class BaseFileHandle:
         if self.sidecar is not None:
             self.sidecar.begin_keys()
         self._writer = base_writer(
-            transaction.storage,
+            action.storage,
             self._permit.temp_path,
             context.file_schema,
             context.file_avro_json,
-            bloom=settings.bloom,
-            layout=settings.layout,
+            bloom=context.bloom,
+            layout=context.layout,
         )
 
     def __enter__(self) -> BaseFileHandle:
@@ -92,13 +94,24 @@ class BaseFileHandle:
         if self.sidecar is not None:
             self.sidecar.add_keys(rows.column(0))
 
+    def write_moved(self, rows: pa.RecordBatch) -> None:
+        """Add rows of another file group in the context's `keyed_schema`, which keep their meta columns but for the
+        file's name."""
+        at = rows.schema.get_field_index(FILE_NAME)
+        if at >= 0:
+            name = pa.repeat(pa.scalar(self.name, pa.string()), rows.num_rows)
+            rows = rows.set_column(at, rows.schema.field(at), name)
+        self.write(rows)
+        if self.sidecar is not None:
+            self.sidecar.add_keys(combined(rows[RECORD_KEY]))
+
     def flush(self) -> None:
         """Write out the rows that wait for their row group, which ends here."""
         self._writer.flush()
 
     def finish(self, *, inserts: int | None = None, updates: int = 0, deletes: int = 0) -> WriteStat:
         """Completes and publishes the file. `inserts` None: all its rows."""
-        publication = self.context.transaction.publication
+        publication = self.context.action.publication
         publication.before_close(self._permit)
         self._summary = summary = self._writer.close()
         self._save_sidecar(summary)
@@ -126,17 +139,17 @@ class BaseFileHandle:
         sidecar, columns = self.sidecar, self.context.range_columns
         if columns and summary.metadata is not None:
             sidecar = sidecar or Sidecar()
-            storage, path = self.context.transaction.storage, self._permit.temp_path
+            storage, path = self.context.action.storage, self._permit.temp_path
             sidecar.set_ranges(written_ranges(storage, path, summary.metadata, columns, summary.nan).rows)
         if sidecar is not None:
-            self.context.save(sidecar, self._permit.path)
+            self.context.action.keep_sidecar(sidecar, self._permit.path)
 
     def abandon(self) -> None:
         """Deletes what was written."""
         if self._summary is None:
             error = RuntimeError("the file was abandoned")
             self._writer.__exit__(type(error), error, None)
-        self.context.transaction.publication.discard(self._permit)
+        self.context.action.publication.discard(self._permit)
 
 
 def new_file_group(

@@ -256,8 +256,8 @@ def pending_clustering_conflict(view: FileSystemView, what: str, partition: str,
     """Return the error of a write to a file group that a pending clustering is about to replace."""
     return ConflictError(
         f"Cannot {what} file group {file_id} in partition '{partition}': the pending clustering "
-        f"{view.pending_clustering[partition, file_id]} is about to replace it; let Apache Hudi run it, or drop it "
-        "with unschedule, then write again"
+        f"{view.pending_clustering[partition, file_id]} is about to replace it; run it (resize_buckets if it "
+        "changes hash buckets, otherwise Apache Hudi), or drop it with unschedule, then write again"
     )
 
 

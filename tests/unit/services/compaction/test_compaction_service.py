@@ -29,7 +29,7 @@ from hudi_py.services.compaction import Compaction, CompactionReport
 from hudi_py.services.compaction.base import CompactionWork
 from hudi_py.services.compaction.plan import COMPACTION_PLANS, partitions_to_consider
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.planned.service import run
+from hudi_py.services.planned.service import pending_instants, run
 from hudi_py.services.planned.unschedule import unschedule
 from hudi_py.services.recovery.rollback import rollback
 from hudi_py.storage import LocalStorage, MemoryStorage, Storage
@@ -93,7 +93,7 @@ def test_logs_become_base_files(storage: MemoryStorage, version: int) -> None:
     before = read(storage)
     own = context(storage)
     scheduled = ALWAYS.schedule(own)
-    assert ALWAYS.pending(own) == [scheduled.instant]
+    assert pending_instants(ALWAYS, own) == [scheduled.instant]
     assert same_rows(read(storage), before)
     report = run(ALWAYS, own)
     assert isinstance(report, CompactionReport)
@@ -118,7 +118,7 @@ def test_logs_become_base_files(storage: MemoryStorage, version: int) -> None:
     for partition, name in where:
         assert name.endswith(f"_{scheduled.instant}.parquet")
         assert storage.stat(f"{partition}/{name}") is not None
-    assert ALWAYS.pending(own) == []
+    assert pending_instants(ALWAYS, own) == []
     assert leftovers(storage) == []
     again = ALWAYS.schedule(own)
     assert again.instant is None
@@ -351,7 +351,7 @@ def test_a_plan_whose_files_are_gone_is_refused(storage: MemoryStorage) -> None:
     storage.delete(f"{plan.operations[0].partition_path}/{plan.operations[0].log_files[0]}")
     with pytest.raises(HistoryCleanedError, match="unschedule it, or restore an earlier savepoint"):
         run(ALWAYS, own)
-    assert ALWAYS.pending(own) == [instant]
+    assert pending_instants(ALWAYS, own) == [instant]
     assert leftovers(storage) == []
     with pytest.raises(ConfigError, match=f"no such pending plan; pending: {instant}"):
         run(ALWAYS, own, InstantTime("20200101000000000"))
@@ -483,7 +483,7 @@ def test_tables_of_apache_hudi(name: str, tmp_path: Path) -> None:
     before = whole()
     options = Options.resolve({})
     own = ServiceContext.of(LocalStorage(str(path)), options, metadata_writer(options))
-    while ALWAYS.pending(own) or ALWAYS.schedule(own).instant is not None:
+    while pending_instants(ALWAYS, own) or ALWAYS.schedule(own).instant is not None:
         run(ALWAYS, own)
     assert whole().equals(before)
     assert whole("read_optimized").equals(before)

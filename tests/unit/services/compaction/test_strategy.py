@@ -46,7 +46,7 @@ def test_metrics_are_whole_megabytes_and_bytes_of_logs() -> None:
     base = BaseFile(PartitionPath("p"), BaseFileName(FileId("f"), "0-0-0", "1"), 3 * MB - 1)
     log = LogFile(PartitionPath("p"), LogFileName(FileId("f"), "2", 1, "0-0-0"), MB + 1)
     whole = FileSlice(PartitionPath("p"), FileId("f"), "1", base, (log, log))
-    assert slice_metrics(whole, 120 * MB) == {
+    assert slice_metrics((whole,), 120 * MB) == {
         "TOTAL_IO_READ_MB": 5.0,
         "TOTAL_IO_WRITE_MB": 2.0,
         "TOTAL_IO_MB": 7.0,
@@ -54,7 +54,7 @@ def test_metrics_are_whole_megabytes_and_bytes_of_logs() -> None:
         "TOTAL_LOG_FILES": 2.0,
     }
     without = FileSlice(PartitionPath("p"), FileId("f"), "1", None, (log,))
-    assert slice_metrics(without, 120 * MB)["TOTAL_IO_MB"] == 121.0
+    assert slice_metrics((without,), 120 * MB)["TOTAL_IO_MB"] == 121.0
 
 
 def test_by_log_size_the_largest_come_first_and_small_ones_are_missing() -> None:

@@ -20,7 +20,7 @@ from hudi_py.services.compaction import Compaction, CompactionReport
 from hudi_py.services.compaction.plan import LOG_COMPACTION_PLANS
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.log_compaction import LogCompaction
-from hudi_py.services.planned.service import run, run_all
+from hudi_py.services.planned.service import pending_instants, run, run_all
 from hudi_py.storage import LocalStorage, MemoryStorage, Storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.metadata import read_commit_metadata
@@ -68,7 +68,7 @@ def test_many_logs_become_one(storage: MemoryStorage) -> None:
     files = {info.path for info in storage.walk()}
     own = context(storage)
     scheduled = ALWAYS.schedule(own)
-    assert ALWAYS.pending(own) == [scheduled.instant]
+    assert pending_instants(ALWAYS, own) == [scheduled.instant]
     report = run(ALWAYS, own)
     assert (report.service, report.instant) == ("log_compaction", scheduled.instant)
     assert report.completion_time is not None
@@ -278,7 +278,7 @@ def test_we_carry_out_a_plan_of_apache_hudi(tmp_path) -> None:
     assert read(storage).drop_columns(stamped).equals(before.drop_columns(stamped))
     before = read(storage)
     own = context(storage)
-    assert ALWAYS.pending(own) == [instant]
+    assert pending_instants(ALWAYS, own) == [instant]
     run(ALWAYS, own)
     assert read(storage).equals(before)
     timeline = own.timeline()

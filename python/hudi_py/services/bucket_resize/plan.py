@@ -1,0 +1,222 @@
+"""Plans of clusterings that change hash buckets (`BaseConsistentHashingBucketClusteringPlanStrategy`, Apache Hudi
+1.2.0): some buckets are split, and neighbours become one."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from hudi_py.config import Options
+from hudi_py.config import indexes as index_config
+from hudi_py.config import write as write_config
+from hudi_py.errors import CorruptFileError
+from hudi_py.formats.hash_ring import BucketChange, HashRing, decode_changes, encode_changes
+from hudi_py.model.files import FileSlice
+from hudi_py.model.instant import Action, InstantTime
+from hudi_py.model.names import PartitionPath
+from hudi_py.services.compaction.strategy import slice_metrics
+from hudi_py.services.planned.codec import PlanCodec
+from hudi_py.storage import Storage
+from hudi_py.timeline.clustering_records import (
+    ClusteringGroup,
+    ClusteringPlan,
+    ClusteringSlice,
+    decode_clustering_plan,
+    encode_clustering_plan,
+)
+from hudi_py.timeline.plans import FileGroup
+from hudi_py.view import FileSystemView
+from hudi_py.write.index.bucket import DEFAULT_BUCKETS
+from hudi_py.write.index.consistent import ConsistentBuckets
+
+_STRATEGY: Final = "org.apache.hudi.client.clustering.run.strategy.SparkConsistentBucketClusteringExecutionStrategy"
+_PARTITION: Final = "clustering.group.partition"
+_CHANGES: Final = "clustering.group.child.node"
+_SEQUENCE: Final = "clustering.group.sequence.no"
+
+
+@dataclass(frozen=True, slots=True)
+class BucketLimits:
+    """When buckets are split and merged. Sizes are bytes of base file and logs."""
+
+    most: int
+    least: int
+    split_above: int
+    merge_below: int
+
+    @classmethod
+    def of(cls, options: Options) -> BucketLimits:
+        size, first = options.get(write_config.MAX_FILE_SIZE), options.get(index_config.BUCKETS) or DEFAULT_BUCKETS
+        most, least = options.get(index_config.MOST_BUCKETS), options.get(index_config.LEAST_BUCKETS)
+        return cls(
+            most if most > 0 else first,
+            least if least > 0 else first,
+            int(size * options.get(index_config.SPLIT_THRESHOLD)),
+            int(size * options.get(index_config.MERGE_THRESHOLD)),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Resizing:
+    """What becomes of the buckets of a partition, by their numbers."""
+
+    split: tuple[int, ...]
+    merged: tuple[tuple[int, ...], ...]
+    """Neighbours that become one, in the order of the ring, whose first bucket follows the last."""
+
+
+def planned(ring: HashRing, sizes: Mapping[int, int], limits: BucketLimits) -> Resizing | None:
+    """Which buckets of a partition to split and merge; None: none.
+
+    Args:
+        sizes: bytes of the buckets that have files and may be changed, by their numbers.
+    """
+    room = limits.most - len(ring.ends)
+    split = [
+        number for number in sorted(sizes) if sizes[number] > limits.split_above and ring.middle(number) is not None
+    ]
+    split = split[: max(room, 0)]
+    surplus = len(ring.ends) - limits.least + len(split)
+    merged: list[tuple[int, ...]] = []
+    left = [number for number in sorted(sizes) if number not in split]
+    taken: set[int] = set()
+    for number in left:
+        if number in taken or sizes[number] > limits.merge_below:
+            continue
+        chain, total = [number], sizes[number]
+        for step in (-1, 1):
+            while surplus > 0 and total <= limits.merge_below:
+                near = ((chain[0] if step < 0 else chain[-1]) + step) % len(ring.ends)
+                if near in taken or near in chain or near not in left or sizes[near] > limits.merge_below:
+                    break
+                chain = [near, *chain] if step < 0 else [*chain, near]
+                total += sizes[near]
+                surplus -= 1
+        if len(chain) > 1:
+            taken.update(chain)
+            merged.append(tuple(chain))
+    return Resizing(tuple(split), tuple(merged)) if split or merged else None
+
+
+def plan_resizing(
+    buckets: ConsistentBuckets,
+    view: FileSystemView,
+    instant: InstantTime,
+    options: Options,
+    busy: Collection[FileGroup],
+) -> ClusteringPlan:
+    """The plan of an instant, with a group for each bucket to split and for neighbours to merge.
+
+    Args:
+        busy: file groups of pending compactions and log compactions, which stay. Partitions with a pending clustering
+            are left out.
+    """
+    clustering, limits = {partition for partition, _ in view.pending_clustering}, BucketLimits.of(options)
+    default_size = options.get(write_config.MAX_FILE_SIZE)
+    groups: list[ClusteringGroup] = []
+    for path in sorted(view.partitions()):
+        if path in clustering:
+            continue
+        slices = buckets.by_number(view.latest_slices(path), path)
+        sizes = {
+            number: slice_.size
+            for number, slice_ in slices.items()
+            if (path, slice_.file_id) not in busy and slice_.size
+        }
+        ring = buckets.ring(path)
+        resizing = planned(ring, sizes, limits)
+        if resizing is None:
+            continue
+        changes: list[tuple[Sequence[int], Sequence[BucketChange]]] = [
+            ((number,), ring.split(instant, number)) for number in resizing.split
+        ]
+        changes += [(numbers, ring.merged(instant, numbers)) for numbers in resizing.merged]
+        groups += (
+            _group(view.state.storage, ring, [slices[number] for number in numbers], nodes, default_size)
+            for numbers, nodes in changes
+        )
+    return ClusteringPlan(tuple(groups), _STRATEGY)
+
+
+def _group(
+    storage: Storage, ring: HashRing, slices: Sequence[FileSlice], changes: Sequence[BucketChange], default_size: int
+) -> ClusteringGroup:
+    extra = {_PARTITION: ring.partition, _CHANGES: encode_changes(changes), _SEQUENCE: str(ring.sequence)}
+    new = sum(change.prefix is not None for change in changes)
+    return ClusteringGroup(
+        tuple(_named(storage, slice_) for slice_ in slices), new, slice_metrics(slices, default_size), extra
+    )
+
+
+def _named(storage: Storage, slice_: FileSlice) -> ClusteringSlice:
+    uri, base = storage.uri.replace("file:///", "file:/", 1), slice_.base_file
+    return ClusteringSlice(
+        partition_path=slice_.partition,
+        file_id=slice_.file_id,
+        base_path="" if base is None else f"{uri}/{base.path}",
+        log_paths=tuple(f"{uri}/{log.path}" for log in reversed(slice_.log_files)),
+        bootstrap_file="" if base is None or base.source is None else base.source,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class BucketGroup:
+    """What a group of a plan does to the buckets of a partition."""
+
+    partition: PartitionPath
+    sequence: int
+    """Of the buckets when the plan was made."""
+    changes: tuple[BucketChange, ...]
+
+    @classmethod
+    def of(cls, group: ClusteringGroup) -> BucketGroup | None:
+        """Return it; None if the group is not of consistent hashing. Raises CorruptFileError."""
+        extra = group.extra or {}
+        if _CHANGES not in extra:
+            return None
+        partition, sequence = extra.get(_PARTITION, ""), extra.get(_SEQUENCE, "0")
+        context = f"the clustering plan of partition {partition!r}"
+        changes = decode_changes(extra[_CHANGES], context)
+        others = {each.partition_path for each in group.slices} - {partition}
+        if others or not sequence.isdecimal() or all(each.prefix is None for each in changes):
+            raise CorruptFileError(f"Cannot read {context}: it has other partitions, or no new hash bucket")
+        return cls(PartitionPath(partition), int(sequence), changes)
+
+    @property
+    def new(self) -> HashRing:
+        """The new buckets alone, as a ring."""
+        nodes = sorted((change.end, change.prefix) for change in self.changes if change.prefix is not None)
+        ends, prefixes = zip(*nodes, strict=True)
+        return HashRing(self.partition, ends, prefixes, len(nodes))
+
+
+def bucket_groups(plan: ClusteringPlan) -> Iterator[BucketGroup]:
+    """What the groups of a plan do to buckets."""
+    for group in plan.groups:
+        found = BucketGroup.of(group)
+        if found is not None:
+            yield found
+
+
+def _decode(data: bytes, context: str) -> ClusteringPlan | None:
+    plan = decode_clustering_plan(data, context)
+    hashed = plan is not None and bool(plan.groups) and len(list(bucket_groups(plan))) == len(plan.groups)
+    return plan if hashed else None
+
+
+def _rows(plan: ClusteringPlan) -> tuple[Mapping[str, Any], ...]:
+    return tuple(
+        {"partition": each.partition_path, "file_id": each.file_id, "files": list(each.files)} for each in plan.slices
+    )
+
+
+RESIZE_PLANS: Final[PlanCodec[ClusteringPlan, ClusteringGroup]] = PlanCodec(
+    action=Action.CLUSTERING,
+    decode=_decode,
+    encode=encode_clustering_plan,
+    units=lambda plan: plan.groups,
+    with_units=lambda plan, groups: replace(plan, groups=groups),
+    files=lambda group: ((each.partition_path, name) for each in group.slices for name in each.files),
+    rows=_rows,
+)

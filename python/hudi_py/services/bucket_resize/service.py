@@ -1,0 +1,186 @@
+"""Splitting and merging hash buckets as a planned service: a clustering, of which either side executes the plans."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+from hudi_py.config import Option
+from hudi_py.config import indexes as index_config
+from hudi_py.config import write as write_config
+from hudi_py.errors import ConflictError, UnsupportedTableError
+from hudi_py.model.commit import CommitMetadata
+from hudi_py.model.instant import Action, CompletionTime, Instant, InstantTime
+from hudi_py.model.operation import Operation
+from hudi_py.model.properties import TableConfig
+from hudi_py.model.words import counted
+from hudi_py.services.bucket_resize.execute import ResizeSettings, ResizeUnit, resize_group
+from hudi_py.services.bucket_resize.plan import RESIZE_PLANS, bucket_groups, plan_resizing
+from hudi_py.services.compaction.rewrite import RewriteSettings, check_compactable
+from hudi_py.services.context import ServiceContext
+from hudi_py.services.planned.codec import PlanCodec
+from hudi_py.services.planned.phases import Chosen, PlannedWork, RewritingService, UnitOutcome
+from hudi_py.services.planned.report import ServiceReport
+from hudi_py.timeline.clustering_records import ClusteringGroup, ClusteringPlan
+from hudi_py.timeline.pending_plans import COMPACTIONS, PendingPlans
+from hudi_py.timeline.state import TableState
+from hudi_py.transaction.recovery.failed_writes import recovered
+from hudi_py.transaction.session import LockedTable
+from hudi_py.write.index.bucket import BucketIndex
+from hudi_py.write.index.consistent import ConsistentBuckets
+from hudi_py.write.settings import settings_as_stored
+
+_NAME: Final = "resize_buckets"
+_SORT_COLUMNS: Final = "hoodie.clustering.plan.strategy.sort.columns"
+_DO: Final = "resize the buckets of"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ResizeReport(ServiceReport):
+    """The result of `resize_buckets`."""
+
+    num_split: int = 0
+    """Buckets that became two."""
+    num_merged: int = 0
+    """Buckets that were merged with neighbours."""
+    num_partitions: int = 0
+    """Partitions whose buckets changed."""
+    num_files: int = 0
+    """Files written."""
+    num_bytes: int = 0
+
+    def _summary(self) -> Iterator[str]:
+        if self.instant is not None:
+            yield f"{counted(self.num_split, 'bucket')} split"
+            yield f"{counted(self.num_merged, 'bucket')} merged"
+            yield f"in {counted(self.num_partitions, 'partition')}"
+
+
+@dataclass(frozen=True, slots=True)
+class BucketResizing(RewritingService[ClusteringPlan, ClusteringGroup, ResizeSettings, ResizeReport]):
+    """Splits buckets that are larger than `hoodie.bucket.index.split.threshold` says, and merges neighbours that are
+    smaller than `hoodie.bucket.index.merge.threshold` says, within `hoodie.bucket.index.min.num.buckets` and `max`.
+
+    Rows keep their meta columns but for the file's name, as the plan says; Apache Hudi gives them new ones.
+    """
+
+    operation: ClassVar[str] = "CLUSTER"
+    doing: ClassVar[str] = "resizing buckets"
+
+    local: bool = True
+
+    @property
+    def codec(self) -> PlanCodec[ClusteringPlan, ClusteringGroup]:
+        return RESIZE_PLANS
+
+    @property
+    def name(self) -> str:
+        return _NAME
+
+    def planned(self, plans: PendingPlans) -> list[Instant]:
+        """See `PlannedService.planned`. Other clusterings are of other services."""
+        return [each for each in plans.of(Action.CLUSTERING) if plans.decoded(each, RESIZE_PLANS.decode) is not None]
+
+    def refused(self, context: ServiceContext) -> str:
+        config, options = context.config(), context.options
+        if options.get(index_config.BUCKET_ENGINE) != "CONSISTENT_HASHING":
+            raise UnsupportedTableError(
+                f"Cannot resize the buckets of the table '{config.name}' with {index_config.BUCKET_ENGINE.key} = "
+                f"'{options.get(index_config.BUCKET_ENGINE)}'; supported: CONSISTENT_HASHING. Table.rescale_buckets "
+                "changes those of a simple bucket index"
+            )
+        if config.cdc_enabled:
+            raise UnsupportedTableError(
+                f"Cannot resize the buckets of the table '{config.name}', which logs changes; cluster it with Apache "
+                "Hudi"
+            )
+        check_compactable(config, _DO)
+        return ""
+
+    def locked(self, context: ServiceContext, purpose: str) -> AbstractContextManager[LockedTable]:
+        """See `RewritingService.locked`. A write that has failed is in the way."""
+        keep_failed = context.session.settings.keeps_failed_writes
+        return recovered(context.session, purpose, beside=True, keep_failed=keep_failed)
+
+    def choose(self, context: ServiceContext, state: TableState, instant: InstantTime | None) -> Chosen[ClusteringPlan]:
+        plans = PendingPlans(state.storage, state.timeline)
+        chosen = instant if instant is not None else context.session.clock.next_instant(state.timeline)
+        if plans.writes:
+            write = plans.writes[0]
+            return Chosen(
+                chosen,
+                None,
+                f"the {write.action.value} {write.time} is pending, and changes of buckets are planned only while no "
+                "write is pending",
+            )
+        view = context.view(state)
+        busy = {group for pending in plans.of(*COMPACTIONS) for group in plans.file_groups(pending)}
+        buckets = ConsistentBuckets(_index(context, state.config), view)
+        settings_as_stored(view, Operation.INSERT_OVERWRITE, context.options.replace(_INDEXED), _DO)
+        plan = plan_resizing(buckets, view, chosen, context.options, busy)
+        return Chosen(chosen, plan) if plan.groups else Chosen(chosen, None, "no bucket is large or small enough")
+
+    def settings(
+        self, context: ServiceContext, state: TableState, plan: ClusteringPlan, instant: InstantTime
+    ) -> ResizeSettings:
+        self.refused(context)
+        columns = plan.parameters.get(_SORT_COLUMNS)
+        if columns:
+            raise UnsupportedTableError(
+                f"Cannot run the clustering {instant} of {state.storage.uri}: it sorts by {columns} ({_SORT_COLUMNS}), "
+                "and hudi-py changes buckets without sorting; run it with Apache Hudi"
+            )
+        rewrite = RewriteSettings.of(state, context.options, as_of=instant, do=_DO)
+        split = sum(group.num_outputs > 1 for group in plan.groups)
+        merged = sum(len(group.slices) for group in plan.groups if len(group.slices) > 1)
+        return ResizeSettings(rewrite, _index(context, state.config), split, merged)
+
+    def execute_unit(self, context: ServiceContext, planned: ResizeUnit) -> UnitOutcome:
+        return resize_group(context, planned)
+
+    def before_commit(self, table: LockedTable, work: PlannedWork[ResizeSettings]) -> None:
+        """Store the new buckets, which count once the clustering has completed."""
+        assert work.settings is not None
+        plan = self.codec.existing(table.storage, table.timeline, work.instant)
+        before = ConsistentBuckets(work.settings.index, table.session.view(table.timeline), work.instant)
+        for path in sorted({group.partition for group in bucket_groups(plan)}):
+            groups = [group for group in bucket_groups(plan) if group.partition == path]
+            ring = before.ring(path)
+            if any(group.sequence != ring.sequence for group in groups):
+                raise ConflictError(
+                    f"Cannot complete the clustering {work.instant} of {table.storage.uri}: the hash buckets of "
+                    f"partition '{path}' have changed since it was planned; unschedule it, and plan it anew",
+                    instant=work.instant,
+                )
+            before.store(ring.changed(work.instant, [change for group in groups for change in group.changes]))
+
+    def commit_extra(self, work: PlannedWork[ResizeSettings]) -> Mapping[str, str]:
+        assert work.settings is not None
+        return work.settings.rewrite.extra
+
+    def report(
+        self, work: PlannedWork[ResizeSettings], completion: CompletionTime | None, metadata: CommitMetadata
+    ) -> ResizeReport:
+        settings, stats = work.settings, metadata.stats
+        return ResizeReport(
+            _NAME,
+            work.instant,
+            completion,
+            num_split=0 if settings is None else settings.num_split,
+            num_merged=0 if settings is None else settings.num_merged,
+            num_partitions=len(metadata.replaced),
+            num_files=len(stats),
+            num_bytes=sum(stat.file_size for stat in stats),
+        )
+
+    def nothing(self, reason: str) -> ResizeReport:
+        return ResizeReport(_NAME, None, reason=reason)
+
+
+_INDEXED: Final[dict[Option[Any], str]] = {write_config.INDEX_TYPE: "BUCKET"}
+
+
+def _index(context: ServiceContext, config: TableConfig) -> BucketIndex:
+    return BucketIndex.of(context.options.replace(_INDEXED), config)
