@@ -271,23 +271,25 @@ def _flags(column: pa.ChunkedArray, default: bool) -> npt.NDArray[np.bool_]:
 def _normalise(batch: pa.RecordBatch, avro: Any) -> pa.RecordBatch:
     record, wrappers = payload_field(batch, FIELD), wrapper_names(avro)
     part = partial(struct_member, record)
-    low, kind_low = _unwrapped(pc.struct_field(record, "minValue"), wrappers)
-    high, kind_high = _unwrapped(pc.struct_field(record, "maxValue"), wrappers)
+    count = len(record)
+    both = pa.concat_arrays([pc.struct_field(record, "minValue"), pc.struct_field(record, "maxValue")])
+    slots, found = _unwrapped(both, wrappers)
     kinds, details = pa.nulls(len(record), pa.int32()), pa.nulls(len(record), pa.string())
     if record.type.get_field_index("valueType") >= 0:
         kinds = pc.struct_field(record, ["valueType", "typeOrdinal"])
         details = pc.struct_field(record, ["valueType", "additionalInfo"])
-    guessed = pc.coalesce(kind_low, kind_high, pa.scalar(int(ValueType.NULL), pa.int32()))
+    guessed = pc.coalesce(found.slice(0, count), found.slice(count), pa.scalar(int(ValueType.NULL), pa.int32()))
     first = pc.and_(kinds.is_null(), pc.equal(guessed, int(ValueType.DECIMAL)))
     kinds = pc.coalesce(kinds, guessed)
     details = pc.if_else(first, pa.scalar(_FIRST_DETAIL), details)
+    bounds = _with_numbers(slots, pa.concat_arrays([kinds, kinds]))
     columns = [
         part("fileName", pa.string()),
         part("columnName", pa.string()),
         kinds,
         details,
-        _with_numbers(low, kinds),
-        _with_numbers(high, kinds),
+        bounds.slice(0, count),
+        bounds.slice(count),
         part("valueCount", pa.int64()),
         part("nullCount", pa.int64()),
         part("totalSize", pa.int64()),
@@ -319,7 +321,8 @@ def _unwrapped(union: pa.Array, wrappers: list[str]) -> tuple[dict[str, pa.Array
                 [None if v is None else decimal.Decimal(int(v)) for v in unscaled], BOUND.field("number").type
             )
         slot = slot_of(kind)
-        slots[slot] = pc.coalesce(slots[slot], value.cast(slots[slot].type))
+        value = value.cast(slots[slot].type)
+        slots[slot] = value if slots[slot].null_count == count else pc.coalesce(slots[slot], value)
         kinds = pc.coalesce(kinds, pc.if_else(member.is_valid(), pa.scalar(int(kind), pa.int32()), None))
     return slots, kinds
 
