@@ -5,7 +5,8 @@
 
 Each case is written three times in turn: with bloom filters for 60,000 keys in every base file and for 10,000 in every
 file of the metadata table, as Apache Hudi makes them; with those for the keys of each file; and by deltalake, if it is
-installed. CPU seconds, files, and bytes below the table's folder.
+installed. CPU seconds, files, and bytes below the table's folder. Then what a single small commit, and opening and
+reading a small table, take while commits go on.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 from unittest import mock
 
 import pyarrow as pa
@@ -33,6 +35,7 @@ from hudi_py.formats.bloom import BloomConfig, BloomFilter
 
 OPTIONS: Final = {"hoodie.time.generator.max_expected_clock_skew_ms": "1"}
 KEYED: Final[dict[str, Any]] = {"record_key": "id", "partition_by": "p", "ordering_by": "ts"}
+Reader: TypeAlias = Callable[[], pa.Table]
 FIXED, SIZED, DELTA = "filters of one size", "filters by their keys", "deltalake"
 
 
@@ -151,6 +154,66 @@ def measure(work: Path, partitions: int, commits: int, runs: int) -> dict[str, d
     return figures
 
 
+def batch(start: int, count: int, ts: int) -> pa.Table:
+    return rows(range(start, start + count), 1, ts)
+
+
+def hudi_small(path: Path, kind: str, operation: str, options: dict[str, str]) -> tuple[Callable[[int], Any], Reader]:
+    """What makes commit `n` of a table of 1,000 rows, and what opens and reads it."""
+    hudi_py.write(path, batch(0, 1000, 0), "insert", options, table_type=kind, **KEYED)
+
+    def commit(number: int) -> None:
+        start, count = (1000 * number, 1000) if operation == "insert" else (0, 100)
+        hudi_py.write(path, batch(start, count, number), operation, options)
+
+    return commit, lambda: hudi_py.open_table(path, options).scan().to_table()
+
+
+def delta_small(path: Path, operation: str) -> tuple[Callable[[int], Any], Reader]:
+    """As `hudi_small`: an append for an insert, and a merge for an upsert."""
+    deltalake = import_module("deltalake")
+    deltalake.write_deltalake(str(path), batch(0, 1000, 0), partition_by=["p"])
+
+    def append(number: int) -> None:
+        deltalake.write_deltalake(str(path), batch(1000 * number, 1000, number), mode="append")
+
+    def merge(number: int) -> None:
+        table = deltalake.DeltaTable(str(path))
+        merged = table.merge(batch(0, 100, number), "t.id = s.id", source_alias="s", target_alias="t")
+        merged.when_matched_update_all().when_not_matched_insert_all().execute()
+
+    return append if operation == "insert" else merge, lambda: deltalake.DeltaTable(str(path)).to_pyarrow_table()
+
+
+def single_commits(work: Path, commits: int) -> dict[str, dict[str, float]]:
+    """Median CPU milliseconds of the first and the last ten of some commits, of all of them, and of opening and reading
+    the table after them, ten times."""
+    plain, kept = {**OPTIONS, "hoodie.metadata.enable": "false"}, OPTIONS
+    cases: dict[str, Callable[[Path], tuple[Callable[[int], Any], Reader]]] = {}
+    for name, options in (("metadata table", kept), ("without", plain)):
+        for kind, operation in (("cow", "insert"), ("cow", "upsert"), ("mor", "upsert")):
+            cases[f"{operation}, {kind}, {name}"] = partial(hudi_small, kind=kind, operation=operation, options=options)
+    if find_spec("deltalake"):
+        cases |= {f"{name}, {DELTA}": partial(delta_small, operation=name) for name in ("insert", "upsert")}
+    figures: dict[str, dict[str, float]] = {}
+    for name, make in cases.items():
+        path = work / "t"
+        commit, read = make(path)
+        written = [_milliseconds(partial(commit, number)) for number in range(1, commits + 1)]
+        read_again = [_milliseconds(read) for _ in range(10)]
+        parts = {"first ten": written[:10], "last ten": written[-10:], "all": written, "open and scan": read_again}
+        figures[name] = {part: statistics.median(each) for part, each in parts.items()}
+        print(f"{name}: " + ", ".join(f"{part} {each:.0f} ms" for part, each in figures[name].items()), flush=True)
+        shutil.rmtree(path)
+    return figures
+
+
+def _milliseconds(work: Callable[[], Any]) -> float:
+    began = time.process_time()
+    work()
+    return (time.process_time() - began) * 1000
+
+
 def told(each: Cost, other: Cost | None) -> str:
     """A cost in words, with its ratios to that of deltalake in brackets."""
 
@@ -170,11 +233,13 @@ def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks small", description=__doc__)
     parser.add_argument("--partitions", type=int, default=1000)
     parser.add_argument("--commits", type=int, default=300)
-    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--single", type=int, default=60, help="commits of each case that are measured one by one")
+    parser.add_argument("--runs", type=int, default=3, help="0: only those")
     parser.add_argument("--out", type=Path, help="keep the figures as JSON")
     chosen = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="small-files-") as folder:
-        figures = measure(Path(folder), chosen.partitions, chosen.commits, chosen.runs)
+        figures = measure(Path(folder), chosen.partitions, chosen.commits, chosen.runs) if chosen.runs else {}
+        single = single_commits(Path(folder), chosen.single)
     if chosen.out is not None:
         kept = {name: {way: asdict(each) for way, each in ways.items()} for name, ways in figures.items()}
-        chosen.out.write_text(json.dumps(kept, indent=1))
+        chosen.out.write_text(json.dumps({"tables": kept, "single commits": single}, indent=1))
