@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import itertools
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -32,16 +32,15 @@ from hudi_py.write.distributed import (
 )
 from hudi_py.write.routed import (
     COUNTED,
-    GROUP,
     KEY,
     MEASURED,
-    ORDER,
-    PART,
     PATH,
-    STATE,
     RoutedPlan,
-    RoutedWrite,
+    RoutedSteps,
     Sizes,
+    Step,
+    by_share,
+    steps_of,
 )
 from pyspark_hudi import calls
 from pyspark_hudi.failure import carried, raised_here
@@ -56,12 +55,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-Step = Callable[[RoutedWrite, Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-
 _TASK_BYTES = 64 * 1024 * 1024
 """What a task reads and writes at least, where there is more than one."""
-_ROWS_OF_A_PARTITION = 1 << 33
-"""More than a partition of Spark's has, as for `monotonically_increasing_id`."""
 
 
 def write_table(
@@ -170,7 +165,7 @@ def _write(write: DistributedWrite, batches: Iterator[pa.RecordBatch]) -> TaskRe
 
 
 class _Shuffle:
-    """Brings the rows of a planned write to the tasks that write them."""
+    """Brings the rows of a planned write to the tasks that write them: the `Exchange` of Spark."""
 
     def __init__(self, rows: DataFrame, plan: RoutedPlan) -> None:
         self._rows = rows
@@ -185,67 +180,47 @@ class _Shuffle:
         counts = self._counts()
         if arrival == "groups":
             work = sum(row["work"] for row in counts)
-            return None if work <= self._plan.local_bytes else self._by_group(counts, work)
+            return None if work <= self._plan.local_bytes else self._by_share(counts, work)
         size = sum(row["rows"] * row["record_size"] for row in counts)
         number = self._tasks(size, self._plan.write.settings.packing.max_file_size)
-        keyed = self._step(self._rows, RoutedWrite.key, PATH, KEY)
+        keyed = self.each(self._rows, RoutedSteps.key, PATH, KEY)
         if arrival == "ranges":
             keyed = keyed.repartitionByRange(number, PATH.name, KEY.name)
         else:
             keyed = keyed.repartition(min(number, max(len(counts), 1)), PATH.name)
         return keyed.drop(PATH.name, KEY.name)
 
-    def _by_group(self, counts: list[Row], work: int) -> DataFrame:
-        sizes = Sizes.of(counts)
-        parts = min(sum(row["parts"] for row in counts), self._most)
-        if self._plan.gathers_keys and parts:
-            frame = self._step(self._rows, functools.partial(_number, sizes), ORDER, PART)
-            frame = frame.repartition(parts, PART.name)
-            frame = self._step(frame, functools.partial(_route, sizes), ORDER, GROUP, STATE)
-        else:
-            frame = self._step(self._rows, functools.partial(_number_and_route, sizes), ORDER, GROUP, STATE)
-        return frame.repartition(self._tasks(work, _TASK_BYTES), GROUP.name)
+    def each(self, rows: DataFrame, step: Step, *added: pa.Field) -> DataFrame:
+        """As of `Exchange`. `added` to the columns of the input."""
+        return self._apply(rows, step, StructType([*self._rows.schema, *spark_schema(pa.schema(added))]))
+
+    def together(self, rows: DataFrame, by: pa.Field, tasks: int) -> DataFrame:
+        """As of `Exchange`."""
+        return rows.repartition(tasks, by.name)
+
+    def _by_share(self, counts: list[Row], work: int) -> DataFrame:
+        parts = min(sum(row["parts"] for row in counts), self._most) if self._plan.gathers_keys else 0
+        return by_share(self, self._rows, Sizes.of(counts), parts=parts, tasks=self._tasks(work, _TASK_BYTES))
 
     def _counts(self) -> list[Row]:
         """The rows of the input by partition path: `MEASURED`."""
         columns = self._rows.select(*map(backticked, self._plan.counted))
-        counted = self._apply(columns, RoutedWrite.count, spark_schema(COUNTED))
+        counted = self._apply(columns, RoutedSteps.count, spark_schema(COUNTED))
         total = counted.groupBy("path").sum("rows", "tasks").toDF(*COUNTED.names).coalesce(1)
         with raised_here():
-            return self._apply(total, RoutedWrite.measure, spark_schema(MEASURED)).collect()
+            return self._apply(total, RoutedSteps.measure, spark_schema(MEASURED)).collect()
 
     def _tasks(self, size: int, each: int) -> int:
         return min(max(-(-size // each), 1), self._most)
-
-    def _step(self, frame: DataFrame, step: Step, *added: pa.Field) -> DataFrame:
-        """The frame with the columns that a step adds to those of the input."""
-        more = spark_schema(pa.schema(added))
-        return self._apply(frame, step, StructType([*self._rows.schema, *more]))
 
     def _apply(self, frame: DataFrame, step: Step, schema: StructType) -> DataFrame:
         return in_tasks(frame, functools.partial(_run_step, self._plan.write, step), schema)
 
 
 def _run_step(write: DistributedWrite, step: Step, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    with carried():
-        yield from step(RoutedWrite(write), batches)
-
-
-def _number(sizes: Sizes, write: RoutedWrite, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    return write.number(sizes, _first_number(), batches, parts=True)
-
-
-def _number_and_route(sizes: Sizes, write: RoutedWrite, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    return write.route(sizes, write.number(sizes, _first_number(), batches, parts=False))
-
-
-def _route(sizes: Sizes, write: RoutedWrite, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    return write.route(sizes, batches)
-
-
-def _first_number() -> int:
     context = TaskContext.get()
-    return (0 if context is None else context.partitionId()) * _ROWS_OF_A_PARTITION
+    with carried():
+        yield from step(steps_of(write, 0 if context is None else context.partitionId()), batches)
 
 
 def shuffle_partitions(spark: SparkSession) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import random
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +16,7 @@ from hudi_py.wiring import after_commit, metadata_writer
 from hudi_py.write import routing
 from hudi_py.write.distributed import TaskId, TaskResult, abort_write, commit_write, run_task
 from hudi_py.write.result import WriteResult
-from hudi_py.write.routed import GROUP, KEY, PART, PATH, RoutedWrite, Sizes, plan_routed
+from hudi_py.write.routed import KEY, PATH, RoutedSteps, Sizes, Step, by_share, plan_routed, steps_of
 
 Task = list[pa.RecordBatch]
 
@@ -50,40 +50,40 @@ class Engine:
         chosen = data.select(self.write.incoming.names)
         self.tasks = [chosen.slice(at, step).to_batches(max_chunksize=7) for at in range(0, data.num_rows, step)]
 
-    def each(self, tasks: Sequence[Task], run: Callable[[RoutedWrite, Task], Iterator[pa.RecordBatch]]) -> list[Task]:
-        return [list(run(RoutedWrite(pickle.loads(pickle.dumps(self.write))), task)) for task in tasks]
+    def each(self, rows: list[Task], step: Step, *_: pa.Field) -> list[Task]:
+        """As of `Exchange`."""
+        copies = [pickle.loads(pickle.dumps(self.write)) for _ in rows]
+        return [list(step(steps_of(write, at), iter(rows[at]))) for at, write in enumerate(copies)]
+
+    def together(self, rows: list[Task], by: pa.Field, tasks: int) -> list[Task]:
+        """As of `Exchange`."""
+        return shuffled(rows, by.name, tasks)
 
     def measured(self) -> list[dict[str, Any]]:
         counted: dict[str, dict[str, int]] = defaultdict(lambda: {"rows": 0, "tasks": 0})
         some = [[batch.select(self.plan.counted) for batch in task] for task in self.tasks]
-        for task in self.each(some, lambda write, task: write.count(task)):
+        for task in self.each(some, RoutedSteps.count):
             for batch in task:
                 for row in batch.to_pylist():
                     counted[row["path"]]["rows"] += row["rows"]
                     counted[row["path"]]["tasks"] += row["tasks"]
         counts = [{"path": path, **numbers} for path, numbers in counted.items()]
         one = [pa.RecordBatch.from_pylist(counts, routing.COUNTED)]
-        return [row for batch in self.each([one], RoutedWrite.measure)[0] for row in batch.to_pylist()]
+        return [row for batch in self.each([one], RoutedSteps.measure)[0] for row in batch.to_pylist()]
 
     def routed(self, sizes: Sizes | None = None) -> list[Task]:
         """The rows of each task that writes."""
         counts = self.measured()
         sizes = sizes or Sizes.of(counts)
-        shuffles = self.plan.gathers_keys and any(row["parts"] for row in counts)
-        first = iter(range(len(self.tasks)))
-        numbered = self.each(
-            self.tasks, lambda write, task: write.number(sizes, next(first) << 33, task, parts=shuffles)
-        )
-        if shuffles:
-            numbered = shuffled(numbered, PART.name, 3)
-        return shuffled(self.each(numbered, lambda write, task: write.route(sizes, task)), GROUP.name, 4)
+        parts = 3 if self.plan.gathers_keys and any(row["parts"] for row in counts) else 0
+        return by_share(self, self.tasks, sizes, parts=parts, tasks=4)
 
     def arrived(self) -> list[Task]:
         if self.write.arrival == "any":
             return self.tasks
         if self.write.arrival == "groups":
             return self.routed()
-        keyed = self.each(self.tasks, lambda write, task: write.key(task))
+        keyed = self.each(self.tasks, RoutedSteps.key)
         if self.write.arrival == "partitions":
             return shuffled(keyed, PATH.name, 2)
         table = pa.Table.from_batches([batch for task in keyed for batch in task])

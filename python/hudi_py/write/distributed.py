@@ -78,8 +78,6 @@ class DistributedWrite:
     operation: Operation
     incoming: pa.Schema
     """The normalised schema of the rows, without meta columns."""
-    combine: bool
-    """Whether an overwrite by the rows of an upsert merges those of one key first."""
     extra: tuple[tuple[str, str], ...]
     """For the commit's extra metadata."""
     after: tuple[AfterCommit, ...] = ()
@@ -110,7 +108,7 @@ class DistributedWrite:
         if not self.operation.takes_whole_rows or self.operation.looks_up_keys:
             return True
         settings = self.settings
-        return self.combine or settings.combines or settings.insert_duplicates != "none"
+        return settings.combines or settings.insert_duplicates != "none"
 
     @property
     def merges_stored(self) -> bool:
@@ -182,13 +180,13 @@ def plan_write(
         )
         seen = WriteTransaction.attach(handle, storage=storage)
         settings = write_settings(seen.view, incoming, operation, options)
-    merges = operation.overwrites and requested.traits.known == "update" and not settings.keygen.generates_keys
+    if operation.overwrites and requested.traits.known == "update" and not settings.keygen.generates_keys:
+        settings = replace(settings, combines=settings.combines or combines(requested, options))
     return DistributedWrite(
         handle,
         settings,
         operation,
         incoming,
-        combine=merges and combines(requested, options),
         extra=tuple(options.commit_metadata.items()),
         after=after,
         stream=stream,
@@ -322,7 +320,6 @@ def _commit_rows(
     in_parts: bool,
 ) -> tuple[WriteResult, Committed]:
     """Writes the rows and commits them with the files that tasks have written. `in_parts`: in bounded memory."""
-    settings = replace(settings, combines=settings.combines or write.combine)
     context = WriteContext(transaction, settings, task=task)
     left = iter(()) if in_parts else rows()
     if in_parts:
@@ -360,6 +357,7 @@ def _commit_again(
     handle = write.handle
     with WriteTransaction.begin(planned.session, action=handle.action, operation=handle.operation) as transaction:
         settings = write_settings(transaction.view, write.incoming, write.operation, write.options)
+        settings = replace(settings, combines=write.settings.combines)
         storage = transaction.storage
 
         def rows() -> Iterator[pa.RecordBatch]:

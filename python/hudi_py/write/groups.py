@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain
+from contextlib import ExitStack
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,7 @@ from hudi_py.model.files import FileSlice
 from hudi_py.model.names import FileId, PartitionPath
 from hudi_py.model.operation import Operation
 from hudi_py.write.context import WriteContext
+from hudi_py.write.exchange import LocalExchange, RoutedSteps, by_share
 from hudi_py.write.operations.place import write_shares
 from hudi_py.write.operations.shares import Share
 from hudi_py.write.operations.tagging import not_looked_up
@@ -26,15 +27,10 @@ from hudi_py.write.routing import (
     LEAVING,
     NEW,
     ORDER,
-    PART,
     STATE,
     Sizes,
-    count_rows,
     gathers_keys,
-    measure,
     normalised,
-    number_rows,
-    route_rows,
 )
 from hudi_py.write.rows import PartitionedRows, RowNumbers, TaggedRows, UntaggedRows, one_row_per_key
 
@@ -77,25 +73,18 @@ def write_in_parts(
     Args:
         batches: incoming normalised rows; called twice.
     """
-    keygen, counts = context.settings.keygen, Counter[str]()
+    keygen, counts, steps = context.settings.keygen, Counter[str](), RoutedSteps(context, operation, incoming)
     wanted = set(keygen.partition_columns(context.settings.schema.arrow)) or {incoming.names[0]}
     names = [name for name in incoming.names if name in wanted]
-    for batch in count_rows(context, (batch.select(names) for batch in batches())):
+    for batch in steps.count(batch.select(names) for batch in batches()):
         counts.update(dict(zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True)))
-    rows = [{"path": path, "rows": rows, "tasks": 1} for path, rows in counts.items()]
-    (measured,) = measure(context, operation, incoming, [pa.RecordBatch.from_pylist(rows, COUNTED)])
-    sizes = Sizes.of(measured.to_pylist())
-    number = max(sum(measured.column("parts").to_pylist()), 1)
-    parts = gathers_keys(context.settings, operation)
-    numbered = number_rows(context, sizes, 0, batches(), (lambda batch: batch) if parts else None)
-    if not parts:
-        return write_routed(context, operation, incoming, route_rows(context, operation, sizes, incoming, numbered))
-    with PartitionedRows(pa.schema([*incoming, ORDER, PART]), context.settings.waiting_bytes) as held:
-        for batch in numbered:
-            part = pa.array(batch.column(PART.name).to_numpy() % number)
-            held.add(batch, part.cast(pa.string()))
-        some = (route_rows(context, operation, sizes, incoming, held.batches(part)) for part in held.partitions)
-        return write_routed(context, operation, incoming, chain.from_iterable(some))
+    counted = [{"path": path, "rows": rows, "tasks": 1} for path, rows in counts.items()]
+    (measured,) = steps.measure([pa.RecordBatch.from_pylist(counted, COUNTED)])
+    parts = sum(measured.column("parts").to_pylist()) if gathers_keys(context.settings, operation) else 0
+    with ExitStack() as open_files:
+        exchange = LocalExchange(steps, context.settings.waiting_bytes, open_files)
+        (rows,) = by_share(exchange, [batches()], Sizes.of(measured.to_pylist()), parts=parts, tasks=1)
+        return write_routed(context, operation, incoming, rows)
 
 
 def _tagged(context: WriteContext, operation: Operation, share: Share, rows: pa.Table) -> TaggedRows:

@@ -1,11 +1,7 @@
-"""A write whose rows an engine shuffles by file group: its plan, and the steps between the shuffles.
-
-`hudi_py.write.routing` has the steps.
-"""
+"""The plan of a write whose rows an engine shuffles by file group, see `hudi_py.write.exchange`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -19,26 +15,22 @@ from hudi_py.write.api import parse_operation
 from hudi_py.write.batches import BatchCommittedError, for_batch, given_batch
 from hudi_py.write.context import WriteContext
 from hudi_py.write.distributed import TASK_MEMORY, DistributedWrite, key_columns, plan_write
-from hudi_py.write.routing import COUNTED, GROUP, MEASURED, ORDER, PART, STATE, Sizes
-from hudi_py.write.rows.input import normalise_batch
+from hudi_py.write.exchange import KEY, PATH, RoutedSteps, Step, by_share
+from hudi_py.write.routing import COUNTED, MEASURED, Sizes
 
 __all__ = [
     "COUNTED",
-    "GROUP",
     "KEY",
     "MEASURED",
-    "ORDER",
-    "PART",
     "PATH",
-    "STATE",
     "RoutedPlan",
-    "RoutedWrite",
+    "RoutedSteps",
     "Sizes",
+    "Step",
+    "by_share",
     "plan_routed",
+    "steps_of",
 ]
-
-PATH = pa.field("_hudi_py_path", pa.string())
-KEY = pa.field("_hudi_py_key", pa.string())
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,40 +99,7 @@ def _arrival(write: DistributedWrite, sort_mode: str) -> str:
     return "partitions" if sort_mode.startswith("PARTITION_PATH_") else "any"
 
 
-class RoutedWrite:
-    """The steps of a planned write in a task, which each take and return batches. They change nothing."""
-
-    def __init__(self, write: DistributedWrite) -> None:
-        settings = write.settings.of_task(TASK_MEMORY)
-        self._write = write
-        self._context = WriteContext(write.attach(), settings)
-
-    def count(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Rows, with the columns that were to be `counted`, to `COUNTED`."""
-        return routing.count_rows(self._context, map(self._normalised, batches))
-
-    def measure(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """All of `COUNTED`, one row for each path, to `MEASURED`."""
-        return routing.measure(self._context, self._write.operation, self._write.incoming, batches)
-
-    def number(
-        self, sizes: Sizes, first: int, batches: Iterable[pa.RecordBatch], *, parts: bool
-    ) -> Iterator[pa.RecordBatch]:
-        """Adds `ORDER`, from `first` on, and `PART` to rows."""
-        return routing.number_rows(self._context, sizes, first, batches, self._normalised if parts else None)
-
-    def route(self, sizes: Sizes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Rows with `ORDER`, all of their parts, to rows with `ORDER`, `GROUP` and `STATE`."""
-        return routing.route_rows(self._context, self._write.operation, sizes, self._write.incoming, batches)
-
-    def key(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Adds `PATH` and `KEY`, by which the rows of a bulk insert are shuffled."""
-        for batch in batches:
-            keyed = self._context.keys_only(self._normalised(batch))
-            columns = [*batch.columns, keyed.partitions, keyed.rows.column(0)]
-            yield pa.RecordBatch.from_arrays(columns, schema=pa.schema([*batch.schema, PATH, KEY]))
-
-    def _normalised(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The columns of the write that a batch has."""
-        names = [name for name in batch.schema.names if name in self._write.incoming.names]
-        return normalise_batch(batch.select(names), pa.schema(map(self._write.incoming.field, names)))
+def steps_of(write: DistributedWrite, task: int) -> RoutedSteps:
+    """Return the steps of a planned write in a task."""
+    context = WriteContext(write.attach(), write.settings.of_task(TASK_MEMORY))
+    return RoutedSteps(context, write.operation, write.incoming, task)

@@ -18,7 +18,8 @@ from hudi_py.wiring import metadata_writer
 from hudi_py.write import distributed, routing
 from hudi_py.write.distributed import TaskId, abort_write, commit_write, plan_write, run_task
 from hudi_py.write.result import WriteResult
-from hudi_py.write.routed import PART, Sizes
+from hudi_py.write.routed import Sizes
+from hudi_py.write.routing import PART
 from tests.faults.tables import leftovers
 from tests.support.choice import cases
 from tests.support.engine import Engine, write_routed
@@ -315,7 +316,7 @@ def test_each_file_group_of_a_record_index_is_read_for_one_part(
     assert groups == 10
     assert [row["parts"] for row in measured] == [groups * splits, 0, 0]
     sizes = Sizes.of(measured)
-    numbered = engine.each(engine.tasks, lambda write, task: write.number(sizes, 0, task, parts=True))
+    numbered = engine.each(engine.tasks, lambda steps, task: steps.number(sizes, task, parts=True))
     found = pa.Table.from_batches([batch for task in numbered for batch in task])
     parts = found[PART.name].to_numpy()
     assert set(parts) == set(range(groups * splits))

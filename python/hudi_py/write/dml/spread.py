@@ -172,7 +172,6 @@ def plan_spread(
         context.settings,
         kind,
         context.row_schema,
-        combine=False,
         extra=tuple(bound.settings.options.commit_metadata.items()),
         after=after,
         arrival="groups",
