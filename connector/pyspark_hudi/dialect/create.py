@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import functools
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -164,41 +164,52 @@ def create_table(tables: Tables, definition: Definition) -> None:
     read = _read_options(target, definition)
     options = _options(tables, definition)
     if definition.rows is not None:
-        if target.exists():
-            raise TableExistsError(f"Cannot create the table {name} AS a query: there is a table at {path} already")
-        rows = definition.rows()
-        last = definition.partitions
-        others = {*META_FIELDS, *(each.lower() for each in last)}
-        first = [each for each in rows.columns if each.lower() not in others]
-        rows = rows.select(*(backticked(each) for each in [*first, *last]))
-        with raised_here():
-            writer = (
-                rows.write.format(FORMAT)
-                .option(write_config.OPERATION.key, query_operation(tables.configured))
-                .options(**options)
-            )
-            writer.mode("append").save(path)
+        _write_first(target, definition, definition.rows, options)
     elif schema is None and definition.partitions:
         raise ConfigError(
             f"Cannot create the table {name} PARTITIONED BY without columns: like these, partitions are those of the "
             f"table at {path}; leave the clause out, or give columns"
         )
-    elif not target.exists():
-        if schema is None:
-            raise TableNotFoundError(
-                f"Cannot create the table {name} without columns: there is no table at {path}; give columns, or the "
-                "location of a table"
-            )
-        last = [each.lower() for each in definition.partitions]
-        fields = [each for each in schema if each.name.lower() not in last]
-        fields += [each for name in last for each in schema if each.name.lower() == name]
-        remote(spark, calls.create_table, path, options, arrow_schema(StructType(fields)))
-    else:
+    elif target.exists():
         _check_same(target, schema, options)
+    elif schema is None:
+        raise TableNotFoundError(
+            f"Cannot create the table {name} without columns: there is no table at {path}; give columns, or the "
+            "location of a table"
+        )
+    else:
+        columns = _with_last(schema, definition.partitions)
+        remote(spark, calls.create_table, path, options, arrow_schema(columns))
     catalog.register_sql(spark, name, path, options=read)
     catalog.set_properties(spark, name, _kept(definition))
     if location is None:
         catalog.set_managed(spark, name)
+
+
+def _write_first(
+    target: StatementTarget, definition: Definition, rows: Callable[[], DataFrame], options: Mapping[str, str]
+) -> None:
+    """Makes a table with its first rows. Raises TableExistsError if there is one at its place."""
+    if target.exists():
+        raise TableExistsError(
+            f"Cannot create the table {target.shown} AS a query: there is a table at {target.path} already"
+        )
+    found = rows()
+    last = definition.partitions
+    others = {*META_FIELDS, *(each.lower() for each in last)}
+    first = [each for each in found.columns if each.lower() not in others]
+    found = found.select(*(backticked(each) for each in [*first, *last]))
+    operation = query_operation(target.tables.configured)
+    with raised_here():
+        writer = found.write.format(FORMAT).option(write_config.OPERATION.key, operation).options(**options)
+        writer.mode("append").save(target.path)
+
+
+def _with_last(schema: StructType, partitions: Sequence[str]) -> StructType:
+    """The columns of a new table, those of its partitions last."""
+    last = [each.lower() for each in partitions]
+    first = [each for each in schema if each.name.lower() not in last]
+    return StructType([*first, *(each for name in last for each in schema if each.name.lower() == name)])
 
 
 def _drop_unheeded(definition: Definition) -> None:

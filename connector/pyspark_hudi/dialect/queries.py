@@ -174,29 +174,11 @@ def _references(query: Cursor) -> Iterator[Reference]:
         clause = clauses[-1]
         if token.is_word("("):
             opens_query = at + 1 < query.end and tokens[at + 1].is_word(*_QUERY, "(")
-            relation = clause.expects_relation
-            clauses.append(_Parentheses(relations=relation and not opens_query, expects_relation=relation))
-            clauses[-1].is_call = not opens_query and not relation and before is not None and before.is_name
-            clause.expects_relation = False
+            clauses.append(clause.opened(before, opens_query=opens_query))
         elif token.is_word(")"):
             if len(clauses) > 1:
                 clauses.pop()
-        elif token.is_word("FROM"):
-            # EXTRACT(YEAR FROM x), IS DISTINCT FROM x
-            clause.expects_relation = clause.relations = not clause.is_call and not (
-                before is not None and before.is_word("DISTINCT")
-            )
-        elif token.is_word("JOIN"):
-            clause.expects_relation = clause.relations = True
-        elif token.is_word(","):
-            clause.expects_relation = clause.relations
-        elif token.is_word("TABLE") and (before is None or before.is_word("(", "ALL", "UNION", "EXCEPT", "INTERSECT")):
-            clause.expects_relation = True
-        elif token.is_word("WHERE", "GROUP", "HAVING", "ORDER", "SORT", "CLUSTER", "DISTRIBUTE", "WINDOW", "SELECT"):
-            clause.expects_relation = clause.relations = False
-        elif token.is_word("LATERAL"):
-            pass
-        elif clause.expects_relation:
+        elif not clause.heeds(token, before) and clause.expects_relation:
             clause.expects_relation = False
             if token.is_name:
                 reference = _reference(Cursor(query.text, tokens, at, query.end))
@@ -212,6 +194,30 @@ class _Parentheses:
     """Whether commas separate relations."""
     expects_relation: bool = False
     is_call: bool = False
+
+    def opened(self, before: SqlToken | None, *, opens_query: bool) -> _Parentheses:
+        """Return the parentheses that open within these, after the token `before`."""
+        relation, self.expects_relation = self.expects_relation, False
+        is_call = not opens_query and not relation and before is not None and before.is_name
+        return _Parentheses(relation and not opens_query, relation, is_call)
+
+    def heeds(self, token: SqlToken, before: SqlToken | None) -> bool:
+        """Take a word that says where relations are. Return whether it is one."""
+        if token.is_word("FROM"):
+            # EXTRACT(YEAR FROM x), IS DISTINCT FROM x
+            is_distinct = before is not None and before.is_word("DISTINCT")
+            self.expects_relation = self.relations = not self.is_call and not is_distinct
+        elif token.is_word("JOIN"):
+            self.expects_relation = self.relations = True
+        elif token.is_word(","):
+            self.expects_relation = self.relations
+        elif token.is_word("TABLE") and (before is None or before.is_word("(", "ALL", "UNION", "EXCEPT", "INTERSECT")):
+            self.expects_relation = True
+        elif token.is_word("WHERE", "GROUP", "HAVING", "ORDER", "SORT", "CLUSTER", "DISTRIBUTE", "WINDOW", "SELECT"):
+            self.expects_relation = self.relations = False
+        else:
+            return token.is_word("LATERAL")
+        return True
 
 
 def _reference(cursor: Cursor) -> Reference | None:
