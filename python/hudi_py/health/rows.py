@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -72,6 +72,12 @@ def check_rows(facts: Facts) -> Iterator[Finding]:
         yield from _duplicates(found, partition)
         if index is not None or rows <= _MAX_COMPARED:
             seen.append(found.append_column(_PARTITION, pa.repeat(pa.scalar(str(partition)), found.num_rows)))
+    yield from _over_partitions(facts, index, seen)
+    facts.checked.append(f"keys: {counted(rows, 'row')} in {done} of {counted(len(partitions), 'partition')}")
+
+
+def _over_partitions(facts: Facts, index: MetadataTable | None, seen: Sequence[pa.Table]) -> Iterator[Finding]:
+    """Findings about keys of several partitions, and about those of the record index."""
     across = None
     if len(seen) > 1 or (seen and index is not None):
         try:
@@ -91,7 +97,6 @@ def check_rows(facts: Facts) -> Iterator[Finding]:
                 found if across is None else found.filter(pc.invert(pc.is_in(found[RECORD_KEY], value_set=across[1])))
             )
             yield from _against_index(facts, index, known)
-    facts.checked.append(f"keys: {counted(rows, 'row')} in {done} of {counted(len(partitions), 'partition')}")
 
 
 def _keys(facts: Facts, partition: PartitionPath) -> tuple[pa.Table, list[Finding]]:
@@ -141,7 +146,7 @@ def _duplicates(found: pa.Table, partition: PartitionPath) -> Iterator[Finding]:
         )
 
 
-def _across(seen: list[pa.Table], code: str) -> tuple[Finding, pa.Array] | None:
+def _across(seen: Sequence[pa.Table], code: str) -> tuple[Finding, pa.Array] | None:
     """The finding about keys in several partitions, and these keys; None if there are none."""
     where = pa.concat_tables(seen)
     counts = where.group_by([RECORD_KEY]).aggregate([(_PARTITION, "count_distinct")])

@@ -23,7 +23,7 @@ from hudi_py.storage import Storage
 from hudi_py.timeline.archived import ArchivedInstant, archived_instants
 from hudi_py.timeline.metadata import UNKNOWN, decode_commit_metadata, read_commit_metadata
 from hudi_py.timeline.state import TableState, load_state
-from hudi_py.view.recorded import files_of, recorded_files
+from hudi_py.view.recorded import RecordedFile, files_of, recorded_files
 
 _WITH_ORIGIN: Final = (BlockType.AVRO, BlockType.PARQUET, BlockType.DELETE)
 _MAX_LOOKED_AT: Final = 1 << 26
@@ -59,19 +59,42 @@ def damage_of(
     for time, action, metadata in _commits(state, file, committed):
         known = known or (time == file.name.instant and metadata.operation != UNKNOWN)
         recorded += [each for each in files_of(time, action.value, metadata) if each.name == file.name]
+    return _strange_block(storage, file, strange, recorded) or _corrupt_block(
+        state, file, corrupt, recorded, unknown=not known
+    )
+
+
+def _strange_block(
+    storage: Storage, file: LogFile, strange: Sequence[LogBlock], recorded: Sequence[RecordedFile]
+) -> CorruptFileError | None:
+    """The error for a block of an unknown instant that a commit says it wrote."""
     for block in strange:
         end = block.content_offset + block.content_length
         owner = next((each for each in recorded if each.offset == 0 and each.size >= end), None)
         if owner is not None:
             found = f"the block at byte {block.content_offset} is of instant {block.instant_time}, which is unknown"
             return _error(storage, file, f"the completed {owner.action} {owner.commit} wrote it, but {found}")
+    return None
+
+
+def _corrupt_block(
+    state: TableState,
+    file: LogFile,
+    corrupt: Sequence[LogBlock],
+    recorded: Sequence[RecordedFile],
+    *,
+    unknown: bool,
+) -> CorruptFileError | None:
+    """The error for bytes that are no block, where a commit says it wrote some. `unknown`: whether the commit that the
+    file is named after has no metadata."""
+    storage = state.storage
     for block in corrupt:
         start, end = block.content_offset, block.content_offset + block.content_length
         owner = next((each for each in recorded if each.offset < end and each.size > start), None)
         if owner is not None:
             what = f"the completed {owner.action} {owner.commit} wrote {owner.size} bytes of it"
             return _error(storage, file, f"{what}, and those from {start} to {end} are missing or not a block")
-        if config.logs_named_by_instant and not known and timeline.is_committed(file.name.instant):
+        if state.config.logs_named_by_instant and unknown and state.timeline.is_committed(file.name.instant):
             # nothing is appended in these versions: without metadata, the whole file is assumed to be the commit's
             return _error(storage, file, f"its bytes from {start} to {end} are missing or not a block")
     return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from hudi_py.model.words import counted, show_bytes, visible
 from hudi_py.read.changes import ChangeSplit
@@ -36,12 +36,7 @@ def explain_plan(plan: ScanPlan, *, query_type: str, state: str, limit: int | No
         f"  listed by   {plan.listed_by}",
         f"  partitions  {plan.partitions_after} of {plan.partitions_before}",
     ]
-    if plan.pruning:
-        width = max(len(step.step) for step in plan.pruning)
-        lines.append("  left out by")
-        for step in plan.pruning:
-            why = f"  ({step.why})" if step.why else ""
-            lines.append(f"    {step.step:<{width}}  {step.before:,} -> {step.after:,} {step.what}{why}")
+    lines += _pruning_lines(plan)
     if any(isinstance(split, ChangeSplit) for split in plan.splits):
         lines.append(f"  groups      {len(plan.splits)}, {show_bytes(plan.size)}")
     else:
@@ -55,11 +50,26 @@ def explain_plan(plan: ScanPlan, *, query_type: str, state: str, limit: int | No
         lines.append(f"  merge       {settings.mode}{f' by {ordering}' if ordering else ''}")
     if any(not split.merged for split in plan.splits) and spec.filter is not None:
         lines.append("  row groups  of slices without logs are left out by the statistics in their footers when read")
-    for split in plan.splits[:_MAX_SPLITS]:
-        lines.append(f"    {split.partition or '.'}/{split.file_id}  {_kind(split)}  {show_bytes(split.size)}")
-    if len(plan.splits) > _MAX_SPLITS:
-        lines.append(f"    ... and {len(plan.splits) - _MAX_SPLITS:,} more")
+    lines += _split_lines(plan)
     return "\n".join(map(visible, lines))
+
+
+def _pruning_lines(plan: ScanPlan) -> Iterator[str]:
+    """A line for each step that could leave something out."""
+    if plan.pruning:
+        yield "  left out by"
+    width = max((len(step.step) for step in plan.pruning), default=0)
+    for step in plan.pruning:
+        why = f"  ({step.why})" if step.why else ""
+        yield f"    {step.step:<{width}}  {step.before:,} -> {step.after:,} {step.what}{why}"
+
+
+def _split_lines(plan: ScanPlan) -> Iterator[str]:
+    """A line for each of the first splits."""
+    for split in plan.splits[:_MAX_SPLITS]:
+        yield f"    {split.partition or '.'}/{split.file_id}  {_kind(split)}  {show_bytes(split.size)}"
+    if len(plan.splits) > _MAX_SPLITS:
+        yield f"    ... and {len(plan.splits) - _MAX_SPLITS:,} more"
 
 
 def log_plan(plan: ScanPlan, state: str, seconds: float) -> None:

@@ -158,14 +158,17 @@ def path_values(
         is_old_default = text == OLD_NULL_PARTITION and config.version < 6
         if name not in fields or not (by_value or slashed or is_old_default):
             continue
-        kind = schema.field(name).type
-        if text != NULL_PARTITION:
-            value = parse_value(text, kind)
-        else:
-            value = pa.scalar(None, kind) if any(holds(kind) for holds in _PARSED) else None
+        value = _value_of(text, schema.field(name).type)
         if value is not None:
             values.append((name, value))
     return tuple(values)
+
+
+def _value_of(text: str, kind: pa.DataType) -> pa.Scalar | None:
+    """The value of a type that a part of a path stands for; None if the type has no such values."""
+    if text != NULL_PARTITION:
+        return parse_value(text, kind)
+    return pa.scalar(None, kind) if any(holds(kind) for holds in _PARSED) else None
 
 
 def columns_from_paths(config: TableConfig) -> frozenset[str]:

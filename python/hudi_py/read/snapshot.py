@@ -169,20 +169,7 @@ def _check_not_cleaned(state: TableState, as_of: str) -> None:
 def _check_versions(state: TableState, as_of: str) -> None:
     """Cleans that retain a number of file versions may have removed one that is also current at a later time, and an
     earlier clean may have retained less than the last one."""
-    removed: dict[str, dict[str, str]] = defaultdict(dict)
-    for clean in state.timeline.completed:
-        if clean.action is not Action.CLEAN or clean.time < as_of:
-            continue
-        metadata = clean_metadata(state, clean)
-        retained = (metadata or {}).get("earliestCommitToRetain")
-        if not metadata or (retained and retained <= as_of):
-            continue
-        for partition, cleaned in (metadata.get("partitionMetadata") or {}).items():
-            for path in cleaned.get("successDeleteFiles") or ():
-                file = path.rpartition("/")[2]
-                name = parse_base_file_name(file) or parse_log_file_name(file)  # groups may have logs only
-                if name is not None and name.instant <= as_of:
-                    removed[partition][name.file_id] = max(removed[partition].get(name.file_id, ""), name.instant)
+    removed = _removed_versions(state, as_of)
     if not removed:
         return
     view = load_view(state)
@@ -197,6 +184,25 @@ def _check_versions(state: TableState, as_of: str) -> None:
                     f"Table at {state.storage.uri} cannot be read as of {as_of}: the version {instant_time} of file "
                     f"group {file_id} in partition '{partition}' has been cleaned; choose a later time"
                 )
+
+
+def _removed_versions(state: TableState, as_of: str) -> dict[str, dict[str, str]]:
+    """The instant of the newest version until a time that later cleans have removed, by partition and file id."""
+    removed: dict[str, dict[str, str]] = defaultdict(dict)
+    for clean in state.timeline.completed:
+        if clean.action is not Action.CLEAN or clean.time < as_of:
+            continue
+        metadata = clean_metadata(state, clean)
+        retained = (metadata or {}).get("earliestCommitToRetain")
+        if not metadata or (retained and retained <= as_of):
+            continue
+        for partition, cleaned in (metadata.get("partitionMetadata") or {}).items():
+            for path in cleaned.get("successDeleteFiles") or ():
+                file = path.rpartition("/")[2]
+                name = parse_base_file_name(file) or parse_log_file_name(file)  # groups may have logs only
+                if name is not None and name.instant <= as_of:
+                    removed[partition][name.file_id] = max(removed[partition].get(name.file_id, ""), name.instant)
+    return removed
 
 
 def clean_metadata(state: TableState, clean: Instant) -> dict[str, Any] | None:

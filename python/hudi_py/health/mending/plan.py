@@ -159,6 +159,16 @@ def _steps(diagnosis: Diagnosis, lose_rows: bool) -> Iterator[RepairStep]:
             named = counted(len(finding.paths), "file") + f" ({', '.join(finding.paths[:3])}"
             sentence = text.format(named + (", ...)" if len(finding.paths) > 3 else ")")) + "."
             yield RepairStep(StepKind.REMOVE, sentence, (finding,), {"paths": finding.paths})
+    yield from _timeline_steps(diagnosis)
+    for finding in of("files.no_metafile"):
+        sentence = f"Write the partition metafile of {finding.partition!r}."
+        yield RepairStep(StepKind.MARK_PARTITION, sentence, (finding,), {"partition": finding.partition})
+    yield from _row_steps(diagnosis, lose_rows)
+
+
+def _timeline_steps(diagnosis: Diagnosis) -> Iterator[RepairStep]:
+    """What other processes left undone."""
+    of = diagnosis.of
     dead = of("timeline.dead_write", "timeline.dead_recovery")
     if dead:
         writes = ", ".join(f"{each.details['action']} {each.instant}" for each in dead)
@@ -169,9 +179,11 @@ def _steps(diagnosis: Diagnosis, lose_rows: bool) -> Iterator[RepairStep]:
         if finding.details["action"] in ("compaction", "logcompaction", "clustering", "replacecommit"):
             sentence = f"Undo the attempt at the {finding.details['action']} {finding.instant}; its plan stays."
             yield RepairStep(StepKind.UNDO_ATTEMPT, sentence, (finding,), {"instant": finding.instant})
-    for finding in of("files.no_metafile"):
-        sentence = f"Write the partition metafile of {finding.partition!r}."
-        yield RepairStep(StepKind.MARK_PARTITION, sentence, (finding,), {"partition": finding.partition})
+
+
+def _row_steps(diagnosis: Diagnosis, lose_rows: bool) -> Iterator[RepairStep]:
+    """File groups that are written again, and the metadata table, which follows from all files."""
+    of = diagnosis.of
     lost = of(*_LOSING) if lose_rows else ()
     groups = tuple(sorted({(str(each.partition), str(each.details["file_id"])) for each in lost}))
     if lost:

@@ -153,9 +153,24 @@ class PartitionStats(MetadataPartition):
         for file in files_of_commit(change.commit):
             written.setdefault(file.partition, []).append(file)
         retyped = change.commit.operation not in SCHEMA_OF_PLAN and _retyped(source, kept)
+        yield from self._of_written(source, change, kept, written, retyped=retyped)
+        if retyped:
+            yield from self._of_others(source, kept, written)
+
+    @staticmethod
+    def _of_written(
+        source: TableSource,
+        change: TableChange,
+        kept: KeptStatistics,
+        written: Mapping[str, Sequence[DataFile]],
+        *,
+        retyped: bool,
+    ) -> Iterator[MetadataRecords]:
+        """The ranges of partitions that a commit wrote to. `retyped`: whether it gives a column another type."""
         # ranges that Apache Hudi made leave out base files that are not Parquet
         whole = retyped or _overtaken(source.timeline) or source.config.base_file_format != "PARQUET"
-        replaced = {*change.commit.replaced, *(partition for partition, _ in source.view.replaced)}
+        own = () if change.commit is None else change.commit.replaced
+        replaced = {*own, *(partition for partition, _ in source.view.replaced)}
         for some in _chunks(sorted(written)):
             gathered = _Gathered(source, kept, some)
             gathered.ask([file for path in some for file in written[path]], change.sidecars)
@@ -167,13 +182,16 @@ class PartitionStats(MetadataPartition):
             yield gathered.look_up([file for path in others for file in files_beside(source, path, written[path])])
             # bounds of the former type do not apply to the present one
             yield gathered.records(replacing=retyped or source.bounds_replace(change))
-        if retyped:
-            for some in _chunks([path for path in source.view.partitions() if path not in written]):
-                gathered = _Gathered(source, kept, some)
-                source.view.lister.prefetch(some)
-                slices = [slice_ for path in some for slice_ in source.view.latest_slices(path)]
-                yield gathered.look_up([file for slice_ in slices for file in files_of_slice(slice_)])
-                yield gathered.records()
+
+    @staticmethod
+    def _of_others(source: TableSource, kept: KeptStatistics, written: Collection[str]) -> Iterator[MetadataRecords]:
+        """The ranges of all other partitions."""
+        for some in _chunks([path for path in source.view.partitions() if path not in written]):
+            gathered = _Gathered(source, kept, some)
+            source.view.lister.prefetch(some)
+            slices = [slice_ for path in some for slice_ in source.view.latest_slices(path)]
+            yield gathered.look_up([file for slice_ in slices for file in files_of_slice(slice_)])
+            yield gathered.records()
 
 
 class _SourceOfValues(TableSource):
