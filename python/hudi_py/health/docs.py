@@ -19,14 +19,18 @@ be undone.
 import hudi_py
 
 table = hudi_py.open_table("/data/trips")
-diagnosis = table.doctor()         # doctor(full=True) reads every row; hudi_py.doctor(path) needs no valid table
-print(diagnosis)                   # or diagnosis.healthy, diagnosis.findings, diagnosis.to_dict()
+# doctor(full=True) reads every row; hudi_py.doctor(path) needs no valid table
+diagnosis = table.doctor()
+# or diagnosis.healthy, diagnosis.findings, diagnosis.to_dict()
+print(diagnosis)
 
 plan = table.repair_plan(diagnosis)
-print(plan)                        # a sentence for each step; nothing is changed yet
+# a sentence for each step; nothing is changed yet
+print(plan)
 report = table.repair(plan)
 if report.id is not None:
-    table.undo_repair(report.id)   # or table.forget_repair(report.id), which deletes what is kept
+    # or table.forget_repair(report.id), which deletes what is kept
+    table.undo_repair(report.id)
 ```
 
 For a table that cannot be opened there are `hudi_py.doctor`, `repair_plan`, `repair`, `undo_repair` and

@@ -236,7 +236,7 @@ def test_there_is_no_table(tmp_path: Path) -> None:
 
 
 def test_small_files_and_long_slices(made: Callable[[int, str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hudi_py.health.files._MAX_FILES", 1)
+    monkeypatch.setattr("hudi_py.health.files._MIN_SMALL_FILES", 1)
     monkeypatch.setattr("hudi_py.health.files._MAX_LOGS", 0)
     found = examine(made(9, "mor"))
     assert {finding.code for finding in found.findings} == {"files.small", "files.long_slice"}
