@@ -65,7 +65,7 @@ def linked(text: str, name: str, origin: str) -> str:
             raise SystemExit(f"{origin} links to {target}, which the repository does not have")
         if aim not in names:
             return label
-        if image and aim.endswith(".svg"):  # in the page itself, a drawing follows the page's theme
+        if image and aim.startswith("docs/assets/"):  # in the page itself, a drawing follows the page's theme
             return f"<figure>\n{(ROOT / aim).read_text(encoding='utf-8').strip()}\n</figure>"
         return f"{image}[{label}]({posixpath.relpath(names[aim], posixpath.dirname(name) or '.')}{mark}{anchor})"
 

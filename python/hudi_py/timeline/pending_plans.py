@@ -123,7 +123,8 @@ class PendingPlans:
 
     def file_groups(self, instant: Instant) -> frozenset[FileGroup]:
         """The file groups that a compaction, log compaction or clustering will rewrite; empty for other instants."""
-        return planned_groups(instant.action, *self._content(instant))
+        rewrites = instant.action in COMPACTIONS or instant.action.comparable is Action.REPLACE_COMMIT
+        return planned_groups(instant.action, *self._content(instant)) if rewrites else frozenset()
 
     def _content(self, instant: Instant) -> tuple[bytes, str]:
         key = (instant.time, instant.action)

@@ -25,8 +25,8 @@ from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import load_timeline
+from hudi_py.transaction.transaction import WriteTransaction
 from hudi_py.view import load_view
-from hudi_py.write.context import WriteContext
 
 QUICK = {"hoodie.time.generator.max_expected_clock_skew_ms": "1", "hoodie.metadata.enable": "false"}
 _FOLDER = "s"
@@ -47,7 +47,9 @@ def _rows(keys: list[int], ts: list[int], deleted: list[bool]) -> pa.Table:
 def kept(monkeypatch: pytest.MonkeyPatch) -> MemoryStorage:
     """Where sidecars are kept which a write would remove when it is over."""
     storage = MemoryStorage(str(uuid.uuid4()))
-    monkeypatch.setattr(WriteContext, "save", lambda self, sidecar, name: sidecar.save(storage, _FOLDER, name))
+    monkeypatch.setattr(
+        WriteTransaction, "keep_sidecar", lambda self, sidecar, path: sidecar.save(storage, _FOLDER, path)
+    )
     monkeypatch.setattr(MetadataTableWriter, "sidecar", lambda *_: SidecarSettings(keys=True))
     return storage
 

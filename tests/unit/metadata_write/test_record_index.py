@@ -33,8 +33,8 @@ from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import load_timeline
 from hudi_py.timeline.times import epoch_ms, table_zone
 from hudi_py.transaction.protocols import TableChange
+from hudi_py.transaction.transaction import WriteTransaction
 from hudi_py.view import load_view
-from hudi_py.write.context import WriteContext
 from tests.support.choice import cases
 
 QUICK = {"hoodie.time.generator.max_expected_clock_skew_ms": "1", "hoodie.metadata.enable": "false"}
@@ -109,7 +109,7 @@ class _Index:
 @pytest.fixture
 def kept(monkeypatch: pytest.MonkeyPatch) -> MemoryStorage:
     storage = MemoryStorage(str(uuid.uuid4()))
-    monkeypatch.setattr(WriteContext, "save", lambda self, sidecar, name: sidecar.save(storage, "s", name))
+    monkeypatch.setattr(WriteTransaction, "keep_sidecar", lambda self, sidecar, path: sidecar.save(storage, "s", path))
     monkeypatch.setattr(MetadataTableWriter, "sidecar", lambda *_: SidecarSettings(keys=True))
     return storage
 
