@@ -64,8 +64,8 @@ def test_tables_are_told_as_tables(spark: SparkSession, path: str) -> None:
 @pytest.mark.slow
 def test_the_statements_of_the_page(spark: SparkSession, path: str) -> None:
     """Those of docs/sql.md, with the rows that it shows."""
-    (block,) = re.findall(r"^```sql\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    shown = re.findall(r"(.+?);\n((?:-- [^\n]*\n)*)\n*", block.replace("/data/trips", path), re.DOTALL)
+    blocks = re.findall(r"^```sql\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    shown = re.findall(r"(.+?);\n((?:-- [^\n]*\n)*)\n*", "".join(blocks).replace("/data/trips", path), re.DOTALL)
     assert len(shown) > 15
     for text, expected in shown:
         found = "".join(f"-- {row}\n" for row in rows(spark, text))
