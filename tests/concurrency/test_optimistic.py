@@ -16,7 +16,7 @@ from hudi_py.storage import LocalStorage
 from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.transaction.transaction import WriteTransaction
 from hudi_py.write.api import write_options
-from tests.support.choice import cases
+from tests.support.choice import cases, few
 from tests.support.hand_writes import write_update
 from tests.support.sessions import session_of
 from tests.support.writers import DISTURBED, SPAWN, begun, check, make, options, rows, run, write_together
@@ -94,7 +94,9 @@ def test_a_compaction_is_planned_while_a_write_is_pending(tmp_path, version):
 
 @pytest.mark.long
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("trouble", ["", *DISTURBED])
-@pytest.mark.parametrize(("version", "kind", "overlapping"), [case for case in CASES if case[0] != 8])
+@pytest.mark.parametrize(
+    ("version", "kind", "overlapping", "trouble"),
+    few(product((6, 9), ("cow", "mor"), (True, False), ("", *DISTURBED)), "eight writers", 4),
+)
 def test_eight_writers_with_fifty_commits_each(tmp_path, version, kind, overlapping, trouble):
     run(begun(tmp_path, version, kind, overlapping, 50, trouble), 8, trouble)

@@ -21,7 +21,7 @@ import hudi_py
 from tests.connector.cluster import Cluster, Driver
 from tests.connector.conftest import CONNECT
 from tests.faults.tables import leftovers
-from tests.support.choice import SEED
+from tests.support.choice import SEED, few
 
 pytestmark = [pytest.mark.spark, pytest.mark.skipif(CONNECT, reason="starts sessions of its own")]
 
@@ -184,6 +184,6 @@ STEPS = [(kind, what) for kind in ("cow", "mor") for what in ("upsert", "update"
 
 @pytest.mark.long
 @pytest.mark.timeout(2400)
-@pytest.mark.parametrize(("trouble", "connect"), list(product(_TROUBLES, (False, True))))
+@pytest.mark.parametrize(("trouble", "connect"), few(product(_TROUBLES, (False, True)), "a cluster with trouble", 2))
 def test_writes_with_trouble(tmp_path: Path, trouble: str, connect: bool) -> None:
     work(tmp_path, trouble, [*STEPS, ("mor", "compaction")], connect=connect)

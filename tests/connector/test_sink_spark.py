@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 import hudi_py
 from tests.connector.conftest import CONNECT
 from tests.connector.tables import FORMAT, PARTITIONED, read, rows
+from tests.support.choice import few
 
 pytestmark = pytest.mark.spark
 
@@ -143,7 +144,9 @@ def _files_below(folder: Path) -> int:
 @pytest.mark.long
 @pytest.mark.timeout(2400)
 @pytest.mark.skipif(CONNECT, reason="starts sessions of its own")
-@pytest.mark.parametrize(("version", "kind"), [("6", "COPY_ON_WRITE"), ("9", "MERGE_ON_READ")])
+@pytest.mark.parametrize(
+    ("version", "kind"), few([("6", "COPY_ON_WRITE"), ("9", "MERGE_ON_READ")], "killed queries", 1)
+)
 def test_a_query_killed_twenty_times(files: Files, version: str, kind: str) -> None:
     """All its processes at once, at any time; inserted rows would show a batch that is there twice."""
     made = {"hoodie.write.table.version": version, "hoodie.datasource.write.table.type": kind}

@@ -116,3 +116,12 @@ def test_processes_choose_alike(given: str | None) -> None:
     }
     assert len(printed) == 1
     assert printed.pop().startswith(f"{given or 0} ")
+
+
+def test_tests_of_many_minutes_run_whole_in_the_long_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = list(product(*AXES))
+    monkeypatch.delenv("HUDI_PY_WHOLE", raising=False)
+    taken = choice.few(rows, "test", 3)
+    assert (len(taken), [row for row in rows if row in taken]) == (3, taken)
+    monkeypatch.setenv("HUDI_PY_WHOLE", "1")
+    assert choice.few(iter(rows), "test", 3) == rows

@@ -16,7 +16,7 @@ from hudi_py.config import lock
 from tests.oracle.client import Oracle
 from tests.oracle.environment import locate
 from tests.stores.servers import Server, options_for
-from tests.support.choice import cases
+from tests.support.choice import cases, few
 from tests.support.object_store import Store
 from tests.support.writers import DISTURBED, Where, begun, run
 
@@ -57,7 +57,7 @@ def test_writers_on_s3(
 
 @pytest.mark.long
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize(("version", "kind", "overlapping", "trouble"), CASES)
+@pytest.mark.parametrize(("version", "kind", "overlapping", "trouble"), few(CASES, "eight writers on S3", 2))
 def test_eight_writers_on_s3_with_fifty_commits_each(
     versitygw: Server, tmp_path: Path, version: int, kind: str, overlapping: bool, trouble: str
 ) -> None:
@@ -70,9 +70,13 @@ def test_eight_writers_on_s3_with_fifty_commits_each(
 @pytest.mark.oracle
 @pytest.mark.long
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("guard", ["file lock", "ZooKeeper"])
 @pytest.mark.parametrize(
-    ("version", "kind", "overlapping", "trouble"), [case for case in CASES if case[-1] != "clock steps"]
+    ("version", "kind", "overlapping", "trouble", "guard"),
+    few(
+        product((6, 9), ("cow", "mor"), (True, False), ("", "killed", "stopped"), ("file lock", "ZooKeeper")),
+        "eight writers with Apache Hudi",
+        2,
+    ),
 )
 def test_eight_writers_some_of_them_apache_hudi(
     request: pytest.FixtureRequest,

@@ -102,6 +102,15 @@ def in_turn(
     return marked
 
 
+def few(rows: Iterable[tuple[Any, ...]], name: str, limit: int) -> list[tuple[Any, ...]]:
+    """Few rows, as `covering` takes them, for tests of many minutes; all of them where HUDI_PY_WHOLE is set, as the long
+    run does."""
+    listed = list(rows)
+    if os.environ.get("HUDI_PY_WHOLE"):
+        return listed
+    return [listed[at] for at in sorted(covering(listed, name, limit))]
+
+
 def every(step: int, total: int) -> list[int]:
     """Every `step`-th number below `total`, from a start that the seed and the test choose, besides the first and the
     last; all of them where HUDI_PY_WHOLE is set, as the long run does."""
