@@ -103,8 +103,8 @@ def in_turn(
 
 
 def few(rows: Iterable[tuple[Any, ...]], name: str, limit: int) -> list[tuple[Any, ...]]:
-    """Few rows, as `covering` takes them, for tests of many minutes; all of them where HUDI_PY_WHOLE is set, as the long
-    run does."""
+    """Few rows, as `covering` takes them, for tests of many minutes; all of them where HUDI_PY_WHOLE is set, as the
+    long run does."""
     listed = list(rows)
     if os.environ.get("HUDI_PY_WHOLE"):
         return listed
