@@ -36,6 +36,14 @@ def text(x: float, y: float, words: str, *, anchor: str = "start", bold: bool = 
     return f'<text x="{x:g}" y="{y:g}" text-anchor="{anchor}"{more}>{escape(words)}</text>'
 
 
+def table_rows(x: float, y: float, rows: Iterable[str]) -> list[str]:
+    """Return rows of a table, whose columns are lined up by spaces."""
+    return [
+        f'<text x="{x:g}" y="{y + 17 * at:g}" font-family="monospace" xml:space="preserve">{escape(row)}</text>'
+        for at, row in enumerate(rows)
+    ]
+
+
 def box(x: float, y: float, width: float, height: float, colour: str, lines: Iterable[str] = ()) -> list[str]:
     """Return a rounded box with lines of text in its middle, the first of them bold."""
     lines = list(lines)
@@ -153,10 +161,7 @@ def read_merge() -> str:
     for name, colour, rows in columns:
         height = 28 + 17 * len(rows)
         parts += [*box(1, y, 150, height, colour), text(10, y + 17, name, bold=True)]
-        parts += [
-            f'<text x="10" y="{y + 35 + 17 * at:g}" font-family="monospace" xml:space="preserve">{escape(row)}</text>'
-            for at, row in enumerate(rows)
-        ]
+        parts += table_rows(10, y + 35, rows)
         parts.append(line(151, y + height / 2, 212, y + height / 2, arrow=True))
         y += height + 12
     middle = (30 + y - 12) / 2
@@ -169,12 +174,9 @@ def read_merge() -> str:
         line(342, middle, 378, middle, arrow=True),
         *box(380, middle - 42, 150, 84, GREEN),
         text(390, middle - 24, "rows of the slice", bold=True),
+        *table_rows(390, middle - 4, ("a  2  13.00", "c  1   9.00", "d  2   5.50")),
+        text(380, middle + 62, "then filter, columns, limit", small=True),
     ]
-    parts += [
-        f'<text x="390" y="{middle - 4 + 17 * at:g}" font-family="monospace" xml:space="preserve">{escape(row)}</text>'
-        for at, row in enumerate(("a  2  13.00", "c  1   9.00", "d  2   5.50"))
-    ]
-    parts += [text(380, middle + 62, "then filter, columns, limit", small=True)]
     return svg("How a base file and its logs become rows", 540, y, parts)
 
 

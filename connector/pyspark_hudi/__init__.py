@@ -42,7 +42,7 @@ _failure: Exception | None = None
 # source at all, so this one must not fail, not even with an older Spark or none.
 try:
     from pyspark_hudi.source import DefaultSource
-except Exception as error:
+except Exception as error:  # raised by what is called, see `_check`
     _failure = error
 else:
     __all__ += ["DefaultSource"]

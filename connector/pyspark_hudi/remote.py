@@ -141,11 +141,10 @@ def given_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
 
 @contextmanager
 def undone(spark: SparkSession, undo: Callable[..., object], *arguments: Any) -> Iterator[None]:
-    """Call a function of `pyspark_hudi.calls` after a failure in the context, which may be an interrupt. Its own
-    failure is a warning."""
+    """Call a function of `pyspark_hudi.calls` after a failure in the context. Its own failure is a warning."""
     try:
         yield
-    except BaseException:
+    except BaseException:  # an interrupt, too
         try:
             remote(spark, undo, *arguments)
         except (HudiError, OSError, PySparkException) as failure:  # the first error is the one to raise

@@ -136,7 +136,7 @@ def decode_clustering_plan(data: bytes, context: str = "a clustering plan") -> C
         strategy=strategy.text("strategyClassName"),
         parameters=strategy.text_map("strategyParams"),
         preserves_meta=plan.flag("preserveHoodieMetadata"),
-        missing_partitions=(plan.texts("missingSchedulePartitions") if plan.has("missingSchedulePartitions") else None),
+        missing_partitions=plan.optional_texts("missingSchedulePartitions"),
         extra=plan.text_map("extraMetadata"),
     )
 
@@ -152,5 +152,9 @@ def _group(group: Fields) -> ClusteringGroup:
         )
         for slice_ in group.records("slices")
     )
-    extra = group.text_map("extraMetadata") if group.has("extraMetadata") else None
-    return ClusteringGroup(slices, group.number("numOutputFileGroups", 1), group.decimal_map("metrics"), extra)
+    return ClusteringGroup(
+        slices,
+        group.number("numOutputFileGroups", 1),
+        group.decimal_map("metrics"),
+        group.optional_text_map("extraMetadata"),
+    )

@@ -28,6 +28,8 @@ from hudi_py.timeline.timeline import Timeline
 T = TypeVar("T")
 
 COMPACTIONS = (Action.COMPACTION, Action.LOG_COMPACTION)
+_CLUSTERINGS = (Action.CLUSTERING, Action.REPLACE_COMMIT)
+"""The actions that a clustering may have, by table version."""
 
 
 def read_plan(storage: Storage, layout: Layout, time: str, action: Action) -> tuple[bytes, str]:
@@ -62,7 +64,7 @@ def planned_groups(action: Action, data: bytes, context: str) -> frozenset[FileG
     if data and action in COMPACTIONS:
         operations = decode_compaction_plan(data, context).operations
         return frozenset((each.partition_path, each.file_id) for each in operations)
-    if data and action.comparable is Action.REPLACE_COMMIT:
+    if data and action in _CLUSTERINGS:
         plan = decode_clustering_plan(data, context)
         return frozenset((each.partition_path, each.file_id) for each in plan.slices) if plan else frozenset()
     return frozenset()
@@ -99,7 +101,7 @@ class PendingPlans:
 
     def clustering(self, instant: Instant) -> ClusteringPlan | None:
         """The plan of a clustering; None if the instant is not a clustering, or has no plan."""
-        if instant.action not in (Action.CLUSTERING, Action.REPLACE_COMMIT):
+        if instant.action not in _CLUSTERINGS:
             return None
         return self.decoded(instant, decode_clustering_plan)
 
@@ -123,8 +125,9 @@ class PendingPlans:
 
     def file_groups(self, instant: Instant) -> frozenset[FileGroup]:
         """The file groups that a compaction, log compaction or clustering will rewrite; empty for other instants."""
-        rewrites = instant.action in COMPACTIONS or instant.action.comparable is Action.REPLACE_COMMIT
-        return planned_groups(instant.action, *self._content(instant)) if rewrites else frozenset()
+        if instant.action not in (*COMPACTIONS, *_CLUSTERINGS):  # their files are not read
+            return frozenset()
+        return planned_groups(instant.action, *self._content(instant))
 
     def _content(self, instant: Instant) -> tuple[bytes, str]:
         key = (instant.time, instant.action)

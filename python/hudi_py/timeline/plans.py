@@ -209,5 +209,6 @@ def decode_compaction_plan(data: bytes, context: str = "a compaction plan") -> C
         )
         for operation in record.records("operations")
     )
-    missing = record.texts("missingSchedulePartitions") if record.has("missingSchedulePartitions") else None
-    return CompactionPlan(operations, missing, record.text_map("extraMetadata"))
+    return CompactionPlan(
+        operations, record.optional_texts("missingSchedulePartitions"), record.text_map("extraMetadata")
+    )

@@ -101,11 +101,20 @@ class Fields:
 
     def texts(self, name: str) -> tuple[str, ...]:
         """A list of strings."""
-        return tuple(self._checked(name, value, str) for value in self._get(name, list) or ())
+        return self.optional_texts(name) or ()
+
+    def optional_texts(self, name: str) -> tuple[str, ...] | None:
+        values = self._get(name, list)
+        return None if values is None else tuple(self._checked(name, value, str) for value in values)
 
     def text_map(self, name: str) -> dict[str, str]:
         """A map of strings, without null entries."""
-        values = self._get(name, dict) or {}
+        return self.optional_text_map(name) or {}
+
+    def optional_text_map(self, name: str) -> dict[str, str] | None:
+        values = self._get(name, dict)
+        if values is None:
+            return None
         return {key: self._checked(name, value, str) for key, value in values.items() if value is not None}
 
     def number_map(self, name: str) -> dict[str, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import secrets
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -41,6 +42,11 @@ class TaskId:
     task: int = 0
     stage: int = 1
     attempt: int = 0
+
+    @classmethod
+    def fresh(cls, task: int) -> TaskId:
+        """Return an attempt of a task that no other has."""
+        return cls(task, attempt=secrets.randbelow(1 << 31))
 
     def __str__(self) -> str:
         return f"{self.task}-{self.stage}-{self.attempt}"

@@ -30,7 +30,7 @@ class IndexRequest:
 
     name: str
     column: str = ""
-    """Of a record index: the columns of the record key, with commas between them, or none."""
+    """For a record index, the columns of the record key, with commas between them, or none."""
     kind: str = "secondary_index"
     """`secondary_index`, `record_index`, or `column_stats` or `bloom_filters`, which make an expression index."""
     options: Mapping[str, str] = field(default_factory=dict)

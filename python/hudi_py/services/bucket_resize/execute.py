@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import secrets
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -14,8 +13,8 @@ import pyarrow as pa
 
 from hudi_py.formats.arrays import combined
 from hudi_py.model.files import FileSlice
-from hudi_py.read.slice import MERGE_ROWS, SliceReader
-from hudi_py.read.split import ReadSpec, Split
+from hudi_py.read.slice import SliceReader
+from hudi_py.read.split import Split
 from hudi_py.schema import RECORD_KEY, StoredRows
 from hudi_py.services.bucket_resize.plan import BucketGroup
 from hudi_py.services.compaction.rewrite import RewriteSettings
@@ -60,7 +59,7 @@ def resize_group(context: ServiceContext, planned: ResizeUnit) -> UnitOutcome:
         json.loads(rewrite.avro_json),
         bloom=rewrite.bloom,
         layout=rewrite.layout,
-        task=TaskId(planned.number, attempt=secrets.randbelow(1 << 31)),
+        task=TaskId.fresh(planned.number),
         progress=context.progress,
     )
     slices = [slice_of(storage, each.as_operation(), planned.sizes, "cluster") for each in planned.unit.slices]
@@ -86,14 +85,6 @@ def _rows(
     context: ServiceContext, files: FileContext, rewrite: RewriteSettings, slice_: FileSlice
 ) -> Iterator[pa.RecordBatch]:
     """The merged rows of a slice with their meta columns, or at least their keys."""
-    spec = ReadSpec(
-        uri=context.storage.uri,
-        table_schema=files.keyed_schema,
-        columns=tuple(files.keyed_schema.names),
-        batch_rows=MERGE_ROWS,
-        logs=rewrite.logs,
-        history=rewrite.history,
-        key_fields=files.stored.key_fields,
-    )
+    spec = rewrite.spec(context.storage, files.keyed_schema, files.stored.key_fields)
     with SliceReader(context.storage, Split.of(spec, slice_)) as reader:
         yield from reader.rows()

@@ -166,7 +166,7 @@ class BucketGroup:
 
     partition: PartitionPath
     sequence: int
-    """Of the buckets when the plan was made."""
+    """Sequence number of the buckets when the plan was made."""
     changes: tuple[BucketChange, ...]
 
     @classmethod

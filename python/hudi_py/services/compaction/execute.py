@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import time
 
 from hudi_py.file_stats.sidecar import Sidecar
@@ -15,13 +14,7 @@ from hudi_py.services.context import ServiceContext
 from hudi_py.services.planned.slices import missing_file, slice_of
 from hudi_py.transaction.publication import FilePermit
 from hudi_py.write.changes import change_log
-
-_STAGE = 1
-
-
-def write_token(number: int) -> str:
-    """A write token unique to this attempt."""
-    return f"{number}-{_STAGE}-{secrets.randbelow(1 << 31)}"
+from hudi_py.write.context import TaskId
 
 
 def compact_slice(context: ServiceContext, planned: CompactionSlice, rewrite: Rewrite) -> WriteStat:
@@ -34,7 +27,7 @@ def compact_slice(context: ServiceContext, planned: CompactionSlice, rewrite: Re
     started = time.monotonic()
     whole = slice_of(context.storage, planned.unit, planned.sizes)
     base = whole.base_file
-    publication, token, settings = planned.running.publication, write_token(planned.number), planned.work.settings
+    publication, settings, token = planned.running.publication, planned.work.settings, str(TaskId.fresh(planned.number))
     extension = planned.work.attempt.config.base_file_extension
     permit = publication.permit_base_file(
         whole.partition, whole.file_id, token, merges=base is not None, extension=extension

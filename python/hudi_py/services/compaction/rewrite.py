@@ -126,6 +126,19 @@ class RewriteSettings:
             changes=ChangeLogging.of(state.config, table.stored_avro, options.get(write_config.LOG_BLOCK_MAX_SIZE)),
         )
 
+    def spec(self, storage: Storage, schema: pa.Schema, key_fields: tuple[str, ...] = ()) -> ReadSpec:
+        """How the slices to rewrite are read. `schema`: of the rows; `key_fields`: of their keys, if `schema` has keys
+        which files lack."""
+        return ReadSpec(
+            uri=storage.uri,
+            table_schema=schema,
+            columns=tuple(schema.names),
+            batch_rows=MERGE_ROWS,
+            logs=self.logs,
+            history=self.history,
+            key_fields=key_fields,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class RewriteTask:
@@ -181,14 +194,7 @@ def rewrite_slice(task: RewriteTask) -> Rewritten:
     """
     settings = task.settings
     assert settings is not None
-    spec = ReadSpec(
-        uri=task.storage.uri,
-        table_schema=settings.schema,
-        columns=tuple(settings.schema.names),
-        batch_rows=MERGE_ROWS,
-        logs=settings.logs,
-        history=settings.history,
-    )
+    spec = settings.spec(task.storage, settings.schema)
     counts = MergeCounts()
     writer = base_writer(
         task.storage,

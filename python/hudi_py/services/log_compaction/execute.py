@@ -26,10 +26,11 @@ from hudi_py.model.instant import InstantTime
 from hudi_py.model.names import PartitionPath, parse_log_file_name
 from hudi_py.schema import RECORD_KEY
 from hudi_py.services.compaction.base import CompactionSlice
-from hudi_py.services.compaction.execute import publish_rewritten, write_token
+from hudi_py.services.compaction.execute import publish_rewritten
 from hudi_py.services.compaction.rewrite import Rewrite, RewriteSettings, RewriteTask, Rewritten
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.planned.slices import slice_of
+from hudi_py.write.context import TaskId
 from hudi_py.write.settings import base_file_codec
 
 Slots: TypeAlias = npt.NDArray[np.int64]
@@ -56,7 +57,8 @@ def compact_logs(context: ServiceContext, planned: CompactionSlice, rewrite: Rew
     started = time.monotonic()
     whole = slice_of(context.storage, planned.unit, planned.sizes)
     publication = planned.running.publication
-    permit = publication.permit_log_file(whole.partition, whole.file_id, write_token(planned.number), new_group=False)
+    token = str(TaskId.fresh(planned.number))
+    permit = publication.permit_log_file(whole.partition, whole.file_id, token, new_group=False)
     name = permit.path.rpartition("/")[2]
     parsed = parse_log_file_name(name)
     assert parsed is not None

@@ -83,7 +83,7 @@ class UnitOutcome:
     task: int
     """Number of the unit in its plan."""
     stats: tuple[WriteStat, ...]
-    """Of the files written."""
+    """Statistics of the files written."""
     replaced: tuple[FileGroup, ...] = ()
     """File groups whose rows are in other file groups now."""
 

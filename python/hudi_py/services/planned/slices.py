@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from hudi_py.errors import CorruptFileError, HistoryCleanedError
 from hudi_py.model.files import BaseFile, FileSlice, LogFile
@@ -11,12 +12,14 @@ from hudi_py.storage import Storage
 from hudi_py.timeline.plan_checks import check_partition
 from hudi_py.timeline.plans import CompactionOperation
 
+_DEAD_PLAN: Final = "so the plan can no longer be executed; unschedule it, or restore an earlier savepoint"
+
 
 def missing_file(storage: Storage, do: str, partition: str, error: FileNotFoundError) -> HistoryCleanedError:
     """The error of a plan of which a file is missing. `do`: what was attempted."""
     return HistoryCleanedError(
-        f"Cannot {do} in partition '{partition}' of {storage.uri}: a file of the plan is missing ({error}), so the "
-        "plan can no longer be executed; unschedule it, or restore an earlier savepoint"
+        f"Cannot {do} in partition '{partition}' of {storage.uri}: a file of the plan is missing ({error}), "
+        + _DEAD_PLAN
     )
 
 
@@ -55,8 +58,7 @@ def _size(storage: Storage, path: str, sizes: Mapping[str, int], do: str) -> int
     info = storage.stat(path)
     if info is None:
         raise HistoryCleanedError(
-            f"Cannot {do} {storage.uri}: the file {path} of the plan is missing, so the plan can no longer be "
-            "executed; unschedule it, or restore an earlier savepoint",
+            f"Cannot {do} {storage.uri}: the file {path} of the plan is missing, {_DEAD_PLAN}",
             path=path,
         )
     return info.size

@@ -42,7 +42,7 @@ class Bucket:
     slice_: FileSlice | None
     """What the bucket has; None if it has nothing yet. Without files where its first rows go to a log."""
     file_id: FileId
-    """Of its file group."""
+    """The id of its file group."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ class TaggedInput:
 
     held: PartitionedRows
     names: Iterable[PartitionPath]
-    """Of the shares."""
+    """The names of the shares."""
     rows: Callable[[Share], TaggedRows | UntaggedRows]
 
 

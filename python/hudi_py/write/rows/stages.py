@@ -133,7 +133,7 @@ class NewGroup:
     rows: Callable[[], Iterable[pa.RecordBatch]]
     """Called in the thread that writes them."""
     file_id: FileId | None = None
-    """Of the file group, which is one file then. If None, a random one, and as many file groups as the rows need."""
+    """The id of the file group, which is one file then. If None, as many file groups of random ids as the rows need."""
 
 
 @dataclass(frozen=True, slots=True)
