@@ -123,12 +123,13 @@ docs: ## Build the documentation site into build/site, strictly; `python -m http
 docs-check: docs ## Look at the site in a headless Chromium: no request elsewhere, no error, accessible
 	@$(PYTEST) -q tests/site $(ARGS)
 
-docs-pages: matrix ## Write the pages that are generated from code: options, doctor, known options, statements, the matrix
+docs-pages: matrix ## Write the pages that are generated from code: options, doctor, known options, statements, services, the matrix
 	@mkdir -p build
 	@$(RUN) python -m hudi_py.config.docs >build/options.md && mv build/options.md docs/options.md
 	@$(RUN) python -m hudi_py.health.docs >build/doctor.md && mv build/doctor.md docs/doctor.md
 	@$(RUN) python -m tools.known_options
 	@$(RUN) python -m tools.statements
+	@$(RUN) python -m tools.services
 
 sbom: ## Write the bill of materials of the package with all extras, build/hudi-py.cdx.json (CycloneDX)
 	@tools/docs.sh sbom

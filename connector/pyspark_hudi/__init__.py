@@ -221,14 +221,10 @@ def run_service(
     phase: str | None = None,
     instant: str | int | None = None,
     options: Mapping[str, Any] | None = None,
-    user: str = "",
-    comment: str = "",
-    with_newer: bool = False,
-    **rescaling: Any,
+    **arguments: Any,
 ) -> dict[str, Any]:
-    """Run a table service on Spark's tasks and return its report: `compaction`, `log_compaction`, `clean`,
-    `archive`, `savepoint`, `delete_savepoint`, `rollback`, `restore`, `unschedule`, `rescale_buckets` or
-    `resize_buckets`. For arguments, report and errors see `pyspark_hudi.services.run_service`.
+    """Run a table service on Spark's tasks, by its name, and return its report. For names, arguments, report and errors
+    see `pyspark_hudi.services.run_service`.
 
     Raises:
         ImportError: as `register`.
@@ -236,18 +232,8 @@ def run_service(
     _check()
     from pyspark_hudi import services
 
-    return services.run_service(
-        spark,
-        os.fspath(path),
-        name,
-        phase=phase,
-        instant=instant,
-        options=options,
-        user=user,
-        comment=comment,
-        with_newer=with_newer,
-        **rescaling,
-    )
+    path = os.fspath(path)
+    return services.run_service(spark, path, name, phase=phase, instant=instant, options=options, **arguments)
 
 
 def _check() -> None:

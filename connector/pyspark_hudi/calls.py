@@ -64,7 +64,7 @@ class ServiceRequest:
 
     def call(self) -> ServiceCall:
         """Raises ConfigError if an option or the path is wrong."""
-        options = write_configuration(self.options)
+        options = Options.resolve(self.options, Scope.WRITE)
         path = checked_path(self.path, "write")
         return ServiceCall(path, options, metadata_writer(options), self.name, self.arguments)
 

@@ -6,15 +6,12 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from hudi_py.errors import ConfigError
 from hudi_py.services.distributed import ServiceCall, Work, check_call
 from pyspark_hudi import calls
 from pyspark_hudi.remote import given_options, remote, remote_tasks, undone
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-_PHASES = (None, "schedule", "execute")
 
 
 def run_service(
@@ -25,31 +22,22 @@ def run_service(
     phase: str | None = None,
     instant: str | int | None = None,
     options: Mapping[str, Any] | None = None,
-    user: str = "",
-    comment: str = "",
-    with_newer: bool = False,
-    when_due: bool = False,
-    **rescaling: Any,
+    **arguments: Any,
 ) -> dict[str, Any]:
     """Run a table service, with its work spread over Spark's tasks.
 
-    `compaction`, `log_compaction`, `clean` and `resize_buckets` have plans. Like `Table.compact()`, a call runs pending
-    plans, oldest first, then schedules and runs one for what is left. The work of a plan (file groups to rewrite, files
-    to delete) is divided among as many Spark tasks. `archive`, `savepoint`, `delete_savepoint`, `rollback`, `restore`,
-    `unschedule` and `rescale_buckets` run in one process: this one, or Spark's driver behind Spark Connect.
-    There only Spark's processes access the table.
+    docs/services.md lists the services, with the arguments that they take. Like `Table.compact()`, a call of one with
+    plans runs pending plans, oldest first, then schedules and runs one for what is left. The work of a plan (file
+    groups to rewrite, files to delete) is divided among as many Spark tasks. The others run in one process: this one,
+    or Spark's driver behind Spark Connect. There only Spark's processes access the table.
 
     Args:
         path: the table's base path, absolute or a URI, as Spark's driver and executors see it.
-        name: name of the service.
+        name: name of the service, such as `compaction`.
         phase: `schedule` only makes a plan; `execute` only runs a pending plan, by default the oldest; None does both.
         instant: the plan to run or drop, or the instant to roll back, restore to or save (default: the newest commit).
         options: write options, by Apache Hudi's keys.
-        user, comment: notes stored with a savepoint.
-        with_newer: for a rollback: undo newer commits as well, newest first. Without it they make the rollback fail.
-        when_due: plan a compaction only if one is due (`hoodie.compact.inline.max.delta.commits` and the like).
-        rescaling: `expressions`, `buckets`, `add` and `dry_run` of `rescale_buckets`, as `Table.rescale_buckets` takes
-            them.
+        arguments: those that the service takes, such as `comment` of a savepoint; as `Table.run_service` takes them.
 
     Returns:
         The report of the last plan that ran, or of the service, as `to_dict()` of the report that `Table` returns:
@@ -61,24 +49,16 @@ def run_service(
         HudiError: the same errors as the call of `Table` raises.
         pyspark.errors.PySparkException: Spark failed.
     """
-    given_arguments = {"user": user, "comment": comment, "with_newer": with_newer, "when_due": when_due, **rescaling}
-    arguments = {key: value for key, value in given_arguments.items() if value}
-    chosen = None if instant is None else str(instant)
-    service = check_call(name, phase, chosen, arguments)
-    if phase not in _PHASES or (phase is not None and service.plans is None):
-        raise ConfigError(
-            f"Cannot run the phase {phase!r} of the service {name}; "
-            + ("it has no phases" if service.plans is None else "phases are 'schedule' and 'execute', or None for both")
-        )
-    request = calls.ServiceRequest(path, given_options(options), name, tuple(arguments.items()))
-    if service.plans is None:
-        return _plain(remote(spark, calls.run_single_step, request, chosen))
+    call = check_call(name, phase, None if instant is None else str(instant), arguments)
+    request = calls.ServiceRequest(path, given_options(options), name, tuple(call.arguments.items()))
+    if call.service.plans is None:
+        return _plain(remote(spark, calls.run_single_step, request, call.instant))
     if phase == "schedule":
         return _plain(remote(spark, calls.schedule_plan, request))
     answer: dict[str, Any] | None = None  # as `services.planned.service.run_all` gives it
     while True:
-        call, begun = remote(spark, calls.begin_plan, request, chosen, phase is None)
-        report = begun.report if begun.work is None else _executed(spark, call, begun.work)
+        made, begun = remote(spark, calls.begin_plan, request, call.instant, phase is None)
+        report = begun.report if begun.work is None else _executed(spark, made, begun.work)
         if report["instant"] is not None or answer is None:
             answer = report
         if begun.last or phase is not None:

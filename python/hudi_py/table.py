@@ -23,18 +23,8 @@ from hudi_py.read.reports import file_report, history_report, instant_report, pa
 from hudi_py.read.request import ScanArguments, ScanRequest
 from hudi_py.read.snapshot import open_snapshot
 from hudi_py.report.methods import ReportMethods
-from hudi_py.services.archive import ArchiveReport, archive
-from hudi_py.services.bucket_resize.service import BucketResizing, ResizeReport
-from hudi_py.services.buckets import BucketReport, rescale_buckets
-from hudi_py.services.clean import Cleaning, CleanReport
-from hudi_py.services.compaction import Compaction, CompactionReport
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.log_compaction import LogCompaction
-from hudi_py.services.planned.pending import plan_report
-from hudi_py.services.planned.unschedule import UnscheduleReport, unschedule
-from hudi_py.services.recovery.restore import RestoreReport, restore
-from hudi_py.services.recovery.rollback import RollbackReport, rollback
-from hudi_py.services.recovery.savepoint import SavepointReport, create_savepoint, delete_savepoint, savepoint_report
+from hudi_py.services.methods import ServiceMethods
 from hudi_py.storage import Storage, StrPath, open_storage, with_durability
 from hudi_py.timeline.archived import ArchivedInstant, archived_instants
 from hudi_py.timeline.properties import load_table_config
@@ -44,8 +34,6 @@ from hudi_py.transaction.locks import LockHolder, break_lock, lock_holders
 from hudi_py.wiring import (
     Alterable,
     MetadataPartitions,
-    ServicePlans,
-    ServicePreviews,
     TableIndexes,
     after_commit,
     metadata_writer,
@@ -59,7 +47,7 @@ from hudi_py.write.dml.merge import Merge
 from hudi_py.write.dml.merge_plan import MergePlan
 from hudi_py.write.dml.run import run_statement
 from hudi_py.write.dml.statements import Delete, Update
-from hudi_py.write.result import WriteResult, requested_time
+from hudi_py.write.result import WriteResult
 from hudi_py.write.rows.input import read_input
 from hudi_py.write.table.support import read_only_reason
 
@@ -193,7 +181,7 @@ def _rows(storage: Storage, data: Any) -> Any:
     return table_schema(load_state(storage)).empty_table()
 
 
-class Table(TableIndexes, ErasureMethods, HealthMethods, ServicePreviews, ReportMethods, Alterable):
+class Table(TableIndexes, ServiceMethods, ErasureMethods, HealthMethods, ReportMethods, Alterable):
     """A Hudi table. Each scan and property sees its current state; a `Scan` is pinned when it is created."""
 
     def __init__(
@@ -413,77 +401,10 @@ class Table(TableIndexes, ErasureMethods, HealthMethods, ServicePreviews, Report
         given = {**(options or {}), **naming_partitions(paths)}
         return self._write(self.schema.empty_table(), "delete_partition", given)
 
-    def resize_buckets(self, *, options: Mapping[str, Any] | None = None) -> ResizeReport:
-        """Splits the large buckets of a table with consistent hashing, and merges its small ones: runs pending plans,
-        then plans and runs what is left to change. How large and how many is said by
-        `hoodie.bucket.index.split.threshold` and the options beside it. A plan is a clustering, and updates of its file
-        groups are refused until it has been run or dropped (`unschedule`).
-
-        Raises:
-            UnsupportedTableError: the table has other buckets, or logs changes.
-            ConflictError: a write is under way, or another process is running a pending plan.
-        """
-        return self.bucket_resizing.schedule_and_run(options=options)
-
-    def rescale_buckets(
-        self,
-        expressions: str = "",
-        *,
-        buckets: int | None = None,
-        add: bool = False,
-        dry_run: bool = False,
-        options: Mapping[str, Any] | None = None,
-    ) -> BucketReport:
-        """Gives the table rules for the numbers of buckets of its partitions, and writes the partitions again whose
-        number changes, as one commit. The table must have a simple bucket index.
-
-        Args:
-            expressions: the rules, see `hoodie.bucket.index.partition.expressions`; empty: only reports those stored.
-            buckets: of partitions without a rule; None: as before. A table without stored rules needs the number that
-                it has now.
-            add: whether the rules come before the stored ones, rather than replacing them.
-            dry_run: only reports which partitions would change.
-
-        Raises:
-            ConfigError: the rules are not valid, or `buckets` is missing.
-            UnsupportedTableError: the table cannot have such rules.
-            ConflictError: another write has completed meanwhile, or a pending table service has files of a partition.
-        """
-        with self._serving("change buckets of", options) as context:
-            return rescale_buckets(context, expressions=expressions, buckets=buckets, add=add, dry_run=dry_run)
-
-    # -- table services: `options` are write options, instants are requested times or results of writes
-
-    @property
-    def compaction(self) -> ServicePlans[CompactionReport]:
-        """Plans of compactions; a new plan has every file group with logs that the strategy chooses."""
-        return ServicePlans(Compaction(always=True), self._serving)
-
-    @property
-    def log_compaction(self) -> ServicePlans[CompactionReport]:
-        """Plans of log compactions; a new plan has every file group with enough log blocks
-        (`hoodie.log.compaction.blocks.threshold`)."""
-        return ServicePlans(LogCompaction(always=True), self._serving)
-
-    @property
-    def bucket_resizing(self) -> ServicePlans[ResizeReport]:
-        """Plans of changes of hash buckets, which are clusterings; those of Apache Hudi are among them."""
-        return ServicePlans(BucketResizing(), self._serving)
-
-    @property
-    def cleaning(self) -> ServicePlans[CleanReport]:
-        """Plans of cleans."""
-        return ServicePlans(Cleaning(), self._serving)
-
     @property
     def metadata(self) -> MetadataPartitions:
         """The partitions of the metadata table."""
         return MetadataPartitions(self._serving)
-
-    def plans(self) -> pa.Table:
-        """Pending compactions, log compactions and cleans, oldest first: service, instant, state, partition, file_id
-        (string), files (list of string); a row for each file group to compact and each partition to clean."""
-        return plan_report(self._state())
 
     def locks(self, *, options: Mapping[str, Any] | None = None) -> list[LockHolder]:
         """The holder of the table lock, if there is one. `options` configure the lock, like those of writes."""
@@ -493,112 +414,6 @@ class Table(TableIndexes, ErasureMethods, HealthMethods, ServicePreviews, Report
         """Releases the table lock of an owner that is no longer running, named as in `locks`. An owner that is still
         running fails before it completes anything. Raises LockError if another owner, or none, holds the lock."""
         break_lock(self._storage, owner, {**self._options, **(options or {})}, self._storage_options)
-
-    def compact(self, *, options: Mapping[str, Any] | None = None) -> CompactionReport:
-        """Merges logs into new base files: runs pending compactions, then compacts the rest.
-
-        Returns:
-            The report of the last compaction, or why there was none.
-
-        Raises:
-            UnsupportedTableError: the table has a feature that a compaction would lose.
-            ConflictError: another process is executing a pending plan.
-        """
-        return self.compaction.schedule_and_run(options=options)
-
-    def log_compact(self, *, options: Mapping[str, Any] | None = None) -> CompactionReport:
-        """Merges the logs of file groups with enough log blocks (`hoodie.log.compaction.blocks.threshold`) into one
-        each: runs pending log compactions, then compacts the rest. For results and errors see `compact`; needs table
-        version 8 or 9.
-        """
-        return self.log_compaction.schedule_and_run(options=options)
-
-    def clean(self, *, options: Mapping[str, Any] | None = None) -> CleanReport:
-        """Deletes file versions that the cleaning policy does not retain: finishes pending cleans, then runs a new one.
-        Time travel to older commits, and incremental queries from them, are impossible afterwards.
-
-        Returns:
-            The report of the last clean, or why there was none.
-        """
-        return self.cleaning.schedule_and_run(options=options)
-
-    def archive(self, *, options: Mapping[str, Any] | None = None) -> ArchiveReport:
-        """Moves old instants from the active timeline to the archived one (`hoodie.keep.min.commits`, `.max.commits`),
-        where `instants(archived=True)` and incremental queries still find them."""
-        with self._serving("archive", options) as context:
-            return archive(context)
-
-    def unschedule(
-        self, instant: str | int | WriteResult, *, options: Mapping[str, Any] | None = None
-    ) -> UnscheduleReport:
-        """Removes a pending plan of a compaction, log compaction, clean or clustering, after rolling back an unfinished
-        attempt to execute it. Rows do not change.
-
-        Raises:
-            ConfigError: there is no such pending plan.
-            ConflictError: another process is executing it, it is a clean that has begun, or it is a compaction of table
-                version 6 after which rows were written, which readers would no longer see.
-        """
-        with self._serving("unschedule", options) as context:
-            return unschedule(context, requested_time(instant))
-
-    def rollback(
-        self, instant: str | int | WriteResult, *, with_newer: bool = False, options: Mapping[str, Any] | None = None
-    ) -> RollbackReport:
-        """Undoes a completed or pending commit.
-
-        Args:
-            with_newer: undo newer commits as well, newest first.
-
-        Raises:
-            ConfigError: there is no such instant, or it cannot be undone.
-            ConflictError: newer commits or plans depend on it, or a savepoint protects it.
-            HistoryCleanedError: what it replaced has been cleaned.
-        """
-        with self._serving("rollback", options) as context:
-            return rollback(context, requested_time(instant), with_newer=with_newer)
-
-    def savepoint(
-        self,
-        instant: str | int | WriteResult | None = None,
-        *,
-        user: str = "",
-        comment: str = "",
-        options: Mapping[str, Any] | None = None,
-    ) -> SavepointReport:
-        """Protects a commit, by default the newest, from cleaning and archiving, so that `restore` can go back to it.
-
-        Raises:
-            ConfigError: there is no such commit.
-            HistoryCleanedError: some of its files have been cleaned.
-        """
-        with self._serving("savepoint", options) as context:
-            chosen = None if instant is None else requested_time(instant)
-            return create_savepoint(context, chosen, user=user, comment=comment)
-
-    def delete_savepoint(
-        self, instant: str | int | WriteResult, *, options: Mapping[str, Any] | None = None
-    ) -> SavepointReport:
-        """Deletes a savepoint, so that its commit may be cleaned and archived."""
-        with self._serving("savepoint", options) as context:
-            return delete_savepoint(context, requested_time(instant))
-
-    def savepoints(self) -> pa.Table:
-        """Savepoints, oldest first: instant, user, comment (string), created (timestamp in UTC),
-        num_partitions, num_files (int64)."""
-        with self._serving("savepoints") as context:
-            return savepoint_report(context)
-
-    def restore(self, instant: str | int | WriteResult, *, options: Mapping[str, Any] | None = None) -> RestoreReport:
-        """Restores the table to a savepoint; everything later is undone permanently.
-
-        Raises:
-            ConfigError: there is no such savepoint.
-            ConflictError: a write is running, or a later savepoint exists; delete that one first.
-            HistoryCleanedError: a file of the savepoint is missing, or later commits have been archived.
-        """
-        with self._serving("restore", options) as context:
-            return restore(context, requested_time(instant))
 
     # -- reports
 

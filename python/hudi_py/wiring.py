@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final, Generic
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -32,23 +32,17 @@ from hudi_py.metadata_write.maintenance.verify import VerifyReport, verify
 from hudi_py.metadata_write.maintenance.whole import change_metadata_table
 from hudi_py.metadata_write.partitions.named import IndexRequest
 from hudi_py.metadata_write.writer import MetadataTableWriter
-from hudi_py.model.instant import InstantTime
 from hudi_py.model.properties import TableConfig
 from hudi_py.progress import Progress
 from hudi_py.services.after_commit import InlineServices
-from hudi_py.services.archive import Selection, preview_archive
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.descriptor import Due
-from hudi_py.services.planned.service import AnyService, Preview, Report, pending_instants, run, run_all
-from hudi_py.services.recovery.restore import preview_restore
-from hudi_py.services.recovery.rollback import preview_rollback
-from hudi_py.services.registry import due_services
+from hudi_py.services.methods import Serving
 from hudi_py.storage import Storage, open_storage
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.transaction.protocols import AfterCommit, MetadataWriter
 from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.write.api import write_options
-from hudi_py.write.result import WriteResult, requested_time
+from hudi_py.write.result import WriteResult
 from hudi_py.write.table.alter import Types, alter_table, column_changes
 
 
@@ -242,87 +236,6 @@ class Alterable:
                 metadata=metadata_writer(resolved),
                 storage_options=self._storage_options,
             )
-
-
-Serving = Callable[[str, Mapping[str, Any] | None], AbstractContextManager[ServiceContext]]
-"""Opens the context of one call, from a title and further options."""
-
-
-class ServicePlans(Generic[Report]):
-    """The plans of one kind of service on a table. `options` are write options; they override those with which the
-    table was opened."""
-
-    def __init__(self, service: AnyService[Report], serve: Serving) -> None:
-        self._service = service
-        self._serve = serve
-
-    def schedule(self, *, options: Mapping[str, Any] | None = None) -> InstantTime | None:
-        """Makes a plan. Returns its instant; None if there is nothing to do."""
-        with self._serve(self._service.name, options) as context:
-            return self._service.schedule(context).instant
-
-    def preview(self, *, options: Mapping[str, Any] | None = None) -> Preview:
-        """What a plan made now would contain, or why it would be empty. Changes nothing, and does not take the lock."""
-        with self._serve(self._service.name, options) as context:
-            return self._service.preview(context)
-
-    def run(self, instant: str | None = None, *, options: Mapping[str, Any] | None = None) -> Report:
-        """Executes the pending plan of an instant, by default the oldest one.
-
-        Returns:
-            The report; its instant is None if no plan is pending.
-
-        Raises:
-            ConfigError: there is no pending plan with this instant.
-            ConflictError: another process is executing it.
-        """
-        with self._serve(self._service.name, options) as context:
-            return run(self._service, context, None if instant is None else InstantTime(instant))
-
-    def pending(self) -> list[InstantTime]:
-        """Instants of the plans that are not completed, oldest first."""
-        with self._serve(self._service.name, None) as context:
-            return pending_instants(self._service, context)
-
-    def schedule_and_run(self, *, options: Mapping[str, Any] | None = None) -> Report:
-        """Executes the pending plans, oldest first, then schedules a new one and executes it.
-
-        Returns:
-            The report of the last plan executed, or why there was none.
-        """
-        with self._serve(self._service.name, options) as context:
-            return run_all(self._service, context)
-
-
-class ServicePreviews:
-    """The methods of `Table` that say what services would do. They change nothing, and do not take the lock."""
-
-    _serving: Serving
-
-    def due(self, *, options: Mapping[str, Any] | None = None) -> list[Due]:
-        """Whether compaction, cleaning and archiving would find something to do now, and what. Lists files, but reads
-        no rows. `options` are those of writes, after which the services run."""
-        with self._serving("due services", options) as context:
-            return due_services(context)
-
-    def preview_archive(self, *, options: Mapping[str, Any] | None = None) -> Selection:
-        """The `instants` that `archive` would move now, oldest first, or the `reason` why there are none."""
-        with self._serving("archive", options) as context:
-            return preview_archive(context)
-
-    def preview_rollback(
-        self, instant: str | int | WriteResult, *, with_newer: bool = False, options: Mapping[str, Any] | None = None
-    ) -> list[InstantTime]:
-        """The instants that `rollback` would undo now, in this order. For arguments and errors see there."""
-        with self._serving("rollback", options) as context:
-            return [each.time for each in preview_rollback(context, requested_time(instant), with_newer=with_newer)]
-
-    def preview_restore(
-        self, instant: str | int | WriteResult, *, options: Mapping[str, Any] | None = None
-    ) -> list[InstantTime]:
-        """The instants that `restore` would undo now, in this order. For arguments and errors see there."""
-        with self._serving("restore", options) as context:
-            return [InstantTime(each.time) for each in preview_restore(context, requested_time(instant)).instants]
 
 
 class MetadataPartitions:

@@ -15,8 +15,9 @@ from pyspark_hudi.dialect.text import Cursor, tokens_of
 from tests.meta.sources import ROOT
 from tools import statements
 
-SHARED = {"run_compaction", "show_compaction", "export_instants"}
-"""Procedures that statements run, too, and one whose rows the core has for CALL to write into files."""
+SHARED = {"run_compaction", "show_compaction", "export_instants", "run_service"}
+"""Procedures that statements run, too, one whose rows the core has for CALL to write into files, and one with the name
+of a function of the connector."""
 
 
 class Named:

@@ -133,7 +133,7 @@ def procedures() -> Iterator[tuple[list[str], str, str]]:
 
 
 def test_procedures_that_sql_has() -> None:
-    known = set(pytest.importorskip("pyspark_hudi.dialect.call").PROCEDURES)
+    known = set(pytest.importorskip("pyspark_hudi.dialect.call").PROCEDURES) - {"run_service"}  # of hudi-py alone
     assert {name for names, statement, _ in procedures() if statement == "`CALL`" for name in names} == known
 
 

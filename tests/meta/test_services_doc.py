@@ -24,6 +24,7 @@ from hudi_py.services.recovery.restore import RestoreReport
 from hudi_py.services.recovery.rollback import RollbackReport
 from hudi_py.services.recovery.savepoint import SavepointReport
 from tests.meta.sources import ROOT
+from tools import services
 
 TEXT = (ROOT / "docs" / "services.md").read_text(encoding="utf-8")
 KNOWN = {key: option for option in HONOURED for key in option.keys}
@@ -82,6 +83,10 @@ def quoted(cell: str) -> list[str]:
 def test_the_fields_of_a_report(report: type[ServiceReport]) -> None:
     (told,) = [quoted(cells[2]) for cells in rows("Reports") if quoted(cells[0]) == [report.__name__]]
     assert set(told) == {field.name for field in fields(report)} - OF_ALL
+
+
+def test_the_table_of_services_is_current() -> None:
+    assert services.updated(TEXT) == TEXT, "the table of docs/services.md is out of date: run `make docs-pages`"
 
 
 def test_the_fields_of_a_verify_report() -> None:

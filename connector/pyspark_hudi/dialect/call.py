@@ -1,4 +1,5 @@
-"""CALL: those of Apache Hudi's procedures that hudi-py has. Names, parameters and columns are those of 1.2.0."""
+"""CALL: those of Apache Hudi's procedures that hudi-py has, with the names, parameters and columns of 1.2.0; and
+`run_service`, which is hudi-py's own."""
 
 from __future__ import annotations
 
@@ -114,6 +115,8 @@ def _arguments(name: str, procedure: Procedure, cursor: Cursor) -> dict[str, Any
         value = _value(part)
         if key in given:
             given[key] = value
+        elif procedure.takes_more:
+            given[key.lower()] = value
         else:  # Apache Hudi says nothing
             near = difflib.get_close_matches(key.lower(), named, 1, 0.7)
             told = f"did you mean {named[near[0]]}?" if near else _listing(name)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping
 from typing import Any, Final
@@ -16,6 +17,8 @@ from pyspark_hudi.dialect.tables import StatementTarget
 from pyspark_hudi.services import run_service
 
 _BUCKET_RULE: Final = "regex"
+_OF_CALL: Final = ("table", "path", "service", "options")
+"""Parameters of `run_service` that the call itself handles. All others are those of the service."""
 
 
 def _service(
@@ -33,6 +36,14 @@ def _options(given: Given) -> dict[str, str]:
         if separator:
             found[key.strip()] = value.strip()
     return found
+
+
+def _run_service(target: StatementTarget, given: Given) -> Rows:
+    """Runs any service; not one of Apache Hudi's procedures."""
+    arguments = {name: value for name, value in given.items() if name not in _OF_CALL}
+    report = _service(target, needed(given, "service"), _options(given), **arguments)
+    known = [report.pop(name) for name in ("service", "instant", "completion_time", "reason")]
+    yield (*known, json.dumps(report))
 
 
 def _pending(target: StatementTarget, service: str) -> dict[str, tuple[int, str]]:
@@ -210,6 +221,12 @@ def _bucket_rules(target: StatementTarget, given: Given) -> Rows:
 _COMPACTION = "timestamp STRING, operation_size INT, state STRING"
 _SAVEPOINT: Final[Mapping[str, Any]] = {"table": None, "instant_time": "", "path": None}
 SERVICE_PROCEDURES: Final[Mapping[str, Procedure]] = {
+    "run_service": Procedure(
+        dict.fromkeys(("table", "service", "phase", "instant", "options")),
+        "service STRING, instant STRING, completion_time STRING, reason STRING, details STRING",
+        _run_service,
+        takes_more=True,
+    ),
     "run_compaction": Procedure(
         dict.fromkeys(("op", "table", "path", "timestamp", "options", "instants", "limit")),
         _COMPACTION,

@@ -29,6 +29,8 @@ class Procedure:
     run: Callable[[StatementTarget, Given], Rows]
     compares: bool = False
     """Whether its parameter `path` names another table than the one it is called for."""
+    takes_more: bool = False
+    """Whether it gets arguments of other names, too; otherwise they have no effect."""
 
     @property
     def accepted(self) -> dict[str, Any]:

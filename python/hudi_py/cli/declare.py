@@ -117,7 +117,14 @@ def _common() -> list[click.Parameter]:
 
 
 def table_command(
-    group: click.Group, name: str, *, examples: Sequence[str], path: bool = True, several: bool = False
+    group: click.Group,
+    name: str,
+    *,
+    examples: Sequence[str],
+    path: bool = True,
+    several: bool = False,
+    about: str | None = None,
+    kind: type[Documented] = Documented,
 ) -> Callable[[Body], Documented]:
     """Declares a command of a table. Its function gets a `CommandTarget` first, then its own parameters.
 
@@ -125,6 +132,8 @@ def table_command(
         examples: command lines for its help.
         path: whether the path of the table is its first argument; otherwise that of the target is empty.
         several: whether paths of several tables may be given; then the function is called for each of them.
+        about: its help; None: the function's docstring.
+        kind: the class of the command.
     """
 
     def declare(body: Body) -> Documented:
@@ -160,7 +169,7 @@ def table_command(
 
         run.__click_params__ = []  # type: ignore[attr-defined]
         params = [*place, *own, *_common()]
-        command = click.command(name, cls=Documented, params=params, examples=examples)(run)
+        command = click.command(name, cls=kind, params=params, examples=examples, help=about)(run)
         group.add_command(command)
         return command
 

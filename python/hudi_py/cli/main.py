@@ -21,7 +21,9 @@ _SECTIONS: Final = {
     "Learn": ("options",),
     "Look": ("show", "timeline", "files", "partitions", "schema", "stats", "diff", "plans", "report"),
     "Rows": ("read", "sql", "explain", "write", "update", "delete", "erase"),
-    "Maintain": ("compact", "log-compact", "clean", "archive", "resize-buckets", "unschedule", "index", "metadata"),
+    "Maintain": (
+        *("compact", "log-compact", "clean", "archive", "resize-buckets", "run", "unschedule", "index", "metadata"),
+    ),
     "Health": ("doctor", "repair", "repairs"),
     "Go back": ("rollback", "savepoint", "restore"),
     "Locks": ("locks",),

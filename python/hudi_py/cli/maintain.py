@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
 
-from hudi_py.cli.declare import CommandTarget, confirm, dry_run_option, table_command, yes_option
+from hudi_py.cli.declare import CommandTarget, Documented, confirm, dry_run_option, table_command, yes_option
 from hudi_py.cli.failure import FOUND
 
 
@@ -19,47 +21,42 @@ _SCHEDULE = click.option("--schedule", is_flag=True, help="Only make a plan, whi
 _RUN = click.option("--run", metavar="INSTANT", help="Run this pending plan; `oldest` for the oldest one.")
 
 
-@table_command(
-    _GROUP,
+def _planned(service: str, name: str, about: str, examples: Sequence[str]) -> None:
+    """Declare the command of a service with plans that deletes nothing."""
+
+    @table_command(_GROUP, name, several=True, examples=examples, about=about)
+    @_SCHEDULE
+    @_RUN
+    @dry_run_option
+    def command(target: CommandTarget, schedule: bool, run: str | None, dry_run: bool) -> None:
+        from hudi_py.cli import services
+
+        services.planned(target, target.open().service_plans(service), services.How(schedule, run, dry_run))
+
+
+_planned(
+    "compaction",
     "compact",
-    several=True,
-    examples=[
+    """Merge logs into new base files.
+
+    Runs the pending plans, then compacts the rest.
+    """,
+    [
         "hudi-py compact /data/trips",
         "hudi-py compact /data/trips --dry-run",
         "hudi-py compact /data/trips --run oldest",
     ],
 )
-@_SCHEDULE
-@_RUN
-@dry_run_option
-def compact(target: CommandTarget, schedule: bool, run: str | None, dry_run: bool) -> None:
-    """Merge logs into new base files.
-
-    Runs the pending plans, then compacts the rest.
-    """
-    from hudi_py.cli import services
-
-    services.planned(target, target.open().compaction, services.How(schedule, run, dry_run))
-
-
-@table_command(
-    _GROUP,
+_planned(
+    "log_compaction",
     "log-compact",
-    several=True,
-    examples=["hudi-py log-compact /data/trips"],
-)
-@_SCHEDULE
-@_RUN
-@dry_run_option
-def log_compact(target: CommandTarget, schedule: bool, run: str | None, dry_run: bool) -> None:
     """Merge the logs of each file group into one.
 
     Runs the pending plans, then merges the logs of file groups that have enough of them
     (hoodie.log.compaction.blocks.threshold).
-    """
-    from hudi_py.cli import services
-
-    services.planned(target, target.open().log_compaction, services.How(schedule, run, dry_run))
+    """,
+    ["hudi-py log-compact /data/trips"],
+)
 
 
 @table_command(
@@ -100,24 +97,60 @@ def archive(target: CommandTarget, dry_run: bool) -> None:
     services.archive(target, dry_run)
 
 
-@table_command(
-    _GROUP,
+_planned(
+    "resize_buckets",
     "resize-buckets",
-    several=True,
-    examples=["hudi-py resize-buckets /data/trips -o hoodie.index.bucket.engine=CONSISTENT_HASHING"],
-)
-@_SCHEDULE
-@_RUN
-@dry_run_option
-def resize_buckets(target: CommandTarget, schedule: bool, run: str | None, dry_run: bool) -> None:
     """Split and merge the hash buckets of consistent hashing.
 
     Runs the pending plans, which are clusterings, then plans and runs what is left to change
     (hoodie.bucket.index.split.threshold, hoodie.bucket.index.merge.threshold).
-    """
+    """,
+    ["hudi-py resize-buckets /data/trips -o hoodie.index.bucket.engine=CONSISTENT_HASHING"],
+)
+
+
+class _AnyService(Documented):
+    """The command that runs a service by its name. Its help lists the services."""
+
+    ignore_unknown_options = True
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        from hudi_py.cli import services
+
+        with formatter.section("Services"):
+            formatter.write_dl(services.described())
+        super().format_epilog(ctx, formatter)
+
+
+@table_command(
+    _GROUP,
+    "run",
+    examples=[
+        "hudi-py run /data/trips compaction --when-due",
+        "hudi-py run /data/trips compaction --phase schedule",
+        "hudi-py run /data/trips rescale_buckets --expressions '^region=,8' --buckets 16 --dry-run",
+    ],
+    kind=_AnyService,
+)
+@click.argument("service")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[--ARGUMENT VALUE]...")
+@click.option("--phase", help="Of a service with plans: `schedule` only plans, `execute` only runs a plan.")
+@click.option("--instant", help="The plan to run or drop, or the instant to go back to or save.")
+@dry_run_option
+@yes_option
+def run_service(
+    target: CommandTarget,
+    service: str,
+    arguments: tuple[str, ...],
+    phase: str | None,
+    instant: str | None,
+    dry_run: bool,
+    yes: bool,
+) -> None:
+    """Run a table service by its name."""
     from hudi_py.cli import services
 
-    services.planned(target, target.open().bucket_resizing, services.How(schedule, run, dry_run))
+    services.run_service(target, service, arguments, phase, instant, dry_run, yes)
 
 
 @table_command(_GROUP, "unschedule", examples=["hudi-py unschedule /data/trips 20260131101530123"])

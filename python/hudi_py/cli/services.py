@@ -13,9 +13,10 @@ from hudi_py.cli.declare import CommandTarget, confirm
 from hudi_py.cli.screen import Screen, ScreenColumn, number
 from hudi_py.model.instant import InstantTime
 from hudi_py.model.words import counted
+from hudi_py.services.methods import ServicePlans
 from hudi_py.services.planned.report import ServiceReport
 from hudi_py.services.planned.service import Preview
-from hudi_py.wiring import ServicePlans
+from hudi_py.services.registry import SERVICES, check_call
 
 _MOST = 50
 
@@ -44,7 +45,7 @@ class Undone:
 def planned(target: CommandTarget, plans: ServicePlans[Any], how: How) -> None:
     """A service with plans, such as `compact`."""
     if how.dry_run:
-        _preview(target, plans.preview(), counts_groups=True)
+        _preview(target, plans.preview())
     elif how.schedule:
         _scheduled(target, plans.schedule())
     elif how.run is not None:
@@ -53,12 +54,68 @@ def planned(target: CommandTarget, plans: ServicePlans[Any], how: How) -> None:
         report(target, plans.schedule_and_run())
 
 
+def described() -> list[tuple[str, str]]:
+    """The name of each service, and what it does and takes."""
+    return [
+        (each.name, " ".join([f"{each.help}.", *(f"{_flag(own.name)}: {own.help}." for own in each.arguments)]))
+        for each in SERVICES.values()
+    ]
+
+
+def run_service(
+    target: CommandTarget,
+    name: str,
+    texts: Sequence[str],
+    phase: str | None,
+    instant: str | None,
+    dry_run: bool,
+    yes: bool,
+) -> None:
+    """`hudi-py run`."""
+    arguments = _named(name, texts)
+    if dry_run and "dry_run" in _kinds(name):
+        arguments["dry_run"], dry_run = True, False
+    service, table = check_call(name, phase, instant, arguments).service, target.open()
+    if dry_run:
+        _preview(target, table.service_plans(name, **arguments).preview())
+        return
+    if service.asks and phase != "schedule":
+        confirm(f"Run {name} on {table.uri}, to {service.asks}?", yes)
+    report(target, table.run_service(name, phase=phase, instant=instant, **arguments))
+
+
+def _kinds(name: str) -> dict[str, type]:
+    return {each.name: each.kind for each in SERVICES[name].arguments} if name in SERVICES else {}
+
+
+def _named(name: str, texts: Sequence[str]) -> dict[str, Any]:
+    """The arguments of a service from `--name value`, `--name=value`, or `--name` alone of one that is true or false.
+    Those that it does not take are left for `check_call` to refuse."""
+    left, found = list(texts), dict[str, Any]()
+    while left:
+        flag, separator, value = left.pop(0).partition("=")
+        if not flag.startswith("--"):
+            raise click.UsageError(f"The argument {flag!r} has no name; give it as --NAME {flag}.")
+        key = flag.removeprefix("--").replace("-", "_")
+        if separator:
+            found[key] = value
+        elif _kinds(name).get(key) is bool:
+            found[key] = True
+        else:
+            found[key] = left.pop(0) if left else ""
+    return found
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
 def clean(target: CommandTarget, how: How, yes: bool) -> None:
     """`hudi-py clean`."""
     table = target.open()
     plans = table.cleaning
     if how.dry_run:
-        _preview(target, plans.preview(), counts_groups=False)
+        _preview(target, plans.preview())
         return
     if not how.schedule:
         question = f"Delete the old file versions of {table.uri}?"
@@ -201,8 +258,8 @@ def _scheduled(target: CommandTarget, instant: InstantTime | None) -> None:
         screen.line(f"Planned: {instant}. Run it with --run {instant}.")
 
 
-def _preview(target: CommandTarget, found: Preview, *, counts_groups: bool) -> None:
-    """What a plan made now would contain. `counts_groups`: of a compaction, otherwise of a clean."""
+def _preview(target: CommandTarget, found: Preview) -> None:
+    """What a plan made now would contain: file groups to rewrite, or files to delete."""
     screen, rows = Screen(), found.rows
     if target.as_json:
         screen.json({"dry_run": True, "reason": found.reason, "plan": list(rows)})
@@ -211,7 +268,7 @@ def _preview(target: CommandTarget, found: Preview, *, counts_groups: bool) -> N
         screen.line(f"Nothing would be done: {found.reason}.")
         return
     files = counted(sum(len(row["files"]) for row in rows), "file")
-    if counts_groups:
+    if rows[0]["file_id"] is not None:
         screen.line(f"{counted(len(rows), 'file group')} with {files} would be rewritten. Nothing was changed.")
         columns = [ScreenColumn("partition"), ScreenColumn("file id"), number("files")]
         listed = [[row["partition"] or ".", row["file_id"], len(row["files"])] for row in rows]

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from hudi_py.errors import ConfigError
+from hudi_py.services.planned.pending import SERVICE_ACTIONS
 from hudi_py.timeline.times import SPECIAL, epoch_ms
 
 MAX_BINS: Final = 90
@@ -19,7 +20,6 @@ MAX_ENTRIES: Final = 40
 Role = Literal["write", "service", "undo", "mark"]
 """What a kind of action is for; `mark`: it changes no file."""
 
-_OF_OPERATION: Final = {"COMPACT": "compaction", "LOG_COMPACT": "logcompaction", "CLUSTER": "clustering"}
 _ROLES: Final[dict[str, Role]] = {
     "commit": "write",
     "deltacommit": "write",
@@ -178,7 +178,7 @@ def _entries(
         if written.get("action") != row["action"]:
             written = {}
         operation = written.get("operation") or ""
-        kind = _OF_OPERATION.get(operation, row["action"])
+        kind = SERVICE_ACTIONS.get(operation, row["action"])
         role = _ROLES.get(kind, "mark")
         changed = (written["num_inserts"], written["num_updates"], written["num_deletes"]) if written else None
         found.append(

@@ -119,8 +119,8 @@ def _next(found: Overview, plans: pa.Table, path: str) -> list[NextStep]:
     for row in found.pending:
         service, instant = planned.get(row["instant"]), row["instant"]
         if service is not None:
-            why = f"The plan {instant} of a {service.replace('_', ' ')} is pending"
-            steps.append(NextStep(why, f"hudi-py {SERVICES[service].command} {path}"))
+            why = f"The {service.replace('_', ' ')} plan {instant} is pending"
+            steps.append(NextStep(why, SERVICES[service].command_line(path)))
         elif row["action"] in _WRITES:
             why = f"The {row['action']} {instant} is running, or its process has died. The next write undoes dead ones"
             steps.append(NextStep(why, f"hudi-py rollback {path} {instant}"))
@@ -130,8 +130,8 @@ def _next(found: Overview, plans: pa.Table, path: str) -> list[NextStep]:
     running = set(planned.values())
     for each in found.services:
         if each["due"] and each["service"] not in running:
-            why = f"{each['service'].capitalize()} is due: {each['reason']}"
-            steps.append(NextStep(why, f"hudi-py {SERVICES[each['service']].command} {path}"))
+            why = f"{each['service'].replace('_', ' ').capitalize()} is due: {each['reason']}"
+            steps.append(NextStep(why, SERVICES[each["service"]].command_line(path)))
     if found.last_write is None and not found.pending:
         steps.append(NextStep("The table is empty", f"hudi-py write {path} ROWS.csv"))
     return steps

@@ -9,7 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-SERVICE_OPERATIONS: Final = ("COMPACT", "LOG_COMPACT", "CLUSTER")
+from hudi_py.services.planned.pending import SERVICE_ACTIONS
+
+SERVICE_OPERATIONS: Final = tuple(SERVICE_ACTIONS)
 """Operations of commits that change no rows."""
 MAX_BINS: Final = 60
 _CHANGES: Final = ("num_inserts", "num_updates", "num_deletes")

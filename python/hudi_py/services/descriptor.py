@@ -1,19 +1,24 @@
 """What a table service is, in one place: how it is called, when it follows a commit, and when it is due.
 
-`run_service`, the steps after a commit, what is due, the list of plans and the report read `registry.SERVICES`.
+`Table`, the command line, `run_service` on Spark, `CALL`, the steps after a commit, what is due, the list of plans, the
+report and the documents read `registry.SERVICES`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
+from numbers import Integral
+from typing import Any, Final, Generic
 
 from hudi_py.config import Options
+from hudi_py.errors import ConfigError
+from hudi_py.model.instant import InstantTime
 from hudi_py.model.properties import TableConfig
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.planned.report import ServiceReport
-from hudi_py.services.planned.service import AnyService, pending_instants, run_all
+from hudi_py.services.planned.service import AnyService, Report, pending_instants, run, run_all, schedule
 from hudi_py.timeline.state import TableState
 
 
@@ -22,7 +27,7 @@ class Due:
     """Whether a service would find something to do now."""
 
     service: str
-    """The service's name: `compaction`, `clean` or `archive`."""
+    """The service's name, such as `compaction`, `clean` or `archive`."""
     due: bool
     reason: str
     """What it would do, or why it would do nothing."""
@@ -61,25 +66,90 @@ class InstantArgument(Enum):
     REFUSED = auto()
 
 
+_KINDS: Final[Mapping[type, str]] = {str: "text", int: "a whole number", bool: "true or false"}
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """An argument that calls of a service take besides options. Without it, the default of the service counts."""
+
+    name: str
+    kind: type[str] | type[int] | type[bool]
+    help: str
+    """A phrase, for the documents and the command line."""
+
+    def parsed(self, service: str, given: Any) -> str | int | bool:
+        """Return the value, which the command line and SQL may give as text.
+
+        Raises:
+            ConfigError: it is of another kind.
+        """
+        text = given.strip().lower() if isinstance(given, str) else ""
+        if isinstance(given, bool):
+            if self.kind is bool:
+                return given
+        elif self.kind is bool and text in ("true", "false"):
+            return text == "true"
+        elif self.kind is int and (isinstance(given, Integral) or text.removeprefix("-").isdecimal()):
+            return int(given)
+        elif self.kind is str and isinstance(given, str):
+            return given
+        raise ConfigError(
+            f"Cannot run the service {service} with {self.name} = {given!r}: expected {_KINDS[self.kind]}, {self.help}"
+        )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Service:
+class Service(Generic[Report]):
     """A table service: one with plans, whose tasks any process may execute, or one of a single step."""
 
     name: str
-    plans: AnyService[ServiceReport] | None = None
-    """Plans all that there is to do, as a person asks for it."""
-    plans_when_due: AnyService[ServiceReport] | None = None
-    """Plans only what is due; for calls with the argument `when_due`."""
-    run: Callable[..., ServiceReport] | None = None
+    help: str
+    """What it does, as a sentence without a full stop."""
+    plans: Callable[..., AnyService[Report]] | None = None
+    """Makes the planned service, from the arguments of a call as keywords and `local`: whether the process that begins
+    a plan lives until it is completed."""
+    run: Callable[..., Report] | None = None
     """The single step: a function of a context, an instant or None, and the arguments as keywords."""
     instant: InstantArgument = InstantArgument.OPTIONAL
-    arguments: tuple[str, ...] = ()
-    """Names of the arguments that a call takes besides options."""
+    arguments: tuple[Argument, ...] = ()
     command: str = ""
-    """The command of `hudi-py` that does what is due."""
+    """The command of `hudi-py` of its own; without one, `hudi-py run` runs it."""
+    asks: str = ""
+    """What it does for good, for the question before: a verb and its object."""
     after_commit: AfterCommitRule | None = None
     due: Callable[[ServiceContext, TableState], Due | None] | None = None
     """What the service would do now. Returns None if the table is of a kind that never needs it."""
+
+    def planner(self, *, local: bool = True, **arguments: Any) -> AnyService[Report]:
+        """The planned service, for the arguments of a call."""
+        assert self.plans is not None, self.name  # `check_call` and the types of callers see to it
+        return self.plans(local=local, **arguments)
+
+    def command_line(self, path: str) -> str:
+        """The command that does what is due. `path` is quoted for a shell."""
+        return f"hudi-py {self.command} {path}" if self.command else f"hudi-py run {path} {self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedCall(Generic[Report]):
+    """A call of a service whose arguments are checked: `registry.check_call` makes it."""
+
+    service: Service[Report]
+    phase: str | None
+    instant: InstantTime | None
+    arguments: Mapping[str, Any]
+
+    def run(self, context: ServiceContext) -> Report | ServiceReport:
+        """Run the call in this process."""
+        if self.service.run is not None:
+            return self.service.run(context, self.instant, **self.arguments)
+        planned = self.service.planner(**self.arguments)
+        if self.phase == "schedule":
+            return schedule(planned, context)
+        if self.phase is None and self.instant is None:
+            return run_all(planned, context)
+        return run(planned, context, self.instant)
 
 
 def run_step(service: AnyService[ServiceReport]) -> Step:

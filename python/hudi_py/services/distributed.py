@@ -14,7 +14,8 @@ from hudi_py.read.pin import load_pinned
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.planned.pending import plan_report
 from hudi_py.services.planned.report import ServiceReport
-from hudi_py.services.planned.service import AnyService, Scheduled, Work, execute_all, pending_instants
+from hudi_py.services.planned.service import AnyService, Scheduled, Work, execute_all, pending_plan
+from hudi_py.services.planned.service import schedule as schedule_plan
 from hudi_py.services.registry import SERVICES, check_call
 from hudi_py.storage import open_storage
 from hudi_py.transaction.locks.in_process import check_many_processes
@@ -53,10 +54,7 @@ class ServiceCall:
 
     @property
     def planned(self) -> AnyService[ServiceReport]:
-        service = SERVICES[self.name]
-        plans = service.plans_when_due if dict(self.arguments).get("when_due") else service.plans
-        assert plans is not None, self.name  # `run_service` asks others to run
-        return plans
+        return SERVICES[self.name].planner(local=False, **dict(self.arguments))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,41 +72,33 @@ class BegunPlan:
 def run_single_step(call: ServiceCall, instant: str | None) -> dict[str, Any]:
     """Run a service that has no plan, and return its report."""
     check_many_processes(call.options)
-    run = SERVICES[call.name].run
-    assert run is not None, call.name
-    return run(call.context(), instant, **dict(call.arguments)).to_dict()
+    return check_call(call.name, None, instant, dict(call.arguments)).run(call.context()).to_dict()
 
 
 def schedule(call: ServiceCall) -> dict[str, Any]:
     """Schedule a plan and report its instant, or why there is none."""
     check_many_processes(call.options)
-    service = call.planned
-    scheduled = service.schedule(call.context())
-    if scheduled.instant is None:
-        return service.nothing(scheduled.reason).to_dict()
-    return ServiceReport(service.name, scheduled.instant).to_dict()
+    return schedule_plan(call.planned, call.context()).to_dict()
 
 
 def begin(call: ServiceCall, instant: str | None, *, plans: bool) -> BegunPlan:
-    """Begin the plan of the instant; without one, the oldest pending plan or, with `plans`, a new one.
+    """Begin the pending plan of the instant; without one, the oldest pending plan or, with `plans`, a new one.
 
     A plan without tasks is completed at once.
     """
     check_many_processes(call.options)
     service, context = call.planned, call.context()
-    chosen = None if instant is None else InstantTime(instant)
-    known = pending_instants(service, context) if chosen is None else []
-    if known:
-        chosen = known[0]
-    elif chosen is None:
+    chosen = pending_plan(service, context, None if instant is None else InstantTime(instant))
+    last = chosen is None or instant is not None
+    if chosen is None:
         scheduled = service.schedule(context) if plans else Scheduled(None, "no plan is pending")
         if scheduled.instant is None:
-            return BegunPlan(service.nothing(scheduled.reason).to_dict(), None, last=True)
+            return BegunPlan(service.nothing(scheduled.reason).to_dict(), None, last)
         chosen = scheduled.instant
     work = service.begin(context, chosen)
     if work.num_tasks:
-        return BegunPlan(ServiceReport(service.name, work.instant).to_dict(), work, last=not known)
-    return BegunPlan(execute_all(service, context, work).to_dict(), None, last=not known)
+        return BegunPlan(ServiceReport(service.name, work.instant).to_dict(), work, last)
+    return BegunPlan(execute_all(service, context, work).to_dict(), None, last)
 
 
 def execute(call: ServiceCall, work: Work, tasks: Sequence[int]) -> Sequence[Any]:

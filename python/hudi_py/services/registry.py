@@ -2,52 +2,95 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from hudi_py.errors import ConfigError
+from hudi_py.model.instant import InstantTime
 from hudi_py.services.archive.descriptor import ARCHIVE
-from hudi_py.services.bucket_resize.service import BucketResizing
 from hudi_py.services.buckets import rescale_buckets
 from hudi_py.services.clean.descriptor import CLEAN
-from hudi_py.services.compaction.descriptor import COMPACTION
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.descriptor import Due, InstantArgument, Service
-from hudi_py.services.log_compaction.descriptor import LOG_COMPACTION
+from hudi_py.services.descriptor import Argument, CheckedCall, Due, InstantArgument, Service
+from hudi_py.services.planned.pending import PLANNED
 from hudi_py.services.planned.unschedule import unschedule
 from hudi_py.services.recovery.restore import restore
 from hudi_py.services.recovery.rollback import rollback
 from hudi_py.services.recovery.savepoint import create_savepoint, delete_savepoint
 
-SERVICES: Final[Mapping[str, Service]] = {
+SAVEPOINT: Final = Service(
+    name="savepoint",
+    help="Protects a commit, by default the newest, from cleaning and archiving",
+    run=create_savepoint,
+    arguments=(Argument("user", str, "who creates it"), Argument("comment", str, "what it is for")),
+)
+DELETE_SAVEPOINT: Final = Service(
+    name="delete_savepoint",
+    help="Deletes a savepoint, so that its commit may be cleaned and archived",
+    run=delete_savepoint,
+    instant=InstantArgument.REQUIRED,
+    asks="delete a savepoint",
+)
+ROLLBACK: Final = Service(
+    name="rollback",
+    help="Undoes a completed or pending commit",
+    run=rollback,
+    instant=InstantArgument.REQUIRED,
+    arguments=(Argument("with_newer", bool, "whether to undo newer commits as well, which otherwise are in the way"),),
+    asks="undo commits",
+)
+RESTORE: Final = Service(
+    name="restore",
+    help="Goes back to a savepoint: everything later is undone",
+    run=restore,
+    instant=InstantArgument.REQUIRED,
+    asks="undo everything since the savepoint",
+)
+UNSCHEDULE: Final = Service(
+    name="unschedule",
+    help="Drops a pending plan, after rolling back an unfinished attempt to execute it",
+    run=unschedule,
+    instant=InstantArgument.REQUIRED,
+    asks="drop a plan",
+)
+RESCALE_BUCKETS: Final = Service(
+    name="rescale_buckets",
+    help="Gives partitions of a simple bucket index other numbers of buckets, by rules",
+    run=rescale_buckets,
+    instant=InstantArgument.REFUSED,
+    arguments=(
+        Argument("expressions", str, "the rules, empty to report those stored"),
+        Argument("buckets", int, "the number of buckets of partitions without a rule"),
+        Argument("add", bool, "whether the rules come before the stored ones, rather than replacing them"),
+        Argument("dry_run", bool, "whether only to report which partitions would change"),
+    ),
+)
+SERVICES: Final[Mapping[str, Service[Any]]] = {
     service.name: service
     for service in (
-        COMPACTION,
-        LOG_COMPACTION,
-        CLEAN,
+        *PLANNED,
         ARCHIVE,
-        Service(name="savepoint", run=create_savepoint, arguments=("user", "comment")),
-        Service(name="delete_savepoint", run=delete_savepoint, instant=InstantArgument.REQUIRED),
-        Service(name="rollback", run=rollback, instant=InstantArgument.REQUIRED, arguments=("with_newer",)),
-        Service(name="restore", run=restore, instant=InstantArgument.REQUIRED),
-        Service(name="unschedule", run=unschedule, instant=InstantArgument.REQUIRED),
-        Service(
-            name="rescale_buckets",
-            run=rescale_buckets,
-            instant=InstantArgument.REFUSED,
-            arguments=("expressions", "buckets", "add", "dry_run"),
-        ),
-        Service(name="resize_buckets", plans=BucketResizing(local=False), command="resize-buckets"),
+        SAVEPOINT,
+        DELETE_SAVEPOINT,
+        ROLLBACK,
+        RESTORE,
+        UNSCHEDULE,
+        RESCALE_BUCKETS,
     )
 }
-AFTER_COMMIT: Final = (CLEAN, ARCHIVE, COMPACTION, LOG_COMPACTION)
+_FIRST: Final = (CLEAN, ARCHIVE)
+AFTER_COMMIT: Final[Sequence[Service[Any]]] = (
+    *_FIRST,
+    *(each for each in SERVICES.values() if each.after_commit is not None and each not in _FIRST),
+)
 """Services that follow commits, in Apache Hudi's order (`BaseHoodieWriteClient.mayBeCleanAndArchive`,
 `BaseHoodieTableServiceClient.runTableServicesInline`, 1.2.0)."""
+_PHASES: Final = (None, "schedule", "execute")
 
 
 def due_services(context: ServiceContext) -> list[Due]:
-    """What compaction, cleaning and archiving would do now, according to their options. Changes nothing, and does not
-    take the lock. Reads the timeline and lists files, but reads no rows."""
+    """What the services would do now, according to their options. Changes nothing, and does not take the lock. Reads
+    the timeline and lists files, but reads no rows."""
     return list(_each_due(context))
 
 
@@ -59,12 +102,22 @@ def _each_due(context: ServiceContext) -> Iterator[Due]:
             yield found
 
 
-def check_call(name: str, phase: str | None, instant: str | None, arguments: Collection[str] = ()) -> Service:
-    """Return the service of a call. Raises ConfigError if there is no such service, or an argument is missing or
-    unknown."""
+def check_call(
+    name: str, phase: str | None = None, instant: str | None = None, arguments: Mapping[str, Any] | None = None
+) -> CheckedCall[Any]:
+    """Check a call of a service. Arguments that are None count as left out.
+
+    Raises:
+        ConfigError: there is no such service or phase, or an argument is missing, unknown or of another kind.
+    """
     service = SERVICES.get(name)
     if service is None:
         raise ConfigError(f"Cannot run the service {name!r}; services are {', '.join(SERVICES)}")
+    if phase not in _PHASES or (phase is not None and service.plans is None):
+        raise ConfigError(
+            f"Cannot run the phase {phase!r} of the service {name}; "
+            + ("it has no phases" if service.plans is None else "phases are 'schedule' and 'execute', or None for both")
+        )
     if instant is None and service.instant is InstantArgument.REQUIRED:
         raise ConfigError(f"Cannot run the service {name} without an instant; give instant='...'")
     if instant is not None and (phase == "schedule" or service.instant is InstantArgument.REFUSED):
@@ -73,12 +126,14 @@ def check_call(name: str, phase: str | None, instant: str | None, arguments: Col
             + ("a new plan gets a new instant" if service.plans is not None else "it takes none")
             + "; leave it out"
         )
-    for argument in arguments:
-        if argument not in service.arguments:
-            takers = [each.name for each in SERVICES.values() if argument in each.arguments]
+    known, given = {each.name: each for each in service.arguments}, dict(arguments or {})
+    for argument in given:
+        if argument not in known and given[argument] is not None:
+            takers = [each.name for each in SERVICES.values() if argument in {own.name for own in each.arguments}]
             raise ConfigError(
                 f"Cannot run the service {name} with {argument}: "
                 + (f"only {', '.join(takers)} takes this argument; " if takers else "")
-                + f"it takes {', '.join(service.arguments) or 'only options'}"
+                + f"it takes {', '.join(known) or 'only options'}"
             )
-    return service
+    parsed = {key: known[key].parsed(name, value) for key, value in given.items() if value is not None}
+    return CheckedCall(service, phase, None if instant is None else InstantTime(instant), parsed)

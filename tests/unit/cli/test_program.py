@@ -20,6 +20,7 @@ from hudi_py.cli.declare import Documented
 from hudi_py.cli.main import main
 from hudi_py.config.options import ALL
 from hudi_py.errors import HistoryCleanedError, LockError
+from hudi_py.services.registry import SERVICES
 from tests.unit.cli.conftest import Run
 
 
@@ -43,6 +44,8 @@ def test_every_command_is_helped_by_an_example(words: tuple[str, ...], cli: Run)
     assert all(f"hudi-py {' '.join(words)} " in example for example in COMMANDS[words].examples)
     assert all(example in text for example in COMMANDS[words].examples)
     options = {option for param in COMMANDS[words].params for option in param.opts}
+    if words == ("run",):
+        options |= {f"--{each.name.replace('_', '-')}" for service in SERVICES.values() for each in service.arguments}
     used = {word for example in COMMANDS[words].examples for word in re.findall(r"(?<= )--?[a-z-]+", example)}
     assert used <= options
     assert all(param.help for param in COMMANDS[words].params if isinstance(param, click.Option))

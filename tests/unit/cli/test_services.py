@@ -35,7 +35,7 @@ def test_compaction(cli: Run, trips: Path) -> None:
 
 def test_a_plan_is_removed(cli: Run, trips: Path) -> None:
     planned = cli("compact", trips, "--schedule", "--json", *QUICK).json["instant"]
-    assert "the plan of a compaction dropped" in cli("unschedule", trips, planned, "--yes", *QUICK).out
+    assert "the compaction plan dropped" in cli("unschedule", trips, planned, "--yes", *QUICK).out
     assert cli("plans", trips).err == "No pending plans.\n"
 
 

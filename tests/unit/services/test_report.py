@@ -83,7 +83,7 @@ DONE = (
     ),
     (
         UnscheduleReport("unschedule", TIME, plan="log_compaction", rollback=OTHERS[0]),
-        f"unschedule {TIME}: the plan of a log compaction dropped, an unfinished attempt rolled back by {OTHERS[0]}",
+        f"unschedule {TIME}: the log compaction plan dropped, an unfinished attempt rolled back by {OTHERS[0]}",
     ),
 )
 

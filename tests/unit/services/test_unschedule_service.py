@@ -248,7 +248,7 @@ def test_of_a_table(tmp_path):
         hudi_py.write(str(tmp_path), rows(range(4), ts), "upsert", quiet, record_key="id", table_type="mor")
     table = hudi_py.open_table(str(tmp_path))
     planned = table.compaction.schedule()
-    text = f"<UnscheduleReport: unschedule {planned}: the plan of a compaction dropped>"
+    text = f"<UnscheduleReport: unschedule {planned}: the compaction plan dropped>"
     assert repr(table.unschedule(planned)) == text
     assert table.plans().num_rows == 0
     assert table.metadata.verify().ok

@@ -8,6 +8,7 @@ from datetime import tzinfo
 
 from hudi_py.model.commit import NO_PREVIOUS_COMMIT, CommitMetadata, CompactedLogs
 from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant
+from hudi_py.services.planned.pending import SERVICE_ACTIONS
 from hudi_py.storage import Storage
 from hudi_py.timeline.clean_records import decode_clean_metadata
 from hudi_py.timeline.metadata import decode_rollback_metadata, read_commit_metadata
@@ -16,7 +17,6 @@ from hudi_py.timeline.times import epoch_ms
 
 Measure = tuple[str, int]
 """Name, without the prefix, and value. Durations are in milliseconds, sizes in bytes."""
-_SERVICES = {"COMPACT": "compaction", "LOG_COMPACT": "logcompaction", "CLUSTER": "clustering"}
 _PENDING = (
     ("clustering", "Clustering", Action.CLUSTERING),
     ("compaction", "Compaction", Action.COMPACTION),
@@ -35,7 +35,7 @@ def measures_of(
         try:
             if instant.action.comparable in WRITE_ACTIONS:
                 metadata = read_commit_metadata(storage, timeline.layout, instant, may_be_empty=True)
-                action = _SERVICES.get(metadata.operation, instant.action.comparable.value)
+                action = SERVICE_ACTIONS.get(metadata.operation, instant.action.comparable.value)
                 yield f"{action}.commitTime", epoch_ms(instant.time, zone)
                 yield f"{action}.duration", duration
                 yield from ((f"{action}.{name}", value) for name, value in _commit(metadata, log_blocks=log_blocks))

@@ -43,6 +43,7 @@ def _run(context: ServiceContext, instant: str | None) -> ArchiveReport:
 
 ARCHIVE: Final = Service(
     name="archive",
+    help="Moves old instants from the active timeline to the archived one",
     run=_run,
     instant=InstantArgument.REFUSED,
     command="archive",

@@ -20,6 +20,7 @@ from hudi_py.services.bucket_resize.execute import ResizeSettings, ResizeUnit, r
 from hudi_py.services.bucket_resize.plan import RESIZE_PLANS, bucket_groups, plan_resizing
 from hudi_py.services.compaction.rewrite import RewriteSettings, check_compactable
 from hudi_py.services.context import ServiceContext
+from hudi_py.services.descriptor import Service
 from hudi_py.services.planned.codec import PlanCodec
 from hudi_py.services.planned.phases import Chosen, PlannedWork, RewritingService, UnitOutcome
 from hudi_py.services.planned.report import ServiceReport
@@ -184,3 +185,11 @@ _INDEXED: Final[dict[Option[Any], str]] = {write_config.INDEX_TYPE: "BUCKET"}
 
 def _index(context: ServiceContext, config: TableConfig) -> BucketIndex:
     return BucketIndex.of(context.options.replace(_INDEXED), config)
+
+
+RESIZE_BUCKETS: Final = Service(
+    name=_NAME,
+    help="Splits large buckets of consistent hashing, and merges small ones",
+    plans=BucketResizing,
+    command="resize-buckets",
+)

@@ -46,9 +46,15 @@ def _due(context: ServiceContext, state: TableState) -> Due:
     return Due("clean", bool(files), superfluous if files else preview.reason)
 
 
+def _plans(*, local: bool) -> Cleaning:
+    return Cleaning()
+
+
 CLEAN: Final = Service(
     name="clean",
-    plans=Cleaning(),
+    help="Deletes file versions that the cleaning policy does not retain",
+    plans=_plans,
+    asks="delete old file versions",
     command="clean",
     after_commit=AfterCommitRule(_steps, check_options=_check_options),
     due=_due,

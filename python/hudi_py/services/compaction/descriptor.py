@@ -15,7 +15,7 @@ from hudi_py.services.compaction.rewrite import check_compactable
 from hudi_py.services.compaction.service import Compaction
 from hudi_py.services.compaction.trigger import Trigger, since_compaction, why_not_due
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.descriptor import AfterCommitRule, Due, Service, Step, run_step, schedule_step
+from hudi_py.services.descriptor import AfterCommitRule, Argument, Due, Service, Step, run_step, schedule_step
 from hudi_py.timeline.clock import wall_clock_ms
 from hudi_py.timeline.state import TableState
 from hudi_py.timeline.times import format_instant
@@ -62,11 +62,15 @@ def _due(context: ServiceContext, state: TableState) -> Due | None:
     return Due("compaction", bool(preview.rows), waiting if preview.rows else preview.reason)
 
 
+def _plans(*, local: bool, when_due: bool = False) -> Compaction:
+    return Compaction(always=not when_due, local=local)
+
+
 COMPACTION: Final = Service(
     name="compaction",
-    plans=Compaction(always=True, local=False),
-    plans_when_due=Compaction(local=False),
-    arguments=("when_due",),
+    help="Merges logs into new base files",
+    plans=_plans,
+    arguments=(Argument("when_due", bool, "whether to plan only if the options make a plan due"),),
     command="compact",
     after_commit=AfterCommitRule(_steps, check_options=_check_options, check_table=_check_table),
     due=_due,

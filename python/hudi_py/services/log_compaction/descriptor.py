@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Final
 
 from hudi_py.config import Options
@@ -24,7 +25,8 @@ def _check_table(options: Options, config: TableConfig) -> None:
 
 LOG_COMPACTION: Final = Service(
     name="log_compaction",
-    plans=LogCompaction(always=True, local=False),
+    help="Merges the logs of file groups that have enough of them into one each",
+    plans=partial(LogCompaction, always=True),
     command="log-compact",
     after_commit=AfterCommitRule(_steps, check_table=_check_table),
 )

@@ -1,15 +1,28 @@
-"""Lists the pending plans of table services."""
+"""The services that have plans, and their pending plans."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import pyarrow as pa
 
-from hudi_py.services.registry import SERVICES
+from hudi_py.services.bucket_resize.service import RESIZE_BUCKETS
+from hudi_py.services.clean.descriptor import CLEAN
+from hudi_py.services.compaction.descriptor import COMPACTION
+from hudi_py.services.descriptor import Service
+from hudi_py.services.log_compaction.descriptor import LOG_COMPACTION
+from hudi_py.services.planned.phases import RewritingService
 from hudi_py.timeline.pending_plans import PendingPlans
 from hudi_py.timeline.state import TableState
 
+PLANNED: Final[tuple[Service[Any], ...]] = (COMPACTION, LOG_COMPACTION, CLEAN, RESIZE_BUCKETS)
+SERVICE_ACTIONS: Final[Mapping[str, str]] = {
+    planner.operation: planner.action.value
+    for planner in (each.planner() for each in PLANNED)
+    if isinstance(planner, RewritingService)
+}
+"""The actions of services by the operation (`WriteOperationType`) of their commits, which change no rows."""
 PLAN_SCHEMA: Final = pa.schema(
     [(name, pa.string()) for name in ("service", "instant", "state", "partition", "file_id")]
     + [("files", pa.list_(pa.string()))]
@@ -26,7 +39,7 @@ def plan_report(state: TableState) -> pa.Table:
         CorruptFileError: a plan cannot be read.
     """
     plans = PendingPlans(state.storage, state.timeline)
-    services = [each.plans for each in SERVICES.values() if each.plans is not None]
+    services = [each.planner() for each in PLANNED]
     found = [(instant, service) for service in services for instant in service.planned(plans)]
     rows = [
         {"service": service.name, "instant": instant.time, "state": instant.state.name, **row}

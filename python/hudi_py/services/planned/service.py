@@ -141,6 +141,35 @@ def pending_instants(service: AnyService[ServiceReport], context: ServiceContext
     return [each.time for each in service.planned(PendingPlans(context.storage, context.timeline()))]
 
 
+def pending_plan(
+    service: AnyService[ServiceReport], context: ServiceContext, instant: InstantTime | None
+) -> InstantTime | None:
+    """The pending plan of an instant, or the oldest one; None if none is pending.
+
+    Raises:
+        ConfigError: there is no pending plan with this instant.
+    """
+    known = pending_instants(service, context)
+    if instant is None:
+        return known[0] if known else None
+    instant = InstantTime(str(instant))  # callers may pass a number
+    if instant not in known:
+        raise ConfigError(
+            f"Cannot run the {service.name} {instant} of {context.storage.uri}: there is no such pending plan; "
+            f"pending: {', '.join(known) or 'none'}",
+            instant=instant,
+        )
+    return instant
+
+
+def schedule(service: AnyService[Report], context: ServiceContext) -> Report | ServiceReport:
+    """Makes a plan. Returns its instant, or why there is none, as a report."""
+    scheduled = service.schedule(context)
+    if scheduled.instant is None:
+        return service.nothing(scheduled.reason)
+    return ServiceReport(service.name, scheduled.instant)
+
+
 def run(
     service: PlannedService[WorkT, OutcomeT, Report], context: ServiceContext, instant: InstantTime | None = None
 ) -> Report:
@@ -149,19 +178,10 @@ def run(
     Raises:
         ConfigError: there is no pending plan with this instant.
     """
-    known = pending_instants(service, context)
-    if instant is None:
-        if not known:
-            return service.nothing("no plan is pending")
-        instant = known[0]
-    instant = InstantTime(str(instant))  # callers may pass a number
-    if instant not in known:
-        raise ConfigError(
-            f"Cannot run the {service.name} {instant} of {context.storage.uri}: there is no such pending plan; "
-            f"pending: {', '.join(known) or 'none'}",
-            instant=instant,
-        )
-    return execute_all(service, context, service.begin(context, instant))
+    chosen = pending_plan(service, context, instant)
+    if chosen is None:
+        return service.nothing("no plan is pending")
+    return execute_all(service, context, service.begin(context, chosen))
 
 
 def run_all(service: PlannedService[WorkT, OutcomeT, Report], context: ServiceContext) -> Report:

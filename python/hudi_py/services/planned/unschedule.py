@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from hudi_py.errors import ConfigError, ConflictError
+from hudi_py.errors import ConfigError, ConflictError, CorruptFileError
 from hudi_py.model.instant import Action, Instant, InstantTime, State
 from hudi_py.model.names import PartitionPath, parse_log_file_name
 from hudi_py.services.context import ServiceContext
+from hudi_py.services.planned.pending import PLANNED
 from hudi_py.services.planned.removal import remove_plan
 from hudi_py.services.planned.report import ServiceReport
 from hudi_py.storage.threads import in_threads
@@ -18,8 +20,8 @@ from hudi_py.transaction.recovery.failed_writes import recovered
 from hudi_py.transaction.session import LockedTable
 from hudi_py.view import StorageLister
 
-_ACTIONS: Final = (Action.COMPACTION, Action.LOG_COMPACTION, Action.CLEAN)
-"""Actions with plans. Clusterings are recognised by their plans."""
+_CLUSTERING: Final = "clustering"
+"""Any clustering that no service of hudi-py runs."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -27,19 +29,19 @@ class UnscheduleReport(ServiceReport):
     """The result of dropping a plan; `instant` is the plan's."""
 
     plan: str = ""
-    """The plan's service: `compaction`, `log_compaction`, `clean` or `clustering`."""
+    """The plan's service, such as `compaction`; `clustering` if only Apache Hudi runs it."""
     rollback: InstantTime | None = None
     """Requested time of the rollback of an unfinished attempt to execute the plan; None if there was none."""
 
     def _summary(self) -> Iterator[str]:
-        yield f"the plan of a {self.plan.replace('_', ' ')} dropped"
+        yield f"the {self.plan.replace('_', ' ')} plan dropped"
         if self.rollback is not None:
             yield f"an unfinished attempt rolled back by {self.rollback}"
 
 
 def unschedule(context: ServiceContext, instant: str) -> UnscheduleReport:
-    """Drops the pending plan of a compaction, log compaction, clean or clustering, after rolling back an unfinished
-    attempt to execute it.
+    """Drops the pending plan of a planned service, or of any clustering, after rolling back an unfinished attempt to
+    execute it.
 
     Rows do not change; the next schedule plans the same work again. A pending clustering blocks updates of its file
     groups (`BaseHoodieTableServiceClient.purgePendingClustering`).
@@ -80,21 +82,24 @@ def unschedule(context: ServiceContext, instant: str) -> UnscheduleReport:
 
 def _find(context: ServiceContext, table: LockedTable, instant: str) -> tuple[Instant, str]:
     """The plan's instant, and the name of its service."""
-    plans = {each: each.action.name.lower() for each in table.plans.of(*_ACTIONS)}
-    plans |= dict.fromkeys(table.plans.clusterings, "clustering")
-    for each, service in plans.items():
+    services = dict.fromkeys(table.plans.clusterings, _CLUSTERING)
+    for service in PLANNED:
+        with suppress(CorruptFileError):  # a clustering whose plan cannot be read is one to drop all the same
+            services |= dict.fromkeys(service.planner().planned(table.plans), service.name)
+    for each, name in services.items():
         if each.time == instant:
-            return each, service
+            return each, name
     other = table.timeline.find(instant)
+    known = ", ".join(each.name for each in PLANNED)
     raise ConfigError(
         f"Cannot unschedule {instant} of {context.storage.uri}: "
         + (
-            f"it is a {other.state.name.lower()} {other.action.value}; only pending plans of compactions, log "
-            "compactions, cleans and clusterings can be dropped"
+            f"it is a {other.state.name.lower()} {other.action.value}; only pending plans of services ({known}) and of "
+            "clusterings can be dropped"
             if other is not None
             else "there is no such plan"
         )
-        + f"; pending: {', '.join(sorted(each.time for each in plans)) or 'none'}"
+        + f"; pending: {', '.join(sorted(each.time for each in services)) or 'none'}"
     )
 
 

@@ -107,17 +107,11 @@ def create_savepoint(
         user, comment: stored with the savepoint.
 
     Raises:
-        ConfigError: the active timeline has no such completed commit, or `user` or `comment` is not text.
+        ConfigError: the active timeline has no such completed commit.
         ConflictError: another engine is restoring the table.
         HistoryCleanedError: files of the commit have been cleaned, or may have been.
         LockError: the table lock could not be acquired in time.
     """
-    for name, text in (("user", user), ("comment", comment)):
-        if not isinstance(text, str):
-            raise ConfigError(
-                f"Cannot create a savepoint of {context.storage.uri} with {name} = {text!r}: expected text; leave it "
-                "out if there is nothing to note"
-            )
     with context.locked("create a savepoint") as table:
         timeline = table.timeline
         commit = _commit(context, timeline, instant)

@@ -1,0 +1,341 @@
+"""The methods of `Table` that run services."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from typing import Any, Generic, cast
+
+import pyarrow as pa
+
+from hudi_py.errors import ConfigError
+from hudi_py.model.instant import InstantTime
+from hudi_py.services.archive import ArchiveReport, Selection, preview_archive
+from hudi_py.services.archive.descriptor import ARCHIVE
+from hudi_py.services.bucket_resize.service import RESIZE_BUCKETS, ResizeReport
+from hudi_py.services.buckets import BucketReport
+from hudi_py.services.clean import CleanReport
+from hudi_py.services.clean.descriptor import CLEAN
+from hudi_py.services.compaction import CompactionReport
+from hudi_py.services.compaction.descriptor import COMPACTION
+from hudi_py.services.context import ServiceContext
+from hudi_py.services.descriptor import Due, Service
+from hudi_py.services.log_compaction.descriptor import LOG_COMPACTION
+from hudi_py.services.planned.pending import plan_report
+from hudi_py.services.planned.report import ServiceReport
+from hudi_py.services.planned.service import AnyService, Preview, Report, pending_instants, run, run_all
+from hudi_py.services.planned.unschedule import UnscheduleReport
+from hudi_py.services.recovery.restore import RestoreReport, preview_restore
+from hudi_py.services.recovery.rollback import RollbackReport, preview_rollback
+from hudi_py.services.recovery.savepoint import SavepointReport, savepoint_report
+from hudi_py.services.registry import (
+    DELETE_SAVEPOINT,
+    RESCALE_BUCKETS,
+    RESTORE,
+    ROLLBACK,
+    SAVEPOINT,
+    UNSCHEDULE,
+    check_call,
+    due_services,
+)
+from hudi_py.timeline.state import TableState
+from hudi_py.write.result import WriteResult, requested_time
+
+Serving = Callable[[str, Mapping[str, Any] | None], AbstractContextManager[ServiceContext]]
+"""Opens the context of one call, from a title and further options."""
+_Instant = str | int | WriteResult
+
+
+class ServicePlans(Generic[Report]):
+    """The plans of one kind of service on a table. `options` are write options; they override those with which the
+    table was opened."""
+
+    def __init__(self, service: Service[Report], serve: Serving, **arguments: Any) -> None:
+        self._service: AnyService[Report] = service.planner(**arguments)
+        self._title = service.name.replace("_", " ")
+        self._serve = serve
+
+    def schedule(self, *, options: Mapping[str, Any] | None = None) -> InstantTime | None:
+        """Makes a plan. Returns its instant; None if there is nothing to do."""
+        with self._serve(self._title, options) as context:
+            return self._service.schedule(context).instant
+
+    def preview(self, *, options: Mapping[str, Any] | None = None) -> Preview:
+        """What a plan made now would contain, or why it would be empty. Changes nothing, and does not take the lock."""
+        with self._serve(self._title, options) as context:
+            return self._service.preview(context)
+
+    def run(self, instant: str | None = None, *, options: Mapping[str, Any] | None = None) -> Report:
+        """Executes the pending plan of an instant, by default the oldest one.
+
+        Returns:
+            The report; its instant is None if no plan is pending.
+
+        Raises:
+            ConfigError: there is no pending plan with this instant.
+            ConflictError: another process is executing it.
+        """
+        with self._serve(self._title, options) as context:
+            return run(self._service, context, None if instant is None else InstantTime(instant))
+
+    def pending(self) -> list[InstantTime]:
+        """Instants of the plans that are not completed, oldest first."""
+        with self._serve(self._title, None) as context:
+            return pending_instants(self._service, context)
+
+    def schedule_and_run(self, *, options: Mapping[str, Any] | None = None) -> Report:
+        """Executes the pending plans, oldest first, then schedules a new one and executes it.
+
+        Returns:
+            The report of the last plan executed, or why there was none.
+        """
+        with self._serve(self._title, options) as context:
+            return run_all(self._service, context)
+
+
+class ServiceMethods(ABC):
+    """Running table services: `options` are write options, instants are requested times or results of writes."""
+
+    def run_service(
+        self,
+        name: str,
+        *,
+        phase: str | None = None,
+        instant: _Instant | None = None,
+        options: Mapping[str, Any] | None = None,
+        **arguments: Any,
+    ) -> ServiceReport:
+        """Runs a service by its name, as the method of its own does.
+
+        Args:
+            name: a name of the table in docs/services.md, which lists the arguments of each service as well.
+            phase: of services with plans: `schedule` only makes a plan; `execute` only runs a pending plan, by default
+                the oldest; None runs the pending plans, then schedules and runs one for what is left.
+            instant: the plan to run or drop, or the instant to roll back, restore to or save.
+            arguments: those that the service takes; text is parsed where they are numbers, or true or false.
+
+        Raises:
+            ConfigError: there is no such service or phase, or an argument does not fit it.
+        """
+        call = check_call(name, phase, None if instant is None else requested_time(instant), arguments)
+        with self._serving(name.replace("_", " "), options) as context:
+            return call.run(context)
+
+    def service_plans(self, name: str, **arguments: Any) -> ServicePlans[ServiceReport]:
+        """Plans of the service of this name, such as `compaction`, for arguments that it takes.
+
+        Raises:
+            ConfigError: there is no such service, it has no plans, or an argument does not fit it.
+        """
+        call = check_call(name, None, None, arguments)
+        if call.service.plans is None:
+            raise ConfigError(f"The service {name} has no plans: it is a single step; run it by run_service")
+        return ServicePlans(call.service, self._serving, **call.arguments)
+
+    @property
+    def compaction(self) -> ServicePlans[CompactionReport]:
+        """Plans of compactions; a new plan has every file group with logs that the strategy chooses."""
+        return ServicePlans(COMPACTION, self._serving)
+
+    @property
+    def log_compaction(self) -> ServicePlans[CompactionReport]:
+        """Plans of log compactions; a new plan has every file group with enough log blocks
+        (`hoodie.log.compaction.blocks.threshold`)."""
+        return ServicePlans(LOG_COMPACTION, self._serving)
+
+    @property
+    def bucket_resizing(self) -> ServicePlans[ResizeReport]:
+        """Plans of changes of hash buckets, which are clusterings; those of Apache Hudi are among them."""
+        return ServicePlans(RESIZE_BUCKETS, self._serving)
+
+    @property
+    def cleaning(self) -> ServicePlans[CleanReport]:
+        """Plans of cleans."""
+        return ServicePlans(CLEAN, self._serving)
+
+    def plans(self) -> pa.Table:
+        """Pending plans of services, oldest first: service, instant, state, partition, file_id
+        (string), files (list of string); a row for each file group to rewrite and each partition to clean."""
+        return plan_report(self._state())
+
+    def compact(self, *, options: Mapping[str, Any] | None = None) -> CompactionReport:
+        """Merges logs into new base files: runs pending compactions, then compacts the rest.
+
+        Returns:
+            The report of the last compaction, or why there was none.
+
+        Raises:
+            UnsupportedTableError: the table has a feature that a compaction would lose.
+            ConflictError: another process is executing a pending plan.
+        """
+        return self.compaction.schedule_and_run(options=options)
+
+    def log_compact(self, *, options: Mapping[str, Any] | None = None) -> CompactionReport:
+        """Merges the logs of file groups with enough log blocks (`hoodie.log.compaction.blocks.threshold`) into one
+        each: runs pending log compactions, then compacts the rest. For results and errors see `compact`; needs table
+        version 8 or 9.
+        """
+        return self.log_compaction.schedule_and_run(options=options)
+
+    def clean(self, *, options: Mapping[str, Any] | None = None) -> CleanReport:
+        """Deletes file versions that the cleaning policy does not retain: finishes pending cleans, then runs a new one.
+        Time travel to older commits, and incremental queries from them, are impossible afterwards.
+
+        Returns:
+            The report of the last clean, or why there was none.
+        """
+        return self.cleaning.schedule_and_run(options=options)
+
+    def archive(self, *, options: Mapping[str, Any] | None = None) -> ArchiveReport:
+        """Moves old instants from the active timeline to the archived one (`hoodie.keep.min.commits`, `.max.commits`),
+        where `instants(archived=True)` and incremental queries still find them."""
+        return self._run_step(ARCHIVE, options)
+
+    def unschedule(
+        self, instant: str | int | WriteResult, *, options: Mapping[str, Any] | None = None
+    ) -> UnscheduleReport:
+        """Removes a pending plan of a service, or of any clustering, after rolling back an unfinished attempt to
+        execute it. Rows do not change.
+
+        Raises:
+            ConfigError: there is no such pending plan.
+            ConflictError: another process is executing it, it is a clean that has begun, or it is a compaction of table
+                version 6 after which rows were written, which readers would no longer see.
+        """
+        return self._run_step(UNSCHEDULE, options, instant)
+
+    def rollback(
+        self, instant: str | int | WriteResult, *, with_newer: bool = False, options: Mapping[str, Any] | None = None
+    ) -> RollbackReport:
+        """Undoes a completed or pending commit.
+
+        Args:
+            with_newer: undo newer commits as well, newest first.
+
+        Raises:
+            ConfigError: there is no such instant, or it cannot be undone.
+            ConflictError: newer commits or plans depend on it, or a savepoint protects it.
+            HistoryCleanedError: what it replaced has been cleaned.
+        """
+        return self._run_step(ROLLBACK, options, instant, with_newer=with_newer)
+
+    def savepoint(
+        self,
+        instant: str | int | WriteResult | None = None,
+        *,
+        user: str = "",
+        comment: str = "",
+        options: Mapping[str, Any] | None = None,
+    ) -> SavepointReport:
+        """Protects a commit, by default the newest, from cleaning and archiving, so that `restore` can go back to it.
+
+        Raises:
+            ConfigError: there is no such commit.
+            HistoryCleanedError: some of its files have been cleaned.
+        """
+        return self._run_step(SAVEPOINT, options, instant, user=user, comment=comment)
+
+    def delete_savepoint(
+        self, instant: str | int | WriteResult, *, options: Mapping[str, Any] | None = None
+    ) -> SavepointReport:
+        """Deletes a savepoint, so that its commit may be cleaned and archived."""
+        return self._run_step(DELETE_SAVEPOINT, options, instant)
+
+    def savepoints(self) -> pa.Table:
+        """Savepoints, oldest first: instant, user, comment (string), created (timestamp in UTC),
+        num_partitions, num_files (int64)."""
+        with self._serving("savepoints") as context:
+            return savepoint_report(context)
+
+    def restore(self, instant: str | int | WriteResult, *, options: Mapping[str, Any] | None = None) -> RestoreReport:
+        """Restores the table to a savepoint; everything later is undone permanently.
+
+        Raises:
+            ConfigError: there is no such savepoint.
+            ConflictError: a write is running, or a later savepoint exists; delete that one first.
+            HistoryCleanedError: a file of the savepoint is missing, or later commits have been archived.
+        """
+        return self._run_step(RESTORE, options, instant)
+
+    def resize_buckets(self, *, options: Mapping[str, Any] | None = None) -> ResizeReport:
+        """Splits the large buckets of a table with consistent hashing, and merges its small ones: runs pending plans,
+        then plans and runs what is left to change. How large and how many is said by
+        `hoodie.bucket.index.split.threshold` and the options beside it. A plan is a clustering, and updates of its file
+        groups are refused until it has been run or dropped (`unschedule`).
+
+        Raises:
+            UnsupportedTableError: the table has other buckets, or logs changes.
+            ConflictError: a write is under way, or another process is running a pending plan.
+        """
+        return self.bucket_resizing.schedule_and_run(options=options)
+
+    def rescale_buckets(
+        self,
+        expressions: str = "",
+        *,
+        buckets: int | None = None,
+        add: bool = False,
+        dry_run: bool = False,
+        options: Mapping[str, Any] | None = None,
+    ) -> BucketReport:
+        """Gives the table rules for the numbers of buckets of its partitions, and writes the partitions again whose
+        number changes, as one commit. The table must have a simple bucket index.
+
+        Args:
+            expressions: the rules, see `hoodie.bucket.index.partition.expressions`; empty: only reports those stored.
+            buckets: of partitions without a rule; None: as before. A table without stored rules needs the number that
+                it has now.
+            add: whether the rules come before the stored ones, rather than replacing them.
+            dry_run: only reports which partitions would change.
+
+        Raises:
+            ConfigError: the rules are not valid, or `buckets` is missing.
+            UnsupportedTableError: the table cannot have such rules.
+            ConflictError: another write has completed meanwhile, or a pending table service has files of a partition.
+        """
+        given = {"expressions": expressions, "buckets": buckets, "add": add, "dry_run": dry_run}
+        return self._run_step(RESCALE_BUCKETS, options, **given)
+
+    def due(self, *, options: Mapping[str, Any] | None = None) -> list[Due]:
+        """Whether services such as compaction, cleaning and archiving would find something to do now, and what. Lists
+        files, but reads no rows. `options` are those of writes, after which the services run."""
+        with self._serving("due services", options) as context:
+            return due_services(context)
+
+    def preview_archive(self, *, options: Mapping[str, Any] | None = None) -> Selection:
+        """The `instants` that `archive` would move now, oldest first, or the `reason` why there are none."""
+        with self._serving("archive", options) as context:
+            return preview_archive(context)
+
+    def preview_rollback(
+        self, instant: str | int | WriteResult, *, with_newer: bool = False, options: Mapping[str, Any] | None = None
+    ) -> list[InstantTime]:
+        """The instants that `rollback` would undo now, in this order. For arguments and errors see there."""
+        with self._serving("rollback", options) as context:
+            return [each.time for each in preview_rollback(context, requested_time(instant), with_newer=with_newer)]
+
+    def preview_restore(
+        self, instant: str | int | WriteResult, *, options: Mapping[str, Any] | None = None
+    ) -> list[InstantTime]:
+        """The instants that `restore` would undo now, in this order. For arguments and errors see there."""
+        with self._serving("restore", options) as context:
+            return [InstantTime(each.time) for each in preview_restore(context, requested_time(instant)).instants]
+
+    @abstractmethod
+    def _serving(self, title: str, options: Mapping[str, Any] | None = None) -> AbstractContextManager[ServiceContext]:
+        """The context of one call."""
+
+    @abstractmethod
+    def _state(self) -> TableState:
+        """The present state."""
+
+    def _run_step(
+        self,
+        service: Service[Report],
+        options: Mapping[str, Any] | None,
+        instant: _Instant | None = None,
+        **arguments: Any,
+    ) -> Report:
+        """Run a service of a single step."""
+        return cast(Report, self.run_service(service.name, instant=instant, options=options, **arguments))
