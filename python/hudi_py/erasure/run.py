@@ -136,9 +136,8 @@ class _Erasure:
         if not (self.context.session.config.is_mor and self.prepared.groups):
             return
         service = Compaction(always=True, groups=self.prepared.groups)
-        scheduled = service.schedule(self.context)
-        if scheduled.instant is not None:
-            done = execute_all(service, self.context, service.begin(self.context, scheduled.instant))
+        done = service.schedule_and_run(self.context)
+        if done.instant is not None:
             yield ErasureStep("compaction", done.instant, _sentence(str(done)))
 
     def _clean(self) -> Iterator[ErasureStep]:
@@ -146,9 +145,8 @@ class _Erasure:
         for instant in pending_instants(service, context):
             done = execute_all(service, context, service.begin(context, instant))
             yield ErasureStep("clean", done.instant, _sentence(str(done)))
-        scheduled = service.schedule(context)
-        if scheduled.instant is not None:
-            done = execute_all(service, context, service.begin(context, scheduled.instant))
+        done = service.schedule_and_run(context)
+        if done.instant is not None:
             self.failed += done.failed
             yield ErasureStep("clean", done.instant, _sentence(str(done)))
 

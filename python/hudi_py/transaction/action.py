@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from hudi_py.model.instant import Action, CompletionTime, InstantTime
+from hudi_py.errors import ConfigError
+from hudi_py.model.instant import Action, CompletionTime, Instant, InstantTime
 from hudi_py.storage.base import ConditionalStorage
-from hudi_py.transaction.instants import complete
+from hudi_py.timeline.layout import Layout
+from hudi_py.transaction.instants import begin, complete, remove_pending, request
 from hudi_py.transaction.metadata_drop import warn_dropped
 from hudi_py.transaction.protocols import MetadataUpdate, TableChange
 from hudi_py.transaction.session import LockedTable
@@ -27,43 +29,82 @@ class CommitResult:
     dropped_metadata_partitions: tuple[str, ...] = ()
 
 
-def complete_action(
-    table: LockedTable,
-    instant: InstantTime,
-    action: Action,
-    content: bytes,
-    change: TableChange | None,
-    *,
-    in_between: Callable[[], None] | None = None,
-) -> CommitResult:
-    """Completes an inflight action: metadata table, completed file, services of the metadata table.
+@dataclass(frozen=True, slots=True)
+class LockedAction:
+    """An action as the holder of the table lock moves it along the timeline: requested, inflight, completed.
 
-    Args:
-        table: read since the action's last change to the timeline.
-        action: the action of the pending files, such as `COMPACTION`; `change.action` is the completed one.
-        content: content of the completed file.
-        change: None for actions that the metadata table does not record (savepoints).
-        in_between: changes the timeline after the metadata table is updated and before the action completes.
-
-    Raises:
-        ConflictError: the action is not inflight, or is already completed.
-        LockError: the lock was lost in the meantime; nothing is completed.
+    One that writes data files is carried out in attempts, see `attempt`.
     """
-    session = table.session
-    update = MetadataUpdate()
-    if change is not None:
-        update = session.metadata.record(session, table.timeline, change)
-    timeline = table.timeline
-    if in_between is not None:
-        in_between()
-        timeline = session.timeline()
-    if not session.layout.has_completion_times and isinstance(session.storage, ConditionalStorage):
-        session.clock.wait_second(instant)  # the file's modification time, in whole seconds, is its completion time
-    completion = session.clock.next_completion(timeline, instant)
-    if session.settings.optimistic is not None and session.layout.has_completion_times:
-        session.clock.wait_skew()  # puts the next writer's clock past it, as Apache Hudi's writers expect
-    table.lock.check()
-    done = complete(session.storage, session.layout, instant, action, completion, content)
-    update.maintain(timeline.plus(done))
-    warn_dropped(session.config, update.dropped)
-    return CommitResult(instant, session.completion_shown(completion), update.dropped)
+
+    table: LockedTable
+    """The own files of the action need not be on its timeline."""
+    instant: InstantTime
+    action: Action
+    """That of the pending files, such as `COMPACTION`."""
+
+    @property
+    def layout(self) -> Layout:
+        return self.table.timeline.layout
+
+    @property
+    def completed(self) -> Instant | None:
+        """The instant if it is completed."""
+        found = self.table.timeline.find(self.instant, self.action)
+        return found if found is not None and found.completed else None
+
+    def check_pending(self) -> Instant:
+        """Return the pending instant. Raises ConfigError if there is none."""
+        pending = self.table.plans.of(self.action)
+        for each in pending:
+            if each.time == self.instant:
+                return each
+        raise ConfigError(
+            f"Cannot run the {self.action.value} {self.instant} of {self.table.storage.uri}: there is no such pending "
+            f"plan; pending: {', '.join(each.time for each in pending) or 'none'}",
+            instant=self.instant,
+        )
+
+    def request(self, content: bytes) -> None:
+        """Store the plan. Raises ConflictError if the instant was requested with another."""
+        request(self.table.storage, self.layout, self.instant, self.action, content)
+
+    def begin(self, content: bytes = b"", *, requested: bool = False) -> None:
+        """Move the action to inflight, see `instants.begin`."""
+        begin(self.table.storage, self.layout, self.instant, self.action, content, requested=requested)
+
+    def remove(self) -> None:
+        """Delete the files of the pending action. Idempotent."""
+        remove_pending(self.table.storage, self.layout, self.instant, self.action)
+
+    def complete(
+        self, content: bytes, change: TableChange | None, *, in_between: Callable[[], None] | None = None
+    ) -> CommitResult:
+        """Complete the inflight action: metadata table, completed file, services of the metadata table.
+
+        Args:
+            content: content of the completed file.
+            change: the completed action, for the metadata table; None for those that it does not record (savepoints).
+            in_between: changes the timeline after the metadata table is updated and before the action completes.
+
+        Raises:
+            ConflictError: the action is not inflight, or is already completed.
+            LockError: the lock was lost in the meantime; nothing is completed.
+        """
+        session, timeline = self.table.session, self.table.timeline
+        update = MetadataUpdate()
+        if change is not None:
+            update = session.metadata.record(session, timeline, change)
+        if in_between is not None:
+            in_between()
+            timeline = session.timeline()
+        if not session.layout.has_completion_times and isinstance(session.storage, ConditionalStorage):
+            # the file's modification time, in whole seconds, is its completion time
+            session.clock.wait_second(self.instant)
+        completion = session.clock.next_completion(timeline, self.instant)
+        if session.settings.optimistic is not None and session.layout.has_completion_times:
+            session.clock.wait_skew()  # puts the next writer's clock past it, as Apache Hudi's writers expect
+        self.table.lock.check()
+        done = complete(session.storage, session.layout, self.instant, self.action, completion, content)
+        update.maintain(timeline.plus(done))
+        warn_dropped(session.config, update.dropped)
+        return CommitResult(self.instant, session.completion_shown(completion), update.dropped)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
-from hudi_py.errors import ConfigError, ConflictError, RolledBackError
+from hudi_py.errors import ConflictError, RolledBackError
 from hudi_py.file_stats.sidecar import Sidecar, holds_sidecars, release_sidecars
 from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.instant import Action, Instant, InstantTime, State
@@ -25,10 +25,10 @@ from hudi_py.timeline.metadata import encode_commit_metadata, read_commit_metada
 from hudi_py.timeline.pending_plans import planned_groups, read_plan
 from hudi_py.timeline.plan_checks import check_partition
 from hudi_py.timeline.timeline import Timeline
-from hudi_py.transaction.action import CommitResult, complete_action
+from hudi_py.transaction.action import CommitResult, LockedAction
 from hudi_py.transaction.column_ids import ColumnIds
 from hudi_py.transaction.conflicts import WriteScope
-from hudi_py.transaction.instants import begin, revert
+from hudi_py.transaction.instants import revert
 from hudi_py.transaction.markers import read_markers
 from hudi_py.transaction.owner.claim import (
     Attempt,
@@ -113,10 +113,9 @@ class RunningAction(ABC):
         finally:
             self.rest()
 
-    def _completed(self, timeline: Timeline) -> Instant | None:
-        """The instant if it is completed."""
-        found = timeline.find(self.instant, self.attempt.action)
-        return found if found is not None and found.completed else None
+    def _on(self, table: LockedTable) -> LockedAction:
+        """The action, which the holder of the lock moves along the timeline."""
+        return LockedAction(table, self.instant, self.attempt.action)
 
     def _publish(
         self,
@@ -149,7 +148,7 @@ class RunningAction(ABC):
             attempt.instant, attempt.action.comparable, metadata, sidecars=sidecars, knows_keys=knows_keys
         )
         content = encode_commit_metadata(metadata, table.timeline.layout, action=attempt.action, completed=True)
-        return complete_action(table, attempt.instant, attempt.action, content, change)
+        return self._on(table).complete(content, change)
 
 
 class PlannedAction(RunningAction):
@@ -168,13 +167,7 @@ class PlannedAction(RunningAction):
             ConflictError: another attempt is under way.
         """
         session, storage = table.session, table.session.storage
-        found = next((each for each in table.plans.of(action) if each.time == instant), None)
-        if found is None:
-            raise ConfigError(
-                f"Cannot run the {action.value} {instant} of {storage.uri}: there is no such pending plan; pending: "
-                + (", ".join(each.time for each in table.plans.of(action)) or "none"),
-                instant=instant,
-            )
+        found = LockedAction(table, instant, action).check_pending()
         if found.state is State.INFLIGHT or holder(storage, session.layout, instant, action) is not None:
             check_dead(session, table.timeline, found, "run")
             undo_attempt(storage, session.layout, instant, action)
@@ -185,7 +178,7 @@ class PlannedAction(RunningAction):
             storage.put_if_absent(owner_path(instant), owner.to_json().encode())
             claim(storage, begun.attempt)
             begun._heartbeat.first_beat()
-            begin(storage, session.layout, instant, action)
+            begun._on(table).begin()
         except BaseException:  # whatever the cause, this process no longer works on it
             begun.end()
             raise
@@ -224,7 +217,7 @@ class PlannedAction(RunningAction):
         """
         storage, attempt = self.storage, self.attempt
         with consistent(self.session, f"commit the {attempt}") as table:
-            done = self._completed(table.timeline)
+            done = self._on(table).completed
             if done is not None:
                 completion = table.session.completion_shown(done.completion_time)
                 found = read_commit_metadata(storage, table.timeline.layout, done)

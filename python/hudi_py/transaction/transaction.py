@@ -395,7 +395,7 @@ class WriteTransaction(RunningAction):
         """
         handle, timeline = self.handle, table.timeline
         check_not_made_anew(self.session, handle.config, table.config)
-        if self._completed(timeline) is not None:
+        if self._on(table).completed is not None:
             raise self._superseded("it is completed, and not by an inflight file of this writer")
         if is_rolled_back(self.storage, timeline, handle.instant):
             raise self._superseded("a rollback names it")
@@ -441,7 +441,7 @@ class WriteTransaction(RunningAction):
         knows_keys: bool,
     ) -> CommitResult:
         """The part of the commit under the lock."""
-        completed = self._completed(table.timeline)
+        completed = self._on(table).completed
         if completed is not None and self._is_ours():
             return CommitResult(self.instant, self.session.completion_shown(completed.completion_time))
         handle, timeline = self.handle, table.timeline

@@ -180,7 +180,7 @@ def test_completing_twice_gives_the_report_again() -> None:
 
 def test_there_is_no_such_clean() -> None:
     table = old_table()
-    with pytest.raises(ConfigError, match="there is no such clean on the active timeline; pending: none"):
+    with pytest.raises(ConfigError, match="there is no such pending plan; pending: none"):
         table.cleaning.begin(table.context(), "20200101000000000")  # type: ignore[arg-type]
 
 

@@ -198,10 +198,7 @@ class _Services:
         time = InstantTime(newest + CLEAN_SUFFIX) if not self._own.config.has_completion_times else None
         if time is not None and _holds(self._timeline(), time):
             return ServiceReport(cleaning.name, None, reason=f"the clean {time} was already carried out")
-        scheduled = cleaning.schedule(self._context, instant=time)
-        if scheduled.instant is None:
-            return ServiceReport(cleaning.name, None, reason=scheduled.reason)
-        return self._run(cleaning, scheduled.instant)
+        return cleaning.schedule_and_run(self._context, instant=time)
 
     def _compact(self, newest: InstantTime, *, due: bool) -> Iterator[ServiceReport]:
         """`compactIfNecessary`, `validateCompactionScheduling`, and the rules of the version 6 writer."""
@@ -223,15 +220,9 @@ class _Services:
         if instant is not None and _holds(timeline, instant):
             return
         if due:
-            compaction = self._compaction()
-            scheduled = compaction.schedule(self._context, instant=instant)
-            if scheduled.instant is not None:
-                yield self._run(compaction, scheduled.instant)
+            yield self._compaction().schedule_and_run(self._context, instant=instant)
         if self._logs_compacted and not held and self._own.config.has_completion_times:
-            logs = self._log_compaction()
-            scheduled = logs.schedule(self._context)
-            if scheduled.instant is not None:
-                yield self._run(logs, scheduled.instant)
+            yield self._log_compaction().schedule_and_run(self._context)
 
     def _check_backlog(self, timeline: Timeline, held: InstantTime) -> None:
         """`checkNumDeltaCommits`. Raises ConflictError."""

@@ -15,7 +15,7 @@ from hudi_py.services.clean.policy import check_cleaning
 from hudi_py.services.clean.service import Cleaning
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.descriptor import AfterCommitRule, Due, Service, Step
-from hudi_py.services.planned.service import run_all, schedule_and_run
+from hudi_py.services.planned.service import run_all
 from hudi_py.timeline.state import TableState
 
 
@@ -26,7 +26,7 @@ def _clean(context: ServiceContext, state: TableState) -> bool:
     # after most commits none is due, which the timeline shows without the lock
     if why_not_due(context, state.timeline, context.options, now_ms=service.now_ms()):
         return False
-    return schedule_and_run(service, context).instant is not None
+    return service.schedule_and_run(context).instant is not None
 
 
 def _steps(options: Options, config: TableConfig) -> Iterator[Step]:

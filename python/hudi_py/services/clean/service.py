@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hudi_py.config import Options
 from hudi_py.config import clean as clean_config
-from hudi_py.errors import ConfigError, ConflictError, UnsupportedTableError
+from hudi_py.errors import ConflictError, UnsupportedTableError
 from hudi_py.metadata.files import metadata_lister
 from hudi_py.metadata.table import FILES
 from hudi_py.model.instant import WRITE_ACTIONS, Action, CompletionTime, Instant, InstantTime
@@ -17,6 +19,7 @@ from hudi_py.model.layout import PARTITION_METAFILE
 from hudi_py.model.names import PartitionPath
 from hudi_py.model.words import counted, show_bytes
 from hudi_py.services.clean.execute import (
+    FILES_PER_TASK,
     CleanOutcome,
     File,
     clean_rows,
@@ -30,7 +33,7 @@ from hudi_py.services.clean.plan import needed_files, plan_clean
 from hudi_py.services.clean.policy import COMPACTIONS, check_cleaning, newest_versions_only
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.planned.report import ServiceReport, listed
-from hudi_py.services.planned.service import Preview, Scheduled, check_executed
+from hudi_py.services.planned.service import Preview, Scheduled, check_executed, execute_all
 from hudi_py.storage.base import BulkStorage
 from hudi_py.timeline.clean_records import (
     CleanedPartition,
@@ -48,9 +51,11 @@ from hudi_py.timeline.pending_plans import PendingPlans, read_plan
 from hudi_py.timeline.plan_checks import check_clean_plan
 from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline
-from hudi_py.transaction import instants
-from hudi_py.transaction.action import complete_action
+from hudi_py.transaction.action import LockedAction
 from hudi_py.transaction.protocols import TableChange
+from hudi_py.transaction.session import LockedTable
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -118,21 +123,30 @@ class Cleaning:
             ConfigError: options contradict each other.
             LockError: the table lock could not be acquired in time.
         """
-        options = self._options(context)
-        context.progress.phase("planning the clean")
-        with context.locked("plan a clean") as state:
-            timeline = state.timeline
-            pending = _pending(timeline)
-            if pending:
-                return Scheduled(None, f"the clean {pending[0].time} is pending and has to be finished first")
-            planned = plan_clean(context, state, options, now_ms=self.now_ms(), groups=self.groups)
-            if planned.plan is None:
-                return Scheduled(None, planned.reason)
-            time_ = instant if instant is not None else context.session.clock.next_instant(timeline)
-            check_clean_plan(context.storage, time_, planned.plan)
-            content = encode_clean_plan(planned.plan)
-            instants.request(context.storage, timeline.layout, time_, Action.CLEAN, content)
-            return Scheduled(time_)
+        with self._requested(context, instant) as (_, scheduled, _):
+            return scheduled
+
+    def schedule_and_run(self, context: ServiceContext, *, instant: InstantTime | None = None) -> CleanReport:
+        """See `PlannedService.schedule_and_run`. A few files are deleted under the lock under which they were planned;
+        for many, other writers would wait too long.
+
+        Raises:
+            ConfigError, LockError: as `schedule`.
+        """
+        started_ms = wall_clock_ms()
+        with self._requested(context, instant) as (table, scheduled, plan):
+            if scheduled.instant is None or plan is None:
+                return self.nothing(scheduled.reason)
+            action, files = LockedAction(table, scheduled.instant, Action.CLEAN), files_of(plan)
+            action.begin(encode_clean_plan(plan), requested=True)
+            work = _work(context, action, len(files), started_ms)
+            if len(files) <= FILES_PER_TASK:
+                context.storage.sync()  # the plan, without which nothing shows what the clean was about to delete
+                outcomes = _delete(context, work, files, range(work.num_tasks))
+                report = self._complete(context, action, work, plan, outcomes)
+                _log.info("%s: %s", context.storage.uri, report)
+                return report
+        return execute_all(self, context, work)
 
     def preview(self, context: ServiceContext) -> Preview:
         """See `PlannedService.preview`."""
@@ -145,6 +159,28 @@ class Cleaning:
         """See `PlannedService.plan_rows`."""
         plan = plans.clean(instant)
         return () if plan is None else clean_rows(plan)
+
+    @contextmanager
+    def _requested(
+        self, context: ServiceContext, instant: InstantTime | None
+    ) -> Iterator[tuple[LockedTable, Scheduled, CleanPlan | None]]:
+        """Locks the table and stores a plan, if there is something to do."""
+        options = self._options(context)
+        context.progress.phase("planning the clean")
+        with context.locked("plan a clean") as table:
+            pending = self.planned(table.plans)
+            if pending:
+                reason = f"the clean {pending[0].time} is pending and has to be finished first"
+                yield table, Scheduled(None, reason), None
+                return
+            planned = plan_clean(context, table, options, now_ms=self.now_ms(), groups=self.groups)
+            if planned.plan is None:
+                yield table, Scheduled(None, planned.reason), None
+                return
+            time_ = instant if instant is not None else context.session.clock.next_instant(table.timeline)
+            check_clean_plan(context.storage, time_, planned.plan)
+            LockedAction(table, time_, Action.CLEAN).request(encode_clean_plan(planned.plan))
+            yield table, Scheduled(time_), planned.plan
 
     def _options(self, context: ServiceContext) -> Options:
         options = context.options
@@ -165,18 +201,18 @@ class Cleaning:
             UnsupportedTableError: the plan deletes files of a bootstrap source, or outside of the table.
         """
         storage, started_ms = context.storage, wall_clock_ms()
-        with context.locked(f"run the clean {instant}") as state:
-            timeline = state.timeline
-            found = _clean(context, timeline, instant)
-            if found.completed:
-                return CleanWork(instant, timeline.layout, 0, started_ms)
-            content, source = read_plan(storage, timeline.layout, instant, Action.CLEAN)
-            plan = decode_clean_plan(content, source) if content else None
-            if plan is None:
+        with context.locked(f"run the clean {instant}") as table:
+            action = LockedAction(table, instant, Action.CLEAN)
+            if action.completed is not None:
+                return _work(context, action, 0, started_ms)
+            action.check_pending()
+            content, source = read_plan(storage, action.layout, instant, Action.CLEAN)
+            if not content:
                 # a crash on a storage that does not write files atomically; without a plan nothing was deleted
-                instants.remove_pending(storage, timeline.layout, instant, Action.CLEAN)
+                action.remove()
                 removed = f"the clean {instant} had no plan and was removed"
-                return CleanWork(instant, timeline.layout, 0, started_ms, removed=removed)
+                return replace(_work(context, action, 0, started_ms), removed=removed)
+            plan = decode_clean_plan(content, source)
             check_clean_plan(storage, instant, plan)
             if plan.source_files:
                 partition, paths = next(iter(plan.source_files.items()))
@@ -185,33 +221,15 @@ class Cleaning:
                     f"{partition!r}), a file of the source that the table was bootstrapped from; hudi-py never deletes "
                     "such files; run the clean with Apache Hudi"
                 )
-            work = _work(context, state, plan, instant, started_ms)
+            files = files_of(plan)
+            work = _work(context, action, len(files), started_ms, _spared(context, table, plan, instant))
             # Releases before 1.1 read the plan of an inflight clean from its inflight file
-            instants.begin(storage, timeline.layout, instant, Action.CLEAN, content)
+            action.begin(content)
         return work
 
     def execute(self, context: ServiceContext, work: CleanWork, tasks: Sequence[int]) -> list[CleanOutcome]:
         """Deletes the files of some tasks."""
-        if not tasks:
-            return []
-        plan = _read_plan(context, work.layout, work.instant)
-        if plan is None:
-            raise ConflictError(f"Cannot run the clean {work.instant} of {context.storage.uri}: its plan is missing")
-        files = files_of(plan)
-        chosen = {
-            task: [file for file in files_of_task(files, task, work.num_tasks) if file not in work.spared]
-            for task in tasks
-        }
-        context.progress.phase("deleting", sum(map(len, chosen.values())))
-        known = _known_sizes(context, [file for mine in chosen.values() for file in mine])
-        outcomes: list[CleanOutcome] = []
-        for task, mine in chosen.items():
-            deleted, failed = delete_files(context.storage, mine, context.threads, known)
-            for size in deleted.values():
-                context.progress.wrote(size)
-            reasons = tuple((*file, reason) for file, reason in failed.items())
-            outcomes.append(CleanOutcome(task, sum(deleted.values()), reasons))
-        return outcomes
+        return _delete(context, work, files_of(_read_plan(context, work)), tasks) if tasks else []
 
     def commit(self, context: ServiceContext, work: CleanWork, outcomes: Sequence[CleanOutcome]) -> CleanReport:
         """Deletes empty partitions, records the clean in the metadata table, and completes it.
@@ -220,23 +238,27 @@ class Cleaning:
             ConfigError: a task has no outcome.
         """
         with context.locked(f"complete the clean {work.instant}") as table:
-            timeline = table.timeline
-            found = _clean(context, timeline, work.instant)
-            if found.completed:
-                return _report_of_completed(self.name, context, timeline, found)
+            action = LockedAction(table, work.instant, Action.CLEAN)
+            if action.completed is not None:
+                return _report_of_completed(self.name, context, table.timeline, action.completed)
+            action.check_pending()
             check_executed(context, f"clean {work.instant}", work, {outcome.task for outcome in outcomes})
-            plan = _read_plan(context, timeline.layout, work.instant)
-            if plan is None:
-                raise ConflictError(
-                    f"Cannot complete the clean {work.instant} of {context.storage.uri}: its plan is missing"
-                )
-            failed = set(work.spared).union(*_failed_of_tasks(outcomes))
-            emptied = _delete_partitions(context, table, plan)
-            metadata = _metadata(plan, work, failed, emptied)
-            deleted = {part.partition_path: part.deleted for part in metadata.partitions if part.deleted}
-            change = TableChange(work.instant, Action.CLEAN, deleted=deleted, deleted_partitions=emptied)
-            content = encode_clean_metadata(metadata)
-            done = complete_action(table, work.instant, Action.CLEAN, content, change)
+            return self._complete(context, action, work, _read_plan(context, work), outcomes)
+
+    def _complete(
+        self,
+        context: ServiceContext,
+        action: LockedAction,
+        work: CleanWork,
+        plan: CleanPlan,
+        outcomes: Sequence[CleanOutcome],
+    ) -> CleanReport:
+        failed = set(work.spared).union(*_failed_of_tasks(outcomes))
+        emptied = _delete_partitions(context, action.table, plan)
+        metadata = _metadata(plan, work, failed, emptied)
+        deleted = {part.partition_path: part.deleted for part in metadata.partitions if part.deleted}
+        change = TableChange(work.instant, Action.CLEAN, deleted=deleted, deleted_partitions=emptied)
+        done = action.complete(encode_clean_metadata(metadata), change)
         num_bytes = sum(outcome.num_bytes for outcome in outcomes)
         return _report(self.name, work.instant, done.completion_time, metadata, num_bytes)
 
@@ -251,43 +273,58 @@ _LOOKED_AT = 8
 """With fewer files, asking for each size takes no more requests than opening the metadata table."""
 
 
-def _pending(timeline: Timeline) -> list[Instant]:
-    return [instant for instant in timeline.pending if instant.action is Action.CLEAN]
-
-
-def _clean(context: ServiceContext, timeline: Timeline, time_: InstantTime) -> Instant:
-    for instant in timeline.instants:
-        if instant.action is Action.CLEAN and instant.time == time_:
-            return instant
-    pending = ", ".join(instant.time for instant in _pending(timeline))
-    raise ConfigError(
-        f"Cannot run the clean {time_} of {context.storage.uri}: there is no such clean on the active timeline; "
-        f"pending: {pending or 'none'}"
-    )
-
-
-def _read_plan(context: ServiceContext, layout: Layout, time_: InstantTime) -> CleanPlan | None:
-    """The plan of a pending clean; None if its file is empty or missing."""
-    data, source = read_plan(context.storage, layout, time_, Action.CLEAN)
+def _read_plan(context: ServiceContext, work: CleanWork) -> CleanPlan:
+    """The plan of a clean in progress. Raises ConflictError if its file is empty or missing."""
+    data, source = read_plan(context.storage, work.layout, work.instant, Action.CLEAN)
     if not data:
-        return None
+        raise ConflictError(
+            f"Cannot carry out the clean {work.instant} of {context.storage.uri}: its plan is missing",
+            instant=work.instant,
+        )
     plan = decode_clean_plan(data, source)
-    check_clean_plan(context.storage, time_, plan)
+    check_clean_plan(context.storage, work.instant, plan)
     return plan
 
 
-def _work(
-    context: ServiceContext, state: TableState, plan: CleanPlan, time_: InstantTime, started_ms: int
-) -> CleanWork:
-    """The work of a plan, without the files that have become needed since it was made."""
+def _spared(context: ServiceContext, state: TableState, plan: CleanPlan, time_: InstantTime) -> frozenset[File]:
+    """The files of an earlier plan that have become needed since."""
     timeline, files = state.timeline, files_of(plan)
     guards = load_guards(context.storage, timeline)
     spared = {file for file in files if file[1] in guards.savepointed}
     undone = (Action.ROLLBACK, Action.RESTORE)
     if any(i.action in undone and (i.time > time_ or (i.completion_time or "") > time_) for i in timeline.instants):
         spared |= set(files) & needed_files(context, state, guards, list(plan.files))
-    count = num_tasks(len(files), context.options.get(clean_config.PARALLELISM))
-    return CleanWork(time_, timeline.layout, count, started_ms, frozenset(spared))
+    return frozenset(spared)
+
+
+def _work(
+    context: ServiceContext,
+    action: LockedAction,
+    num_files: int,
+    started_ms: int,
+    spared: frozenset[File] = frozenset(),
+) -> CleanWork:
+    count = num_tasks(num_files, context.options.get(clean_config.PARALLELISM))
+    return CleanWork(action.instant, action.layout, count, started_ms, spared)
+
+
+def _delete(
+    context: ServiceContext, work: CleanWork, files: Sequence[File], tasks: Sequence[int]
+) -> list[CleanOutcome]:
+    """Deletes the files of some tasks, given those of all."""
+    chosen = {
+        task: [file for file in files_of_task(files, task, work.num_tasks) if file not in work.spared] for task in tasks
+    }
+    context.progress.phase("deleting", sum(map(len, chosen.values())))
+    known = _known_sizes(context, [file for mine in chosen.values() for file in mine])
+    outcomes: list[CleanOutcome] = []
+    for task, mine in chosen.items():
+        deleted, failed = delete_files(context.storage, mine, context.threads, known)
+        for size in deleted.values():
+            context.progress.wrote(size)
+        reasons = tuple((*file, reason) for file, reason in failed.items())
+        outcomes.append(CleanOutcome(task, sum(deleted.values()), reasons))
+    return outcomes
 
 
 def _known_sizes(context: ServiceContext, files: Sequence[File]) -> dict[File, int]:

@@ -21,7 +21,7 @@ from hudi_py.services.context import ServiceContext
 from hudi_py.services.planned.codec import PlanCodec, PlanT, UnitT
 from hudi_py.services.planned.removal import remove_plan
 from hudi_py.services.planned.report import ServiceReport
-from hudi_py.services.planned.service import Preview, Scheduled, check_executed
+from hudi_py.services.planned.service import Preview, Scheduled, check_executed, execute_all
 from hudi_py.storage.threads import in_threads, waiting_threads
 from hudi_py.timeline.pending_plans import COMPACTIONS, PendingPlans
 from hudi_py.timeline.plans import FileGroup
@@ -185,6 +185,13 @@ class RewritingService(ABC, Generic[PlanT, UnitT, Settings, Report_co]):
                 return Scheduled(None, chosen.reason)
             self.codec.request(context.storage, table.timeline, chosen.instant, chosen.plan)
             return Scheduled(chosen.instant)
+
+    def schedule_and_run(self, context: ServiceContext, *, instant: InstantTime | None = None) -> Report_co:
+        """See `PlannedService.schedule_and_run`."""
+        scheduled = self.schedule(context, instant=instant)
+        if scheduled.instant is None:
+            return self.nothing(scheduled.reason)
+        return execute_all(self, context, self.begin(context, scheduled.instant))
 
     def preview(self, context: ServiceContext) -> Preview:
         """See `PlannedService.preview`."""

@@ -75,6 +75,10 @@ class PlannedService(Protocol[WorkT, OutcomeT, Report_co]):
         """
         ...
 
+    def schedule_and_run(self, context: ServiceContext, *, instant: InstantTime | None = None) -> Report_co:
+        """Makes a plan as `schedule`, if there is something to do, and executes it in this process."""
+        ...
+
     def planned(self, plans: PendingPlans) -> list[Instant]:
         """Its plans that are not completed, oldest first."""
         ...
@@ -193,17 +197,9 @@ def run_all(service: PlannedService[WorkT, OutcomeT, Report], context: ServiceCo
     reports = [
         execute_all(service, context, service.begin(context, instant)) for instant in pending_instants(service, context)
     ]
-    last = schedule_and_run(service, context)
+    last = service.schedule_and_run(context)
     done = [report for report in (*reports, last) if report.instant is not None]
     return [last, *reports[:1], *done][-1]
-
-
-def schedule_and_run(service: PlannedService[WorkT, OutcomeT, Report], context: ServiceContext) -> Report:
-    """Schedules a plan, if one is due, and executes it in this process."""
-    scheduled = service.schedule(context)
-    if scheduled.instant is None:
-        return service.nothing(scheduled.reason)
-    return execute_all(service, context, service.begin(context, scheduled.instant))
 
 
 def execute_all(service: PlannedService[WorkT, OutcomeT, Report], context: ServiceContext, work: WorkT) -> Report:

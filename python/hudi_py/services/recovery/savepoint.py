@@ -25,8 +25,8 @@ from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.pending_plans import PendingPlans
 from hudi_py.timeline.recovery_records import SavepointMetadata, encode_savepoint
 from hudi_py.timeline.timeline import Timeline
-from hudi_py.transaction.action import complete_action
-from hudi_py.transaction.instants import begin, inflight_path
+from hudi_py.transaction.action import LockedAction
+from hudi_py.transaction.instants import inflight_path
 from hudi_py.view import FileSystemView
 
 Files = Mapping[str, tuple[str, ...]]
@@ -125,8 +125,9 @@ def create_savepoint(
         files = _files(context, view, commit.time)
         _check_not_cleaned(context, timeline, view, commit, files)
         metadata = SavepointMetadata(user, time.time_ns() // 1_000_000, comment, files)
-        begin(context.storage, timeline.layout, commit.time, Action.SAVEPOINT)
-        done = complete_action(table, commit.time, Action.SAVEPOINT, encode_savepoint(metadata), None)
+        action = LockedAction(table, commit.time, Action.SAVEPOINT)
+        action.begin()
+        done = action.complete(encode_savepoint(metadata), None)
     return SavepointReport(
         "savepoint",
         commit.time,

@@ -25,8 +25,8 @@ from hudi_py.timeline.recovery_records import (
     encode_restore_plan,
 )
 from hudi_py.timeline.timeline import Timeline
-from hudi_py.transaction.action import complete_action
-from hudi_py.transaction.instants import begin, remove_pending, request
+from hudi_py.transaction.action import LockedAction
+from hudi_py.transaction.instants import remove_pending
 from hudi_py.transaction.markers import remove_markers
 from hudi_py.transaction.owner.claim import claim_proof, forget_write, remove_write_folder
 from hudi_py.transaction.owner.identity import WriterIdentity, new_writer_id, process_identity
@@ -83,7 +83,7 @@ def request_restore(table: LockedTable, plan: RestorePlan) -> InstantTime:
     restore = session.clock.next_instant(table.timeline)
     # first: shows a process that finds the restore that its writer held the table lock
     claim_proof(session.storage, restore, WriterIdentity(new_writer_id(), process_identity()))
-    request(session.storage, session.layout, restore, Action.RESTORE, encode_restore_plan(plan))
+    LockedAction(table, restore, Action.RESTORE).request(encode_restore_plan(plan))
     return restore
 
 
@@ -103,7 +103,7 @@ def finish_restore(
     table = table.reread()
     session, storage = table.session, table.session.storage
     session.metadata.check(session, undone)
-    begin(storage, session.layout, restore, Action.RESTORE)
+    LockedAction(table, restore, Action.RESTORE).begin()
     started = time.monotonic()
     # Version 6 appends rollback blocks, so its listings change from one instant to the next
     lister = RememberingLister(storage, session.config) if session.config.logs_named_by_instant else None
@@ -120,7 +120,7 @@ def finish_restore(
         rollbacks=rollbacks,
     )
     change = _change(restore, undone, [done for found in rollbacks.values() for done in found])
-    complete_action(table.reread(), restore, Action.RESTORE, encode_restore_metadata(result), change)
+    LockedAction(table.reread(), restore, Action.RESTORE).complete(encode_restore_metadata(result), change)
     sweep_rollbacks(storage, session.timeline(), undone, plan.savepoint)
     remove_write_folder(storage, restore)
     return result

@@ -32,7 +32,7 @@ from hudi_py.timeline.metadata import (
 from hudi_py.timeline.pending_plans import PendingPlans
 from hudi_py.timeline.plan_checks import check_rollback_plan
 from hudi_py.timeline.timeline import Timeline
-from hudi_py.transaction.action import complete_action
+from hudi_py.transaction.action import LockedAction
 from hudi_py.transaction.instants import begin, inflight_path, remove_pending, requested_path, revert
 from hudi_py.transaction.markers import remove_markers
 from hudi_py.transaction.owner.claim import (
@@ -153,7 +153,9 @@ def finish_rollback(table: LockedTable, rollback: InstantTime, plan: RollbackPla
             forget_write(storage, failed)  # it stays pending, so after a crash the next write would not do this
 
     content = encode_rollback_metadata(done)
-    complete_action(table.reread(), rollback, Action.ROLLBACK, content, _change(rollback, done), in_between=take_off)
+    LockedAction(table.reread(), rollback, Action.ROLLBACK).complete(
+        content, _change(rollback, done), in_between=take_off
+    )
     if not session.config.logs_named_by_instant:
         remove_markers(storage, rollback)  # Java records there which rollback blocks it appends
     remove_write_folder(storage, rollback)
