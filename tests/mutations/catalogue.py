@@ -1272,7 +1272,7 @@ MUTATIONS: Final = (
     Mutation(
         "lock: one that was taken away is not noticed before the commit",
         CORE + "transaction/action.py",
-        "    table.lock.check()\n",
+        "        self.table.lock.check()\n",
         "",
         "tests/unit/transaction/test_transaction.py",
     ),
