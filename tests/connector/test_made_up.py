@@ -1,7 +1,8 @@
-"""What a new statement and a new procedure need besides the module that describes them."""
+"""What a new statement, a new procedure and a new service need besides the module that describes them."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,11 +14,44 @@ from pyspark_hudi.dialect.statement import SqlStatement
 from pyspark_hudi.dialect.tables import StatementTarget
 from pyspark_hudi.dialect.text import Cursor, tokens_of
 from tests.meta.sources import ROOT
+from tests.support import made_up_services
+from tests.support.made_up_services import ANNOUNCED, ANSWERS
 from tools import statements
 
 SHARED = {"run_compaction", "show_compaction", "export_instants", "run_service"}
 """Procedures that statements run, too, one whose rows the core has for CALL to write into files, and one with the name
 of a function of the connector."""
+
+
+SERVICES = """
+import json, os, pathlib, sys
+from pyspark.sql import SparkSession
+from pyspark_hudi import register, run_service, sql
+from tests.support.made_up_services import QUIET, announcements, answers
+from tests.support.spark import settings, spark_home, start_session
+
+os.environ["PYSPARK_PYTHON"] = sys.executable
+os.environ["SPARK_HOME"] = spark_home(pathlib.Path(FOLDER, "home"))
+session = start_session(SparkSession.builder.master("local[2,2]"), settings(pathlib.Path(FOLDER)))
+register(session)
+
+def function(path, name, **given):
+    return run_service(session, path, name, options=QUIET, **given)
+
+def statement(path, name, **given):
+    named = {"path": path, "service": name, "options": ",".join("=".join(each) for each in QUIET.items()), **given}
+    shown = (f"{key} => {value if type(value) is int else repr(value)}" for key, value in named.items())
+    (row,) = sql(session, f"CALL run_service({', '.join(shown)})").collect()
+    report = row.asDict()
+    return {**json.loads(report.pop("details")), **report}
+
+found = {}
+for door in (function, statement):
+    with announcements() as announced:
+        found[door.__name__] = [answers(f"{FOLDER}/{door.__name__}", door), announced]
+session.stop()
+print(json.dumps(found))
+"""
 
 
 class Named:
@@ -75,6 +109,16 @@ def test_a_procedure_touches_the_list_of_its_module(monkeypatch: pytest.MonkeyPa
     assert "unit (default: 'kg')" in described[0]
     assert "weigh" in run_text("CALL help()")[0][0][0]
     assert "| `weigh` | `table`, `unit => 'kg'` |" in statements.procedures()
+
+
+@pytest.mark.slow
+def test_services_run_by_their_names_alone(tmp_path: Path) -> None:
+    """The doors of Spark answer and announce as those of the core, which tests/unit/services has."""
+    found = made_up_services.run_with_made_up(tmp_path, SERVICES)
+    for door in ("function", "statement"):
+        answers, announced = found[door]
+        assert answers == list(ANSWERS), door
+        assert announced == ANNOUNCED, door
 
 
 def test_a_procedure_is_named_in_one_module() -> None:

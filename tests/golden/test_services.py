@@ -170,3 +170,19 @@ def test_a_plan_is_not_completed_over_a_write_that_it_does_not_have(copy: Copy) 
     assert table.bucket_resizing.pending() == [_PLANNED]
     assert_rows_equal(table.scan().to_table(), before)
     assert not list(Path(path, ".hoodie/.bucket_index").rglob(f"{_PLANNED}.hashing_meta"))
+
+
+@pytest.mark.parametrize(("damaged", "service"), [(False, "resize_buckets"), (True, "clustering")])
+def test_a_plan_of_buckets_is_dropped_by_the_name_of_its_service(copy: Copy, damaged: bool, service: str) -> None:
+    """One that cannot be read is any clustering, and is dropped all the same."""
+    path = copy(RESIZE)
+    (requested,) = Path(path, ".hoodie/timeline").glob("*.clustering.requested")
+    if damaged:
+        requested.write_bytes(b"x")
+    table = hudi_py.open_table(path)
+    report = table.unschedule(_PLANNED)
+    assert (report.plan, str(report)) == (
+        service,
+        f"unschedule {_PLANNED}: the {service.replace('_', ' ')} plan dropped",
+    )
+    assert not requested.exists()

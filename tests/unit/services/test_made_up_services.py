@@ -1,0 +1,90 @@
+"""Made-up services: each is described in one module, and one list names it. Whatever runs services knows it then."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support import made_up_services
+from tests.support.made_up_services import ANNOUNCED, ANSWERS
+
+CORE = """
+import json
+from click.testing import CliRunner
+import hudi_py
+from hudi_py.cli.main import main
+from hudi_py.errors import HudiError
+from tests.support.made_up_services import QUIET, announcements, answers, make_table
+from tools.services import services as documented
+
+def table(path, name, **given):
+    return hudi_py.open_table(path, QUIET).run_service(name, **given).to_dict()
+
+def program(*arguments, code=0):
+    ran = CliRunner().invoke(main, [str(each) for each in arguments])
+    if ran.exit_code:
+        raise HudiError(json.loads(ran.stderr)["message"])
+    return json.loads(ran.stdout)
+
+def command(path, name, **given):
+    flags = [f"--{key.replace('_', '-')}={value}" for key, value in given.items()]
+    return program("run", path, name, *flags, "--yes", "--json")
+
+found = {}
+for door in (table, command):
+    with announcements() as announced:
+        found[door.__name__] = [answers(f"{FOLDER}/{door.__name__}", door), announced]
+
+path = f"{FOLDER}/written"
+make_table(path)
+rows = [{"id": 2, "p": "x", "v": 2}]
+found["after"] = hudi_py.write(path, rows, "insert", {**QUIET, "hoodie.compact.schedule.inline": "true"}).services
+opened = hudi_py.open_table(path)
+found["plans"] = sorted({row["service"] for row in opened.plans().to_pylist()})
+found["due"] = {each.service: each.due for each in opened.due()}
+found["preview"] = program("run", path, "freshen", "--dry-run", "--json")["reason"]
+shown = program("show", path, "--json")
+found["next"] = [step["command"].replace(path, "PATH") for step in shown["next"]]
+pending = opened.service_plans("freshen")
+found["fresh"] = pending.run().num_file_groups
+found["help"] = CliRunner().invoke(main, ["run", "--help"]).output
+found["documented"] = documented()
+print(json.dumps(found))
+"""
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return made_up_services.run_with_made_up(tmp_path_factory.mktemp("made_up"), CORE)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("door", ["table", "command"])
+def test_doors_give_the_same_reports_errors_and_announcements(found: Any, door: str) -> None:
+    answers, announced = found[door]
+    assert answers == list(ANSWERS)
+    assert announced == ANNOUNCED
+
+
+@pytest.mark.slow
+def test_they_follow_commits_and_are_listed(found: Any) -> None:
+    assert found["after"] == ["freshen plan", "tally"]
+    assert found["plans"] == ["freshen"]
+    assert (found["due"]["freshen"], found["due"]["tally"]) == (False, True)
+    assert found["preview"] == "no file is left"
+    assert found["next"][:2] == ["hudi-py run PATH freshen", "hudi-py run PATH tally"]
+    assert found["fresh"] == 2
+
+
+@pytest.mark.slow
+def test_they_are_documented(found: Any) -> None:
+    assert "--most: how many file groups at most." in " ".join(found["help"].split())
+    assert "| `tally` | Counts files |  | `partition`: where to count; `least`: the least size" in found["documented"]
+    assert "| `freshen` | Moves the rows of each file group to a new one | yes |" in found["documented"]
+
+
+def test_each_touches_the_list_of_services_alone() -> None:
+    """Modules of the package besides its own; 20 to 22 and 8 before there were descriptions."""
+    assert len(made_up_services.PLANNED) <= 1
+    assert len(made_up_services.STEP) <= 1
