@@ -85,3 +85,5 @@ REPLACING: Final = frozenset(each.java_name for each in Operation if each.traits
 """The names in commit metadata of operations whose replaced file groups lose their rows."""
 ADDING: Final = frozenset(each.java_name for each in Operation if each.takes_whole_rows and not each.traits.replaces)
 """The names of operations that add rows, and replace no file group."""
+REWRITING: Final = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER"})
+"""The names of the operations of table services, which write rows to other files and change none."""

@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 
 from hudi_py.errors import HudiError
 from hudi_py.merge import merge_settings
+from hudi_py.model.operation import REWRITING
 from hudi_py.model.properties import TableConfig
 from hudi_py.report.facts import TableFacts
-from hudi_py.report.writes import SERVICE_OPERATIONS
 from hudi_py.schema import META_FIELDS
 from hudi_py.services.registry import SERVICES
 
@@ -73,7 +73,7 @@ def overview(facts: TableFacts, path: str) -> Overview:
     logs = pc.list_value_length(files["log_files"])
     instants, history = facts.instants.to_pylist(), facts.history
     own = (
-        history.filter(pc.invert(pc.is_in(history["operation"], pa.array(SERVICE_OPERATIONS))))
+        history.filter(pc.invert(pc.is_in(history["operation"], pa.array(sorted(REWRITING)))))
         if len(history)
         else history
     )

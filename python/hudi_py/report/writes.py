@@ -9,10 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudi_py.services.planned.pending import SERVICE_ACTIONS
+from hudi_py.model.operation import REWRITING
 
-SERVICE_OPERATIONS: Final = tuple(SERVICE_ACTIONS)
-"""Operations of commits that change no rows."""
 MAX_BINS: Final = 60
 _CHANGES: Final = ("num_inserts", "num_updates", "num_deletes")
 _NUMBERS: Final = (*_CHANGES, "num_writes", "num_files", "num_bytes")
@@ -97,14 +95,14 @@ def writes_of(history: pa.Table) -> WriteSummary:
 
 
 def _by_service(history: pa.Table) -> pa.ChunkedArray:
-    return pc.fill_null(pc.is_in(history["operation"], pa.array(SERVICE_OPERATIONS)), False)
+    return pc.fill_null(pc.is_in(history["operation"], pa.array(sorted(REWRITING))), False)
 
 
 def _operations(history: pa.Table) -> tuple[OperationSummary, ...]:
     grouped = history.group_by("operation").aggregate([(name, "sum") for name in _NUMBERS] + [("instant", "count")])
     found = []
     for row in grouped.sort_by([("num_bytes_sum", "descending"), ("operation", "ascending")]).to_pylist():
-        service = row["operation"] in SERVICE_OPERATIONS
+        service = row["operation"] in REWRITING
         inserts, updates, deletes = (0 if service else row[f"{name}_sum"] for name in _CHANGES)
         found.append(
             OperationSummary(

@@ -19,6 +19,7 @@ from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.instant import Instant
 from hudi_py.model.layout import META_FOLDER
 from hudi_py.model.names import parse_base_file_name, parse_log_file_name
+from hudi_py.model.operation import REWRITING
 from hudi_py.model.properties import TableConfig
 from hudi_py.schema import META_FIELDS, OPERATION, SchemaHistory, StoredRows, with_meta, without_meta
 from hudi_py.schema.internal import InternalSchema, parse_internal_schema, timestamp_repairs
@@ -34,7 +35,7 @@ LATEST_SCHEMA_KEY = "latest_schema"
 """Key in `extraMetadata`: the internal schema, in tables with schema on read."""
 CREATE_SCHEMA = "hoodie.table.create.schema"
 
-SCHEMA_OF_PLAN = frozenset({"CLUSTER", "COMPACT", "LOG_COMPACT", "INDEX"})
+SCHEMA_OF_PLAN = REWRITING | {"INDEX"}
 """Operations whose commits record their plan's schema, which may be older (`WriteOperationType.canUpdateSchema`)."""
 
 

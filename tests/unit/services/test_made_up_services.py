@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from hudi_py.model.operation import REWRITING
+from hudi_py.services.planned.pending import SERVICE_ACTIONS
 from tests.support import made_up_services
 from tests.support.made_up_services import ANNOUNCED, ANSWERS
 
@@ -88,3 +90,7 @@ def test_each_touches_the_list_of_services_alone() -> None:
     """Modules of the package besides its own; 20 to 22 and 8 before there were descriptions."""
     assert len(made_up_services.PLANNED) <= 1
     assert len(made_up_services.STEP) <= 1
+
+
+def test_operations_of_services_change_no_rows() -> None:
+    assert SERVICE_ACTIONS.keys() == REWRITING

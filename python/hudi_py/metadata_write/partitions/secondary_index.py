@@ -43,15 +43,13 @@ from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.files import BaseFile, FileSlice, LogFile
 from hudi_py.model.names import FileId, PartitionPath, parse_base_file_name, parse_log_file_name
-from hudi_py.model.operation import REPLACING
+from hudi_py.model.operation import REPLACING, REWRITING
 from hudi_py.model.properties import TableConfig
 from hudi_py.schema import RECORD_KEY
 from hudi_py.schema.paths import column_of, type_at, values_at
 from hudi_py.storage import Storage
 from hudi_py.transaction.protocols import TableChange
 
-_STILL: Final = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER"})
-"""Operations that change neither keys nor values."""
 _INFO: Final = pa.struct([pa.field("isDeleted", pa.bool_(), False)])
 
 
@@ -157,7 +155,7 @@ class SecondaryIndex(NamedIndex):
         An entry that one file group loses and another one gets, because its row has moved, stays.
         """
         commit = change.commit
-        if commit is None or commit.operation in _STILL:
+        if commit is None or commit.operation in REWRITING:
             return
         rows = _Rows.of(source, self.name, change)
         view = source.view

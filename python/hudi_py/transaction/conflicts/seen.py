@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from hudi_py.config import concurrency
 from hudi_py.errors import ConflictError
 from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant
-from hudi_py.model.operation import Operation
+from hudi_py.model.operation import REWRITING, Operation
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.timeline import Pin, Timeline
 from hudi_py.transaction.conflicts.policy import WriteScope
@@ -27,7 +27,7 @@ _INSERTS: Final = frozenset(
     for name in (each.java_name, f"{each.java_name}_PREPPED")
 )
 """Operations that overwrite no row."""
-_SERVICES: Final = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER", "INDEX"})
+_SERVICES: Final = REWRITING | {"INDEX"}
 """Operations that change no row."""
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from hudi_py.config import concurrency
 from hudi_py.errors import ConflictError
 from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant, InstantTime
+from hudi_py.model.operation import REWRITING
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.pending_plans import COMPACTIONS
 from hudi_py.timeline.plans import FileGroup
@@ -17,8 +18,6 @@ from hudi_py.transaction.conflicts.policy import WriteScope
 
 if TYPE_CHECKING:
     from hudi_py.transaction.session import LockedTable
-
-_SERVICES = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +52,7 @@ class SingleWriter:
             if instant.action.comparable not in WRITE_ACTIONS:
                 continue
             metadata = read_commit_metadata(storage, timeline.layout, instant)
-            if metadata.operation not in _SERVICES and not metadata.compacted:
+            if metadata.operation not in REWRITING and not metadata.compacted:
                 raise _conflict(own, instant, f"({metadata.operation}) has been completed", _AGAIN)
             if metadata.operation == "COMPACT" and instant.time < own:
                 continue  # was pending when the write was planned, so the plan allows for it
