@@ -292,7 +292,7 @@ def test_a_failed_write_leaves_the_table_as_it_was(spark: SparkSession, path: st
 
 
 REFUSED = (
-    ({"hoodie.clustering.inline": "true"}, "hoodie.clustering.inline = 'true'"),
+    ({"hoodie.clustering.async.enabled": "true"}, "hoodie.clustering.async.enabled = 'true'"),
     ({"hoodie.datasource.hive_sync.mode": "jdbc"}, "hoodie.datasource.hive_sync.mode"),
     ({"hoodie.index.type": "BUCKET", "hoodie.index.bucket.engine": "CONSISTENT_HASHING"}, "CONSISTENT_HASHING"),
     ({"hoodie.datasource.write.recordkey.field": "v"}, "contradict"),

@@ -1,4 +1,5 @@
-"""Changes of buckets killed at calls that change the storage: rows stay, and the next write finds its buckets."""
+"""Changes of buckets and clusterings killed at calls that change the storage: rows stay, and the next write finds its
+file groups."""
 
 from __future__ import annotations
 
@@ -12,8 +13,9 @@ import hudi_py
 from hudi_py.config import Options
 from hudi_py.services.bucket_resize.service import BucketResizing
 from hudi_py.services.buckets import rescale_buckets
+from hudi_py.services.clustering.service import Clustering
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.planned.service import run_all
+from hudi_py.services.planned.service import pending_instants, run_all
 from hudi_py.wiring import metadata_writer
 from hudi_py.write.api import write_options, write_rows
 from tests.faults.killing import Killed, KillingStorage
@@ -26,6 +28,8 @@ pytestmark = pytest.mark.slow
 
 SIMPLE = {**QUICK, "hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "3"}
 HASHED = {**CONSISTENT, **RESIZED}
+INDEXED = {**QUICK, "hoodie.metadata.record.index.enable": "true", "hoodie.parquet.small.file.limit": "0"}
+CLUSTERED = {**INDEXED, "hoodie.clustering.plan.strategy.sort.columns": "ts,k"}
 
 
 def context(storage: KillingStorage, options: dict[str, str]) -> ServiceContext:
@@ -41,6 +45,10 @@ def resize(storage: KillingStorage) -> None:
     assert run_all(BucketResizing(), context(storage, HASHED)).instant is not None
 
 
+def cluster(storage: KillingStorage) -> None:
+    run_all(Clustering(), context(storage, CLUSTERED))
+
+
 def overwrite(storage: KillingStorage) -> None:
     resolved = write_options({**HASHED, "hoodie.py.write.threads": "1"})
     write_rows(storage, rows([1, 2, 3], 5), "insert_overwrite_table", resolved, metadata=metadata_writer(resolved))
@@ -49,8 +57,14 @@ def overwrite(storage: KillingStorage) -> None:
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("change", "options", "version", "torn"),
-    [(rescale, SIMPLE, 9, True), (resize, HASHED, 9, False), (overwrite, HASHED, 6, True)],
-    ids=["rescale", "resize", "overwrite"],
+    [
+        (rescale, SIMPLE, 9, True),
+        (resize, HASHED, 9, False),
+        (overwrite, HASHED, 6, True),
+        (cluster, INDEXED, 6, False),
+        (cluster, INDEXED, 9, True),
+    ],
+    ids=["rescale", "resize", "overwrite", "cluster-v6", "cluster-v9"],
 )
 def test_killed(
     tmp_path: Path, change: Callable[[KillingStorage], None], options: dict[str, str], version: int, torn: bool
@@ -77,6 +91,9 @@ def test_killed(
         opened = hudi_py.open_table(root, options)
         if change is resize and opened.bucket_resizing.pending():  # until it has run, its file groups are not changed
             assert opened.bucket_resizing.run().instant is not None, where
+            assert snapshot(root) == before, where
+        if change is cluster and pending_instants(Clustering(), context(KillingStorage(root), CLUSTERED)):
+            cluster(KillingStorage(root))
             assert snapshot(root) == before, where
         hudi_py.write(root, rows([4, 5, 20, 21], 9), "upsert", options)
         assert snapshot(root) == sorted((dict(found) | dict.fromkeys(("k4", "k5", "k20", "k21"), 9)).items()), where

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,19 +16,26 @@ import pytest
 import hudi_py
 from hudi_py.config import Options
 from hudi_py.errors import ConflictError
+from hudi_py.schema import with_meta
 from hudi_py.services.archive.service import archive_commits
+from hudi_py.services.clustering.order import RowOrder
+from hudi_py.services.clustering.service import Clustering
 from hudi_py.services.context import ServiceContext
+from hudi_py.services.planned.service import run
 from hudi_py.storage import LocalStorage
 from hudi_py.testing.rows import assert_rows_equal
 from hudi_py.timeline.clustering_records import decode_clustering_plan, encode_clustering_plan
 from hudi_py.timeline.history import newest_manifest
 from hudi_py.timeline.records import decode_record, encode_record
 from hudi_py.transaction.protocols import NoMetadata
+from hudi_py.wiring import metadata_writer
+from hudi_py.write.rows.ordered import OrderedRows
 from tests.support import archives
 
 DATA = Path(__file__).resolve().parent / "services"
 UPGRADED, TTL = "upgraded_8_to_9_archived", "ttl_v9_mor"
 RESIZE, CLUSTERING = "consistent_resize_v9_pending", "clustering_v9_mor_pending"
+CLUSTERED = "clustering_v6_mor"
 FOUND = {TTL: ["timeline.twice_completed"], RESIZE: ["timeline.planned"], CLUSTERING: ["timeline.planned"]}
 """What the doctor finds in a table."""
 _PLANNED = "20261126132036403"
@@ -45,7 +54,7 @@ def copy(tmp_path: Path) -> Copy:
     return extract
 
 
-@pytest.mark.parametrize("name", [UPGRADED, TTL, RESIZE, CLUSTERING])
+@pytest.mark.parametrize("name", [UPGRADED, TTL, RESIZE, CLUSTERING, CLUSTERED])
 def test_rows_are_those_of_apache_hudi(name: str, copy: Copy) -> None:
     expected = pq.read_table(DATA / name / "expected.parquet")
     with warnings.catch_warnings():
@@ -186,3 +195,86 @@ def test_a_plan_of_buckets_is_dropped_by_the_name_of_its_service(copy: Copy, dam
         f"unschedule {_PLANNED}: the {service.replace('_', ' ')} plan dropped",
     )
     assert not requested.exists()
+
+
+def _clustering(path: str) -> ServiceContext:
+    options = Options.resolve({"hoodie.clustering.plan.strategy.sort.columns": "a,b"})
+    return ServiceContext.of(LocalStorage(path), options, metadata_writer(options))
+
+
+@pytest.mark.parametrize("name", [CLUSTERING, CLUSTERED])
+def test_a_plan_of_the_same_clustering(name: str, copy: Copy) -> None:
+    """All fields that Apache Hudi wrote, for the table as it was before; and rows come in the same order."""
+    path = copy(name)
+    table = hudi_py.open_table(path)
+    (requested,) = [
+        *Path(path).rglob("*.clustering.requested"),
+        *Path(path, ".hoodie").glob("*.replacecommit.requested"),
+    ]
+    instant = requested.name.partition(".")[0]
+    theirs = decode_record(requested.read_bytes(), "theirs")
+    written = sorted(
+        [pq.read_table(file).to_pylist() for file in Path(path).glob(f"p?/*_{instant}.parquet")],
+        key=lambda rows: str(rows[0]["_hoodie_partition_path"]),
+    )
+    for later in [each.time for each in reversed(table.timeline.write_completed) if each.time >= instant]:
+        table.rollback(later)
+    if not written:
+        table.unschedule(instant)
+    context = _clustering(path)
+    scheduled = Clustering().schedule(context)
+    (requested,) = Path(path, ".hoodie").rglob(f"{scheduled.instant}.*.requested")
+    folder = f"file:/tmp/hudi-golden-services/{name.removesuffix('_pending')}/"
+    ours = json.dumps(decode_record(requested.read_bytes(), "ours")).replace(f"file:{path}/", folder)
+    assert json.loads(ours) == theirs
+    report = run(Clustering(), context)
+    for rows in written:
+        (file,) = Path(path, rows[0]["_hoodie_partition_path"]).glob(f"*_{report.instant}.parquet")
+        found = pq.read_table(file).to_pylist()
+        for row in (*rows, *found):
+            del row["_hoodie_file_name"]
+        assert found == rows
+    assert len(written) == (2 if name == CLUSTERED else 0)
+
+
+def test_a_clustering_of_apache_hudi_is_carried_out(copy: Copy) -> None:
+    """Its file groups are updated again afterwards; what was added meanwhile stays."""
+    path = copy(CLUSTERING)
+    table = hudi_py.open_table(path)
+    before = table.scan().to_table()
+    row = before.filter(pc.is_in(before["_hoodie_file_name"], pa.array([before["_hoodie_file_name"][0].as_py()])))
+    row = row.slice(0, 1).drop([each for each in row.column_names if each.startswith("_hoodie")])
+    assert set(table.plans()["service"].to_pylist()) == {"clustering"}
+    report = run(Clustering(), _clustering(path))
+    assert (report.num_replaced, report.num_files, report.num_rows) == (4, 2, 40)
+    after = hudi_py.open_table(path).scan().to_table()
+    assert_rows_equal(after.drop(["_hoodie_file_name"]), before.drop(["_hoodie_file_name"]))
+    table = hudi_py.open_table(path)
+    table.upsert(row)
+    assert table.scan().count() == before.num_rows
+    assert table.doctor(full=True).healthy
+
+
+@pytest.mark.parametrize(
+    "case", json.loads((DATA / "clustering_curves/orders.json").read_text()), ids=lambda case: case["case"]
+)
+@pytest.mark.parametrize("memory", [1 << 30, 3_000])
+def test_the_order_of_rows(case: dict[str, Any], memory: int) -> None:
+    """Of every type, as Apache Hudi writes them, also if they are spilled."""
+    rows = pq.read_table(DATA / "clustering_curves/rows.parquet")
+    numbers = pa.array([int(key[1:]) for key in rows["id"].to_pylist()])
+    given = rows.take(pc.index_in(pa.array(case["input_order"]), numbers)).combine_chunks()
+    layout = {"z-order": "ZORDER"}.get(case["layout"], case["layout"].upper())
+    order = RowOrder.of(case["columns"], layout, with_meta(rows.schema), "t")
+    if not order.sorts:
+        assert case["written_order"] == case["input_order"]
+        return
+    batches = []
+    for batch in given.to_batches(max_chunksize=30):
+        keys = order.keys(batch)
+        batches.append(pa.record_batch([batch["id"], *keys.values()], names=["id", *keys]))
+    with OrderedRows(batches[0].schema, batches[0].schema.names[1:], memory) as held:
+        for batch in batches:
+            held.add(batch)
+        found = [int(key[1:]) for batch in held.batches() for key in batch["id"].to_pylist()]
+    assert found == case["written_order"]

@@ -18,6 +18,7 @@ from hudi_py.services.archive import ArchiveReport
 from hudi_py.services.bucket_resize.service import ResizeReport
 from hudi_py.services.buckets import BucketReport
 from hudi_py.services.clean import CleanReport
+from hudi_py.services.clustering.service import ClusteringReport
 from hudi_py.services.compaction import CompactionReport
 from hudi_py.services.planned.report import ServiceReport
 from hudi_py.services.recovery.restore import RestoreReport
@@ -31,6 +32,7 @@ KNOWN = {key: option for option in HONOURED for key in option.keys}
 OF_ALL = {field.name for field in fields(ServiceReport)}
 REPORTS = (
     BucketReport,
+    ClusteringReport,
     ResizeReport,
     CompactionReport,
     CleanReport,

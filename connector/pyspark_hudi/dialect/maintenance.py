@@ -10,13 +10,15 @@ from typing import Any, Final
 
 from hudi_py.config import archive as archive_config
 from hudi_py.config import clean as clean_config
+from hudi_py.config import clustering as clustering_config
 from hudi_py.errors import ConfigError
 from pyspark_hudi.dialect.insert import delete_partition_at
-from pyspark_hudi.dialect.procedure import Given, Procedure, Rows, needed
+from pyspark_hudi.dialect.procedure import Given, Procedure, Rows, needed, rows_of
 from pyspark_hudi.dialect.tables import StatementTarget
 from pyspark_hudi.services import run_service
 
 _BUCKET_RULE: Final = "regex"
+_ALL: Final = 1 << 31
 _OF_CALL: Final = ("table", "path", "service", "options")
 """Parameters of `run_service` that the call itself handles. All others are those of the service."""
 
@@ -53,6 +55,41 @@ def _pending(target: StatementTarget, service: str) -> dict[str, tuple[int, str]
         if row["service"] == service:
             found[row["instant"]] = (found.get(row["instant"], (0, ""))[0] + 1, row["state"])
     return dict(sorted(found.items()))
+
+
+def _run_clustering(target: StatementTarget, given: Given) -> Rows:
+    """Makes a plan and runs it; without one to make, runs those that are pending (`RunClusteringProcedure`, 1.2.0)."""
+    operation = str(given["op"] or "scheduleAndExecute").lower()
+    if operation not in ("schedule", "execute", "scheduleandexecute"):
+        raise ConfigError(
+            f"Cannot call run_clustering with op => {given['op']!r}; supported are schedule, execute and "
+            "scheduleAndExecute"
+        )
+    wanted = [each.strip() for each in str(given["instants"] or "").split(",") if each.strip()]
+    if wanted and operation == "schedule":
+        raise ConfigError("Cannot call run_clustering with op => 'schedule' and instants: a new plan gets a new one")
+    if given["predicate"]:
+        raise ConfigError("Cannot call run_clustering with a predicate: name partitions by selected_partitions")
+    chosen = {
+        clustering_config.SORT_COLUMNS: given["order"],
+        clustering_config.LAYOUT: given["order_strategy"],
+        clustering_config.PARTITIONS: given["selected_partitions"],
+        clustering_config.PARTITION_REGEX: given["partition_regex_pattern"],
+    }
+    options = _options(given) | {option.key: str(value) for option, value in chosen.items() if value}
+    if operation != "execute" and not wanted:
+        report = _service(target, "clustering", options, phase="schedule")
+        wanted = [report["instant"]] if report["instant"] is not None else []
+    pending = list(_pending(target, "clustering"))
+    if operation != "schedule" and not wanted:
+        wanted = pending[: given["limit"]]
+    missing = [each for each in wanted if each not in pending]
+    if missing:
+        raise ConfigError(f"Cannot run the clustering {missing[0]} of {target.shown}: no such plan is pending")
+    for instant in wanted if operation != "schedule" else ():
+        _service(target, "clustering", options, phase="execute", instant=instant)
+    shown = {"path": None, "limit": _ALL, "show_involved_partition": given["show_involved_partition"]}
+    yield from (row for row in rows_of(target, "show_clustering", shown) if row[0] in wanted)
 
 
 def _run_compaction(target: StatementTarget, given: Given) -> Rows:
@@ -231,6 +268,16 @@ SERVICE_PROCEDURES: Final[Mapping[str, Procedure]] = {
         dict.fromkeys(("op", "table", "path", "timestamp", "options", "instants", "limit")),
         _COMPACTION,
         _run_compaction,
+    ),
+    "run_clustering": Procedure(
+        {
+            **dict.fromkeys(("table", "path", "predicate", "order")),
+            "show_involved_partition": False,
+            **dict.fromkeys(("op", "order_strategy", "options", "instants", "selected_partitions")),
+            **dict.fromkeys(("partition_regex_pattern", "limit")),
+        },
+        "timestamp STRING, input_group_size INT, state STRING, involved_partitions STRING",
+        _run_clustering,
     ),
     "run_clean": Procedure(
         {

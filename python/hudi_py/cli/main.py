@@ -22,7 +22,8 @@ _SECTIONS: Final = {
     "Look": ("show", "timeline", "files", "partitions", "schema", "stats", "diff", "plans", "report"),
     "Rows": ("read", "sql", "explain", "write", "update", "delete", "erase"),
     "Maintain": (
-        *("compact", "log-compact", "clean", "archive", "resize-buckets", "run", "unschedule", "index", "metadata"),
+        *("compact", "log-compact", "cluster", "clean", "archive", "resize-buckets", "run", "unschedule"),
+        *("index", "metadata"),
     ),
     "Health": ("doctor", "repair", "repairs"),
     "Go back": ("rollback", "savepoint", "restore"),

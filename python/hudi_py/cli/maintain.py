@@ -57,6 +57,19 @@ _planned(
     """,
     ["hudi-py log-compact /data/trips"],
 )
+_planned(
+    "clustering",
+    "cluster",
+    """Move rows to fewer, larger or sorted files.
+
+    Runs the pending plans, then plans and runs a new one, as the options say (hoodie.clustering.plan.strategy.*,
+    hoodie.layout.optimize.strategy). `hudi-py run PATH clustering` takes columns, layout and partitions as arguments.
+    """,
+    [
+        "hudi-py cluster /data/trips --dry-run",
+        "hudi-py cluster /data/trips -o hoodie.clustering.plan.strategy.sort.columns=city,ts",
+    ],
+)
 
 
 @table_command(

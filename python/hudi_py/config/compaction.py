@@ -120,8 +120,8 @@ PARTITION_REGEX = optional_text(
 )
 INCREMENTAL = flag(
     "hoodie.table.services.incremental.enabled",
-    "Whether planning a compaction after a commit considers only partitions written since the last one. On demand, "
-    "all are considered.",
+    "Whether planning a compaction or clustering after a commit considers only partitions written since the last one. "
+    "On demand, all are considered.",
     Scope.SERVICE,
     True,
 )

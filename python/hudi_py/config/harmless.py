@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hudi_py.config import clustering
 from hudi_py.config.option import Option, Scope, harmless
 
 
@@ -39,8 +40,6 @@ PREFIXES = (
     Prefix("hoodie.record.index.", "How the Java implementation looks up keys in the record index."),
     Prefix("hoodie.index.hbase.", "Parameters of the HBase index, which is refused by its own name."),
     Prefix("hoodie.hbase.", "Parameters of the HBase index, which is refused by its own name."),
-    Prefix("hoodie.clustering.", "Parameters of clustering, which is off."),
-    Prefix("hoodie.layout.optimize.", "Parameters of clustering, which is off."),
     Prefix("hoodie.partition.ttl.", "How old partitions are dropped, which is off."),
     Prefix("hoodie.rollback.", "How the Java implementation rolls back."),
     Prefix("hoodie.markers.", "How the Java implementation deletes markers."),
@@ -87,6 +86,7 @@ def _all(help: str, scope: Scope, *keys: str) -> tuple[Option[str], ...]:
 
 
 OPTIONS = (
+    *clustering.IGNORED,
     harmless(
         "hoodie.metadata.column.stats.enable",
         "A page of Apache Hudi's documentation names it; no release reads it.",
@@ -156,7 +156,6 @@ OPTIONS = (
     *_all(
         "Parameters of a partitioner class, which is refused by its own name.",
         Scope.WRITE,
-        "hoodie.bulkinsert.sort.suffix.record_key",
         "hoodie.bulkinsert.user.defined.partitioner.sort.columns",
     ),
     harmless(

@@ -6,7 +6,6 @@ from hudi_py.config.option import Scope, refused
 
 _WRITE, _READ, _SERVICE, _BOTH, _TABLE = Scope.WRITE, Scope.READ, Scope.SERVICE, Scope.BOTH, Scope.TABLE
 
-_CLUSTER = "clustering is not built yet; cluster the table with Apache Hudi"
 _SYNC = (
     "tables are registered through the Thrift service of the metastore, see hoodie.datasource.hive_sync.metastore.uris"
 )
@@ -24,9 +23,12 @@ OPTIONS = (
         _SERVICE,
         accepts=("", "true"),
     ),
-    refused("hoodie.clustering.inline", _CLUSTER, _SERVICE, "hoodie.datasource.clustering.inline.enable"),
-    refused("hoodie.clustering.async.enabled", _CLUSTER, _SERVICE, "hoodie.datasource.clustering.async.enable"),
-    refused("hoodie.clustering.schedule.inline", _CLUSTER, _SERVICE),
+    refused(
+        "hoodie.clustering.async.enabled",
+        "no thread runs beside a write; plan with hoodie.clustering.schedule.inline, and run the plans elsewhere",
+        _SERVICE,
+        "hoodie.datasource.clustering.async.enable",
+    ),
     refused(
         "hoodie.clean.delete.bootstrap.base.file",
         "hudi-py never deletes files of the source that a table was bootstrapped from",

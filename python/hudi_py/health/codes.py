@@ -322,7 +322,7 @@ _ALL: Final = (
         _N,
         "many base files are small",
         "Reads open many files; listings and the metadata table grow.",
-        "larger writes, or clustering with Apache Hudi; hoodie.parquet.small.file.limit packs inserts into them",
+        "larger writes, or `Table.cluster`; hoodie.parquet.small.file.limit packs inserts into them",
     ),
     Code(
         "files.logs_waiting",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Generic, cast
 
@@ -17,6 +17,8 @@ from hudi_py.services.bucket_resize.service import RESIZE_BUCKETS, ResizeReport
 from hudi_py.services.buckets import BucketReport
 from hudi_py.services.clean import CleanReport
 from hudi_py.services.clean.descriptor import CLEAN
+from hudi_py.services.clustering.descriptor import CLUSTERING
+from hudi_py.services.clustering.service import ClusteringReport
 from hudi_py.services.compaction import CompactionReport
 from hudi_py.services.compaction.descriptor import COMPACTION
 from hudi_py.services.context import ServiceContext
@@ -145,6 +147,11 @@ class ServiceMethods(ABC):
         return ServicePlans(LOG_COMPACTION, self._serving)
 
     @property
+    def clustering(self) -> ServicePlans[ClusteringReport]:
+        """Plans of clusterings, as the options `hoodie.clustering.*` say; those of Apache Hudi are among them."""
+        return ServicePlans(CLUSTERING, self._serving)
+
+    @property
     def bucket_resizing(self) -> ServicePlans[ResizeReport]:
         """Plans of changes of hash buckets, which are clusterings; those of Apache Hudi are among them."""
         return ServicePlans(RESIZE_BUCKETS, self._serving)
@@ -177,6 +184,37 @@ class ServiceMethods(ABC):
         version 8 or 9.
         """
         return self.log_compaction.schedule_and_run(options=options)
+
+    def cluster(
+        self,
+        sort_by: str | Iterable[str] = (),
+        *,
+        layout: str = "",
+        partitions: str | Iterable[str] = (),
+        options: Mapping[str, Any] | None = None,
+    ) -> ClusteringReport:
+        """Moves rows to fewer, larger or sorted files: runs pending plans, then plans and runs a new one. The options
+        `hoodie.clustering.*` say which files, and how large new ones become. Updates of the file groups of a plan are
+        refused until it has been run or dropped (`unschedule`).
+
+        Args:
+            sort_by: columns to sort the rows of each group of files by; default: those of the options, or none.
+            layout: `linear`: by one column after the other; `zorder` or `hilbert`: along a curve, for filters on any of
+                the columns.
+            partitions: paths of the partitions to cluster; default: all.
+
+        Returns:
+            The report of the last clustering, or why there was none.
+
+        Raises:
+            ConfigError: there is no such column or layout.
+            UnsupportedTableError: the table has buckets, or a feature that a clustering would lose.
+            ConflictError: a write is under way, another process is running a pending plan, or a write has changed a
+                file group since a pending plan was made.
+        """
+        chosen = {"sort_by": _joined(sort_by), "layout": layout, "partitions": _joined(partitions)}
+        given = {name: value for name, value in chosen.items() if value}
+        return ServicePlans(CLUSTERING, self._serving, **given).schedule_and_run(options=options)
 
     def clean(self, *, options: Mapping[str, Any] | None = None) -> CleanReport:
         """Deletes file versions that the cleaning policy does not retain: finishes pending cleans, then runs a new one.
@@ -339,3 +377,7 @@ class ServiceMethods(ABC):
     ) -> Report:
         """Run a service of a single step."""
         return cast(Report, self.run_service(service.name, instant=instant, options=options, **arguments))
+
+
+def _joined(names: str | Iterable[str]) -> str:
+    return names if isinstance(names, str) else ",".join(names)

@@ -55,6 +55,19 @@ def compaction_plan(storage: Storage, layout: Layout, time: str, action: Action)
     return decode_compaction_plan(data, context) if data else None
 
 
+def clustering_plan(storage: Storage, layout: Layout, time: str) -> ClusteringPlan | None:
+    """The plan of a clustering, pending or completed; None if there is none, or the instant is not a clustering.
+
+    Raises:
+        CorruptFileError: the plan cannot be read.
+    """
+    for action in _CLUSTERINGS:
+        data, context = read_plan(storage, layout, time, action)
+        if data:
+            return decode_clustering_plan(data, context)
+    return None
+
+
 def planned_groups(action: Action, data: bytes, context: str) -> frozenset[FileGroup]:
     """The file groups of a compaction, log compaction or clustering, from its plan; none for others and without data.
 

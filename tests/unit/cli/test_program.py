@@ -206,7 +206,7 @@ def test_options_are_explained() -> None:
     lines = CliRunner().invoke(main, ["options", "--json"]).output.splitlines()
     known = {each["option"]: each for each in map(json.loads, lines)}
     assert set(known) == {option.key for option in ALL if not option.internal}
-    assert known["hoodie.clustering.inline"]["treated"] == "refused"
+    assert known["hoodie.clustering.async.enabled"]["treated"] == "refused"
     assert known["hoodie.datasource.write.recordkey.field"]["example"] == "hoodie.datasource.write.recordkey.field=id"
     assert CliRunner().invoke(main, ["options", "no such words"]).output == ""
     ranked = [

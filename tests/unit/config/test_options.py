@@ -90,9 +90,9 @@ def test_unknown_key_names_the_nearest() -> None:
         ("hoodie.datasource.hive_sync.use_jdbc", "true"),
         ("hoodie.meta.sync.client.tool.class", "org.apache.hudi.sync.datahub.DataHubSyncTool"),
         ("hoodie.metrics.reporter.type", "graphite"),
-        ("hoodie.clustering.inline", "true"),
-        ("hoodie.clustering.inline", "TRUE"),
-        ("hoodie.datasource.clustering.inline.enable", "true"),
+        ("hoodie.clustering.async.enabled", "true"),
+        ("hoodie.clustering.async.enabled", "TRUE"),
+        ("hoodie.datasource.clustering.async.enable", "true"),
         ("hoodie.index.type", "INMEMORY"),
         ("hoodie.datasource.write.keygenerator.type", "GLOBAL_DELETE"),
         ("hoodie.datasource.write.payload.class", "org.apache.hudi.common.model.ExpressionPayload"),
@@ -117,8 +117,8 @@ def test_what_is_not_built_is_refused_by_name(key: str, value: str) -> None:
     ("key", "value"),
     [
         ("hoodie.datasource.hive_sync.jdbcurl", "jdbc:hive2://h:1"),
-        ("hoodie.clustering.inline", "false"),
-        ("hoodie.clustering.inline.max.commits", "3"),
+        ("hoodie.clustering.async.enabled", "false"),
+        ("hoodie.clustering.max.parallelism", "3"),
         ("hoodie.clean.async", "true"),
         ("hoodie.upsert.shuffle.parallelism", "2"),
         ("hoodie.metrics.graphite.host", "h"),
@@ -131,7 +131,7 @@ def test_what_changes_nothing_is_accepted(key: str, value: str) -> None:
 
 
 def test_scope_decides_what_is_checked() -> None:
-    assert resolve({"hoodie.clustering.inline": "true"}, Scope.READ).values == {}
+    assert resolve({"hoodie.clustering.async.enabled": "true"}, Scope.READ).values == {}
     with pytest.raises(ConfigError, match="snapshot"):
         resolve({"hoodie.datasource.query.type": "newest"}, Scope.READ)
     assert resolve({"hoodie.datasource.query.type": "newest"}, Scope.WRITE).scope is Scope.WRITE

@@ -322,8 +322,8 @@ def test_services_need_a_table_that_is_written(tmp_path: Path) -> None:
     report = table.compact(options=BY_HAND)
     assert report.instant is None
     assert "only MERGE_ON_READ tables have logs to compact" in report.reason
-    with pytest.raises(ConfigError, match=r"hoodie\.clustering\.inline"):
-        table.clean(options={"hoodie.clustering.inline": "true"})
+    with pytest.raises(ConfigError, match=r"hoodie\.clustering\.async"):
+        table.clean(options={"hoodie.clustering.async.enabled": "true"})
 
 
 def test_schema_of_savepoints_without_any(path: str) -> None:

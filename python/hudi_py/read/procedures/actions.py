@@ -13,7 +13,7 @@ from hudi_py.errors import ConfigError, CorruptFileError
 from hudi_py.model.instant import Action, Instant, State
 from hudi_py.read.procedures.shown import Given, Opened, Rows, Shown, columns, limited, needed_text, text_of
 from hudi_py.timeline.archived import archived_instants
-from hudi_py.timeline.pending_plans import compaction_plan
+from hudi_py.timeline.pending_plans import clustering_plan, compaction_plan
 from hudi_py.timeline.records import Fields, decode_record
 
 
@@ -184,6 +184,21 @@ def _compactions(table: Opened, given: Given) -> Rows:
             yield entry.time, len(plan.operations), entry.state.name
 
 
+# ---- clusterings
+
+
+def _clusterings(table: Opened, given: Given) -> Rows:
+    """Pending and completed clusterings, newest first, with the number of groups and, if wanted, the partition of each
+    file slice of their plans. The limit counts other replacecommits too."""
+    layout = table.timeline.layout
+    for entry in active_entries(table, Action.CLUSTERING, Action.REPLACE_COMMIT)[: limited(given)]:
+        plan = clustering_plan(table.storage, layout, entry.time)
+        if plan is not None:
+            paths = ",".join(sorted(each.partition_path for each in plan.slices))
+            shown = paths if given["show_involved_partition"] else "*"
+            yield entry.time, len(plan.groups), entry.state.name, shown
+
+
 # ---- rollbacks
 
 
@@ -333,6 +348,11 @@ PROCEDURES: Final = {
         {"table": None, "path": None, "limit": 20},
         columns("timestamp text, operation_size int, state text"),
         _compactions,
+    ),
+    "show_clustering": Shown(
+        {"table": None, "path": None, "limit": 20, "show_involved_partition": False},
+        columns("timestamp text, input_group_size int, state text, involved_partitions text"),
+        _clusterings,
     ),
     "show_rollbacks": Shown(
         {"table": None, "limit": 10},

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final
 
 from hudi_py.config import Options
 from hudi_py.config import indexes as index_config
@@ -13,18 +13,11 @@ from hudi_py.config import write as write_config
 from hudi_py.errors import CorruptFileError
 from hudi_py.formats.hash_ring import BucketChange, HashRing, decode_changes, encode_changes
 from hudi_py.model.files import FileSlice
-from hudi_py.model.instant import Action, InstantTime
+from hudi_py.model.instant import InstantTime
 from hudi_py.model.names import PartitionPath
-from hudi_py.services.compaction.strategy import slice_metrics
-from hudi_py.services.planned.codec import PlanCodec
+from hudi_py.services.planned.clusterings import clustering_codec, planned_group
 from hudi_py.storage import Storage
-from hudi_py.timeline.clustering_records import (
-    ClusteringGroup,
-    ClusteringPlan,
-    ClusteringSlice,
-    decode_clustering_plan,
-    encode_clustering_plan,
-)
+from hudi_py.timeline.clustering_records import ClusteringGroup, ClusteringPlan, decode_clustering_plan
 from hudi_py.timeline.plans import FileGroup
 from hudi_py.view import FileSystemView
 from hudi_py.write.index.bucket import DEFAULT_BUCKETS
@@ -144,20 +137,7 @@ def _group(
 ) -> ClusteringGroup:
     extra = {_PARTITION: ring.partition, _CHANGES: encode_changes(changes), _SEQUENCE: str(ring.sequence)}
     new = sum(change.prefix is not None for change in changes)
-    return ClusteringGroup(
-        tuple(_named(storage, slice_) for slice_ in slices), new, slice_metrics(slices, default_size), extra
-    )
-
-
-def _named(storage: Storage, slice_: FileSlice) -> ClusteringSlice:
-    uri, base = storage.uri.replace("file:///", "file:/", 1), slice_.base_file
-    return ClusteringSlice(
-        partition_path=slice_.partition,
-        file_id=slice_.file_id,
-        base_path="" if base is None else f"{uri}/{base.path}",
-        log_paths=tuple(f"{uri}/{log.path}" for log in reversed(slice_.log_files)),
-        bootstrap_file="" if base is None or base.source is None else base.source,
-    )
+    return planned_group(storage, slices, new, default_size, extra)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,24 +179,14 @@ def bucket_groups(plan: ClusteringPlan) -> Iterator[BucketGroup]:
             yield found
 
 
+def changes_buckets(plan: ClusteringPlan) -> bool:
+    """Whether a plan changes hash buckets."""
+    return bool(plan.groups) and len(list(bucket_groups(plan))) == len(plan.groups)
+
+
 def _decode(data: bytes, context: str) -> ClusteringPlan | None:
     plan = decode_clustering_plan(data, context)
-    hashed = plan is not None and bool(plan.groups) and len(list(bucket_groups(plan))) == len(plan.groups)
-    return plan if hashed else None
+    return plan if plan is not None and changes_buckets(plan) else None
 
 
-def _rows(plan: ClusteringPlan) -> tuple[Mapping[str, Any], ...]:
-    return tuple(
-        {"partition": each.partition_path, "file_id": each.file_id, "files": list(each.files)} for each in plan.slices
-    )
-
-
-RESIZE_PLANS: Final[PlanCodec[ClusteringPlan, ClusteringGroup]] = PlanCodec(
-    action=Action.CLUSTERING,
-    decode=_decode,
-    encode=encode_clustering_plan,
-    units=lambda plan: plan.groups,
-    with_units=lambda plan, groups: replace(plan, groups=groups),
-    files=lambda group: ((each.partition_path, name) for each in group.slices for name in each.files),
-    rows=_rows,
-)
+RESIZE_PLANS: Final = clustering_codec(_decode)

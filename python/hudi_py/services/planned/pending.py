@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from hudi_py.services.bucket_resize.service import RESIZE_BUCKETS
 from hudi_py.services.clean.descriptor import CLEAN
+from hudi_py.services.clustering.descriptor import CLUSTERING
 from hudi_py.services.compaction.descriptor import COMPACTION
 from hudi_py.services.descriptor import Service
 from hudi_py.services.log_compaction.descriptor import LOG_COMPACTION
@@ -16,7 +17,7 @@ from hudi_py.services.planned.phases import RewritingService
 from hudi_py.timeline.pending_plans import PendingPlans
 from hudi_py.timeline.state import TableState
 
-PLANNED: Final[tuple[Service[Any], ...]] = (COMPACTION, LOG_COMPACTION, CLEAN, RESIZE_BUCKETS)
+PLANNED: Final[tuple[Service[Any], ...]] = (COMPACTION, LOG_COMPACTION, CLUSTERING, CLEAN, RESIZE_BUCKETS)
 SERVICE_ACTIONS: Final[Mapping[str, str]] = {
     planner.operation: planner.action.value
     for planner in (each.planner() for each in PLANNED)

@@ -21,7 +21,7 @@ from hudi_py.transaction.session import LockedTable
 from hudi_py.view import StorageLister
 
 _CLUSTERING: Final = "clustering"
-"""Any clustering that no service of hudi-py runs."""
+"""Any clustering, also one whose plan cannot be read."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -29,7 +29,7 @@ class UnscheduleReport(ServiceReport):
     """The result of dropping a plan; `instant` is the plan's."""
 
     plan: str = ""
-    """The plan's service, such as `compaction`; `clustering` if only Apache Hudi runs it."""
+    """The plan's service, such as `compaction`."""
     rollback: InstantTime | None = None
     """Requested time of the rollback of an unfinished attempt to execute the plan; None if there was none."""
 

@@ -112,7 +112,9 @@ def holder(storage: Storage, layout: Layout, instant: InstantTime, action: Actio
         content = storage.read(inflight_path(layout, instant, action))
     except FileNotFoundError:
         return None
-    text = decode_commit_metadata(content).extra.get(WRITER_KEY) if content else None
+    if not content:  # clusterings of version 6 are named like writes
+        return _read_writer(storage, owner_path(instant))
+    text = decode_commit_metadata(content).extra.get(WRITER_KEY)
     return parse_writer(text) if text else None
 
 

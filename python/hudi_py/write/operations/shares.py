@@ -257,7 +257,7 @@ def pending_clustering_conflict(view: FileSystemView, what: str, partition: str,
     return ConflictError(
         f"Cannot {what} file group {file_id} in partition '{partition}': the pending clustering "
         f"{view.pending_clustering[partition, file_id]} is about to replace it; run it (resize_buckets if it "
-        "changes hash buckets, otherwise Apache Hudi), or drop it with unschedule, then write again"
+        "changes hash buckets, otherwise clustering), or drop it with unschedule, then write again"
     )
 
 

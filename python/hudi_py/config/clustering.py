@@ -1,0 +1,264 @@
+"""Options of clustering (`HoodieClusteringConfig`, `HoodieLayoutConfig`, 1.2.0)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from hudi_py.config.option import Option, Scope, choice, declared, flag, harmless, integer, names, optional_text
+
+_PLAN = "hoodie.clustering.plan.strategy."
+_PLANS_PACKAGE = "org.apache.hudi.client.clustering.plan.strategy."
+RUNS_PACKAGE: Final = "org.apache.hudi.client.clustering.run.strategy."
+
+SIZE_BASED: Final = "SparkSizeBasedClusteringPlanStrategy"
+SINGLE_FILE: Final = "SparkSingleFileSortPlanStrategy"
+CONSISTENT_HASHING: Final = (
+    "SparkConsistentBucketClusteringPlanStrategy",
+    "SparkConsistentBucketClusteringExecutionStrategy",
+    "SingleSparkJobConsistentHashingExecutionStrategy",
+)
+"""Classes that change hash buckets, as `resize_buckets` does."""
+SORT_AND_SIZE: Final = "SparkSortAndSizeExecutionStrategy"
+SINGLE_FILE_SORT: Final = "SparkSingleFileSortExecutionStrategy"
+_COPY = "copying Parquet pages without decoding them is not built"
+_BROKEN = "its plans cannot be read, not even by Apache Hudi"
+_NOT_BUILT = {
+    "SparkStreamCopyClusteringPlanStrategy": _COPY,
+    "SparkStreamCopyClusteringExecutionStrategy": _COPY,
+    "SparkBinaryCopyClusteringExecutionStrategy": _COPY,
+    "CommitBasedClusteringPlanStrategy": _BROKEN,
+}
+
+
+def _strategy(package: str, known: tuple[str, ...], renamed: Mapping[str, str]) -> Callable[[str], str]:
+    """Return the parser of a class name, with or without its package."""
+
+    def parse(value: str) -> str:
+        name = value.strip().removeprefix(package)
+        name = renamed.get(name, name)
+        if name not in (*known, *CONSISTENT_HASHING):
+            raise ValueError(" or ".join(known) + (f"; {_NOT_BUILT[name]}" if name in _NOT_BUILT else ""))
+        return name
+
+    return parse
+
+
+def _layout(value: str) -> str:
+    found = value.strip().upper().replace("Z-ORDER", "ZORDER")
+    if found not in LAYOUTS:
+        raise ValueError("one of " + ", ".join(LAYOUTS))
+    return found
+
+
+LAYOUTS: Final = ("LINEAR", "ZORDER", "HILBERT")
+
+INLINE = flag(
+    "hoodie.clustering.inline",
+    "Whether a commit is followed by pending clusterings, and by a new one if it is due.",
+    Scope.SERVICE,
+    False,
+    aliases=("hoodie.datasource.clustering.inline.enable",),
+)
+INLINE_MAX_COMMITS = integer(
+    "hoodie.clustering.inline.max.commits",
+    "Number of commits since the last clustering after which one is due, with `hoodie.clustering.inline`.",
+    Scope.SERVICE,
+    4,
+    unit="commits",
+)
+SCHEDULE_INLINE = flag(
+    "hoodie.clustering.schedule.inline",
+    "Whether a commit is followed by planning a clustering if it is due, to be run later.",
+    Scope.SERVICE,
+    False,
+)
+ASYNC_MAX_COMMITS = integer(
+    "hoodie.clustering.async.max.commits",
+    "Number of commits since the last clustering after which one is due, with `hoodie.clustering.schedule.inline`.",
+    Scope.SERVICE,
+    4,
+    unit="commits",
+)
+PLAN_STRATEGY: Option[str] = Option(
+    f"{_PLAN}class",
+    "class name",
+    _strategy(_PLANS_PACKAGE, (SIZE_BASED, SINGLE_FILE), {"JavaSizeBasedClusteringPlanStrategy": SIZE_BASED}),
+    SIZE_BASED,
+    f"How file slices are grouped: {SIZE_BASED} fills groups of up to `{_PLAN}max.bytes.per.group` with them, "
+    f"{SINGLE_FILE} makes a group of each. With or without the package.",
+    Scope.SERVICE,
+    example=SINGLE_FILE,
+)
+RUN_STRATEGY: Option[str] = Option(
+    "hoodie.clustering.execution.strategy.class",
+    "class name",
+    _strategy(RUNS_PACKAGE, (SORT_AND_SIZE, SINGLE_FILE_SORT), {"JavaSortAndSizeExecutionStrategy": SORT_AND_SIZE}),
+    SORT_AND_SIZE,
+    f"What a plan says of how it is run: {SORT_AND_SIZE} writes files of up to `{_PLAN}target.file.max.bytes`, "
+    f"{SINGLE_FILE_SORT} one file for each group. With or without the package.",
+    Scope.SERVICE,
+    example=SINGLE_FILE_SORT,
+)
+FILTER_MODE = choice(
+    "hoodie.clustering.plan.partition.filter.mode",
+    "Which partitions a plan has: all; the latest ones by name; those between two names; or, by the hour of the day, "
+    "every 24th.",
+    Scope.SERVICE,
+    "NONE",
+    ("NONE", "RECENT_DAYS", "SELECTED_PARTITIONS", "DAY_ROLLING"),
+)
+LOOKBACK_PARTITIONS = integer(
+    f"{_PLAN}daybased.lookback.partitions",
+    "RECENT_DAYS: how many partitions a plan has, counted from the latest; 0: all.",
+    Scope.SERVICE,
+    2,
+    unit="partitions",
+)
+SKIPPED_PARTITIONS = integer(
+    f"{_PLAN}daybased.skipfromlatest.partitions",
+    "RECENT_DAYS: how many of the latest partitions are left out.",
+    Scope.SERVICE,
+    0,
+    unit="partitions",
+    example="1",
+)
+BEGIN_PARTITION = optional_text(
+    f"{_PLAN}cluster.begin.partition",
+    "SELECTED_PARTITIONS: the first partition path, by comparison of texts.",
+    Scope.SERVICE,
+    example="2026-01-01",
+)
+END_PARTITION = optional_text(
+    f"{_PLAN}cluster.end.partition",
+    "SELECTED_PARTITIONS: the last partition path.",
+    Scope.SERVICE,
+    example="2026-01-31",
+)
+PARTITION_REGEX = optional_text(
+    f"{_PLAN}partition.regex.pattern",
+    f"Only partitions whose whole path matches are considered; without effect beside `{_PLAN}partition.selected`.",
+    Scope.SERVICE,
+    example="city=o.*",
+)
+PARTITIONS = names(
+    f"{_PLAN}partition.selected", "Only these partition paths are considered.", Scope.SERVICE, example="oslo,paris"
+)
+SMALL_FILE_LIMIT = integer(
+    f"{_PLAN}small.file.limit",
+    "Base files of at least this size stay as they are.",
+    Scope.SERVICE,
+    300 * 1024 * 1024,
+    unit="bytes",
+)
+MAX_GROUP_BYTES = integer(
+    f"{_PLAN}max.bytes.per.group",
+    "How many bytes of base files a group has at most; a larger file is a group of its own. Groups are rewritten "
+    "independently of each other.",
+    Scope.SERVICE,
+    2 * 1024 * 1024 * 1024,
+    unit="bytes",
+)
+MAX_GROUPS = integer(
+    f"{_PLAN}max.num.groups", "How many groups a plan has at most.", Scope.SERVICE, 30, minimum=1, unit="groups"
+)
+TARGET_FILE_BYTES = integer(
+    f"{_PLAN}target.file.max.bytes",
+    "Size at which a new file is full.",
+    Scope.SERVICE,
+    1024 * 1024 * 1024,
+    minimum=1,
+    unit="bytes",
+)
+SINGLE_GROUPS = flag(
+    f"{_PLAN}single.group.clustering.enabled",
+    "Whether a group may consist of one file slice that becomes one file: it is sorted, and its logs are merged.",
+    Scope.SERVICE,
+    True,
+)
+SLICES_SORT_BY: Option[tuple[str, ...]] = Option(
+    f"{_PLAN}file.slices.sort.by",
+    "comma-separated list",
+    lambda value: _slice_orders(value),
+    ("SIZE",),
+    "In which order file slices go into groups: the largest base files first (SIZE), the oldest first (INSTANT_TIME), "
+    "or both.",
+    Scope.SERVICE,
+    example="INSTANT_TIME,SIZE",
+)
+SORT_COLUMNS = names(
+    f"{_PLAN}sort.columns",
+    "Columns by which the rows of each group are sorted; none: rows keep their order.",
+    Scope.SERVICE,
+    example="city,ts",
+)
+LAYOUT: Option[str] = Option(
+    "hoodie.layout.optimize.strategy",
+    "choice",
+    _layout,
+    "LINEAR",
+    "How rows are sorted by several columns: by one after the other, or along a Z-order or Hilbert curve, in which "
+    "rows lie close that are close in all columns.",
+    Scope.SERVICE,
+    choices=LAYOUTS,
+)
+CURVE_METHOD = choice(
+    "hoodie.layout.optimize.curve.build.method",
+    "How values become places on a curve: by their own bits.",
+    Scope.SERVICE,
+    "DIRECT",
+    ("DIRECT",),
+    not_built={"SAMPLE": "ranks by a random sample, which give another order in each run, are not built"},
+)
+
+
+SORT_BY_KEY_LAST = flag(
+    "hoodie.bulkinsert.sort.suffix.record_key",
+    "Whether a clustering sorts rows that are equal in the columns to sort by by their record key (LINEAR).",
+    Scope.SERVICE,
+    False,
+)
+
+
+def _slice_orders(value: str) -> tuple[str, ...]:
+    found = tuple(part.strip().upper() for part in value.split(",") if part.strip())
+    if not found or not {*found} <= {"SIZE", "INSTANT_TIME"}:
+        raise ValueError("SIZE, INSTANT_TIME, or both, separated by commas")
+    return found
+
+
+_PARALLEL = "How many threads of Spark's driver Apache Hudi uses."
+_NO_HEARTBEAT = "A pending clustering whose process has died is rolled back when it is run again, or unscheduled."
+IGNORED = (
+    harmless("hoodie.clustering.max.parallelism", _PARALLEL, Scope.SERVICE),
+    harmless("hoodie.clustering.group.read.parallelism", _PARALLEL, Scope.SERVICE),
+    harmless("hoodie.clustering.plan.generation.use.local.engine.context", _PARALLEL, Scope.SERVICE),
+    harmless(
+        "hoodie.clustering.updates.strategy",
+        "Updates of the file groups of a pending clustering are always refused.",
+        Scope.SERVICE,
+        unless=("", "*sparkrejectupdatestrategy", "*sparkconsistentbucketduplicateupdatestrategy"),
+    ),
+    harmless(
+        "hoodie.clustering.rollback.pending.replacecommit.on.conflict",
+        "Updates of the file groups of a pending clustering are refused; unschedule the clustering first.",
+        Scope.SERVICE,
+        unless=("", "false"),
+    ),
+    harmless("hoodie.clustering.enable.expirations", _NO_HEARTBEAT, Scope.SERVICE, unless=("", "false")),
+    harmless("hoodie.clustering.expiration.threshold.mins", _NO_HEARTBEAT, Scope.SERVICE),
+    harmless(
+        "hoodie.clustering.fail.on.pending.ingestion.during.conflict.resolution",
+        "A clustering is planned while no write is pending, or beside those that check for conflicts.",
+        Scope.SERVICE,
+    ),
+    harmless(f"{_PLAN}binary.copy.schema.evolution.enable", "Parquet pages are never copied.", Scope.SERVICE),
+    harmless(f"{_PLAN}earliest.commit.to.cluster", "Of a strategy that is refused by its own name.", Scope.SERVICE),
+    harmless("hoodie.layout.optimize.enable", "Deprecated, without effect.", Scope.SERVICE),
+    harmless("hoodie.layout.optimize.data.skipping.enable", "Deprecated, without effect.", Scope.SERVICE),
+    harmless(
+        "hoodie.layout.optimize.build.curve.sample.size", "Of a method that is refused by its own name.", Scope.SERVICE
+    ),
+)
+
+OPTIONS = declared(globals())

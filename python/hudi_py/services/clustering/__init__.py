@@ -1,0 +1,1 @@
+"""Clustering: rows move to fewer, larger or sorted files."""

@@ -1,0 +1,208 @@
+"""Plans of clusterings: which file slices go into which groups (`PartitionAwareClusteringPlanStrategy` and its
+subclasses, Apache Hudi 1.2.0)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Final
+
+from hudi_py.config import Option, Options
+from hudi_py.config import clustering as config
+from hudi_py.config import compaction as compaction_config
+from hudi_py.errors import ConfigError
+from hudi_py.model.files import FileSlice
+from hudi_py.model.instant import Action, Instant
+from hudi_py.model.names import PartitionPath
+from hudi_py.schema.patterns import matching
+from hudi_py.services.bucket_resize.plan import changes_buckets
+from hudi_py.services.planned.clusterings import clustering_codec, planned_group
+from hudi_py.timeline.clustering_records import ClusteringGroup, ClusteringPlan, decode_clustering_plan
+from hudi_py.timeline.metadata import read_commit_metadata
+from hudi_py.timeline.pending_plans import PendingPlans, clustering_plan
+from hudi_py.timeline.plans import FileGroup
+from hudi_py.timeline.state import TableState
+from hudi_py.view import FileSystemView
+
+SORT_COLUMNS: Final = config.SORT_COLUMNS.key
+KEPT: Final[tuple[Option[object], ...]] = (
+    config.LAYOUT,
+    config.CURVE_METHOD,
+    config.SORT_BY_KEY_LAST,
+    config.TARGET_FILE_BYTES,
+)
+"""Options that a plan has where they are not the defaults, so that all who run it write alike."""
+
+
+def plan_clustering(
+    view: FileSystemView,
+    options: Options,
+    *,
+    among: Collection[str],
+    on_demand: bool,
+    busy: Collection[FileGroup],
+    default_size: int,
+    hour: int,
+) -> ClusteringPlan:
+    """Return a plan; it has no groups if there is nothing to do.
+
+    Args:
+        among: the partitions to consider.
+        on_demand: whether these are all partitions; then a plan names any that it leaves out, for later plans after
+            commits, which would consider only those that have changed since.
+        busy: file groups that other plans have.
+        default_size: bytes that a slice without a base file is assumed to write.
+        hour: of the day.
+    """
+    chosen, missing = choose_partitions(options, sorted(among), hour)
+    if on_demand:
+        missing = [path for path in among if path not in chosen]
+    groups: list[ClusteringGroup] = []
+    max_groups = options.get(config.MAX_GROUPS)
+    for path in sorted(chosen):
+        found = [each for each in view.latest_slices(PartitionPath(path)) if (path, each.file_id) not in busy]
+        packed, cut = _packed(options, candidates(options, found, default_size), default_size)
+        new = [planned_group(view.state.storage, slices, count, default_size) for slices, count in packed]
+        if cut or len(groups) + len(new) > max_groups:
+            missing.append(path)
+        groups += new[: max_groups - len(groups)]
+    columns = options.get(config.SORT_COLUMNS)
+    parameters = {SORT_COLUMNS: ",".join(columns)} if columns else {}
+    for option in KEPT:
+        if options.get(option) != option.default and (columns or option is config.TARGET_FILE_BYTES):
+            parameters[option.key] = _text(options.get(option))
+    return ClusteringPlan(
+        tuple(groups),
+        config.RUNS_PACKAGE + options.get(config.RUN_STRATEGY),
+        parameters,
+        missing_partitions=tuple(sorted(missing)) if options.get(compaction_config.INCREMENTAL) else None,
+    )
+
+
+def choose_partitions(options: Options, partitions: Sequence[str], hour: int) -> tuple[list[str], list[str]]:
+    """Return the partitions that a plan has, of some in order, and those that it leaves for later plans.
+
+    Raises:
+        ConfigError: more partitions are to be skipped than there are, or the regular expression is not valid.
+    """
+    selected, regex = options.get(config.PARTITIONS), options.get(config.PARTITION_REGEX)
+    found = list(partitions)
+    if selected:
+        found = [path for path in dict.fromkeys(selected) if path in partitions]
+    elif regex:
+        found = matching(regex, found, options.name_of(config.PARTITION_REGEX), whole=True)
+    mode, kept = options.get(config.FILTER_MODE), found
+    if mode == "RECENT_DAYS":
+        skipped, wanted = options.get(config.SKIPPED_PARTITIONS), options.get(config.LOOKBACK_PARTITIONS)
+        if skipped > len(found):
+            raise ConfigError(
+                f"Cannot plan a clustering that skips the latest {skipped} partitions "
+                f"({config.SKIPPED_PARTITIONS.key}): there are {len(found)}"
+            )
+        kept = sorted(found, reverse=True)[skipped:]
+        kept = kept[:wanted] if wanted else kept
+    elif mode == "SELECTED_PARTITIONS":
+        first, last = options.get(config.BEGIN_PARTITION), options.get(config.END_PARTITION)
+        kept = [path for path in found if (first is None or path >= first) and (last is None or path <= last)]
+    elif mode == "DAY_ROLLING":
+        kept = [path for number, path in enumerate(sorted(found)) if number % 24 == hour]
+    return kept, [path for path in found if path not in kept]
+
+
+def candidates(options: Options, slices: Sequence[FileSlice], default_size: int) -> list[FileSlice]:
+    """Return the slices that are small enough, in the order in which they go into groups."""
+    limit = options.get(config.SMALL_FILE_LIMIT)
+    orders: dict[str, Callable[[FileSlice], object]] = {
+        "SIZE": lambda slice_: -_size(slice_, default_size),
+        "INSTANT_TIME": lambda slice_: "" if slice_.base_file is None else slice_.base_file.instant,
+    }
+    names = options.get(config.SLICES_SORT_BY)
+    small = [slice_ for slice_ in slices if slice_.base_file is None or slice_.base_file.size < limit]
+    return sorted(small, key=lambda slice_: tuple(orders[name](slice_) for name in names))
+
+
+def _packed(
+    options: Options, slices: Sequence[FileSlice], default_size: int
+) -> tuple[list[tuple[list[FileSlice], int]], bool]:
+    """Groups of slices, each with the number of files that take their place, and whether slices were left out."""
+    if options.get(config.PLAN_STRATEGY) == config.SINGLE_FILE:
+        return [([slice_], 1) for slice_ in slices], False
+    target, max_bytes = options.get(config.TARGET_FILE_BYTES), options.get(config.MAX_GROUP_BYTES)
+    groups: list[list[FileSlice]] = [[]]
+    room, cut = max_bytes, False
+    for slice_ in slices:
+        size = _size(slice_, default_size)
+        if groups[-1] and size > room:
+            if len(groups) >= options.get(config.MAX_GROUPS):
+                cut = True
+                break
+            groups.append([])
+            room = max_bytes
+        groups[-1].append(slice_)
+        room -= size
+    counted = [(group, -(-sum(_size(each, default_size) for each in group) // target)) for group in groups if group]
+    single = options.get(config.SINGLE_GROUPS)
+    return [(group, count) for group, count in counted if single or len(group) > 1 or count > 1], cut
+
+
+def _size(slice_: FileSlice, default_size: int) -> int:
+    return default_size if slice_.base_file is None else slice_.base_file.size
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def last_clustering(state: TableState, *, completed: bool = False) -> Instant | None:
+    """Return the newest clustering; None if there is none. `completed`: of those that are."""
+    plans = PendingPlans(state.storage, state.timeline)
+    for instant in reversed(state.timeline.instants):
+        if not instant.completed:
+            if not completed and plans.is_clustering(instant):
+                return instant
+        elif instant.action is Action.REPLACE_COMMIT and _plan(state, instant) is not None:
+            return instant
+    return None
+
+
+def _plan(state: TableState, instant: Instant) -> ClusteringPlan | None:
+    return clustering_plan(state.storage, state.timeline.layout, instant.time)
+
+
+def commits_since(state: TableState, clustering: Instant | None) -> int:
+    """Count the completed commits of rows after a clustering; all of them without one."""
+    actions = (Action.COMMIT, Action.DELTA_COMMIT, Action.REPLACE_COMMIT)
+    since = "" if clustering is None else clustering.time
+    return sum(each.action in actions and each.time > since for each in state.timeline.write_completed)
+
+
+def changed_partitions(state: TableState) -> set[str] | None:
+    """Return the partitions written since the last completed clustering was planned, and those that its plan left out;
+    None: all, as it is not known."""
+    last = last_clustering(state, completed=True)
+    if last is None:
+        return None
+    plan = _plan(state, last)
+    found = set(() if plan is None else plan.missing_partitions or ())
+    for instant in _others(state, last):
+        try:
+            metadata = read_commit_metadata(state.storage, state.timeline.layout, instant)
+        except FileNotFoundError:  # archived since it was listed
+            return None
+        if not metadata.compacted:
+            found.update(stat.partition_path for stat in metadata.stats)
+    return found
+
+
+def _others(state: TableState, last: Instant) -> Iterator[Instant]:
+    """The commits that were completed since a clustering was planned."""
+    for instant in state.timeline.write_completed:
+        if instant.time != last.time and (instant.completion_time or instant.time) >= last.time:
+            yield instant
+
+
+def _decode(data: bytes, context: str) -> ClusteringPlan | None:
+    plan = decode_clustering_plan(data, context)
+    return None if plan is None or changes_buckets(plan) else plan
+
+
+CLUSTERING_PLANS: Final = clustering_codec(_decode)

@@ -1,0 +1,230 @@
+"""Clustering as a planned service (`ClusteringPlanActionExecutor`, `BaseHoodieTableServiceClient.completeClustering`,
+Apache Hudi 1.2.0)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import ClassVar, Final
+
+from hudi_py.config import Options
+from hudi_py.config import clustering as config
+from hudi_py.config import compaction as compaction_config
+from hudi_py.config import write as write_config
+from hudi_py.errors import UnsupportedTableError
+from hudi_py.model.commit import CommitMetadata
+from hudi_py.model.instant import Action, CompletionTime, Instant, InstantTime
+from hudi_py.model.words import counted, show_bytes
+from hudi_py.schema import PARTITION_PATH, RECORD_KEY, StoredRows
+from hudi_py.services.clustering.execute import ClusterSettings, ClusterUnit, cluster_group
+from hudi_py.services.clustering.order import LINEAR, RowOrder
+from hudi_py.services.clustering.plan import (
+    CLUSTERING_PLANS,
+    KEPT,
+    SORT_COLUMNS,
+    changed_partitions,
+    commits_since,
+    last_clustering,
+    plan_clustering,
+)
+from hudi_py.services.compaction.plan import busy_groups
+from hudi_py.services.compaction.rewrite import RewriteSettings, check_compactable
+from hudi_py.services.context import ServiceContext
+from hudi_py.services.planned.clusterings import ClusteringCodec
+from hudi_py.services.planned.phases import Chosen, PlannedWork, RewritingService, UnitOutcome
+from hudi_py.services.planned.report import ServiceReport
+from hudi_py.storage.threads import write_threads
+from hudi_py.timeline.clustering_records import ClusteringGroup, ClusteringPlan
+from hudi_py.timeline.pending_plans import PendingPlans
+from hudi_py.timeline.state import TableState
+from hudi_py.transaction.recovery.failed_writes import recovered
+from hudi_py.transaction.session import LockedTable
+from hudi_py.write.index.other_indexes import check_table_index
+from hudi_py.write.settings import max_file_size
+
+_log = logging.getLogger(__name__)
+_DO: Final = "cluster"
+_COPIES: Final = ("SparkBinaryCopyClusteringExecutionStrategy", "SparkStreamCopyClusteringExecutionStrategy")
+"""Classes that copy pages of Parquet where they can, and otherwise write one file for each group."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ClusteringReport(ServiceReport):
+    """What a clustering did."""
+
+    num_replaced: int = 0
+    """File groups that were replaced."""
+    num_partitions: int = 0
+    num_files: int = 0
+    """New files."""
+    num_rows: int = 0
+    written_bytes: int = 0
+    """Bytes of the new files."""
+
+    def _summary(self) -> Iterator[str]:
+        if self.instant is not None:
+            yield f"{counted(self.num_replaced, 'file group')} replaced by {counted(self.num_files, 'file')}"
+            yield f"in {counted(self.num_partitions, 'partition')}"
+            yield f"{counted(self.num_rows, 'row')}, {show_bytes(self.written_bytes)} written"
+
+
+@dataclass(frozen=True, slots=True)
+class Clustering(RewritingService[ClusteringPlan, ClusteringGroup, ClusterSettings, ClusteringReport]):
+    """Moves rows to fewer, larger or sorted files. Rows keep their meta columns but for the file's name."""
+
+    operation: ClassVar[str] = "CLUSTER"
+    doing: ClassVar[str] = "clustering"
+
+    min_commits: int = 0
+    """Plans once there are so many commits since the last clustering, and of the partitions that have changed since; 0:
+    at any time, of all partitions."""
+    local: bool = True
+    sort_by: str = ""
+    """Columns for a new plan, in place of those of the options."""
+    layout: str = ""
+    partitions: str = ""
+
+    def _options(self, context: ServiceContext) -> Options:
+        """The options for a new plan."""
+        given = {config.SORT_COLUMNS: self.sort_by, config.LAYOUT: self.layout, config.PARTITIONS: self.partitions}
+        return context.options.replace({option: text for option, text in given.items() if text})
+
+    @property
+    def codec(self) -> ClusteringCodec:
+        return CLUSTERING_PLANS
+
+    def planned(self, plans: PendingPlans) -> list[Instant]:
+        """See `PlannedService.planned`. Changes of hash buckets are of another service."""
+        return [each for each in plans.of(Action.CLUSTERING) if plans.decoded(each, self.codec.decode) is not None]
+
+    def refused(self, context: ServiceContext) -> str:
+        table, options = context.config(), context.options
+        for option in (config.PLAN_STRATEGY, config.RUN_STRATEGY):
+            if options.get(option) in config.CONSISTENT_HASHING:
+                raise UnsupportedTableError(
+                    f"Cannot cluster the table '{table.name}' with {option.key} = '{options.get(option)}': it changes "
+                    "hash buckets; use resize_buckets"
+                )
+        if options.get(write_config.INDEX_TYPE) == "BUCKET":
+            raise UnsupportedTableError(
+                f"Cannot cluster the table '{table.name}' with {write_config.INDEX_TYPE.key} = 'BUCKET': rows belong "
+                "to the file groups of their buckets; resize_buckets and rescale_buckets change those"
+            )
+        check_compactable(table, _DO)
+        return ""
+
+    def locked(self, context: ServiceContext, purpose: str) -> AbstractContextManager[LockedTable]:
+        """See `RewritingService.locked`. A write that has failed is in the way."""
+        keep_failed = context.session.settings.keeps_failed_writes
+        return recovered(context.session, purpose, beside=True, keep_failed=keep_failed)
+
+    def choose(self, context: ServiceContext, state: TableState, instant: InstantTime | None) -> Chosen[ClusteringPlan]:
+        options, plans = self._options(context), PendingPlans(state.storage, state.timeline)
+        chosen = instant if instant is not None else context.session.clock.next_instant(state.timeline)
+        reason = self._why_not_due(state)
+        if not reason and plans.writes and context.session.settings.optimistic is None:
+            # its rows would be lost if it completed after the clustering; with several writers, it conflicts instead
+            write = plans.writes[0]
+            reason = (
+                f"the {write.action.value} {write.time} is pending, and a clustering is planned only while no write is "
+                "pending"
+            )
+        if reason:
+            return Chosen(chosen, None, reason)
+        view = context.view(state)
+        check_table_index(view, None)
+        self._order(state, RewriteSettings.of(state, options, as_of=chosen, do=_DO), options)
+        incremental = self.min_commits > 0 and options.get(compaction_config.INCREMENTAL)
+        changed = changed_partitions(state) if incremental else None
+        plan = plan_clustering(
+            view,
+            options,
+            among=[path for path in view.partitions() if changed is None or path in changed],
+            on_demand=not self.min_commits,
+            busy=busy_groups(state.storage, state.timeline, view, log_compactions=True),
+            default_size=max_file_size(state.config, options),
+            hour=datetime.now(context.session.zone).hour,
+        )
+        none = "no file group is small enough that is not in a pending plan"
+        return Chosen(chosen, plan) if plan.groups else Chosen(chosen, None, none)
+
+    def _why_not_due(self, state: TableState) -> str:
+        """Why no clustering is due; empty if one is."""
+        if not self.min_commits:
+            return ""
+        count = commits_since(state, last_clustering(state))
+        if count >= self.min_commits:
+            return ""
+        return (
+            f"{counted(count, 'commit')} since the last clustering, due after {self.min_commits} "
+            f"({config.INLINE_MAX_COMMITS.key}, {config.ASYNC_MAX_COMMITS.key})"
+        )
+
+    def settings(
+        self, context: ServiceContext, state: TableState, plan: ClusteringPlan, instant: InstantTime
+    ) -> ClusterSettings:
+        self.refused(context)
+        name = plan.strategy.rpartition(".")[2]
+        known = (config.SORT_AND_SIZE, config.SINGLE_FILE_SORT, "JavaSortAndSizeExecutionStrategy", *_COPIES)
+        if name not in known:
+            raise UnsupportedTableError(
+                f"Cannot run the clustering {instant} of {state.storage.uri}: its plan asks for the class "
+                f"{plan.strategy}; supported are {', '.join(known)}; unschedule it, and plan it anew"
+            )
+        options = _as_planned(context.options, plan, f"{instant} of {state.storage.uri}")
+        rewrite = RewriteSettings.of(state, options, as_of=instant, do=_DO)
+        return ClusterSettings(
+            rewrite,
+            self._order(state, rewrite, options),
+            options.get(config.TARGET_FILE_BYTES) if "SortAndSize" in name else None,
+            max(options.get(write_config.WRITE_MEMORY) // 2 // write_threads(options), 1),
+        )
+
+    def _order(self, state: TableState, rewrite: RewriteSettings, options: Options) -> RowOrder:
+        stored = StoredRows.of(state.config)
+        schema = stored.columns(rewrite.schema)
+        columns, layout = list(options.get(config.SORT_COLUMNS)), options.get(config.LAYOUT)
+        keys = [RECORD_KEY] if stored.has_meta else list(stored.key_fields)
+        if columns and layout == LINEAR and options.get(config.SORT_BY_KEY_LAST):
+            columns += keys
+        elif not columns and options.get(write_config.BULK_INSERT_SORT_MODE) in ("GLOBAL_SORT", "PARTITION_SORT"):
+            columns, layout = keys, LINEAR
+        columns = [name for name in columns if name != PARTITION_PATH]  # a group has rows of one partition
+        return RowOrder.of(columns, layout, schema, state.config.name)
+
+    def execute_unit(self, context: ServiceContext, planned: ClusterUnit) -> UnitOutcome:
+        return cluster_group(context, planned)
+
+    def commit_extra(self, work: PlannedWork[ClusterSettings]) -> Mapping[str, str]:
+        assert work.settings is not None
+        return work.settings.rewrite.extra
+
+    def report(
+        self, work: PlannedWork[ClusterSettings], completion: CompletionTime | None, metadata: CommitMetadata
+    ) -> ClusteringReport:
+        return ClusteringReport(
+            self.name,
+            work.instant,
+            completion,
+            num_replaced=sum(map(len, metadata.replaced.values())),
+            num_partitions=len(metadata.replaced),
+            num_files=len(metadata.stats),
+            num_rows=sum(stat.num_writes for stat in metadata.stats),
+            written_bytes=sum(stat.file_size for stat in metadata.stats),
+        )
+
+    def nothing(self, reason: str) -> ClusteringReport:
+        return ClusteringReport(self.name, None, reason=reason)
+
+
+def _as_planned(options: Options, plan: ClusteringPlan, which: str) -> Options:
+    """The options with those of a plan, which prevail. Apache Hudi's plans have the columns to sort by alone."""
+    given = {option: plan.parameters[option.key] for option in KEPT if option.key in plan.parameters}
+    columns = plan.parameters.get(SORT_COLUMNS, "")
+    layout = options.get(config.LAYOUT)
+    if columns and layout != LINEAR and config.LAYOUT not in given:
+        _log.warning("the clustering %s is run with the layout %s of the options: its plan has none", which, layout)
+    return options.replace({config.SORT_COLUMNS: columns, **given})

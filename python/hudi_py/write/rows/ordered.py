@@ -1,0 +1,122 @@
+"""Rows in the order of some columns, sorted in memory up to a budget and on the local disk beyond it."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_BATCH_BYTES = 2 << 20
+_BATCH_ROWS = 65_536
+
+
+class OrderedRows:
+    """Rows of one schema, which come back in the order of some of their columns: ascending, nulls first, equal ones in
+    order of arrival. A context manager: leaving it removes its files.
+
+    What exceeds `budget` bytes goes to temporary Arrow IPC files, each of them in order, which are merged.
+    """
+
+    def __init__(self, schema: pa.Schema, keys: Sequence[str], budget: int) -> None:
+        """`keys`: names of columns that Arrow can sort, without NaN."""
+        self.schema = schema
+        self.num_rows = 0
+        self._keys = tuple(keys)
+        self._budget = budget
+        self._held: list[pa.RecordBatch] = []
+        self._held_bytes = 0
+        self._runs: list[str] = []
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+
+    def __enter__(self) -> OrderedRows:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._held.clear()
+        if self._folder is not None:
+            self._folder.cleanup()
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Take rows."""
+        self._held.append(batch)
+        self._held_bytes += batch.nbytes
+        self.num_rows += batch.num_rows
+        if self._held_bytes > self._budget:
+            self._spill()
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows in order. Called once, after the last `add`."""
+        held = self._sorted_batches()
+        if not self._runs:
+            yield from held
+            return
+        yield from self._merged([*map(_read, self._runs), held])
+
+    def _merged(self, runs: Sequence[Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
+        """Merge runs, which each are in order, block by block. Of equal rows those of the first run come first."""
+        heads = {number: batch for number, run in enumerate(runs) if (batch := next(run, None)) is not None}
+        while heads:
+            # what is not beyond the first row that may be followed by unread ones is complete
+            bound, first = min((self._key(head, head.num_rows - 1), number) for number, head in heads.items())
+            parts = []
+            for number, head in list(heads.items()):
+                count = head.num_rows if number == first else self._place(head, bound, after=number < first)
+                parts.append(head.slice(0, count))
+                rest = head.slice(count) if count < head.num_rows else next(runs[number], None)
+                if rest is None:
+                    del heads[number]
+                else:
+                    heads[number] = rest
+            yield from self._in_order(parts)
+
+    def _key(self, batch: pa.RecordBatch, row: int) -> tuple[tuple[bool, Any], ...]:
+        """What a row is sorted by, as tuples compare: nulls first."""
+        values = (batch.column(name)[row].as_py() for name in self._keys)
+        return tuple((value is not None, value) for value in values)
+
+    def _place(self, batch: pa.RecordBatch, bound: tuple[tuple[bool, Any], ...], *, after: bool) -> int:
+        """How many rows of a sorted batch come before a key; with `after`, or are equal to it."""
+        find = bisect_right if after else bisect_left
+        return find(range(batch.num_rows), bound, key=lambda row: self._key(batch, row))
+
+    def _in_order(self, batches: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        rows = pa.Table.from_batches(batches, self.schema)
+        if rows.num_rows == 0:
+            return
+        keys: dict[str, pa.ChunkedArray] = {}
+        for name in self._keys:
+            if rows[name].null_count:  # false before true, so nulls before values
+                keys[f"{len(keys)}"] = rows[name].is_valid()
+            keys[f"{len(keys)}"] = rows[name]
+        order = pc.sort_indices(pa.table(keys), sort_keys=[(name, "ascending") for name in keys])
+        step = min(_BATCH_ROWS, max(_BATCH_BYTES * rows.num_rows // max(rows.nbytes, 1), 1))
+        for start in range(0, rows.num_rows, step):
+            yield from rows.take(order.slice(start, step)).combine_chunks().to_batches()
+
+    def _sorted_batches(self) -> Iterator[pa.RecordBatch]:
+        held, self._held, self._held_bytes = self._held, [], 0
+        return self._in_order(held)
+
+    def _spill(self) -> None:
+        if self._folder is None:
+            self._folder = tempfile.TemporaryDirectory(prefix="hudi-py-")
+        path = os.path.join(self._folder.name, f"{len(self._runs)}.arrow")
+        with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, self.schema) as writer:
+            for batch in self._sorted_batches():
+                writer.write_batch(batch)
+        self._runs.append(path)
+
+
+def _read(path: str) -> Iterator[pa.RecordBatch]:
+    with pa.memory_map(path) as source:
+        reader = pa.ipc.open_file(source)
+        for number in range(reader.num_record_batches):
+            yield reader.get_batch(number)
