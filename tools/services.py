@@ -20,10 +20,16 @@ MARKS: Final = (
 def services() -> str:
     """The table between its markers."""
     rows = (
-        (f"`{each.name}`", each.help, "yes" if each.plans else "", "; ".join(_takes(each)))
+        (
+            f"`{each.name}`",
+            each.help,
+            "yes" if each.plans else "",
+            "; ".join(_takes(each)),
+            f"`{each.command or 'run'}`",
+        )
         for each in SERVICES.values()
     )
-    return "\n".join([MARKS[0], *table(["service", "does", "plans", "takes"], rows), MARKS[1]])
+    return "\n".join([MARKS[0], *table(["service", "does", "plans", "takes", "command"], rows), MARKS[1]])
 
 
 def _takes(service: Service[Any]) -> Iterator[str]:

@@ -9,9 +9,11 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 import hudi_py
+from hudi_py.cli.main import main
 from hudi_py.config.options import HONOURED
 from hudi_py.metadata_write.maintenance.verify import PartitionCheck, VerifyReport
 from hudi_py.services.archive import ArchiveReport
@@ -20,10 +22,12 @@ from hudi_py.services.buckets import BucketReport
 from hudi_py.services.clean import CleanReport
 from hudi_py.services.clustering.service import ClusteringReport
 from hudi_py.services.compaction import CompactionReport
+from hudi_py.services.descriptor import Service
 from hudi_py.services.planned.report import ServiceReport
 from hudi_py.services.recovery.restore import RestoreReport
 from hudi_py.services.recovery.rollback import RollbackReport
 from hudi_py.services.recovery.savepoint import SavepointReport
+from hudi_py.services.registry import SERVICES
 from tests.meta.sources import ROOT
 from tools import services
 
@@ -89,6 +93,16 @@ def test_the_fields_of_a_report(report: type[ServiceReport]) -> None:
 
 def test_the_table_of_services_is_current() -> None:
     assert services.updated(TEXT) == TEXT, "the table of docs/services.md is out of date: run `make docs-pages`"
+
+
+@pytest.mark.parametrize("service", SERVICES.values(), ids=list(SERVICES))
+def test_commands_of_services_exist(service: Service[Any]) -> None:
+    found: click.Command = main
+    for word in (service.command or "run").split():
+        assert isinstance(found, click.Group)
+        found = found.commands[word]
+    asks = any("--yes" in param.opts for param in found.params)
+    assert asks == (service.asks != "") or not service.command
 
 
 def test_the_fields_of_a_verify_report() -> None:

@@ -77,6 +77,8 @@ def run_service(
         arguments["dry_run"], dry_run = True, False
     service, table = check_call(name, phase, instant, arguments).service, target.open()
     if dry_run:
+        if service.plans is None:
+            raise click.UsageError(f"The service {name} has no plan to show with --dry-run.")
         _preview(target, table.service_plans(name, **arguments).preview())
         return
     if service.asks and phase != "schedule":

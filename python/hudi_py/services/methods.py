@@ -132,7 +132,7 @@ class ServiceMethods(ABC):
         """
         call = check_call(name, None, None, arguments)
         if call.service.plans is None:
-            raise ConfigError(f"The service {name} has no plans: it is a single step; run it by run_service")
+            raise ConfigError(f"Cannot plan the service {name}: it is a single step; run it by run_service")
         return ServicePlans(call.service, self._serving, **call.arguments)
 
     @property

@@ -22,12 +22,14 @@ SAVEPOINT: Final = Service(
     name="savepoint",
     help="Protects a commit, by default the newest, from cleaning and archiving",
     run=create_savepoint,
+    command="savepoint create",
     arguments=(Argument("user", str, "who creates it"), Argument("comment", str, "what it is for")),
 )
 DELETE_SAVEPOINT: Final = Service(
     name="delete_savepoint",
     help="Deletes a savepoint, so that its commit may be cleaned and archived",
     run=delete_savepoint,
+    command="savepoint delete",
     instant=InstantArgument.REQUIRED,
     asks="delete a savepoint",
 )
@@ -35,6 +37,7 @@ ROLLBACK: Final = Service(
     name="rollback",
     help="Undoes a completed or pending commit",
     run=rollback,
+    command="rollback",
     instant=InstantArgument.REQUIRED,
     arguments=(Argument("with_newer", bool, "whether to undo newer commits as well, which otherwise are in the way"),),
     asks="undo commits",
@@ -43,6 +46,7 @@ RESTORE: Final = Service(
     name="restore",
     help="Goes back to a savepoint: everything later is undone",
     run=restore,
+    command="restore",
     instant=InstantArgument.REQUIRED,
     asks="undo everything since the savepoint",
 )
@@ -50,6 +54,7 @@ UNSCHEDULE: Final = Service(
     name="unschedule",
     help="Drops a pending plan, after rolling back an unfinished attempt to execute it",
     run=unschedule,
+    command="unschedule",
     instant=InstantArgument.REQUIRED,
     asks="drop a plan",
 )

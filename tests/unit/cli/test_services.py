@@ -70,6 +70,25 @@ def test_archive(cli: Run, trips: Path) -> None:
     assert preview["instants"][-1:] == ([done["instant"]] if done["instant"] else [])
 
 
+def test_any_service_by_its_name(cli: Run, trips: Path) -> None:
+    assert "2 file groups with 6 files would be rewritten" in cli("run", trips, "compaction", "--dry-run").out
+    planned = cli("run", trips, "compaction", "--phase", "schedule", "--json", *QUICK).json["instant"]
+    assert "confirm with --yes" in cli("run", trips, "unschedule", "--instant", planned, code=2).err
+    dropped = cli("run", trips, "unschedule", "--instant", planned, "--yes", *QUICK).out
+    assert dropped == f"Unschedule {planned}: the compaction plan dropped.\n"
+    due = cli("run", trips, "compaction", "--when-due", "--json", *QUICK).json
+    assert (due["instant"], due["reason"].partition(",")[0]) == (None, "3 delta commits since the last compaction")
+    given = ("--comment", "before --this", "--user=me=you")
+    saved = cli("run", trips, "savepoint", *given, "--json", *QUICK).json["savepoint"]
+    (row,) = cli("savepoint", "list", trips, "--json").lines
+    assert (row["instant"], row["comment"], row["user"]) == (saved, "before --this", "me=you")
+    assert "'yes' has no name" in cli("run", trips, "savepoint", "yes", code=2).err
+    assert "archive has no plan to show" in cli("run", trips, "archive", "--dry-run", code=2).err
+    assert "services are compaction, " in cli("run", trips, "compact", code=2).err
+    rules = ("--expressions", "^a$,1", "--dry-run")
+    assert "it has no stored rules" in cli("run", trips, "rescale_buckets", *rules, code=2).err
+
+
 def test_rollback_and_restore(cli: Run, trips: Path) -> None:
     first, second, third = (row["instant"] for row in reversed(cli("timeline", trips, "--json").lines))
     assert cli("rollback", trips, second, "--with-newer", "--dry-run", "--json").json["instants"] == [third, second]
