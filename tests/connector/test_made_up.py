@@ -18,10 +18,9 @@ from tests.support import made_up_services
 from tests.support.made_up_services import ANNOUNCED, ANSWERS
 from tools import statements
 
-SHARED = {"run_compaction", "show_compaction", "export_instants", "run_service"}
-"""Procedures that statements run, too, one whose rows the core has for CALL to write into files, and one with the name
-of a function of the connector."""
-
+SHARED = {"run_compaction", "show_compaction", "show_clustering", "export_instants", "run_service"}
+"""Procedures that statements and other procedures run, too, one whose rows the core has for CALL to write into files,
+and one with the name of a function of the connector."""
 
 SERVICES = """
 import json, os, pathlib, sys

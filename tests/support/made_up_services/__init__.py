@@ -26,10 +26,16 @@ FOLDER: Final = Path(__file__).parent
 PLANNED: Final = {
     "services/planned/pending.py": {
         "from hudi_py.timeline.state": "from hudi_py.services.made_up_planned import FRESHEN\n",
-        "COMPACTION, LOG_COMPACTION, CLEAN": "FRESHEN, ",
-    }
+        "COMPACTION, LOG_COMPACTION, ": "FRESHEN, ",
+    },
+    "services/clustering/plan.py": {
+        "    return None if plan is None or": (
+            '    if plan is not None and plan.strategy == "made.up.Freshening":\n        return None\n'
+        ),
+    },
 }
-"""The modules that the service with plans touches: what is added before a text of each."""
+"""The modules that the service with plans touches: what is added before a text of each. Its plans are clusterings, so
+the service that runs any clustering has to leave them."""
 STEP: Final = {
     "services/registry.py": {
         "\nSAVEPOINT: Final": "from hudi_py.services.made_up_step import TALLY\n",
@@ -91,10 +97,6 @@ CALLS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     ("tallies", {}),
 )
 """Calls of services, one after the other on a table with two file groups. PENDING: the instant of the last plan."""
-_SERVICES: Final = (
-    "freshen, compaction, log_compaction, clean, resize_buckets, tally, archive, savepoint, delete_savepoint, "
-    "rollback, restore, unschedule, rescale_buckets"
-)
 ANSWERS: Final = (
     {"service": "tally", "num_files": 2},
     {"service": "tally", "num_files": 2},
@@ -112,7 +114,7 @@ ANSWERS: Final = (
     "Cannot run the service tally with double = 'perhaps': expected true or false, whether to count each twice",
     "Cannot run the phase 'schedule' of the service tally; it has no phases",
     "Cannot run the service tally with the instant 'TIME': it takes none; leave it out",
-    f"Cannot run the service 'tallies'; services are {_SERVICES}",
+    "Cannot run the service 'tallies'; services are ...",
 )
 """What each of them answers at every door: the report without what is zero or empty, or the error."""
 ANNOUNCED: Final = [["replacecommit"], ["replacecommit"]]
@@ -135,7 +137,7 @@ def answers(path: str, door: Door) -> list[Any]:
             pending = report.get("instant", pending)
             found.append(json.loads(_plain(json.dumps(report), path)))
         except HudiError as error:
-            found.append(_plain(str(error), path))
+            found.append(re.sub("services are .*tally.*", "services are ...", _plain(str(error), path)))
     assert hudi_py.open_table(path).scan().count() == 2
     return found
 

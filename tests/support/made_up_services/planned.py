@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final
+from dataclasses import dataclass
+from typing import ClassVar, Final
 
 from hudi_py.config import Options
 from hudi_py.config import compaction as compaction_config
@@ -19,17 +19,11 @@ from hudi_py.schema import StoredRows
 from hudi_py.services.compaction.rewrite import RewriteSettings
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.descriptor import AfterCommitRule, Argument, Due, Service, Step, schedule_step
-from hudi_py.services.planned.codec import PlanCodec
+from hudi_py.services.planned.clusterings import ClusteringCodec, clustering_codec, planned_group
 from hudi_py.services.planned.phases import Chosen, PlannedUnit, PlannedWork, RewritingService, UnitOutcome
 from hudi_py.services.planned.report import ServiceReport
 from hudi_py.services.planned.slices import slice_of
-from hudi_py.timeline.clustering_records import (
-    ClusteringGroup,
-    ClusteringPlan,
-    ClusteringSlice,
-    decode_clustering_plan,
-    encode_clustering_plan,
-)
+from hudi_py.timeline.clustering_records import ClusteringGroup, ClusteringPlan, decode_clustering_plan
 from hudi_py.timeline.pending_plans import PendingPlans
 from hudi_py.timeline.state import TableState
 from hudi_py.write.context import FileContext, TaskId
@@ -50,21 +44,7 @@ def _decode(data: bytes, context: str) -> ClusteringPlan | None:
     return plan if plan is not None and plan.strategy == _STRATEGY else None
 
 
-def _rows(plan: ClusteringPlan) -> tuple[Mapping[str, Any], ...]:
-    return tuple(
-        {"partition": each.partition_path, "file_id": each.file_id, "files": list(each.files)} for each in plan.slices
-    )
-
-
-_PLANS: Final[PlanCodec[ClusteringPlan, ClusteringGroup]] = PlanCodec(
-    action=Action.CLUSTERING,
-    decode=_decode,
-    encode=encode_clustering_plan,
-    units=lambda plan: plan.groups,
-    with_units=lambda plan, groups: replace(plan, groups=groups),
-    files=lambda group: ((each.partition_path, name) for each in group.slices for name in each.files),
-    rows=_rows,
-)
+_PLANS: Final = clustering_codec(_decode)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +58,7 @@ class Freshening(RewritingService[ClusteringPlan, ClusteringGroup, RewriteSettin
     most: int = 100
 
     @property
-    def codec(self) -> PlanCodec[ClusteringPlan, ClusteringGroup]:
+    def codec(self) -> ClusteringCodec:
         return _PLANS
 
     @property
@@ -95,10 +75,9 @@ class Freshening(RewritingService[ClusteringPlan, ClusteringGroup, RewriteSettin
         view = context.view(state)
         found = [slice_ for path in sorted(view.partitions()) for slice_ in view.latest_slices(path)]
         groups = tuple(
-            ClusteringGroup((ClusteringSlice(slice_.partition, slice_.file_id, f"{state.storage.uri}/{base.path}"),))
-            for slice_ in found[: self.most]
-            if (base := slice_.base_file) is not None
-            and (slice_.partition, slice_.file_id) not in view.pending_clustering
+            planned_group(state.storage, [each], 1, 0)
+            for each in found[: self.most]
+            if (each.partition, each.file_id) not in view.pending_clustering
         )
         chosen = instant if instant is not None else context.session.clock.next_instant(state.timeline)
         return Chosen(

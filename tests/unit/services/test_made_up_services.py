@@ -1,4 +1,4 @@
-"""Made-up services: each is described in one module, and one list names it. Whatever runs services knows it then."""
+"""Made-up services: each is described in one module, and a list names it. Whatever runs services knows it then."""
 
 from __future__ import annotations
 
@@ -86,9 +86,9 @@ def test_they_are_documented(found: Any) -> None:
     assert "| `freshen` | Moves the rows of each file group to a new one | yes |" in found["documented"]
 
 
-def test_each_touches_the_list_of_services_alone() -> None:
-    """Modules of the package besides its own; 20 to 22 and 8 before there were descriptions."""
-    assert len(made_up_services.PLANNED) <= 1
+def test_how_many_modules_each_touches() -> None:
+    """Besides its own; 20 to 22 and 8 before there were descriptions."""
+    assert len(made_up_services.PLANNED) <= 2
     assert len(made_up_services.STEP) <= 1
 
 
