@@ -33,7 +33,7 @@ from hudi_py.view import FileSystemView
 from hudi_py.write.context import WriteContext
 from hudi_py.write.operation import deleted_partitions, effective_operation, operation_on
 from hudi_py.write.operations import knows_keys, relied_on, run_operation
-from hudi_py.write.result import WriteResult, committed_write, log_schema_changes, result_of
+from hudi_py.write.result import WriteResult, result_of
 from hudi_py.write.retry import redo_on_conflict, replayable_batches
 from hudi_py.write.rows.input import Input, normalise_schema, read_input
 from hudi_py.write.rows.keygen import key_generator
@@ -237,7 +237,8 @@ def _run(
         with begun as (transaction, settings):
             context = WriteContext(transaction, settings, progress=progress)
             result = run_operation(context, batches, operation)
-            commit = context.commit(
+            return context.commit_rows(
+                operation,
                 result.stats,
                 replaced=result.replaced,
                 extra=options.commit_metadata,
@@ -246,10 +247,6 @@ def _run(
             )
     finally:
         progress.close()
-    changes = settings.schema.changes
-    log_schema_changes(config.name, commit.instant, changes)
-    done = result_of(operation.value, commit.instant, commit.completion_time, result.stats, changes)
-    return done, committed_write(commit, operation.java_name, result.stats, result.replaced)
 
 
 def existing_table(storage: Storage) -> TableConfig | None:

@@ -29,8 +29,10 @@ from hudi_py.schema import META_FIELDS, RECORD_KEY, StoredRows, with_meta
 from hudi_py.schema.stored import avro_with_meta, compact_json
 from hudi_py.transaction.action import CommitResult
 from hudi_py.transaction.attempt import RunningAction
+from hudi_py.transaction.protocols import Committed
 from hudi_py.transaction.transaction import WriteTransaction
 from hudi_py.write.index import open_buckets
+from hudi_py.write.result import WriteResult, log_schema_changes, result_of
 from hudi_py.write.rows import KeyedRows
 from hudi_py.write.settings import WriteSettings
 
@@ -287,6 +289,33 @@ class WriteContext(FileContext):
         if self.buckets is not None:
             self.buckets.after_commit()
         return done
+
+    def commit_rows(
+        self,
+        operation: Operation,
+        stats: Sequence[WriteStat],
+        *,
+        replaced: Mapping[str, Sequence[str]],
+        extra: Mapping[str, str],
+        relied_on: Sequence[str],
+        knows_keys: bool,
+    ) -> tuple[WriteResult, Committed]:
+        """As `commit`; return the result of the operation, and what the steps that follow the commit are given."""
+        done = self.commit(stats, replaced=replaced, extra=extra, relied_on=relied_on, knows_keys=knows_keys)
+        changes = self.settings.schema.changes
+        log_schema_changes(self.transaction.config.name, done.instant, changes)
+        partitions = {stat.partition_path for stat in stats} | replaced.keys()
+        files = tuple(stat.path for stat in stats)
+        return (
+            result_of(operation.value, done.instant, done.completion_time, stats, changes),
+            Committed(
+                done.instant,
+                done.completion_time,
+                self.transaction.handle.operation,
+                tuple(sorted(partitions)),
+                files,
+            ),
+        )
 
     def logged(self, rows: pa.RecordBatch, partition: str, file_id: str) -> pa.RecordBatch:
         """The same rows in `log_schema`. Records of a log name the file group, not a file."""

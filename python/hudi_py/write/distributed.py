@@ -37,7 +37,7 @@ from hudi_py.write.operation import combines, effective_operation, operation_on
 from hudi_py.write.operations import knows_keys, relied_on, run_operation
 from hudi_py.write.operations.bulk_insert import write_new_file_groups
 from hudi_py.write.operations.overwrite import replaced_by
-from hudi_py.write.result import WriteResult, committed_write, log_schema_changes, result_of
+from hudi_py.write.result import WriteResult, result_of
 from hudi_py.write.retry import CONFLICTS, conflict_retries, redo_on_conflict
 from hudi_py.write.rows.input import normalise_batch, normalise_schema
 from hudi_py.write.settings import WriteSettings, write_settings
@@ -329,7 +329,8 @@ def _commit_rows(
     result = run_operation(context, left, write.operation)
     if write.operation.traits.replaces == "partitions" and stats:
         result = replace(result, replaced=replaced_by(context, [*stats, *result.stats]))
-    done = context.commit(
+    return context.commit_rows(
+        write.operation,
         [*stats, *result.stats],
         replaced=result.replaced,
         extra=dict(write.extra),
@@ -337,10 +338,6 @@ def _commit_rows(
         # a statement has looked for its keys in every partition that the index spans
         knows_keys=knows_keys(context, write.operation) or (write.relied_on is not None and settings.index.is_global),
     )
-    changes, written = settings.schema.changes, [*stats, *result.stats]
-    log_schema_changes(transaction.config.name, done.instant, changes)
-    reported = result_of(write.operation.value, done.instant, done.completion_time, written, changes)
-    return reported, committed_write(done, write.handle.operation, written, result.replaced)
 
 
 def _commit_again(

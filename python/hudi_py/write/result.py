@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -12,8 +12,6 @@ from hudi_py.model.commit import WriteStat
 from hudi_py.model.instant import CompletionTime, InstantTime
 from hudi_py.model.operation import Operation
 from hudi_py.model.words import Spoken, counted, show_bytes
-from hudi_py.transaction.action import CommitResult
-from hudi_py.transaction.protocols import Committed
 from hudi_py.write.table.evolution import SchemaChange
 
 _log = logging.getLogger(__name__)
@@ -86,16 +84,6 @@ def requested_time(instant: str | int | WriteResult) -> str:
     if isinstance(instant, WriteResult) and instant.instant is None:
         raise ConfigError(f"Cannot use {instant!r} as an instant: it committed nothing")
     return str(instant.instant if isinstance(instant, WriteResult) else instant)
-
-
-def committed_write(
-    commit: CommitResult, operation: str, stats: Iterable[WriteStat], replaced: Mapping[str, Sequence[str]]
-) -> Committed:
-    """A commit as `AfterCommit` gets it. `operation`: name of a `WriteOperationType`."""
-    found = list(stats)
-    partitions = {stat.partition_path for stat in found} | replaced.keys()
-    files = tuple(stat.path for stat in found)
-    return Committed(commit.instant, commit.completion_time, operation, tuple(sorted(partitions)), files)
 
 
 def result_of(

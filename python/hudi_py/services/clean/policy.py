@@ -30,7 +30,9 @@ COMPACTIONS = frozenset({Action.COMPACTION, Action.LOG_COMPACTION})
 def check_cleaning(options: Options) -> None:
     """Raises ConfigError as `check_clean`, or for a pattern that is not a valid regular expression."""
     check_clean(options)
-    check_regex(options.get(clean_config.PARTITION_REGEX) or "", options.name_of(clean_config.PARTITION_REGEX))
+    pattern = options.get(clean_config.PARTITION_REGEX)
+    if pattern:
+        check_regex(pattern, options.name_of(clean_config.PARTITION_REGEX))
 
 
 def newest_versions_only(options: Options) -> Options:

@@ -111,9 +111,9 @@ def end_work(writer_id: str) -> None:
 def process_identity(pid: int | None = None) -> ProcessIdentity | None:
     """Identity of the process `pid` (default: this one); None if there is no such process, or the platform does not
     report it."""
-    pid = os.getpid() if pid is None else pid
     here = _here()
-    start = _start_time(pid)
+    start = _own_start_time() if pid is None else _start_time(pid)
+    pid = os.getpid() if pid is None else pid
     return ProcessIdentity(*here, pid, start) if here is not None and start not in (None, _HIDDEN) else None
 
 
@@ -135,6 +135,15 @@ def _here() -> tuple[str, str] | None:
     except OSError:  # containers may forbid it; two of them on one kernel must not judge each other then
         return None
     return socket.gethostname(), f"{boot}/{namespace}"
+
+
+@cache
+def _own_start_time() -> str | None:
+    return _start_time(os.getpid())
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_own_start_time.cache_clear)
 
 
 def _start_time(pid: int) -> str | None:

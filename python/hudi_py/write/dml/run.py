@@ -25,7 +25,7 @@ from hudi_py.write.api import existing_table, open_or_create
 from hudi_py.write.context import WriteContext
 from hudi_py.write.dml.bound import BoundStatement, PlannedStatement, Statement
 from hudi_py.write.dml.statements import StatementOutcome, change_rows
-from hudi_py.write.result import WriteResult, committed_write, result_of
+from hudi_py.write.result import WriteResult, result_of
 from hudi_py.write.retry import redo_on_conflict
 from hudi_py.write.table.first import FirstWrite
 
@@ -137,16 +137,17 @@ def _attempt(
             changed = change_rows(bound.changes, context, found.splits)
             if not changed.stats and not options.get(write_config.ALLOW_EMPTY_COMMIT):
                 return result_of(kind.value, None, None, ()), None
-            commit = context.commit(
+            done, committed = context.commit_rows(
+                kind,
                 changed.stats,
+                replaced={},
                 extra=options.commit_metadata,
                 relied_on=tuple({RECORD_INDEX} & {*transaction.config.metadata_partitions}),
                 knows_keys=bound.settings.index.is_global,
             )
     finally:
         progress.close()
-    done = result_of(kind.value, commit.instant, commit.completion_time, changed.stats)
-    return _counted(done, changed), committed_write(commit, statement.java_name, changed.stats, {})
+    return _counted(done, changed), committed
 
 
 def _counted(result: WriteResult, changed: StatementOutcome) -> WriteResult:
