@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from hudi_py.errors import ConfigError
 from pyspark_hudi.dialect import call, run
 from pyspark_hudi.dialect.procedure import Given, Procedure, Rows
 from pyspark_hudi.dialect.statement import SqlStatement
@@ -118,6 +119,13 @@ def test_services_run_by_their_names_alone(tmp_path: Path) -> None:
         answers, announced = found[door]
         assert answers == list(ANSWERS), door
         assert announced == ANNOUNCED, door
+
+
+def test_an_argument_that_no_service_takes_is_refused() -> None:
+    """Unlike one of Apache Hudi's procedures, which ignore it."""
+    for name in ("name", "target", "colour", "Options2"):
+        with pytest.raises(ConfigError, match=f"run the service clean with {name.lower()}: it takes only options"):
+            run_text(f"CALL run_service('t', 'clean', {name} => 'x')")
 
 
 def test_a_procedure_is_named_in_one_module() -> None:

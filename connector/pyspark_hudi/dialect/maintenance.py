@@ -12,6 +12,7 @@ from hudi_py.config import archive as archive_config
 from hudi_py.config import clean as clean_config
 from hudi_py.config import clustering as clustering_config
 from hudi_py.errors import ConfigError
+from hudi_py.services.distributed import check_call
 from pyspark_hudi.dialect.insert import delete_partition_at
 from pyspark_hudi.dialect.procedure import Given, Procedure, Rows, needed, rows_of
 from pyspark_hudi.dialect.tables import StatementTarget
@@ -19,7 +20,7 @@ from pyspark_hudi.services import run_service
 
 _BUCKET_RULE: Final = "regex"
 _ALL: Final = 1 << 31
-_OF_CALL: Final = ("table", "path", "service", "options")
+_OF_CALL: Final = ("table", "path", "service", "phase", "instant", "options")
 """Parameters of `run_service` that the call itself handles. All others are those of the service."""
 
 
@@ -42,8 +43,11 @@ def _options(given: Given) -> dict[str, str]:
 
 def _run_service(target: StatementTarget, given: Given) -> Rows:
     """Runs any service; not one of Apache Hudi's procedures."""
+    service, chosen = needed(given, "service"), {"phase": given["phase"], "instant": given["instant"]}
     arguments = {name: value for name, value in given.items() if name not in _OF_CALL}
-    report = _service(target, needed(given, "service"), _options(given), **arguments)
+    # before names such as `options` could be taken for those of a function
+    call = check_call(service, chosen["phase"], chosen["instant"], arguments)
+    report = _service(target, service, _options(given), **chosen, **call.arguments)
     known = [report.pop(name) for name in ("service", "instant", "completion_time", "reason")]
     yield (*known, json.dumps(report))
 

@@ -83,7 +83,11 @@ def run_service(
         return
     if service.asks and phase != "schedule":
         confirm(f"Run {name} on {table.uri}, to {service.asks}?", yes)
-    report(target, table.run_service(name, phase=phase, instant=instant, **arguments))
+    done = table.run_service(name, phase=phase, instant=instant, **arguments)
+    if phase == "schedule" and done.instant is not None and not target.as_json:
+        Screen().line(f"Planned: {done.instant}. Run it with --phase execute --instant {done.instant}.")
+    else:
+        report(target, done)
 
 
 def _kinds(name: str) -> dict[str, type]:

@@ -78,6 +78,9 @@ def test_any_service_by_its_name(cli: Run, trips: Path) -> None:
     assert dropped == f"Unschedule {planned}: the compaction plan dropped.\n"
     due = cli("run", trips, "compaction", "--when-due", "--json", *QUICK).json
     assert (due["instant"], due["reason"].partition(",")[0]) == (None, "3 delta commits since the last compaction")
+    said = cli("run", trips, "compaction", "--phase", "schedule", *QUICK).out
+    flags = said.partition(" Run it with ")[2].strip(".\n").split()
+    assert "2 file groups, 4 log files" in cli("run", trips, "compaction", *flags, *QUICK).out
     given = ("--comment", "before --this", "--user=me=you")
     saved = cli("run", trips, "savepoint", *given, "--json", *QUICK).json["savepoint"]
     (row,) = cli("savepoint", "list", trips, "--json").lines
