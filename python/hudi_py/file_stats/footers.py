@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from hudi_py.file_stats.columns import IndexedColumn, ValueType
 from hudi_py.file_stats.ranges import Bound, ColumnRanges, Range, add_values, leaf, widen_zeros
-from hudi_py.formats.parquet import open_parquet
+from hudi_py.formats.parquet import all_batches, open_parquet
 from hudi_py.formats.parquet_writer import NAN_COLUMNS
 from hudi_py.storage import Storage
 
@@ -59,7 +59,7 @@ def footer_ranges(
     with open_parquet(storage, path) as file:
         found, unknown = _of_metadata(file.metadata, columns, nan)
         if unknown:
-            _read(file, unknown)
+            _read(file, path, unknown)
     return ColumnRanges.of(found)
 
 
@@ -70,7 +70,7 @@ def written_ranges(
     found, unknown = _of_metadata(metadata, columns, nan)
     if unknown:
         with open_parquet(storage, path) as file:
-            _read(file, unknown)
+            _read(file, path, unknown)
     return ColumnRanges.of(found)
 
 
@@ -190,11 +190,11 @@ def _decoded(raw: Any, column: IndexedColumn) -> Bound:
     return float(raw) if column.type in _FLOATS else int(raw)
 
 
-def _read(file: pq.ParquetFile, unknown: Sequence[Range]) -> None:
+def _read(file: pq.ParquetFile, path: str, unknown: Sequence[Range]) -> None:
     """Computes the ranges from the values; sizes do not change."""
     fresh = [replace(each, low=None, high=None, values=0, nulls=0) for each in unknown]
     names = [each.column.name for each in fresh]
-    for batch in file.iter_batches(columns=names, use_threads=False):
+    for batch in all_batches(file, f"base file {path}", columns=names):
         for each in fresh:
             add_values(each, leaf(batch, each.column.name))
     for each, made in zip(unknown, fresh, strict=True):

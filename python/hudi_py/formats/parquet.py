@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from hudi_py.errors import CorruptFileError
 from hudi_py.formats.base_reader import (
+    BATCH_ROWS,
     BaseFileFooter,
     OpenBaseFile,
     canonical_type,
@@ -53,6 +54,7 @@ class ParquetBaseFile(OpenBaseFile):
             source = opened.enter_context(storage.open_input(path))
             with _damage_named(path):
                 metadata = pq.read_metadata(source)
+                _check_rows(metadata, path)
                 _check_packing(metadata, path)
                 names = metadata.schema.names
                 check_footer(metadata, path, names)
@@ -92,12 +94,14 @@ class ParquetBaseFile(OpenBaseFile):
         names = plan.schema.names if columns is None else [name for name in columns if name in plan.targets]
         groups = list(range(file.metadata.num_row_groups) if row_groups is None else row_groups)
         if not names:
-            yield from empty_columns(sum(file.metadata.row_group(group).num_rows for group in groups), batch_rows)
+            yield from empty_columns(_rows_of(file.metadata, groups), batch_rows)
             return
         schema = pa.schema([plan.schema.field(name) for name in names])
         repeated: dict[str, pa.Array] = {}
         most = min(batch_rows, file.metadata.num_rows)
-        for batch in file.iter_batches(batch_rows, row_groups=groups, columns=names, use_threads=False):
+        for batch in all_batches(
+            file, f"base file {self.path}", columns=names, batch_size=batch_rows, row_groups=groups
+        ):
             arrays = []
             for name in names:
                 array = batch.column(name)
@@ -179,6 +183,33 @@ def _names_within(kind: pa.DataType) -> Iterator[str]:
         yield from _names_within(kind.value_type)
 
 
+def all_batches(
+    file: pq.ParquetFile,
+    what: str,
+    *,
+    columns: Sequence[str],
+    batch_size: int = BATCH_ROWS,
+    row_groups: Sequence[int] | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the columns of some row groups, or of all; `what` names the file in errors.
+
+    Arrow ends early, without an error, at a column chunk whose entry in the footer is damaged.
+
+    Raises:
+        CorruptFileError: there are fewer or more rows than the footer says.
+    """
+    groups = range(file.metadata.num_row_groups) if row_groups is None else row_groups
+    left = _rows_of(file.metadata, groups)
+    for batch in file.iter_batches(batch_size, row_groups=list(groups), columns=columns, use_threads=False):
+        left -= batch.num_rows
+        yield batch
+    if left:
+        raise CorruptFileError(
+            f"Cannot read {what}: {abs(left)} rows {'fewer' if left > 0 else 'more'} than its footer says; "
+            "restore the file from a copy"
+        )
+
+
 def block_batches(content: bytes, columns: Iterable[str], path: str, offset: int) -> Iterator[pa.RecordBatch]:
     """The named columns of a Parquet log block, as far as it has them.
 
@@ -193,7 +224,8 @@ def block_batches(content: bytes, columns: Iterable[str], path: str, offset: int
         file = pq.ParquetFile(pa.BufferReader(content), page_checksum_verification=True)
         check_origin(_first_text(file, FILE_NAME), _first_text(file, PARTITION_PATH), path)
         known = set(file.schema_arrow.names)
-        yield from file.iter_batches(columns=[name for name in columns if name in known], use_threads=False)
+        named = [name for name in columns if name in known]
+        yield from all_batches(file, f"the Parquet block at byte {offset} of {path}", columns=named)
     except (pa.ArrowInvalid, OSError) as error:
         raise CorruptFileError(f"Cannot read the Parquet block at byte {offset} of {path}: {error}") from error
 
@@ -266,6 +298,23 @@ _DAMAGE = (
     UnicodeDecodeError,
 )
 """Arrow's errors for damaged bytes; ArrowIndexError for a value outside of its page's dictionary."""
+
+
+def _rows_of(metadata: pq.FileMetaData, groups: Iterable[int]) -> int:
+    return sum(metadata.row_group(group).num_rows for group in groups)
+
+
+def _check_rows(metadata: pq.FileMetaData, path: str) -> None:
+    """Raises CorruptFileError if the file and its row groups disagree about the number of rows."""
+    rows = _rows_of(metadata, range(metadata.num_row_groups))
+    if rows != metadata.num_rows:
+        raise CorruptFileError(
+            f"Cannot read base file {path}: its footer says {metadata.num_rows} rows, and {rows} in its row groups; "
+            "restore the file from a copy",
+            path=path,
+            expected=metadata.num_rows,
+            found=rows,
+        )
 
 
 def _check_packing(metadata: pq.FileMetaData, path: str) -> None:

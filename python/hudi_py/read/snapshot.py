@@ -175,7 +175,10 @@ def _check_versions(state: TableState, as_of: str) -> None:
     view = load_view(state)
     for partition, groups in removed.items():
         path = PartitionPath(partition)
-        found = {slice_.file_id: slice_.base_instant for slice_ in view.latest_slices(path, InstantTime(as_of))}
+        # oldest first, so that the newest until then remains
+        found = {
+            slice_.file_id: slice_.base_instant for slice_ in view.every_slice(path) if slice_.base_instant <= as_of
+        }
         for file_id, instant_time in groups.items():
             replaced_at = view.replaced.get((partition, file_id))
             is_replaced = replaced_at is not None and replaced_at <= as_of

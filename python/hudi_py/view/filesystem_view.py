@@ -61,8 +61,15 @@ class _Group:
     partition: PartitionPath
     file_id: FileId
     slices: list[_Slice]
+    recorded: Sequence[RecordedFile] = ()
+    """The group's files in commit metadata, if they are compared with those listed."""
     lost: list[tuple[RecordedFile, int | None]] = field(default_factory=list)
     """Committed files of the newest slice that are missing or damaged; see `lost_files`."""
+
+    def sizes(self) -> dict[BaseFileName | LogFileName, int]:
+        """The bytes of each listed file."""
+        files = (file for slice_ in self.slices for file in (slice_.base, *slice_.logs) if file is not None)
+        return {file.name: file.size for file in files}
 
 
 class FileSystemView:
@@ -71,9 +78,9 @@ class FileSystemView:
     Files of uncommitted instants are hidden, as are file groups that a completed replacecommit has replaced. Each
     partition is listed once, when it is first needed. Thread-safe.
 
-    If the storage is listed, `latest_slices` and `latest_base_slices` raise for a file group whose newest slice lacks a
-    committed file: `CorruptFileError`, or `HistoryCleanedError` if the table has changed since. With `proven_by` they
-    do whatever is listed.
+    If the storage is listed, `latest_slices` and `latest_base_slices` raise for a file group whose slice, the newest or
+    that of the time asked for, lacks a committed file: `CorruptFileError`, or `HistoryCleanedError` if the table has
+    changed since. With `proven_by` they do whatever is listed.
     """
 
     def __init__(
@@ -275,8 +282,13 @@ class FileSystemView:
 
     def _check_whole(self, group: _Group, as_of: InstantTime | None, *, base_only: bool = False) -> None:
         """Raises if a file that a reader needs is lost, or warns with `read_damaged`."""
-        for file, size in group.lost:
-            if (base_only and isinstance(file.name, LogFileName)) or (as_of is not None and file.commit > as_of):
+        lost = group.lost
+        if as_of is not None and group.recorded:
+            recorded = [file for file in group.recorded if file.commit <= as_of]
+            listed = {name: size for name, size in group.sizes().items() if name.instant <= as_of}
+            lost = lost_files(recorded, listed, self.config, self.timeline)
+        for file, size in lost:
+            if base_only and isinstance(file.name, LogFileName):
                 continue
             error = lost_error(self.state, file, size)
             if not self._read_damaged:
@@ -324,14 +336,15 @@ class FileSystemView:
         for file_id in sorted(bases.keys() | logs.keys() | recorded.keys()):
             group_bases, group_logs = bases.get(file_id, {}), logs.get(file_id, [])
             group_logs.sort(key=lambda log: log.name.sort_key)
+            written = recorded.get(file_id, ())
             lost: list[tuple[RecordedFile, int | None]] = []
-            if file_id in recorded:
+            if written:
                 files_here: dict[BaseFileName | LogFileName, int] = {log.name: log.size for log in group_logs}
                 files_here.update({base.name: base.size for base in group_bases.values()})
                 if (partition, file_id) not in self.replaced:  # the newest slice of a replaced group may be cleaned too
-                    lost = lost_files(recorded[file_id], files_here, self.config, self.timeline)
+                    lost = lost_files(written, files_here, self.config, self.timeline)
                 if by_completion:
-                    group_logs = as_recorded(group_logs, recorded[file_id])
+                    group_logs = as_recorded(group_logs, written)
             slices = {instant: _Slice(instant, base) for instant, base in group_bases.items()}
             scheduled = self.pending_compaction.get((partition, file_id))
             if scheduled is not None:
@@ -341,7 +354,7 @@ class FileSystemView:
             else:
                 self._assign_by_name(slices, group_logs)
             ordered = [slices[instant] for instant in sorted(slices, reverse=True)]
-            groups.append(_Group(partition, file_id, ordered, lost))
+            groups.append(_Group(partition, file_id, ordered, written, lost))
         return groups
 
     def _counts(self, instant_time: str) -> bool:

@@ -472,3 +472,30 @@ def test_numbered_texts(first: int, count: int) -> None:
     texts = numbered("20240101_0_", first, count)
     texts.validate(full=True)
     assert texts.to_pylist() == [f"20240101_0_{number}" for number in range(first, first + count)]
+
+
+def test_numbers_of_rows_that_contradict_each_other(storage: Storage) -> None:
+    path = written(storage, rows(list("abcde")))
+    whole, data = read(storage, path), storage.read(path)
+    footer = len(data) - 8 - pq.read_metadata(pa.BufferReader(data)).serialized_size
+    five, four = b"\x16\x0a", b"\x16\x08"  # the next field, an i64
+    errors = []
+    for at in range(footer, len(data)):
+        if data[at : at + 2] == five:
+            storage.put(path, data[:at] + four + data[at + 2 :])
+            try:
+                assert read(storage, path) == whole
+            except CorruptFileError as error:
+                errors.append(str(error))
+    assert len(errors) == 2  # of the file, and of its row group; Arrow reads a page with more values than its chunk
+    assert all("in its row groups; restore the file" in text for text in errors)
+
+
+def test_a_column_chunk_without_values(storage: Storage) -> None:
+    """Arrow gives no rows for it, and no error."""
+    path = written(storage, rows(list("abcde")))
+    data = storage.read(path)
+    values = data.rindex(b"\x16\x0a", 0, data.rindex(b"\x16\x0a", 0, data.rindex(b"\x16\x0a")))
+    storage.put(path, data[: values + 1] + b"\x00" + data[values + 2 :])
+    with pytest.raises(CorruptFileError, match=r"p=1/f\.parquet: 5 rows fewer than its footer says; restore"):
+        read(storage, path)

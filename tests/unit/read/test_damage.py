@@ -402,3 +402,17 @@ def test_a_file_of_the_archive_of_version_6(tmp_path: Path, damage: Damage) -> N
     damage(files[0])
     with pytest.raises(CorruptFileError, match=r"follows \d{17}, which is neither on the timeline nor in the archive"):
         rows(path, **query)
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_time_travel_to_a_version_that_is_gone(tmp_path: Path, version: int) -> None:
+    """A listing without it has an older version, which a listing alone cannot tell from the one asked for."""
+    path = made(tmp_path / "t", "COPY_ON_WRITE", version, LISTED)
+    table = hudi_py.open_table(str(path), LISTED)
+    *_, before, last = sorted(row["instant"] for row in table.history().to_pylist())
+    gone = next(each for each in path.rglob(f"*_{before}.parquet"))
+    earlier = table.scan().to_table()
+    gone.unlink()
+    with pytest.raises(CorruptFileError, match=rf"{gone.name}.* is missing"):
+        table.scan(as_of=before).to_table()
+    assert hudi_py.open_table(str(path), LISTED).scan(as_of=last).to_table() == earlier

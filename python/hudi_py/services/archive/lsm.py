@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hudi_py.errors import CorruptFileError
-from hudi_py.formats.parquet import AVRO_SCHEMA, open_parquet
+from hudi_py.formats.parquet import AVRO_SCHEMA, all_batches, open_parquet
 from hudi_py.model.names import join_path
 from hudi_py.storage import Storage
 from hudi_py.timeline.history import (
@@ -177,7 +177,8 @@ def _contents(storage: Storage, folder: str, runs: Sequence[HistoryFile]) -> Ite
                 raise CorruptFileError(
                     f"Cannot compact the history {storage.uri}/{folder}: {run.name} has no column {missing[0]}"
                 )
-            for batch in file.iter_batches(_BATCH_ROWS, columns=SCHEMA.names):
+            name = f"the archived timeline {storage.uri}/{folder}/{run.name}"
+            for batch in all_batches(file, name, columns=SCHEMA.names, batch_size=_BATCH_ROWS):
                 columns = [batch.column(field.name).cast(field.type) for field in SCHEMA]
                 batches.append(pa.RecordBatch.from_arrays(columns, schema=SCHEMA))
                 size += batch.nbytes
