@@ -14,7 +14,7 @@ from hudi_py.model.limits import UNPACKED, limit
 from hudi_py.read import procedure_report
 from hudi_py.schema.changes import changes_of
 from hudi_py.services import distributed as services
-from hudi_py.services.distributed import BegunPlan, ServiceCall, Work
+from hudi_py.services.distributed import BegunPlan, ServiceCall, UnitPart, Work
 from hudi_py.storage import Storage, open_storage, with_durability
 from hudi_py.transaction.locks.choose import table_lock
 from hudi_py.transaction.locks.in_process import check_many_processes
@@ -88,8 +88,19 @@ def begin_plan(request: ServiceRequest, instant: str | None, plans: bool) -> tup
         return call, services.begin(call, instant, plans=plans)
 
 
-def execute_plan(call: ServiceCall, work: Work, tasks: Sequence[int]) -> Sequence[Any]:
-    return services.execute(call, work, tasks)
+def execute_plan(call: ServiceCall, work: Work, tasks: Sequence[int], numbers: Sequence[int]) -> Sequence[Any]:
+    """`numbers`: which of `tasks`."""
+    return services.execute(call, work, [tasks[number] for number in numbers])
+
+
+def sample_parts(
+    call: ServiceCall, work: Work, parts: Sequence[UnitPart], numbers: Sequence[int]
+) -> Sequence[tuple[int, Any]]:
+    return services.sample(call, work, [parts[number] for number in numbers])
+
+
+def bounds_of_units(call: ServiceCall, work: Work, samples: Sequence[tuple[int, Any]]) -> dict[int, Any]:
+    return services.bounds(call, work, samples)
 
 
 def commit_plan(call: ServiceCall, work: Work, outcomes: Sequence[Any]) -> dict[str, Any]:

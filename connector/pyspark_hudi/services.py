@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+import functools
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hudi_py.services.distributed import ServiceCall, Work, check_call
+import pyarrow as pa
+
+from hudi_py.services.distributed import (
+    BegunPlan,
+    ServiceCall,
+    UnitPart,
+    Work,
+    check_call,
+    joined,
+    read_parts,
+    write_parts,
+)
+from hudi_py.write.parcels import PARCELS
 from pyspark_hudi import calls
-from pyspark_hudi.remote import given_options, remote, remote_tasks, undone
+from pyspark_hudi.failure import carried
+from pyspark_hudi.remote import collected, given_options, remote, remote_tasks, undone
+from pyspark_hudi.table_writer import shuffle_partitions
+from pyspark_hudi.tasks import in_tasks
+from pyspark_hudi.types import spark_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,7 +45,8 @@ def run_service(
 
     docs/services.md lists the services, with the arguments that they take. Like `Table.compact()`, a call of one with
     plans runs pending plans, oldest first, then schedules and runs one for what is left. The work of a plan (file
-    groups to rewrite, files to delete) is divided among as many Spark tasks. The others run in one process: this one,
+    groups to rewrite, files to delete) is divided among as many Spark tasks; sorted rows of a clustering that become
+    several files are shuffled. The others run in one process: this one,
     or Spark's driver behind Spark Connect. There only Spark's processes access the table.
 
     Args:
@@ -58,7 +76,7 @@ def run_service(
     answer: dict[str, Any] | None = None  # as `services.planned.service.run_all` gives it
     while True:
         made, begun = remote(spark, calls.begin_plan, request, call.instant, phase is None)
-        report = begun.report if begun.work is None else _executed(spark, made, begun.work)
+        report = begun.report if begun.work is None else _executed(spark, made, begun)
         if report["instant"] is not None or answer is None:
             answer = report
         if begun.last or phase is not None:
@@ -71,8 +89,37 @@ def _plain(report: dict[str, Any]) -> dict[str, Any]:
     return plain
 
 
-def _executed(spark: SparkSession, call: ServiceCall, work: Work) -> dict[str, Any]:
+def _executed(spark: SparkSession, call: ServiceCall, begun: BegunPlan) -> dict[str, Any]:
     """Execute a plan in Spark's tasks and complete it. After a failure it is pending again."""
+    work, shuffled = begun.work, {part.unit for part in begun.parts}
+    assert work is not None
     with undone(spark, calls.give_up_plan, call, work):
-        outcomes = remote_tasks(spark, calls.execute_plan, call, work, number=work.num_tasks)
+        tasks = [number for number in range(work.num_tasks) if number not in shuffled]
+        outcomes = remote_tasks(spark, calls.execute_plan, call, work, tasks, number=len(tasks)) if tasks else []
+        if begun.parts:
+            outcomes += _shuffled(spark, call, work, begun.parts)
         return remote(spark, calls.commit_plan, call, work, outcomes)
+
+
+def _shuffled(spark: SparkSession, call: ServiceCall, work: Work, parts: Sequence[UnitPart]) -> list[Any]:
+    """Bring the rows of parts to the tasks that write their targets. Return the outcomes of their units."""
+    samples = remote_tasks(spark, calls.sample_parts, call, work, parts, number=len(parts))
+    bounds = remote(spark, calls.bounds_of_units, call, work, samples)
+    read = functools.partial(_read_parts, call, work, bounds, parts)
+    frame = in_tasks(spark.range(0, len(parts), 1, len(parts)), read, spark_schema(PARCELS))
+    # Spark's adaptive execution keeps explicit numbers
+    frame = frame.repartition(shuffle_partitions(spark), "to")
+    written = collected(frame, functools.partial(write_parts, call, work))
+    return joined(parts, (outcome for some in written for outcome in some))
+
+
+def _read_parts(
+    call: ServiceCall,
+    work: Work,
+    bounds: dict[int, Any],
+    parts: Sequence[UnitPart],
+    batches: Iterator[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    numbers = [number for batch in batches for number in batch.column(0).to_pylist()]
+    with carried():
+        yield from read_parts(call, work, bounds, [parts[number] for number in numbers])

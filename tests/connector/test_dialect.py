@@ -641,6 +641,18 @@ def test_queries_by_function_and_slashes(spark: SparkSession, path: str) -> None
     shown = rows(spark, "CALL show_compaction('trips')")
     assert [row[1:] for row in shown] == [(1, "REQUESTED"), (1, "COMPLETED")], "newest first"
     assert rows(spark, "CALL show_compaction(table => 'trips', limit => 1)") == shown[:1]
+    sql(spark, "CALL run_compaction(op => 'execute', table => 'trips')")
+    (plan,) = rows(spark, "CALL run_clustering(table => 'trips', op => 'schedule', order => 'ts')")
+    assert plan[1:] == (2, "REQUESTED", "*")
+    shown = rows(spark, "CALL show_clustering(table => 'trips', show_involved_partition => true)")
+    assert shown == [(plan[0], 2, "REQUESTED", "2026/01/05,2026/01/06")]
+    with pytest.raises(ConfigError, match="name partitions by selected_partitions"):
+        sql(spark, "CALL run_clustering(table => 'trips', predicate => 'day > 1')")
+    assert rows(spark, "CALL run_clustering('trips', op => 'execute')") == [(plan[0], 2, "COMPLETED", "*")]
+    chosen = "table => 'trips', selected_partitions => '2026/01/05', show_involved_partition => true"
+    (done,) = rows(spark, f"CALL run_clustering({chosen}, order => 'ts,id', order_strategy => 'z-order')")
+    assert done[1:] == (1, "COMPLETED", "2026/01/05")
+    assert [row[0] for row in rows(spark, "CALL show_clustering('trips')")] == [done[0], plan[0]]
     with pytest.warns(UserWarning, match="'comment' of create_savepoint has no effect.*did you mean comments"):
         assert rows(spark, "CALL create_savepoint(table => 'trips', comment => 'x')") == [(True,)]
     sql(spark, "INSERT INTO trips VALUES (3, 1, '2026-01-06')")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -239,10 +240,10 @@ def test_an_executor_that_does_not_see_the_table_tells(path: str) -> None:
     elsewhere = replace(call, path=path + "elsewhere")
     (number,) = [pa.record_batch({"task": [0]})]
     with pytest.raises(TableNotFoundError, match=r"elsewhere: .* its executor on .* cannot: give a path that all"):
-        list(_in_task(calls.execute_plan, (elsewhere, work), iter([number])))
-    assert list(_in_task(calls.execute_plan, (elsewhere, work), iter([]))) == []
+        list(_in_task(calls.execute_plan, (elsewhere, work, [0]), iter([number])))
+    assert list(_in_task(calls.execute_plan, (elsewhere, work, [0]), iter([]))) == []
     call, work = pickle.loads(pickle.dumps((call, work)))
-    outcomes = [each for tasks in ([0, 1], [2], [2]) for each in calls.execute_plan(call, work, tasks)]
+    outcomes = [each for tasks in ([0, 1], [2], [2]) for each in calls.execute_plan(call, work, [0, 1, 2], tasks)]
     assert calls.commit_plan(call, work, outcomes) == calls.commit_plan(call, work, outcomes)
     assert instants(path, "commit") == [planned]
     assert {row["ts"] for row in read(path)} == {1}
@@ -264,6 +265,28 @@ def test_tasks_of_a_cluster_that_was_full_go_on(path: str) -> None:
     planned = hudi_py.open_table(path).compaction.schedule()
     call, work = begun(path, str(planned))
     os.utime(Path(path, ".hoodie", ".heartbeat", str(planned)), (1, 1))
-    calls.commit_plan(call, work, calls.execute_plan(call, work, [0, 1, 2]))
+    calls.commit_plan(call, work, calls.execute_plan(call, work, [0, 1, 2], [0, 1, 2]))
     assert instants(path, "commit") == [planned]
     assert read(path) == rows
+
+
+def test_clustering_by_a_shuffle(spark: SparkSession, path: str) -> None:
+    """Sorted rows of a large group go to tasks by ranges; a small group is one task's."""
+    prefix = "hoodie.clustering.plan.strategy."
+    small = {**QUIET, "hoodie.parquet.small.file.limit": "0"}
+    for first in (0, 4_000):
+        rows = [
+            {"id": n, "p": "b" if n % 1_000 == 0 else "a", "ts": 1, "v": n * 7919 % 8_009}
+            for n in range(first, first + 4_000)
+        ]
+        hudi_py.write(path, rows, "insert", small, **KEYED)
+    size = sum(file.stat().st_size for file in Path(path, "a").glob("*.parquet"))
+    sizes = {f"{prefix}target.file.max.bytes": str(size // 3)}
+    report = run_service(spark, path, "clustering", sort_by="v", options={**small, **sizes})
+    assert (report["num_replaced"], report["num_rows"], report["reason"]) == (4, 8_000, "")
+    files = [pq.read_table(file)["v"].to_pylist() for file in Path(path, "a").glob(f"*_{report['instant']}.parquet")]
+    assert len(files) >= 3
+    assert len(list(Path(path, "b").glob(f"*_{report['instant']}.parquet"))) == 1
+    assert [v for values in sorted(files) for v in values] == sorted(v for values in files for v in values)
+    assert sorted(row["v"] for row in read(path)) == sorted(n * 7919 % 8_009 for n in range(8_000))
+    assert hudi_py.open_table(path).doctor(full=True).healthy

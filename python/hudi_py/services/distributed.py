@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,9 @@ from hudi_py.config import Options
 from hudi_py.model.instant import InstantTime
 from hudi_py.read.pin import load_pinned
 from hudi_py.services.context import ServiceContext
+from hudi_py.services.planned.moves import MovingService, UnitPart, joined
 from hudi_py.services.planned.pending import plan_report
+from hudi_py.services.planned.phases import PlannedWork, UnitOutcome
 from hudi_py.services.planned.report import ServiceReport
 from hudi_py.services.planned.service import AnyService, Scheduled, Work, execute_all, pending_plan
 from hudi_py.services.planned.service import schedule as schedule_plan
@@ -24,15 +26,21 @@ from hudi_py.transaction.protocols import MetadataWriter
 __all__ = [
     "BegunPlan",
     "ServiceCall",
+    "UnitPart",
     "Work",
     "begin",
+    "bounds",
     "check_call",
     "commit",
     "execute",
     "give_up",
+    "joined",
     "pending_report",
+    "read_parts",
     "run_single_step",
+    "sample",
     "schedule",
+    "write_parts",
 ]
 
 
@@ -67,6 +75,8 @@ class BegunPlan:
     """The plan, if it has tasks."""
     last: bool
     """Whether no other plan follows."""
+    parts: tuple[UnitPart, ...] = ()
+    """Of its tasks that are to be shuffled, which are not executed as the others are."""
 
 
 def run_single_step(call: ServiceCall, instant: str | None) -> dict[str, Any]:
@@ -97,7 +107,8 @@ def begin(call: ServiceCall, instant: str | None, *, plans: bool) -> BegunPlan:
         chosen = scheduled.instant
     work = service.begin(context, chosen)
     if work.num_tasks:
-        return BegunPlan(ServiceReport(service.name, work.instant).to_dict(), work, last)
+        parts = tuple(service.parts(context, work)) if isinstance(service, MovingService) else ()
+        return BegunPlan(ServiceReport(service.name, work.instant).to_dict(), work, last, parts)
     return BegunPlan(execute_all(service, context, work).to_dict(), None, last)
 
 
@@ -108,6 +119,40 @@ def execute(call: ServiceCall, work: Work, tasks: Sequence[int]) -> Sequence[Any
         TableNotFoundError: this process cannot see the table.
     """
     return call.planned.execute(call.context(), work, tasks)
+
+
+def sample(call: ServiceCall, work: Work, parts: Sequence[UnitPart]) -> Sequence[tuple[int, Any]]:
+    """Look at the rows of parts, to divide those of their units."""
+    return _moving(call).sampled(call.context(), _moved(work), parts)
+
+
+def bounds(call: ServiceCall, work: Work, samples: Sequence[tuple[int, Any]]) -> dict[int, Any]:
+    """How the rows of units are divided, from the samples of all of their parts."""
+    return _moving(call).all_bounds(call.context(), _moved(work), samples)
+
+
+def read_parts(
+    call: ServiceCall, work: Work, bounds: dict[int, Any], parts: Sequence[UnitPart]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of parts, as `PARCELS`."""
+    return _moving(call).read_parts(call.context(), _moved(work), bounds, parts)
+
+
+def write_parts(call: ServiceCall, work: Work, batches: Iterable[pa.RecordBatch]) -> list[UnitOutcome]:
+    """Write the rows of some targets, all of whose parcels these are. Return outcomes that `joined` makes those of
+    tasks."""
+    return _moving(call).write_parts(call.context(), _moved(work), batches)
+
+
+def _moving(call: ServiceCall) -> MovingService[Any, Any]:
+    service = call.planned
+    assert isinstance(service, MovingService)  # others have no parts
+    return service
+
+
+def _moved(work: Work) -> PlannedWork[Any]:
+    assert isinstance(work, PlannedWork)
+    return work
 
 
 def commit(call: ServiceCall, work: Work, outcomes: Sequence[Any]) -> dict[str, Any]:

@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
+
+import numpy as np
+import pyarrow as pa
 
 from hudi_py.config import Option
 from hudi_py.config import indexes as index_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConflictError, UnsupportedTableError
-from hudi_py.model.commit import CommitMetadata
+from hudi_py.formats.arrays import combined
+from hudi_py.formats.hash_ring import HashRing
+from hudi_py.model.commit import CommitMetadata, WriteStat
 from hudi_py.model.instant import Action, CompletionTime, Instant, InstantTime
 from hudi_py.model.operation import Operation
 from hudi_py.model.properties import TableConfig
 from hudi_py.model.words import counted
-from hudi_py.services.bucket_resize.execute import ResizeSettings, ResizeUnit, resize_group
-from hudi_py.services.bucket_resize.plan import RESIZE_PLANS, bucket_groups, plan_resizing
+from hudi_py.schema import RECORD_KEY
+from hudi_py.services.bucket_resize.plan import RESIZE_PLANS, BucketGroup, bucket_groups, plan_resizing
 from hudi_py.services.compaction.rewrite import RewriteSettings, check_compactable
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.descriptor import Service
-from hudi_py.services.planned.codec import PlanCodec
-from hudi_py.services.planned.phases import Chosen, PlannedWork, RewritingService, UnitOutcome
+from hudi_py.services.planned.clusterings import ClusteringCodec
+from hudi_py.services.planned.moves import MovingService, UnitFiles
+from hudi_py.services.planned.phases import Chosen, PlannedWork
 from hudi_py.services.planned.report import ServiceReport
+from hudi_py.storage.threads import write_threads
 from hudi_py.timeline.clustering_records import ClusteringGroup, ClusteringPlan
 from hudi_py.timeline.pending_plans import COMPACTIONS, PendingPlans
 from hudi_py.timeline.state import TableState
@@ -36,6 +43,17 @@ from hudi_py.write.settings import settings_as_stored
 _NAME: Final = "resize_buckets"
 _SORT_COLUMNS: Final = "hoodie.clustering.plan.strategy.sort.columns"
 _DO: Final = "resize the buckets of"
+
+
+@dataclass(frozen=True, slots=True)
+class ResizeSettings:
+    """How the groups of one plan are carried out. Implements `MoveSettings`."""
+
+    rewrite: RewriteSettings
+    memory: int
+    index: BucketIndex
+    num_split: int
+    num_merged: int
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -60,7 +78,7 @@ class ResizeReport(ServiceReport):
 
 
 @dataclass(frozen=True, slots=True)
-class BucketResizing(RewritingService[ClusteringPlan, ClusteringGroup, ResizeSettings, ResizeReport]):
+class BucketResizing(MovingService[ResizeSettings, ResizeReport]):
     """Splits buckets that are larger than `hoodie.bucket.index.split.threshold` says, and merges neighbours that are
     smaller than `hoodie.bucket.index.merge.threshold` says, within `hoodie.bucket.index.min.num.buckets` and `max`.
 
@@ -70,10 +88,11 @@ class BucketResizing(RewritingService[ClusteringPlan, ClusteringGroup, ResizeSet
     operation: ClassVar[str] = "CLUSTER"
     doing: ClassVar[str] = "resizing buckets"
 
+    divides: ClassVar[bool] = True
     local: bool = True
 
     @property
-    def codec(self) -> PlanCodec[ClusteringPlan, ClusteringGroup]:
+    def codec(self) -> ClusteringCodec:
         return RESIZE_PLANS
 
     @property
@@ -136,10 +155,36 @@ class BucketResizing(RewritingService[ClusteringPlan, ClusteringGroup, ResizeSet
         rewrite = RewriteSettings.of(state, context.options, as_of=instant, do=_DO)
         split = sum(group.num_outputs > 1 for group in plan.groups)
         merged = sum(len(group.slices) for group in plan.groups if len(group.slices) > 1)
-        return ResizeSettings(rewrite, _index(context, state.config), split, merged)
+        memory = max(context.options.get(write_config.WRITE_MEMORY) // 2 // write_threads(context.options), 1)
+        return ResizeSettings(rewrite, memory, _index(context, state.config), split, merged)
 
-    def execute_unit(self, context: ServiceContext, planned: ResizeUnit) -> UnitOutcome:
-        return resize_group(context, planned)
+    def shuffles(self, settings: ResizeSettings, unit: ClusteringGroup) -> bool:
+        return len(unit.slices) > 1 and unit.num_outputs > 1
+
+    def sampled_columns(self, settings: ResizeSettings) -> None:
+        return None
+
+    def sample(self, settings: ResizeSettings, rows: Iterable[pa.RecordBatch]) -> None:
+        return None
+
+    def bounds(self, unit: ClusteringGroup, samples: Sequence[None]) -> HashRing:
+        group = BucketGroup.of(unit)
+        assert group is not None
+        return group.new
+
+    def divide(
+        self, settings: ResizeSettings, unit: ClusteringGroup, bounds: HashRing, rows: pa.RecordBatch
+    ) -> Iterator[tuple[str, pa.RecordBatch]]:
+        keys = combined(rows[RECORD_KEY])
+        numbers = bounds.numbers(keys, settings.index.hashed, settings.index.key_fields)
+        for number in np.unique(numbers).tolist():
+            yield f"{number}", rows.take(pa.array(np.flatnonzero(numbers == number)))
+
+    def write(
+        self, unit: UnitFiles[ResizeSettings], target: str | None, rows: Iterator[pa.RecordBatch]
+    ) -> list[WriteStat]:
+        ring = self.bounds(unit.planned.unit, ())
+        return unit.written(rows, file_id=ring.file_id(int(target or 0)))
 
     def before_commit(self, table: LockedTable, work: PlannedWork[ResizeSettings]) -> None:
         """Store the new buckets, which count once the clustering has completed."""

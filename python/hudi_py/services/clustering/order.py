@@ -60,11 +60,16 @@ class RowOrder:
         """Whether rows are sorted: a curve through one column only divides them among files."""
         return bool(self.columns) and (self.layout == LINEAR or len(self.columns) > 1)
 
+    @property
+    def key_names(self) -> tuple[str, ...]:
+        """The names of `keys`."""
+        return tuple(map(_KEY.format, range(len(self.columns) if self.layout == LINEAR else 1)))
+
     def keys(self, batch: pa.RecordBatch) -> dict[str, pa.Array]:
         """What Arrow sorts rows by, under names that no column of a table has."""
         columns = [_decoded(batch.column(name)) for name in self.columns]
         found = list(map(_comparable, columns)) if self.layout == LINEAR else [_CURVES[self.layout](columns)]
-        return {_KEY.format(number): key for number, key in enumerate(found)}
+        return dict(zip(self.key_names, found, strict=True))
 
 
 def _turn(schema: pa.Schema, name: str) -> int:

@@ -4,22 +4,31 @@ Apache Hudi 1.2.0)."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar, Final
+
+import pyarrow as pa
 
 from hudi_py.config import Options
 from hudi_py.config import clustering as config
 from hudi_py.config import compaction as compaction_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import UnsupportedTableError
-from hudi_py.model.commit import CommitMetadata
+from hudi_py.model.commit import CommitMetadata, WriteStat
 from hudi_py.model.instant import Action, CompletionTime, Instant, InstantTime
 from hudi_py.model.words import counted, show_bytes
 from hudi_py.schema import PARTITION_PATH, RECORD_KEY, StoredRows
-from hudi_py.services.clustering.execute import ClusterSettings, ClusterUnit, cluster_group
+from hudi_py.services.clustering.execute import (
+    ClusterSettings,
+    KeySample,
+    divide_by_keys,
+    key_bounds,
+    sample_keys,
+    write_clustered,
+)
 from hudi_py.services.clustering.order import LINEAR, RowOrder
 from hudi_py.services.clustering.plan import (
     CLUSTERING_PLANS,
@@ -34,7 +43,8 @@ from hudi_py.services.compaction.plan import busy_groups
 from hudi_py.services.compaction.rewrite import RewriteSettings, check_compactable
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.planned.clusterings import ClusteringCodec
-from hudi_py.services.planned.phases import Chosen, PlannedWork, RewritingService, UnitOutcome
+from hudi_py.services.planned.moves import MovingService, UnitFiles
+from hudi_py.services.planned.phases import Chosen, PlannedWork
 from hudi_py.services.planned.report import ServiceReport
 from hudi_py.storage.threads import write_threads
 from hudi_py.timeline.clustering_records import ClusteringGroup, ClusteringPlan
@@ -43,6 +53,7 @@ from hudi_py.timeline.state import TableState
 from hudi_py.transaction.recovery.failed_writes import recovered
 from hudi_py.transaction.session import LockedTable
 from hudi_py.write.index.other_indexes import check_table_index
+from hudi_py.write.rows.ordered import Key
 from hudi_py.write.settings import max_file_size
 
 _log = logging.getLogger(__name__)
@@ -72,11 +83,12 @@ class ClusteringReport(ServiceReport):
 
 
 @dataclass(frozen=True, slots=True)
-class Clustering(RewritingService[ClusteringPlan, ClusteringGroup, ClusterSettings, ClusteringReport]):
+class Clustering(MovingService[ClusterSettings, ClusteringReport]):
     """Moves rows to fewer, larger or sorted files. Rows keep their meta columns but for the file's name."""
 
     operation: ClassVar[str] = "CLUSTER"
     doing: ClassVar[str] = "clustering"
+    divides: ClassVar[bool] = False
 
     min_commits: int = 0
     """Plans once there are so many commits since the last clustering, and of the partitions that have changed since; 0:
@@ -195,8 +207,27 @@ class Clustering(RewritingService[ClusteringPlan, ClusteringGroup, ClusterSettin
         columns = [name for name in columns if name != PARTITION_PATH]  # a group has rows of one partition
         return RowOrder.of(columns, layout, schema, state.config.name)
 
-    def execute_unit(self, context: ServiceContext, planned: ClusterUnit) -> UnitOutcome:
-        return cluster_group(context, planned)
+    def shuffles(self, settings: ClusterSettings, unit: ClusteringGroup) -> bool:
+        return settings.order.sorts and settings.max_file_bytes is not None and unit.num_outputs > 1
+
+    def sampled_columns(self, settings: ClusterSettings) -> tuple[str, ...]:
+        return settings.order.columns
+
+    def sample(self, settings: ClusterSettings, rows: Iterable[pa.RecordBatch]) -> KeySample:
+        return sample_keys(settings.order, rows)
+
+    def bounds(self, unit: ClusteringGroup, samples: Sequence[KeySample]) -> tuple[Key, ...]:
+        return key_bounds(samples, unit.num_outputs)
+
+    def divide(
+        self, settings: ClusterSettings, unit: ClusteringGroup, bounds: tuple[Key, ...], rows: pa.RecordBatch
+    ) -> Iterator[tuple[str, pa.RecordBatch]]:
+        return divide_by_keys(settings.order, bounds, rows)
+
+    def write(
+        self, unit: UnitFiles[ClusterSettings], target: str | None, rows: Iterator[pa.RecordBatch]
+    ) -> list[WriteStat]:
+        return write_clustered(unit, rows, outputs=unit.planned.unit.num_outputs if target is None else 1)
 
     def commit_extra(self, work: PlannedWork[ClusterSettings]) -> Mapping[str, str]:
         assert work.settings is not None

@@ -126,13 +126,19 @@ class RewriteSettings:
             changes=ChangeLogging.of(state.config, table.stored_avro, options.get(write_config.LOG_BLOCK_MAX_SIZE)),
         )
 
-    def spec(self, storage: Storage, schema: pa.Schema, key_fields: tuple[str, ...] = ()) -> ReadSpec:
+    def spec(
+        self,
+        storage: Storage,
+        schema: pa.Schema,
+        key_fields: tuple[str, ...] = (),
+        columns: tuple[str, ...] | None = None,
+    ) -> ReadSpec:
         """How the slices to rewrite are read. `schema`: of the rows; `key_fields`: of their keys, if `schema` has keys
-        which files lack."""
+        which files lack; `columns`: those that are needed, None for all."""
         return ReadSpec(
             uri=storage.uri,
             table_schema=schema,
-            columns=tuple(schema.names),
+            columns=tuple(schema.names) if columns is None else columns,
             batch_rows=MERGE_ROWS,
             logs=self.logs,
             history=self.history,

@@ -25,7 +25,6 @@ from hudi_py.write.dml.merge_plan import BoundMerge, MergePlan
 from hudi_py.write.dml.run import bind_statement, run_bound, statement_session
 from hudi_py.write.dml.source import SourceColumns, StagedSource, stage_rows
 from hudi_py.write.dml.spread import (
-    PARCELS,
     WORK,
     SpreadPlan,
     SpreadResult,
@@ -39,6 +38,7 @@ from hudi_py.write.dml.spread import (
     run_spread_task,
 )
 from hudi_py.write.dml.statements import Delete, Update
+from hudi_py.write.parcels import PARCELS
 from hudi_py.write.result import WriteResult
 from hudi_py.write.retry import redo_on_conflict
 from hudi_py.write.rows.input import normalise_schema

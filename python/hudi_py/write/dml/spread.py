@@ -3,7 +3,7 @@
 An update or a delete needs no shuffle: the task that reads the rows of a file group writes them. For a merge, tasks
 read the table and the staged source, and send all rows of a key to one task (`SpreadSteps.read`); it matches them, and
 sends what becomes of them to the task that writes their file group (`SpreadSteps.merge`, `run_spread_task`). On their
-way, rows are in `PARCELS`: whole batches as bytes, in the types of the table, whatever types the engine has.
+way, rows are in `PARCELS` of the kinds `source`, `table` and `located`.
 """
 
 from __future__ import annotations
@@ -43,18 +43,15 @@ from hudi_py.write.dml.merging import Merging
 from hudi_py.write.dml.slices import places_of
 from hudi_py.write.dml.source import KeyFilter, SourceColumns, StagedSource
 from hudi_py.write.dml.statements import RowCounts
+from hudi_py.write.parcels import parcels, unpacked
 from hudi_py.write.result import WriteResult
 from hudi_py.write.routing import Router, Sizes, key_hashes, record_size
 from hudi_py.write.rows import LocatedRows, PartitionedRows, share_name, share_names
 from hudi_py.write.rows.partitioned import split_by_partition
 from hudi_py.write.staging import forget_source, staged_rows
 
-PARCELS = pa.schema([("to", pa.string()), ("kind", pa.string()), ("rows", pa.binary())])
-"""`to`: parcels with the same one must come to one task. `kind`: `source`, `table` or `located`."""
 WORK = pa.schema([("work", pa.binary())])
 """The input of the first tasks: each row is the work of one."""
-_PARCEL_BYTES = 64 * 1024
-"""Of the rows in a parcel: Spark's JVM holds up to 10,000 parcels at a time."""
 _TASK_BYTES = 64 * 1024 * 1024
 """What a task reads, or gets by a shuffle, at least where there is more than one."""
 _INFLATION = 4
@@ -308,7 +305,7 @@ class SpreadSteps:
                 part = key_hashes(keys).astype(np.uint64) * np.uint64(self._plan.parts) >> np.uint64(32)
                 held.add(batch, pa.array(part).cast(pa.string()))
             for part in held.partitions:
-                yield from _parcels(part, kind, held.table(part))
+                yield from parcels(part, kind, held.table(part))
 
     def _routed(self, router: Router, path: PartitionPath, packed: pa.Table) -> Iterator[pa.RecordBatch]:
         located = LocatedRows.unpacked(packed, moves=True)
@@ -327,7 +324,7 @@ class SpreadSteps:
             groups = pa.array(names, pa.string()).take(pa.array(at))
         for batch in packed.combine_chunks().to_batches():
             for group, rows in split_by_partition(batch, groups):
-                yield from _parcels(group, "located", pa.Table.from_batches([rows]))
+                yield from parcels(group, "located", pa.Table.from_batches([rows]))
 
 
 def run_spread_task(plan: SpreadStatement, task: TaskId, batches: Iterable[pa.RecordBatch]) -> SpreadResult:
@@ -366,8 +363,7 @@ def _write_groups(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> S
     inserted = deleted = again = 0
     with located_rows(context) as held:
         for batch in batches:
-            for group, parcel in zip(batch.column("to"), batch.column("rows"), strict=True):  # each has many rows
-                rows = pa.ipc.read_record_batch(parcel.as_buffer(), held.schema)
+            for group, rows in unpacked([batch], held.schema):
                 located = LocatedRows.unpacked(pa.Table.from_batches([rows]), moves=True)
                 assert located.leaving is not None
                 moved = located.leaving.null_count  # out of another partition, in this task or in another one
@@ -413,12 +409,3 @@ def _work_of(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Split, ...] | 
     for batch in batches:
         for work in batch.column("work").to_pylist():
             yield pickle.loads(zlib.decompress(work))
-
-
-def _parcels(to: str, kind: str, rows: pa.Table) -> Iterator[pa.RecordBatch]:
-    """Rows as `PARCELS` for one task."""
-    step = max(_PARCEL_BYTES * rows.num_rows // max(rows.nbytes, 1), 1)
-    for batch in rows.combine_chunks().to_batches(max_chunksize=step):
-        yield pa.RecordBatch.from_arrays(
-            [pa.array([each]) for each in (to, kind, batch.serialize().to_pybytes())], schema=PARCELS
-        )

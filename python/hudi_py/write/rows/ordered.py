@@ -7,11 +7,13 @@ import tempfile
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+Key: TypeAlias = tuple[tuple[bool, Any], ...]
+"""For each column whether a row has a value, and the value."""
 _BATCH_BYTES = 2 << 20
 _BATCH_ROWS = 65_536
 
@@ -65,10 +67,12 @@ class OrderedRows:
         heads = {number: batch for number, run in enumerate(runs) if (batch := next(run, None)) is not None}
         while heads:
             # what is not beyond the first row that may be followed by unread ones is complete
-            bound, first = min((self._key(head, head.num_rows - 1), number) for number, head in heads.items())
+            bound, first = min((key_of(head, head.num_rows - 1, self._keys), number) for number, head in heads.items())
             parts = []
             for number, head in list(heads.items()):
-                count = head.num_rows if number == first else self._place(head, bound, after=number < first)
+                count = head.num_rows
+                if number != first:
+                    count = _place(head, self._keys, bound, after=number < first)
                 parts.append(head.slice(0, count))
                 rest = head.slice(count) if count < head.num_rows else next(runs[number], None)
                 if rest is None:
@@ -77,26 +81,11 @@ class OrderedRows:
                     heads[number] = rest
             yield from self._in_order(parts)
 
-    def _key(self, batch: pa.RecordBatch, row: int) -> tuple[tuple[bool, Any], ...]:
-        """What a row is sorted by, as tuples compare: nulls first."""
-        values = (batch.column(name)[row].as_py() for name in self._keys)
-        return tuple((value is not None, value) for value in values)
-
-    def _place(self, batch: pa.RecordBatch, bound: tuple[tuple[bool, Any], ...], *, after: bool) -> int:
-        """How many rows of a sorted batch come before a key; with `after`, or are equal to it."""
-        find = bisect_right if after else bisect_left
-        return find(range(batch.num_rows), bound, key=lambda row: self._key(batch, row))
-
     def _in_order(self, batches: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = pa.Table.from_batches(batches, self.schema)
         if rows.num_rows == 0:
             return
-        keys: dict[str, pa.ChunkedArray] = {}
-        for name in self._keys:
-            if rows[name].null_count:  # false before true, so nulls before values
-                keys[f"{len(keys)}"] = rows[name].is_valid()
-            keys[f"{len(keys)}"] = rows[name]
-        order = pc.sort_indices(pa.table(keys), sort_keys=[(name, "ascending") for name in keys])
+        order = _order(rows, self._keys)
         step = min(_BATCH_ROWS, max(_BATCH_BYTES * rows.num_rows // max(rows.nbytes, 1), 1))
         for start in range(0, rows.num_rows, step):
             yield from rows.take(order.slice(start, step)).combine_chunks().to_batches()
@@ -113,6 +102,42 @@ class OrderedRows:
             for batch in self._sorted_batches():
                 writer.write_batch(batch)
         self._runs.append(path)
+
+
+def ordered(rows: pa.RecordBatch, keys: Sequence[str], bounds: Sequence[Key]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Sort rows as `OrderedRows` does, and divide them by ranges of their keys: each up to a bound, and the last one.
+    Yield the ranges that have rows, with their numbers."""
+    found = rows.take(_order(pa.Table.from_batches([rows]), keys))
+    start = 0
+    for number, bound in enumerate(bounds):
+        end = _place(found, keys, bound, after=True)
+        if end > start:
+            yield number, found.slice(start, end - start)
+        start = end
+    if start < found.num_rows:
+        yield len(bounds), found.slice(start)
+
+
+def key_of(batch: pa.RecordBatch, row: int, keys: Sequence[str]) -> Key:
+    """What a row is sorted by, as tuples compare."""
+    values = (batch.column(name)[row].as_py() for name in keys)
+    return tuple((value is not None, value) for value in values)
+
+
+def _place(batch: pa.RecordBatch, keys: Sequence[str], bound: Key, *, after: bool) -> int:
+    """How many rows of a sorted batch come before a key; with `after`, or are equal to it."""
+    find = bisect_right if after else bisect_left
+    return find(range(batch.num_rows), bound, key=lambda row: key_of(batch, row, keys))
+
+
+def _order(rows: pa.Table, names: Sequence[str]) -> pa.Array:
+    """Places of the rows in their order: nulls first, equal ones as they are."""
+    keys: dict[str, pa.ChunkedArray] = {}
+    for name in names:
+        if rows[name].null_count:  # false before true, so nulls before values
+            keys[f"{len(keys)}"] = rows[name].is_valid()
+        keys[f"{len(keys)}"] = rows[name]
+    return pc.sort_indices(pa.table(keys), sort_keys=[(name, "ascending") for name in keys])
 
 
 def _read(path: str) -> Iterator[pa.RecordBatch]:

@@ -1,0 +1,292 @@
+"""Units of plans whose rows move to new file groups: carried out in one process, or by a shuffle of an engine.
+
+In one process a unit is read once, and its rows wait on the local disk if they are many. An engine may instead read the
+file slices of a unit in tasks of their own, which divide the rows by targets, and write each target in another task.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import abstractmethod
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
+
+import pyarrow as pa
+
+from hudi_py.errors import CorruptFileError
+from hudi_py.model.commit import WriteStat
+from hudi_py.model.names import FileId, PartitionPath
+from hudi_py.read.slice import SliceReader
+from hudi_py.read.split import Split
+from hudi_py.schema import StoredRows
+from hudi_py.services.compaction.rewrite import RewriteSettings
+from hudi_py.services.context import ServiceContext
+from hudi_py.services.planned.phases import PlannedUnit, PlannedWork, Report_co, RewritingService, UnitOutcome
+from hudi_py.services.planned.slices import missing_file, slice_of
+from hudi_py.timeline.clustering_records import ClusteringGroup, ClusteringPlan
+from hudi_py.timeline.plans import FileGroup
+from hudi_py.transaction.attempt import PlannedAction
+from hudi_py.transaction.owner.claim import check_open
+from hudi_py.write.context import FileContext, TaskId
+from hudi_py.write.handles.base import BaseFileHandle, steps
+from hudi_py.write.parcels import parcels, unpacked
+from hudi_py.write.rows import PartitionedRows
+
+
+class MoveSettings(Protocol):
+    """How the units of a plan are carried out. Pickles; holds no credentials."""
+
+    @property
+    def rewrite(self) -> RewriteSettings: ...
+
+    @property
+    def memory(self) -> int:
+        """Bytes of rows in memory of one unit; the rest is spilled to the local disk."""
+        ...
+
+
+Settings = TypeVar("Settings", bound=MoveSettings)
+Sample: TypeAlias = Any
+"""What a task knows of the rows of a slice. Pickles small."""
+Bounds: TypeAlias = Any
+"""How the rows of a unit are divided, from all of its samples. Pickles small."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnitPart:
+    """A file slice of a unit whose rows are shuffled."""
+
+    unit: int
+    """Number of the unit in its plan."""
+    slice: int
+    """Number of the slice in the unit."""
+    group: FileGroup
+
+
+class MovingService(
+    RewritingService[ClusteringPlan, ClusteringGroup, Settings, Report_co], Generic[Settings, Report_co]
+):
+    """A service by whose plans rows move to new file groups of their partition."""
+
+    __slots__ = ()
+
+    divides: ClassVar[bool]
+    """Whether rows are divided by targets in one process, too."""
+
+    @abstractmethod
+    def shuffles(self, settings: Settings, unit: ClusteringGroup) -> bool:
+        """Whether a unit is worth a shuffle, where an engine has one."""
+
+    @abstractmethod
+    def sample(self, settings: Settings, rows: Iterable[pa.RecordBatch]) -> Sample:
+        """What to know of the rows of a slice to divide those of its unit."""
+
+    @abstractmethod
+    def sampled_columns(self, settings: Settings) -> tuple[str, ...] | None:
+        """Columns that samples need; None: rows are divided without samples."""
+
+    @abstractmethod
+    def bounds(self, unit: ClusteringGroup, samples: Sequence[Sample]) -> Bounds:
+        """How to divide the rows of a unit."""
+
+    @abstractmethod
+    def divide(
+        self, settings: Settings, unit: ClusteringGroup, bounds: Bounds, rows: pa.RecordBatch
+    ) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """Divide rows by targets."""
+
+    @abstractmethod
+    def write(
+        self, unit: UnitFiles[Settings], target: str | None, rows: Iterator[pa.RecordBatch]
+    ) -> Iterable[WriteStat]:
+        """Write all rows of a target; None: of the unit."""
+
+    def execute_unit(self, context: ServiceContext, planned: PlannedUnit[ClusteringGroup, Settings]) -> UnitOutcome:
+        """See `RewritingService.execute_unit`.
+
+        Raises:
+            RolledBackError: the attempt was given up in the meantime.
+            HistoryCleanedError: a file of the plan is missing.
+            CorruptFileError: the unit has several partitions.
+        """
+        unit = UnitFiles(context, planned)
+        rows = (batch for number in range(len(planned.unit.slices)) for batch in unit.rows(number))
+        if not self.divides:
+            stats = [*self.write(unit, None, rows)]
+        else:
+            with PartitionedRows(unit.files.keyed_schema, unit.settings.memory) as held:
+                bounds = self.bounds(planned.unit, ())
+                for batch in rows:
+                    for target, part in self.divide(unit.settings, planned.unit, bounds, batch):
+                        held.add(part, pa.repeat(target, part.num_rows))
+                targets = held.partitions
+                stats = [stat for target in targets for stat in self.write(unit, str(target), held.batches(target))]
+        groups = tuple((each.partition_path, each.file_id) for each in planned.unit.slices)
+        return UnitOutcome(planned.number, tuple(stats), groups)
+
+    # -- by a shuffle
+
+    def parts(self, context: ServiceContext, work: PlannedWork[Settings]) -> list[UnitPart]:
+        """The file slices of the units to shuffle."""
+        assert work.settings is not None
+        return [
+            UnitPart(number, place, (each.partition_path, each.file_id))
+            for number, unit in enumerate(self._units(context, work))
+            if self.shuffles(work.settings, unit)
+            for place, each in enumerate(unit.slices)
+        ]
+
+    def sampled(
+        self, context: ServiceContext, work: PlannedWork[Settings], parts: Sequence[UnitPart]
+    ) -> list[tuple[int, Sample]]:
+        """A sample of each part, with the number of its unit."""
+        assert work.settings is not None
+        columns = self.sampled_columns(work.settings)
+        if columns is None:
+            return [(part.unit, None) for part in parts]
+        with PlannedAction(context.session, work.attempt) as running:
+            return [
+                (part.unit, self.sample(work.settings, unit.rows(part.slice, columns)))
+                for part, unit in self._opened(context, work, running, parts)
+            ]
+
+    def all_bounds(
+        self, context: ServiceContext, work: PlannedWork[Settings], samples: Sequence[tuple[int, Sample]]
+    ) -> dict[int, Bounds]:
+        """How to divide the rows of each unit, from the samples of its parts."""
+        units, found = self._units(context, work), defaultdict(list)
+        for number, sample in samples:
+            found[number].append(sample)
+        return {number: self.bounds(units[number], some) for number, some in found.items()}
+
+    def read_parts(
+        self,
+        context: ServiceContext,
+        work: PlannedWork[Settings],
+        bounds: dict[int, Bounds],
+        parts: Sequence[UnitPart],
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of parts, as `PARCELS` by targets."""
+        check_open(context.storage, work.attempt)
+        with PlannedAction(context.session, work.attempt) as running:
+            for part, unit in self._opened(context, work, running, parts):
+                for batch in unit.rows(part.slice):
+                    found = self.divide(unit.settings, unit.planned.unit, bounds[part.unit], batch)
+                    for target, rows in found:
+                        yield from parcels(f"{part.unit}/{target}", "", pa.Table.from_batches([rows]))
+
+    def write_parts(
+        self, context: ServiceContext, work: PlannedWork[Settings], batches: Iterable[pa.RecordBatch]
+    ) -> list[UnitOutcome]:
+        """Write the rows of some targets, all of whose parcels these are."""
+        assert work.settings is not None
+        units, outcomes = self._units(context, work), []
+        with PlannedAction(context.session, work.attempt) as running:
+            first = UnitFiles(context, PlannedUnit(work, running, units[0], 0))
+            schema = first.files.keyed_schema
+            with PartitionedRows(schema, work.settings.memory) as held:
+                for to, rows in unpacked(batches, schema):
+                    held.add(rows, pa.repeat(to, rows.num_rows))
+                for to in held.partitions:
+                    number, _, target = to.partition("/")
+                    unit = UnitFiles(context, PlannedUnit(work, running, units[int(number)], int(number)))
+                    stats = self.write(unit, target, held.batches(to))
+                    outcomes.append(UnitOutcome(int(number), tuple(stats)))
+        return outcomes
+
+    def _units(self, context: ServiceContext, work: PlannedWork[Settings]) -> tuple[ClusteringGroup, ...]:
+        return self.codec.units(self.codec.existing(context.storage, context.timeline(), work.instant))
+
+    def _opened(
+        self, context: ServiceContext, work: PlannedWork[Settings], running: PlannedAction, parts: Iterable[UnitPart]
+    ) -> Iterator[tuple[UnitPart, UnitFiles[Settings]]]:
+        units = self._units(context, work)
+        for part in parts:
+            yield part, UnitFiles(context, PlannedUnit(work, running, units[part.unit], part.unit))
+
+
+def joined(parts: Iterable[UnitPart], outcomes: Iterable[UnitOutcome]) -> list[UnitOutcome]:
+    """One outcome for each shuffled unit, from those of its targets."""
+    stats: dict[int, list[WriteStat]] = defaultdict(list)
+    groups: dict[int, list[FileGroup]] = defaultdict(list)
+    for part in parts:
+        groups[part.unit].append(part.group)
+    for outcome in outcomes:
+        stats[outcome.task] += outcome.stats
+    return [UnitOutcome(unit, tuple(stats[unit]), tuple(found)) for unit, found in groups.items()]
+
+
+class UnitFiles(Generic[Settings]):
+    """The files that a process reads and writes of one unit."""
+
+    def __init__(self, context: ServiceContext, planned: PlannedUnit[ClusteringGroup, Settings]) -> None:
+        settings = planned.work.settings
+        assert settings is not None
+        self.planned = planned
+        self.settings = settings
+        self._context = context
+        paths = sorted({each.partition_path for each in planned.unit.slices})
+        if len(paths) != 1:
+            raise CorruptFileError(
+                f"Cannot run the plan {planned.work.instant} of {context.storage.uri}: its group {planned.number} has "
+                f"{len(paths)} partitions ({', '.join(paths)}), and a group has files of one; unschedule it, and plan "
+                "it anew"
+            )
+        self.partition = PartitionPath(paths[0])
+        rewrite = settings.rewrite
+        self.files = FileContext(
+            planned.running,
+            StoredRows.of(planned.work.attempt.config),
+            rewrite.schema,
+            json.loads(rewrite.avro_json),
+            bloom=rewrite.bloom,
+            layout=rewrite.layout,
+            task=TaskId.fresh(planned.number),
+            progress=context.progress,
+        )
+
+    def rows(self, number: int, columns: tuple[str, ...] | None = None) -> Iterator[pa.RecordBatch]:
+        """Yield the merged rows of a slice with their meta columns, or at least their keys; or with some columns."""
+        storage, files = self._context.storage, self.files
+        whole = slice_of(storage, self.planned.unit.slices[number].as_operation(), self.planned.sizes, "cluster")
+        spec = self.settings.rewrite.spec(storage, files.keyed_schema, files.stored.key_fields, columns)
+        try:
+            with SliceReader(storage, Split.of(spec, whole)) as reader:
+                yield from reader.rows()
+        except FileNotFoundError as error:
+            raise missing_file(storage, "move rows", self.partition, error) from error
+
+    def written(
+        self,
+        rows: Iterator[pa.RecordBatch],
+        *,
+        max_bytes: int | None = None,
+        max_rows: int | None = None,
+        file_id: FileId | None = None,
+    ) -> list[WriteStat]:
+        """Write rows to file groups that are full after some bytes, or some rows; or to one that has a name."""
+        stats: list[WriteStat] = []
+        handle: BaseFileHandle | None = None
+        count = 0
+        try:
+            for batch in (step for whole in rows for step in steps(whole)):
+                while batch.num_rows:
+                    full = handle is not None and max_bytes is not None and handle.bytes_written >= max_bytes
+                    if handle is not None and (full or count == max_rows):
+                        stats.append(handle.finish())
+                        handle, count = None, 0
+                    if handle is None:
+                        handle = BaseFileHandle(self.files, self.partition, file_id)
+                    part = batch if max_rows is None else batch.slice(0, max_rows - count)
+                    handle.write_moved(part)
+                    count += part.num_rows
+                    batch = batch.slice(part.num_rows)
+            if handle is not None:
+                stats.append(handle.finish())
+        except BaseException:
+            if handle is not None:
+                handle.abandon()
+            raise
+        return stats
