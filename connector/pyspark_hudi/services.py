@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from hudi_py.services.distributed import (
+    PARCELS,
     BegunPlan,
     ServiceCall,
     UnitPart,
@@ -19,7 +20,6 @@ from hudi_py.services.distributed import (
     read_parts,
     write_parts,
 )
-from hudi_py.write.parcels import PARCELS
 from pyspark_hudi import calls
 from pyspark_hudi.failure import carried
 from pyspark_hudi.remote import collected, given_options, remote, remote_tasks, undone

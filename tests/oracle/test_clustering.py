@@ -111,7 +111,10 @@ def test_the_plan_of_the_same_table(oracle: Oracle, tmp_path: Path) -> None:
             plans.append(plan)
             table.unschedule(requested.name.partition(".")[0])
         own, theirs = plans
-        assert own.groups == theirs.groups, options
+        if f"{prefix}class" in options:  # their order is that of a listing
+            assert {group.slices for group in own.groups} == {group.slices for group in theirs.groups}
+        else:
+            assert own.groups == theirs.groups, options
         assert own.strategy == theirs.strategy
         named = f"{prefix}partition.regex.pattern" in options  # ours names those that it leaves out, too
         assert own.missing_partitions == (("a",) if named else theirs.missing_partitions), options

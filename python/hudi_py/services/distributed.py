@@ -22,8 +22,10 @@ from hudi_py.services.registry import SERVICES, check_call
 from hudi_py.storage import open_storage
 from hudi_py.transaction.locks.in_process import check_many_processes
 from hudi_py.transaction.protocols import MetadataWriter
+from hudi_py.write.parcels import PARCELS
 
 __all__ = [
+    "PARCELS",
     "BegunPlan",
     "ServiceCall",
     "UnitPart",
