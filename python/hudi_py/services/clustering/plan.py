@@ -125,7 +125,7 @@ def _packed(
 ) -> tuple[list[tuple[list[FileSlice], int]], bool]:
     """Groups of slices, each with the number of files that take their place, and whether slices were left out."""
     if options.get(config.PLAN_STRATEGY) == config.SINGLE_FILE:
-        return [([slice_], 1) for slice_ in slices], False
+        return [([slice_], 1) for slice_ in slices], bool(slices)  # as Apache Hudi says, whether or not any is
     target, max_bytes = options.get(config.TARGET_FILE_BYTES), options.get(config.MAX_GROUP_BYTES)
     groups: list[list[FileSlice]] = [[]]
     room, cut = max_bytes, False
