@@ -45,12 +45,12 @@ def statement(path, name, **given):
     report = row.asDict()
     return {**json.loads(report.pop("details")), **report}
 
-found = {}
+results = {}
 for door in (function, statement):
     with announcements() as announced:
-        found[door.__name__] = [answers(f"{FOLDER}/{door.__name__}", door), announced]
+        results[door.__name__] = [answers(f"{FOLDER}/{door.__name__}", door), announced]
 session.stop()
-print(json.dumps(found))
+print(json.dumps(results))
 """
 
 
@@ -114,9 +114,9 @@ def test_a_procedure_touches_the_list_of_its_module(monkeypatch: pytest.MonkeyPa
 @pytest.mark.slow
 def test_services_run_by_their_names_alone(tmp_path: Path) -> None:
     """The doors of Spark answer and announce as those of the core, which tests/unit/services has."""
-    found = made_up_services.run_with_made_up(tmp_path, SERVICES)
+    results = made_up_services.run_with_made_up(tmp_path, SERVICES)
     for door in ("function", "statement"):
-        answers, announced = found[door]
+        answers, announced = results[door]
         assert answers == list(ANSWERS), door
         assert announced == ANNOUNCED, door
 

@@ -97,19 +97,19 @@ def _kinds(name: str) -> dict[str, type]:
 def _named(name: str, texts: Sequence[str]) -> dict[str, Any]:
     """The arguments of a service from `--name value`, `--name=value`, or `--name` alone of one that is true or false.
     Those that it does not take are left for `check_call` to refuse."""
-    left, found = list(texts), dict[str, Any]()
+    left, arguments = list(texts), dict[str, Any]()
     while left:
         flag, separator, value = left.pop(0).partition("=")
         if not flag.startswith("--"):
             raise click.UsageError(f"The argument {flag!r} has no name; give it as --NAME {flag}.")
         key = flag.removeprefix("--").replace("-", "_")
         if separator:
-            found[key] = value
+            arguments[key] = value
         elif _kinds(name).get(key) is bool:
-            found[key] = True
+            arguments[key] = True
         else:
-            found[key] = left.pop(0) if left else ""
-    return found
+            arguments[key] = left.pop(0) if left else ""
+    return arguments
 
 
 def _flag(name: str) -> str:

@@ -129,17 +129,17 @@ def make_table(path: str) -> None:
 def answers(path: str, door: Door) -> list[Any]:
     """What a door answers to the calls, on a new table at a path."""
     make_table(path)
-    pending, found = "", list[Any]()
+    pending, results = "", list[Any]()
     for name, given in CALLS:
         arguments = {key: pending if value == "PENDING" else value for key, value in given.items()}
         try:
             report = {key: value for key, value in door(path, name, **arguments).items() if value}
             pending = report.get("instant", pending)
-            found.append(json.loads(_plain(json.dumps(report), path)))
+            results.append(json.loads(_plain(json.dumps(report), path)))
         except HudiError as error:
-            found.append(re.sub("services are .*tally.*", "services are ...", _plain(str(error), path)))
+            results.append(re.sub("services are .*tally.*", "services are ...", _plain(str(error), path)))
     assert hudi_py.open_table(path).scan().count() == 2
-    return found
+    return results
 
 
 def _plain(text: str, path: str) -> str:
@@ -155,16 +155,16 @@ def _completed(uri: str) -> dict[str, str]:
 @contextlib.contextmanager
 def announcements() -> Iterator[list[list[str]]]:
     """The actions that are announced in the context, of each announcement that has some."""
-    found: list[list[str]] = []
+    results: list[list[str]] = []
 
     @contextlib.contextmanager
     def announced(storage: Any, options: Any, storage_options: Any = None) -> Iterator[None]:
         before = _completed(storage.uri)
         yield
         new = _completed(storage.uri)
-        found.append([action for key, action in new.items() if key not in before])
+        results.append([action for key, action in new.items() if key not in before])
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("hudi_py.wiring.announced", announced)
-        yield found
-    found[:] = [actions for actions in found if actions]
+        yield results
+    results[:] = [actions for actions in results if actions]

@@ -33,57 +33,57 @@ def command(path, name, **given):
     flags = [f"--{key.replace('_', '-')}={value}" for key, value in given.items()]
     return program("run", path, name, *flags, "--yes", "--json")
 
-found = {}
+results = {}
 for door in (table, command):
     with announcements() as announced:
-        found[door.__name__] = [answers(f"{FOLDER}/{door.__name__}", door), announced]
+        results[door.__name__] = [answers(f"{FOLDER}/{door.__name__}", door), announced]
 
 path = f"{FOLDER}/written"
 make_table(path)
 rows = [{"id": 2, "p": "x", "v": 2}]
-found["after"] = hudi_py.write(path, rows, "insert", {**QUIET, "hoodie.compact.schedule.inline": "true"}).services
+results["after"] = hudi_py.write(path, rows, "insert", {**QUIET, "hoodie.compact.schedule.inline": "true"}).services
 opened = hudi_py.open_table(path)
-found["plans"] = sorted({row["service"] for row in opened.plans().to_pylist()})
-found["due"] = {each.service: each.due for each in opened.due()}
-found["preview"] = program("run", path, "freshen", "--dry-run", "--json")["reason"]
+results["plans"] = sorted({row["service"] for row in opened.plans().to_pylist()})
+results["due"] = {each.service: each.due for each in opened.due()}
+results["preview"] = program("run", path, "freshen", "--dry-run", "--json")["reason"]
 shown = program("show", path, "--json")
-found["next"] = [step["command"].replace(path, "PATH") for step in shown["next"]]
+results["next"] = [step["command"].replace(path, "PATH") for step in shown["next"]]
 pending = opened.service_plans("freshen")
-found["fresh"] = pending.run().num_file_groups
-found["help"] = CliRunner().invoke(main, ["run", "--help"]).output
-found["documented"] = documented()
-print(json.dumps(found))
+results["fresh"] = pending.run().num_file_groups
+results["help"] = CliRunner().invoke(main, ["run", "--help"]).output
+results["documented"] = documented()
+print(json.dumps(results))
 """
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> Any:
+def results(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return made_up_services.run_with_made_up(tmp_path_factory.mktemp("made_up"), CORE)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("door", ["table", "command"])
-def test_doors_give_the_same_reports_errors_and_announcements(found: Any, door: str) -> None:
-    answers, announced = found[door]
+def test_doors_give_the_same_reports_errors_and_announcements(results: Any, door: str) -> None:
+    answers, announced = results[door]
     assert answers == list(ANSWERS)
     assert announced == ANNOUNCED
 
 
 @pytest.mark.slow
-def test_they_follow_commits_and_are_listed(found: Any) -> None:
-    assert found["after"] == ["freshen plan", "tally"]
-    assert found["plans"] == ["freshen"]
-    assert (found["due"]["freshen"], found["due"]["tally"]) == (False, True)
-    assert found["preview"] == "no file is left"
-    assert found["next"][:2] == ["hudi-py run PATH freshen", "hudi-py run PATH tally"]
-    assert found["fresh"] == 2
+def test_they_follow_commits_and_are_listed(results: Any) -> None:
+    assert results["after"] == ["freshen plan", "tally"]
+    assert results["plans"] == ["freshen"]
+    assert (results["due"]["freshen"], results["due"]["tally"]) == (False, True)
+    assert results["preview"] == "no file is left"
+    assert results["next"][:2] == ["hudi-py run PATH freshen", "hudi-py run PATH tally"]
+    assert results["fresh"] == 2
 
 
 @pytest.mark.slow
-def test_they_are_documented(found: Any) -> None:
-    assert "--most: how many file groups at most." in " ".join(found["help"].split())
-    assert "| `tally` | Counts files |  | `partition`: where to count; `least`: the least size" in found["documented"]
-    assert "| `freshen` | Moves the rows of each file group to a new one | yes |" in found["documented"]
+def test_they_are_documented(results: Any) -> None:
+    assert "--most: how many file groups at most." in " ".join(results["help"].split())
+    assert "| `tally` | Counts files |  | `partition`: where to count; `least`: the least size" in results["documented"]
+    assert "| `freshen` | Moves the rows of each file group to a new one | yes |" in results["documented"]
 
 
 def test_how_many_modules_each_touches() -> None:
