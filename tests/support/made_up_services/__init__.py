@@ -87,6 +87,10 @@ CALLS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     ("freshen", {"phase": "execute", "instant": "PENDING"}),
     ("freshen", {"phase": "execute"}),
     ("freshen", {"most": "1"}),
+    ("savepoint", {"comment": "before the migration"}),
+    ("delete_savepoint", {"instant": "PENDING"}),
+    ("rollback", {"instant": "20200101000000000", "with_newer": "true"}),
+    ("restore", {}),
     ("freshen", {"colour": "red"}),
     ("freshen", {"most": "many"}),
     ("freshen", {"phase": "execute", "instant": "20200101000000000"}),
@@ -96,7 +100,7 @@ CALLS: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
     ("tally", {"instant": "20200101000000000"}),
     ("tallies", {}),
 )
-"""Calls of services, one after the other on a table with two file groups. PENDING: the instant of the last plan."""
+"""Calls of services, one after the other on a table with two file groups. PENDING: the instant of the last report."""
 ANSWERS: Final = (
     {"service": "tally", "num_files": 2},
     {"service": "tally", "num_files": 2},
@@ -107,6 +111,21 @@ ANSWERS: Final = (
     {"service": "freshen", "instant": "TIME", "completion_time": "TIME", "num_file_groups": 2},
     {"service": "freshen", "reason": "no plan is pending"},
     {"service": "freshen", "instant": "TIME", "completion_time": "TIME", "num_file_groups": 1},
+    {
+        "service": "savepoint",
+        **dict.fromkeys(("instant", "completion_time", "savepoint"), "TIME"),
+        **dict.fromkeys(("num_partitions", "num_files"), 2),
+    },
+    {
+        "service": "delete_savepoint",
+        **dict.fromkeys(("instant", "savepoint"), "TIME"),
+        **dict.fromkeys(("num_partitions", "num_files"), 2),
+    },
+    (
+        "Cannot roll back TIME of PATH: the active timeline has no such instant, and archived ones cannot be undone; "
+        "the latest writes: TIME, TIME, TIME"
+    ),
+    "Cannot run the service restore without an instant; give instant='...'",
     "Cannot run the service freshen with colour: it takes most",
     "Cannot run the service freshen with most = 'many': expected a whole number, how many file groups at most",
     "Cannot run the freshen TIME of PATH: there is no such pending plan; pending: none",
@@ -117,7 +136,7 @@ ANSWERS: Final = (
     "Cannot run the service 'tallies'; services are ...",
 )
 """What each of them answers at every door: the report without what is zero or empty, or the error."""
-ANNOUNCED: Final = [["replacecommit"], ["replacecommit"]]
+ANNOUNCED: Final = [["replacecommit"], ["replacecommit"], ["savepoint"]]
 """The actions that are announced meanwhile."""
 
 
@@ -146,10 +165,10 @@ def _plain(text: str, path: str) -> str:
     return re.sub(r"\b\d{17}\b", "TIME", text.replace(f"file://{path}", "PATH"))
 
 
-def _completed(uri: str) -> dict[str, str]:
-    """The actions of completed instants."""
+def _completed(uri: str) -> list[tuple[str, str]]:
+    """The completed instants, with their actions."""
     rows = hudi_py.open_table(uri).instants().to_pylist()
-    return {row["instant"]: row["action"] for row in rows if row["state"] == "COMPLETED"}
+    return [(row["instant"], row["action"]) for row in rows if row["state"] == "COMPLETED"]
 
 
 @contextlib.contextmanager
@@ -162,7 +181,7 @@ def announcements() -> Iterator[list[list[str]]]:
         before = _completed(storage.uri)
         yield
         new = _completed(storage.uri)
-        results.append([action for key, action in new.items() if key not in before])
+        results.append([each[1] for each in new if each not in before])
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("hudi_py.wiring.announced", announced)
