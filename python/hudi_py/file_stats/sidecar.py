@@ -26,7 +26,7 @@ _KEYS: Final = b"keys"
 _RANGES: Final = b"ranges"
 _MAX_HELD: Final = 32 << 20
 """Bytes of sidecars in memory, of all writes of this process."""
-_COMPRESSED: Final = pa.ipc.IpcWriteOptions(compression="lz4")
+_COMPRESSED: Final = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,6 @@ from hudi_py.services.context import ServiceContext
 from hudi_py.services.descriptor import AfterCommitRule
 from hudi_py.services.registry import AFTER_COMMIT
 from hudi_py.storage import Storage
-from hudi_py.timeline.state import TableState
 from hudi_py.transaction.protocols import Committed, MetadataWriter
 from hudi_py.transaction.session import TableSession
 
@@ -66,7 +65,7 @@ class InlineServices:
             progress=progress,
         )
         done: list[str] = []
-        state: TableState | None = None
+        state = None if committed.timeline is None else session.state(committed.timeline)
         try:
             for step in [step for rule in _rules() for step in rule.steps(self.options, session.config)]:
                 try:

@@ -7,12 +7,13 @@ files, then their records in the metadata table. Maintenance follows, and its fa
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hudi_py.errors import ConfigError
 from hudi_py.model.instant import Action, CompletionTime, Instant, InstantTime
 from hudi_py.storage.base import ConditionalStorage
 from hudi_py.timeline.layout import Layout
+from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.instants import begin, complete, remove_pending, request
 from hudi_py.transaction.metadata_drop import warn_dropped
 from hudi_py.transaction.protocols import MetadataUpdate, TableChange
@@ -27,6 +28,8 @@ class CommitResult:
     completion_time: CompletionTime | None
     """None on timeline layout 1, which stores none."""
     dropped_metadata_partitions: tuple[str, ...] = ()
+    timeline: Timeline | None = field(default=None, compare=False, repr=False)
+    """The table's timeline with the action; None if it had been completed before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +108,7 @@ class LockedAction:
             session.clock.wait_skew()  # puts the next writer's clock past it, as Apache Hudi's writers expect
         self.table.lock.check()
         done = complete(session.storage, session.layout, self.instant, self.action, completion, content)
-        update.maintain(timeline.plus(done))
+        timeline = timeline.plus(done)
+        update.maintain(timeline)
         warn_dropped(session.config, update.dropped)
-        return CommitResult(self.instant, session.completion_shown(completion), update.dropped)
+        return CommitResult(self.instant, session.completion_shown(completion), update.dropped, timeline)

@@ -131,6 +131,8 @@ class Committed:
     """Partition paths with files written or replaced, sorted."""
     files: tuple[str, ...]
     """Paths of the data files written, relative to the base path."""
+    timeline: Timeline | None = None
+    """The timeline with the commit; None if it is not known."""
 
 
 class AfterCommit(Protocol):

@@ -306,16 +306,11 @@ class WriteContext(FileContext):
         log_schema_changes(self.transaction.config.name, done.instant, changes)
         partitions = {stat.partition_path for stat in stats} | replaced.keys()
         files = tuple(stat.path for stat in stats)
-        return (
-            result_of(operation.value, done.instant, done.completion_time, stats, changes),
-            Committed(
-                done.instant,
-                done.completion_time,
-                self.transaction.handle.operation,
-                tuple(sorted(partitions)),
-                files,
-            ),
+        committed = Committed(
+            *(done.instant, done.completion_time, self.transaction.handle.operation),
+            *(tuple(sorted(partitions)), files, done.timeline),
         )
+        return result_of(operation.value, done.instant, done.completion_time, stats, changes), committed
 
     def logged(self, rows: pa.RecordBatch, partition: str, file_id: str) -> pa.RecordBatch:
         """The same rows in `log_schema`. Records of a log name the file group, not a file."""
