@@ -66,12 +66,32 @@ class _HashBuckets(_Buckets):
         table.resize_buckets(options={f"hoodie.bucket.index.{key}.threshold": size for key, size in sizes.items()})
 
 
-FORMS: tuple[tuple[type[_Buckets], str], ...] = ((_Buckets, "cow"), (_Buckets, "mor"), (_HashBuckets, "mor"))
+class _Clustered(_Buckets):
+    options: ClassVar[dict[str, str]] = {
+        "hoodie.time.generator.max_expected_clock_skew_ms": "1",
+        "hoodie.py.write.durable": "false",
+        "hoodie.metadata.record.level.index.enable": "true",
+        "hoodie.parquet.small.file.limit": "0",
+    }
+
+    def change(self, table: hudi_py.Table, turn: int) -> None:
+        if turn % 3 == 2 and table.table_type == "MERGE_ON_READ":
+            table.compact()
+        table.cluster("part,ts" if turn % 2 else (), layout="hilbert" if turn % 4 else "linear")
+
+
+FORMS: tuple[tuple[type[_Buckets], str], ...] = (
+    (_Buckets, "cow"),
+    (_Buckets, "mor"),
+    (_HashBuckets, "mor"),
+    (_Clustered, "cow"),
+    (_Clustered, "mor"),
+)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("version", "form"), cases(product((6, 8, 9), range(3)), "bucket writes", 1))
-def test_writes_with_buckets_read_back(version: int, form: int) -> None:
+@pytest.mark.parametrize(("version", "form"), cases(product((6, 8, 9), range(len(FORMS))), "bucket writes", 1))
+def test_writes_and_changes_of_files_read_back(version: int, form: int) -> None:
     writer, kind = FORMS[form]
     check_writes(NewTable(kind, version), writers=(writer(),), examples=4, steps=8)
 

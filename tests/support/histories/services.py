@@ -138,6 +138,12 @@ class Services(Queries):
         elif not self.table.log_compaction.pending():
             self._tried("plan log compaction", lambda: self.table.log_compaction.schedule(options=options) or True)
 
+    @precondition(lambda self: self.form.index not in ("BUCKET", "HASHES"))
+    @rule(layout=st.sampled_from(["linear", "zorder", "hilbert"]), columns=st.sampled_from(["", "n", "text,n"]))
+    def cluster(self, layout: str, columns: str) -> None:
+        options = {**QUIET, "hoodie.clustering.plan.strategy.max.bytes.per.group": "900000"}
+        self._tried("cluster", lambda: self.table.cluster(columns, layout=layout, options=options))
+
     @rule(
         policy=st.sampled_from(["KEEP_LATEST_COMMITS", "KEEP_LATEST_FILE_VERSIONS"]),
         kept=st.integers(1, 3),

@@ -98,8 +98,9 @@ def choose_partitions(options: Options, partitions: Sequence[str], hour: int) ->
                 f"Cannot plan a clustering that skips the latest {skipped} partitions "
                 f"({config.SKIPPED_PARTITIONS.key}): there are {len(found)}"
             )
-        kept = sorted(found, reverse=True)[skipped:]
-        kept = kept[:wanted] if wanted else kept
+        newest = sorted(found, reverse=True)
+        kept = newest[skipped : skipped + wanted if wanted else None]
+        return kept, newest[:skipped]  # older ones are never clustered
     elif mode == "SELECTED_PARTITIONS":
         first, last = options.get(config.BEGIN_PARTITION), options.get(config.END_PARTITION)
         kept = [path for path in found if (first is None or path >= first) and (last is None or path <= last)]
