@@ -9,16 +9,27 @@ from hudi_py.config import Options
 from hudi_py.config import clustering as config
 from hudi_py.errors import ConfigError
 from hudi_py.model.properties import TableConfig
+from hudi_py.model.words import counted
 from hudi_py.services.clustering.service import Clustering
 from hudi_py.services.compaction.rewrite import check_compactable
-from hudi_py.services.descriptor import AfterCommitRule, Argument, Service, Step, run_step, schedule_step
+from hudi_py.services.context import ServiceContext
+from hudi_py.services.descriptor import AfterCommitRule, Argument, Due, Service, Step, run_step, schedule_step
+from hudi_py.timeline.state import TableState
+
+
+def _after_commits(options: Options) -> Clustering | None:
+    """Plans what is due after a commit; None if the options ask for nothing."""
+    if options.get(config.INLINE):
+        return Clustering(min_commits=max(options.get(config.INLINE_MAX_COMMITS), 1))
+    if options.get(config.SCHEDULE_INLINE):
+        return Clustering(min_commits=max(options.get(config.ASYNC_MAX_COMMITS), 1))
+    return None
 
 
 def _steps(options: Options, _: TableConfig) -> Iterator[Step]:
-    if options.get(config.INLINE):
-        yield run_step(Clustering(min_commits=max(options.get(config.INLINE_MAX_COMMITS), 1)))
-    elif options.get(config.SCHEDULE_INLINE):
-        yield schedule_step(Clustering(min_commits=max(options.get(config.ASYNC_MAX_COMMITS), 1)))
+    service = _after_commits(options)
+    if service is not None:
+        yield run_step(service) if options.get(config.INLINE) else schedule_step(service)
 
 
 def _check_options(options: Options) -> None:
@@ -30,8 +41,17 @@ def _check_options(options: Options) -> None:
 
 
 def _check_table(options: Options, table: TableConfig) -> None:
-    if options.get(config.INLINE) or options.get(config.SCHEDULE_INLINE):
+    if _after_commits(options) is not None:
         check_compactable(table, "cluster")
+
+
+def _due(context: ServiceContext, _: TableState) -> Due | None:
+    service = _after_commits(context.options)
+    if service is None:
+        return None
+    found = service.preview(context)
+    groups = f"{counted(len(found.rows), 'file group')} to join or sort"
+    return Due("clustering", bool(found.rows), groups if found.rows else found.reason)
 
 
 CLUSTERING: Final = Service(
@@ -45,4 +65,5 @@ CLUSTERING: Final = Service(
     ),
     command="cluster",
     after_commit=AfterCommitRule(_steps, check_options=_check_options, check_table=_check_table),
+    due=_due,
 )

@@ -103,7 +103,7 @@ def choose_partitions(options: Options, partitions: Sequence[str], hour: int) ->
         return kept, newest[:skipped]  # older ones are never clustered
     elif mode == "SELECTED_PARTITIONS":
         first, last = options.get(config.BEGIN_PARTITION), options.get(config.END_PARTITION)
-        kept = [path for path in found if (first is None or path >= first) and (last is None or path <= last)]
+        return [path for path in found if (first is None or path >= first) and (last is None or path <= last)], []
     elif mode == "DAY_ROLLING":
         kept = [path for number, path in enumerate(sorted(found)) if number % 24 == hour]
     return kept, [path for path in found if path not in kept]

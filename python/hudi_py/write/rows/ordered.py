@@ -141,7 +141,7 @@ def _order(rows: pa.Table, names: Sequence[str]) -> pa.Array:
 
 
 def _read(path: str) -> Iterator[pa.RecordBatch]:
-    with pa.memory_map(path) as source:
+    with pa.OSFile(path) as source:  # of a mapped file, what was read stays in memory
         reader = pa.ipc.open_file(source)
         for number in range(reader.num_record_batches):
             yield reader.get_batch(number)
