@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -140,9 +141,16 @@ def test_a_plan_of_a_clustering_is_stored_as_apache_hudi_does(name: str, copy: C
     assert decode_record(encode_clustering_plan(plan), "ours") == decode_record(theirs, "theirs")
 
 
-def test_a_plan_of_apache_hudi_is_carried_out(copy: Copy) -> None:
+@pytest.mark.parametrize("columns", ["", "ts,id"])
+def test_a_plan_of_apache_hudi_is_carried_out(columns: str, copy: Copy) -> None:
     """Rows that were added to the old and to the new file groups while the plan was pending are there once."""
     path = copy(RESIZE)
+    if columns:
+        (requested,) = Path(path, ".hoodie/timeline").glob("*.clustering.requested")
+        plan = decode_clustering_plan(requested.read_bytes())
+        assert plan is not None
+        sorting = {"hoodie.clustering.plan.strategy.sort.columns": columns}
+        requested.write_bytes(encode_clustering_plan(replace(plan, parameters=sorting)))
     options = {"hoodie.index.type": "BUCKET", "hoodie.index.bucket.engine": "CONSISTENT_HASHING"}
     options["hoodie.bucket.index.num.buckets"] = "4"
     table = hudi_py.open_table(path, options)
@@ -152,6 +160,9 @@ def test_a_plan_of_apache_hudi_is_carried_out(copy: Copy) -> None:
         table.delete(before.slice(0, 1))
     report = table.bucket_resizing.run()
     assert (report.num_split, report.num_files) == (2, 6)
+    for file in Path(path).rglob(f"*_{_PLANNED}.parquet") if columns else ():
+        found = pq.read_table(file, columns=columns.split(",")).to_pylist()
+        assert found == sorted(found, key=lambda row: tuple(row.values()))
     assert_rows_equal(table.scan().to_table().drop(["_hoodie_file_name"]), before.drop(["_hoodie_file_name"]))
     assert table.doctor(full=True).healthy
     table.delete(before)

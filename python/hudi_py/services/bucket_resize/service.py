@@ -21,8 +21,11 @@ from hudi_py.model.instant import Action, CompletionTime, Instant, InstantTime
 from hudi_py.model.operation import Operation
 from hudi_py.model.properties import TableConfig
 from hudi_py.model.words import counted
-from hudi_py.schema import RECORD_KEY
+from hudi_py.schema import RECORD_KEY, StoredRows
 from hudi_py.services.bucket_resize.plan import RESIZE_PLANS, BucketGroup, bucket_groups, plan_resizing
+from hudi_py.services.clustering.execute import write_in_order
+from hudi_py.services.clustering.order import LINEAR, RowOrder
+from hudi_py.services.clustering.plan import SORT_COLUMNS
 from hudi_py.services.compaction.rewrite import RewriteSettings, check_compactable
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.descriptor import Service
@@ -41,7 +44,6 @@ from hudi_py.write.index.consistent import ConsistentBuckets
 from hudi_py.write.settings import settings_as_stored
 
 _NAME: Final = "resize_buckets"
-_SORT_COLUMNS: Final = "hoodie.clustering.plan.strategy.sort.columns"
 _DO: Final = "resize the buckets of"
 
 
@@ -51,6 +53,8 @@ class ResizeSettings:
 
     rewrite: RewriteSettings
     memory: int
+    order: RowOrder
+    """Of the rows of each bucket: plans of Apache Hudi may have columns to sort by."""
     index: BucketIndex
     num_split: int
     num_merged: int
@@ -146,17 +150,13 @@ class BucketResizing(MovingService[ResizeSettings, ResizeReport]):
         self, context: ServiceContext, state: TableState, plan: ClusteringPlan, instant: InstantTime
     ) -> ResizeSettings:
         self.refused(context)
-        columns = plan.parameters.get(_SORT_COLUMNS)
-        if columns:
-            raise UnsupportedTableError(
-                f"Cannot run the clustering {instant} of {state.storage.uri}: it sorts by {columns} ({_SORT_COLUMNS}), "
-                "and hudi-py changes buckets without sorting; run it with Apache Hudi"
-            )
         rewrite = RewriteSettings.of(state, context.options, as_of=instant, do=_DO)
+        columns = [name.strip() for name in plan.parameters.get(SORT_COLUMNS, "").split(",") if name.strip()]
+        order = RowOrder.of(columns, LINEAR, StoredRows.of(state.config).columns(rewrite.schema), state.config.name)
         split = sum(group.num_outputs > 1 for group in plan.groups)
         merged = sum(len(group.slices) for group in plan.groups if len(group.slices) > 1)
         memory = max(context.options.get(write_config.WRITE_MEMORY) // 2 // write_threads(context.options), 1)
-        return ResizeSettings(rewrite, memory, _index(context, state.config), split, merged)
+        return ResizeSettings(rewrite, memory, order, _index(context, state.config), split, merged)
 
     def shuffles(self, settings: ResizeSettings, unit: ClusteringGroup) -> bool:
         return len(unit.slices) > 1 and unit.num_outputs > 1
@@ -184,7 +184,7 @@ class BucketResizing(MovingService[ResizeSettings, ResizeReport]):
         self, unit: UnitFiles[ResizeSettings], target: str | None, rows: Iterator[pa.RecordBatch]
     ) -> list[WriteStat]:
         ring = self.bounds(unit.planned.unit, ())
-        return unit.written(rows, file_id=ring.file_id(int(target or 0)))
+        return write_in_order(unit, unit.settings.order, rows, file_id=ring.file_id(int(target or 0)))
 
     def before_commit(self, table: LockedTable, work: PlannedWork[ResizeSettings]) -> None:
         """Store the new buckets, which count once the clustering has completed."""

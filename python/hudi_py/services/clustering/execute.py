@@ -6,10 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
 from hudi_py.model.commit import WriteStat
+from hudi_py.model.names import FileId
 from hudi_py.services.clustering.order import RowOrder
 from hudi_py.services.compaction.rewrite import RewriteSettings
 from hudi_py.services.planned.moves import UnitFiles
@@ -75,26 +77,35 @@ def divide_by_keys(
         yield f"{number}", part.select(rows.schema.names)
 
 
-def write_clustered(
-    unit: UnitFiles[ClusterSettings], rows: Iterator[pa.RecordBatch], *, outputs: int
+def write_in_order(
+    unit: UnitFiles[Any],
+    order: RowOrder,
+    rows: Iterator[pa.RecordBatch],
+    *,
+    max_bytes: int | None = None,
+    outputs: int = 1,
+    file_id: FileId | None = None,
 ) -> list[WriteStat]:
-    """Write rows in order, to as many file groups of equal numbers of rows if they are sorted."""
-    settings = unit.settings
-    limit = settings.max_file_bytes
-    if not settings.order.sorts:
-        return unit.written(rows, max_bytes=limit)
+    """Write rows to file groups of up to some bytes, or to one that has a name.
+
+    Args:
+        outputs: how many file groups of equal numbers of rows there are to be, if rows are sorted and files have a
+            size.
+    """
+    if not order.sorts:
+        return unit.written(rows, max_bytes=max_bytes, file_id=file_id)
     with ExitStack() as opened:
         held: OrderedRows | None = None
         for batch in rows:
-            keyed = _keyed(settings.order, batch)
+            keyed = _keyed(order, batch)
             if held is None:
-                held = opened.enter_context(OrderedRows(keyed.schema, settings.order.key_names, settings.memory))
+                held = opened.enter_context(OrderedRows(keyed.schema, order.key_names, unit.settings.memory))
             held.add(keyed)
         if held is None:
             return []
         found = (batch.select(unit.files.keyed_schema.names) for batch in held.batches())
-        per_file = None if limit is None else -(-held.num_rows // max(outputs, 1))
-        return unit.written(found, max_bytes=limit, max_rows=per_file)
+        max_rows = None if max_bytes is None else -(-held.num_rows // max(outputs, 1))
+        return unit.written(found, max_bytes=max_bytes, max_rows=max_rows, file_id=file_id)
 
 
 def _keyed(order: RowOrder, rows: pa.RecordBatch) -> pa.RecordBatch:

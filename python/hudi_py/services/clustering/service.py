@@ -27,7 +27,7 @@ from hudi_py.services.clustering.execute import (
     divide_by_keys,
     key_bounds,
     sample_keys,
-    write_clustered,
+    write_in_order,
 )
 from hudi_py.services.clustering.order import LINEAR, RowOrder
 from hudi_py.services.clustering.plan import (
@@ -227,7 +227,8 @@ class Clustering(MovingService[ClusterSettings, ClusteringReport]):
     def write(
         self, unit: UnitFiles[ClusterSettings], target: str | None, rows: Iterator[pa.RecordBatch]
     ) -> list[WriteStat]:
-        return write_clustered(unit, rows, outputs=unit.planned.unit.num_outputs if target is None else 1)
+        settings, outputs = unit.settings, unit.planned.unit.num_outputs if target is None else 1
+        return write_in_order(unit, settings.order, rows, max_bytes=settings.max_file_bytes, outputs=outputs)
 
     def commit_extra(self, work: PlannedWork[ClusterSettings]) -> Mapping[str, str]:
         assert work.settings is not None

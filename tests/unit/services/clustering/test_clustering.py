@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -416,7 +415,8 @@ def test_an_update_since_the_plan_is_never_lost(tmp_path: Path) -> None:
 def test_a_pending_write(tmp_path: Path) -> None:
     """Its rows might be in a file group of the plan."""
     path = make(tmp_path / "t")
-    Path(path, f".hoodie/timeline/{datetime.now(timezone.utc):%Y%m%d%H%M%S}000.commit.requested").touch()
+    newest = hudi_py.open_table(path).timeline.write_completed[-1].time
+    Path(path, f".hoodie/timeline/{int(newest) + 1}.commit.requested").touch()
     found = Clustering().preview(context(path))
     assert found.rows == ()
     assert "planned only while no write is pending" in found.reason
