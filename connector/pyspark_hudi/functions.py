@@ -148,7 +148,7 @@ def query_kind(given: Any) -> str:
     kind = str(given).lower()
     if kind not in _KINDS:
         raise ConfigError(
-            f"{QUERY} does not support the query type '{given}'; supported are {' and '.join(_KINDS)}. "
+            f"{QUERY} does not support the query type '{given}'; supported: {' and '.join(_KINDS)}. "
             "hudi_table_changes has incremental queries"
         )
     return kind
@@ -162,7 +162,7 @@ def _query(kind: Any, options: Any) -> Options:
 def _changes(format: Any, begin: Any, end: Any, options: Any) -> Options:
     if str(format) not in (incremental.LATEST_STATE, incremental.CDC):
         raise ConfigError(
-            f"hudi_table_changes does not support the format '{format}'; supported are {incremental.LATEST_STATE} and "
+            f"hudi_table_changes does not support the format '{format}'; supported: {incremental.LATEST_STATE} and "
             f"{incremental.CDC}"
         )
     given = {

@@ -176,7 +176,7 @@ def _asked(spark: SparkSession, call: _Call) -> list[Any]:
         _unpacked(packed)
     except pickle.UnpicklingError as unknown:
         raise ConfigError(
-            f"Cannot send {call.function.__name__} to Spark: a value {unknown}; supported are None, bool, int, float, "
+            f"Cannot send {call.function.__name__} to Spark: a value {unknown}; supported: None, bool, int, float, "
             "Decimal, bytes, date, datetime and Arrow scalars"
         ) from None
     text = base64.b64encode(packed).decode()

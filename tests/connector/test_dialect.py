@@ -215,7 +215,7 @@ def test_what_is_refused_names_what_to_do(spark: SparkSession, path: str) -> Non
     for text, message in {
         "CREATE TABLE copy (id INT) USING hudi TBLPROPERTIES (provider = '1')": "'provider': the catalog keeps it",
         "CREATE TABLE copy (id INT) USING hudi TBLPROPERTIES (hoodie.x = '1')": "Unknown option hoodie.x",
-        "ALTER TABLE trips REPLACE COLUMNS (x INT)": "supported are ADD COLUMNS, RENAME COLUMN",
+        "ALTER TABLE trips REPLACE COLUMNS (x INT)": "supported: ADD COLUMNS, RENAME COLUMN",
         "ALTER TABLE trips ADD COLUMN x INT NOT NULL": "a new column has a type, COMMENT, FIRST or AFTER",
         "ALTER TABLE trips RENAME COLUMN fare TO price": "schema.on.read.enable=true allows for it",
         "ALTER TABLE trips SET TBLPROPERTIES (type = 'mor')": "a table has it from its creation",
@@ -509,7 +509,7 @@ def test_procedures_that_copy_rows(spark: SparkSession, path: str) -> None:
         spark.catalog.dropTempView("before")
     with pytest.raises(ConfigError, match="to itself"):
         sql(spark, "CALL copy_to_table(table => 'trips', new_table => 'trips')")
-    with pytest.raises(ConfigError, match="supported are overwrite, append"):
+    with pytest.raises(ConfigError, match="supported: overwrite, append"):
         sql(spark, "CALL copy_to_table(table => 'trips', new_table => 'x', save_mode => 'ignore')")
     ((result, _),) = rows(spark, "CALL truncate_table(table => 'trips')")
     assert result == "SUCCESS"

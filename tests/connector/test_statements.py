@@ -101,7 +101,7 @@ def test_refusals_are_those_of_the_core(spark: SparkSession, path: str) -> None:
         update(spark, path, {"w": 3})
     with pytest.raises(ConfigError, match="with the filter None; supported is a condition as text"):
         delete_from(spark, path, None)  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match="is of type object; supported are None"):
+    with pytest.raises(ConfigError, match="is of type object; supported: None"):
         update(spark, path, {"v": object()})
     twice = spark.createDataFrame([(1, 2.0), (1, 3.0)], "id long, v double")
     with pytest.raises(ConfigError, match="required to match on all record key columns"):

@@ -28,7 +28,7 @@ _OF_TABLES = frozenset(
 )
 """Properties that a table gets when it is created, for good."""
 _SUPPORTED = (
-    "supported are ADD COLUMNS, RENAME COLUMN, DROP COLUMNS, ALTER COLUMN, CHANGE COLUMN, RENAME TO, SET and UNSET "
+    "supported: ADD COLUMNS, RENAME COLUMN, DROP COLUMNS, ALTER COLUMN, CHANGE COLUMN, RENAME TO, SET and UNSET "
     "TBLPROPERTIES, ADD and DROP PARTITION; something else stands"
 )
 

@@ -29,7 +29,7 @@ def _copied(target: StatementTarget, given: Given) -> DataFrame:
     begin, end, as_of = (given[name] for name in ("begin_instance_time", "end_instance_time", "as_of_instant"))
     if kind not in _QUERIES:
         raise ConfigError(
-            f"Cannot copy {target.shown} by query_type => {given['query_type']!r}; supported are {', '.join(_QUERIES)}"
+            f"Cannot copy {target.shown} by query_type => {given['query_type']!r}; supported: {', '.join(_QUERIES)}"
         )
     options = {**target.tables.options(), read_config.QUERY_TYPE.key: kind}
     if kind == "incremental":
@@ -48,7 +48,7 @@ def _copy_to_table(target: StatementTarget, given: Given) -> Rows:
     name, mode = needed(given, "new_table"), str(given["save_mode"]).lower()
     if mode not in _MODES:
         raise ConfigError(
-            f"Cannot copy {target.shown} with save_mode => {given['save_mode']!r}; supported are {', '.join(_MODES)}"
+            f"Cannot copy {target.shown} with save_mode => {given['save_mode']!r}; supported: {', '.join(_MODES)}"
         )
     rows, spark = _copied(target, given), target.spark
     existing = target.tables.find(Cursor(name, tokens_of(name) or []).names())

@@ -139,7 +139,7 @@ def _clauses(tables: Tables, definition: Definition, cursor: Cursor) -> None:
             definition.rows = functools.partial(run_query, tables, cursor.rest())
         else:
             raise cursor.refused(
-                "supported are OPTIONS, TBLPROPERTIES, PARTITIONED BY (columns), LOCATION, COMMENT and AS; something "
+                "supported: OPTIONS, TBLPROPERTIES, PARTITIONED BY (columns), LOCATION, COMMENT and AS; something "
                 "else stands"
             )
 

@@ -89,9 +89,7 @@ def query_operation(configured: Mapping[str, str]) -> str:
 
 def _checked(operation: str) -> str:
     if operation.lower() not in _OPERATIONS:
-        raise ConfigError(
-            f"Cannot insert with {INSERT_OPERATION} = '{operation}'; supported are {', '.join(_OPERATIONS)}"
-        )
+        raise ConfigError(f"Cannot insert with {INSERT_OPERATION} = '{operation}'; supported: {', '.join(_OPERATIONS)}")
     return operation.lower()
 
 
@@ -105,7 +103,7 @@ def _operation_of_mode(target: StatementTarget) -> str:
 
     mode, is_bulk = given[_MODE].lower(), is_set(_BULK)
     if mode not in _MODES:
-        raise ConfigError(f"Cannot insert with {_MODE} = '{mode}'; supported are {', '.join(_MODES)}")
+        raise ConfigError(f"Cannot insert with {_MODE} = '{mode}'; supported: {', '.join(_MODES)}")
     if is_bulk and mode != _NON_STRICT:
         raise ConfigError(
             f"Cannot insert into the table {target.shown} with {_BULK} = 'true' and {_MODE} = '{mode}': bulk inserts "

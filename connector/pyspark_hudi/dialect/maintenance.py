@@ -66,7 +66,7 @@ def _run_clustering(target: StatementTarget, given: Given) -> Rows:
     operation = str(given["op"] or "scheduleAndExecute").lower()
     if operation not in ("schedule", "execute", "scheduleandexecute"):
         raise ConfigError(
-            f"Cannot call run_clustering with op => {given['op']!r}; supported are schedule, execute and "
+            f"Cannot call run_clustering with op => {given['op']!r}; supported: schedule, execute and "
             "scheduleAndExecute"
         )
     wanted = [each.strip() for each in str(given["instants"] or "").split(",") if each.strip()]
@@ -102,7 +102,7 @@ def _run_compaction(target: StatementTarget, given: Given) -> Rows:
     operation = str(given["op"] or "").lower()
     if operation not in ("run", "schedule", "execute", "scheduleandexecute"):
         raise ConfigError(
-            f"Cannot call run_compaction with op => {given['op']!r}; supported are schedule, execute and "
+            f"Cannot call run_compaction with op => {given['op']!r}; supported: schedule, execute and "
             "scheduleAndExecute (run)"
         )
     _check_merges(target, f"compact the table {target.shown}", executes=operation == "execute")

@@ -110,6 +110,6 @@ def constant(value: Any) -> str:
     if isinstance(value, datetime.date):
         return f"DATE '{value.isoformat()}'"
     raise ConfigError(
-        f"Cannot pass a value of type {type(value).__name__} to a statement on a Hudi table; supported are None, bool, "
+        f"Cannot pass a value of type {type(value).__name__} to a statement on a Hudi table; supported: None, bool, "
         "int, float, str, bytes, Decimal, date and datetime: write others into the statement"
     )

@@ -57,7 +57,7 @@ class BloomConfig:
 
     def __post_init__(self) -> None:
         if self.type not in (SIMPLE, DYNAMIC):
-            raise ConfigError(f"Cannot build a bloom filter of type {self.type!r}; supported are {SIMPLE}, {DYNAMIC}")
+            raise ConfigError(f"Cannot build a bloom filter of type {self.type!r}; supported: {SIMPLE}, {DYNAMIC}")
         if self.num_entries < 1 or not 0 < self.fpp < 1:
             raise ConfigError(
                 f"Cannot build a bloom filter for {self.num_entries} entries and a false positive rate of {self.fpp}; "
@@ -123,7 +123,7 @@ class BloomFilter:
         kind = type_code or SIMPLE
         if kind not in (SIMPLE, DYNAMIC):
             raise UnsupportedTableError(
-                f"Cannot read the bloom filter of {context}: type {kind!r}, supported are {SIMPLE} and {DYNAMIC}"
+                f"Cannot read the bloom filter of {context}: type {kind!r}; supported: {SIMPLE} and {DYNAMIC}"
             )
         try:
             data = base64.b64decode(text, validate=True)

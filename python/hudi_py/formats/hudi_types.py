@@ -25,7 +25,7 @@ VECTOR_COLUMNS: Final = "hoodie.vector.columns"
 """Footer key of Parquet files: `name:VECTOR(3)` for each vector column, separated by commas."""
 FIXED_BYTES: Final = "FIXED_BYTES"
 _DESCRIPTOR: Final = re.compile(r"\s*(\w+)\s*(?:\((.*)\))?\s*", re.DOTALL)
-_SUPPORTED: Final = "supported are VECTOR(<dimension>), VECTOR(<dimension>, FLOAT | DOUBLE | INT8), VARIANT and BLOB"
+_SUPPORTED: Final = "supported: VECTOR(<dimension>), VECTOR(<dimension>, FLOAT | DOUBLE | INT8), VARIANT and BLOB"
 _MAX_BYTES: Final = (1 << 31) - 1
 
 VARIANT_TYPE: Final = pa.struct(

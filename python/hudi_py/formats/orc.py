@@ -174,7 +174,7 @@ def _damage_named(path: str) -> Iterator[None]:
         text = str(error)
         if "out of range for nanosecond" in text:
             raise UnsupportedTableError(
-                f"Cannot read base file {path}: {text}; supported are timestamps of the years 1678 to 2262 in ORC files"
+                f"Cannot read base file {path}: {text}; supported: timestamps of the years 1678 to 2262 in ORC files"
             ) from error
         raise CorruptFileError(f"Cannot read base file {path}: {text}") from error
     except OSError as error:

@@ -148,7 +148,7 @@ def _wall_clock(values: pa.Array, zone: str, column: str) -> pa.Array:
         odd = low if low < _LEAST else high
         raise UnsupportedTableError(
             f"Cannot write column '{column}' to an ORC file: it has a timestamp {odd} microseconds from 1970 on; "
-            "supported are those of the years 1678 to 2261; use Parquet base files"
+            "supported: those of the years 1678 to 2261; use Parquet base files"
         )
     if low is not None and low < 0:
         _check_before_1970(wall, column)

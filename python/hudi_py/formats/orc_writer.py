@@ -77,9 +77,7 @@ class OrcFileWriter(BaseWriter):
                 f"Cannot write base file {path}: this build of pyarrow has no ORC; install pyarrow from PyPI"
             )
         if codec.lower() not in CODECS:
-            raise ConfigError(
-                f"Cannot write base file {path} with the codec {codec!r}; supported are {', '.join(CODECS)}"
-            )
+            raise ConfigError(f"Cannot write base file {path} with the codec {codec!r}; supported: {', '.join(CODECS)}")
         self._nodes = dict(resolve_record(json.loads(avro_schema_json)).fields)
         super().__init__(path, schema, bloom, batch_bytes=4 * _STEP_BYTES)
         self._stored = pa.schema([pa.field(each.name, stored_type(each.type)) for each in self._schema])

@@ -87,8 +87,7 @@ class BaseFileWriter(BaseWriter):
         """
         if codec.lower() not in _CODECS:
             raise ConfigError(
-                f"Cannot write base file {path} with the codec {codec!r}; "
-                "supported are gzip, snappy, zstd, uncompressed"
+                f"Cannot write base file {path} with the codec {codec!r}; supported: gzip, snappy, zstd, uncompressed"
             )
         super().__init__(path, with_repeated(schema), bloom, batch_bytes=row_group_bytes)
         self._vectors = _vectors(avro_schema_json)

@@ -41,7 +41,7 @@ def check_blocks(blocks: Sequence[LogBlock], settings: MergeSettings) -> None:
     for block in blocks:
         if block.type not in _DECODED:
             raise UnsupportedTableError(
-                f"Log file {block.path} holds a block of type {block.type.name}; supported are AVRO, PARQUET, HFILE, "
+                f"Log file {block.path} holds a block of type {block.type.name}; supported: AVRO, PARQUET, HFILE, "
                 "DELETE and COMMAND blocks"
             )
         if block.type in (BlockType.AVRO, BlockType.HFILE):
@@ -50,7 +50,7 @@ def check_blocks(blocks: Sequence[LogBlock], settings: MergeSettings) -> None:
             shown = settings.payload.value if settings.payload else settings.merger
             raise UnsupportedTableError(
                 f"Log file {block.path} holds partial updates (IS_PARTIAL=true) of a table that merges by {shown}; "
-                "supported are partial updates in COMMIT_TIME_ORDERING and EVENT_TIME_ORDERING: compact the table with "
+                "supported: partial updates in COMMIT_TIME_ORDERING and EVENT_TIME_ORDERING: compact the table with "
                 "Apache Hudi, or read it as read_optimized"
             )
 

@@ -110,7 +110,7 @@ def _text(column: pa.Array, name: str) -> pa.Array:
         column = column.cast(pa.timestamp("us", kind.tz)).cast(pa.int64())
     elif not (pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_decimal(kind) or is_text(kind)):
         raise SchemaMismatchError(
-            f"Column '{name}' of type {kind} cannot be part of a record key; supported are strings, numbers, booleans, "
+            f"Column '{name}' of type {kind} cannot be part of a record key; supported: strings, numbers, booleans, "
             "dates and timestamps"
         )
     return column.cast(pa.string())

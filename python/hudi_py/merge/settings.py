@@ -74,7 +74,7 @@ _PAYLOAD_MARKERS = {
     Payload.POSTGRES_DEBEZIUM: (DEBEZIUM_OPERATION, "d"),
 }
 SUPPORTED = (
-    "supported are COMMIT_TIME_ORDERING, EVENT_TIME_ORDERING, the payload classes OverwriteWithLatestAvroPayload, "
+    "supported: COMMIT_TIME_ORDERING, EVENT_TIME_ORDERING, the payload classes OverwriteWithLatestAvroPayload, "
     "DefaultHoodieRecordPayload, EventTimeAvroPayload, "
     + ", ".join(payload.value.rpartition(".")[2] for payload in Payload)
     + f", and mergers in Python named by the option {RECORD_MERGER}"
@@ -226,7 +226,7 @@ def _partial_update(config: TableConfig, mode: str) -> tuple[PartialUpdate | Non
     if stored not in PartialUpdate.__members__:
         known = ", ".join(PartialUpdate.__members__)
         raise UnsupportedTableError(
-            f"Table '{config.name}' has {PARTIAL_UPDATE_MODE}={stored}; supported are {known}, or none"
+            f"Table '{config.name}' has {PARTIAL_UPDATE_MODE}={stored}; supported: {known}, or none"
         )
     unavailable = config.properties.get(PROPERTY_PREFIX + UNAVAILABLE_VALUE)
     return PartialUpdate(stored), unavailable if stored == PartialUpdate.FILL_UNAVAILABLE.value else None

@@ -120,7 +120,7 @@ class MetadataTable:
         if config.base_file_format != "HFILE" or not config.is_mor:
             raise UnsupportedTableError(
                 f"Cannot read the metadata table at {self.storage.uri}: it is a {config.table_type} table of "
-                f"{config.base_file_format} files; supported are MERGE_ON_READ tables of HFILE files"
+                f"{config.base_file_format} files; supported: MERGE_ON_READ tables of HFILE files"
             )
         self.timeline = load_timeline(self.storage, config) if own_view is None else own_view.timeline
         self._check_maintained(state.timeline)

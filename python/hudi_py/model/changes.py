@@ -53,4 +53,4 @@ def logging_mode(config: TableConfig, purpose: str) -> LoggingMode:
         return LoggingMode(stored.upper())
     except ValueError:
         known = ", ".join(mode.value.lower() for mode in LoggingMode)
-        raise UnsupportedTableError(f"Cannot {purpose}: it has {MODE}={stored}; supported are {known}") from None
+        raise UnsupportedTableError(f"Cannot {purpose}: it has {MODE}={stored}; supported: {known}") from None

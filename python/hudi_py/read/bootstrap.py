@@ -63,7 +63,7 @@ def folder_values(source: str, batch: pa.RecordBatch, schema: pa.Schema) -> pa.R
         if value is None:
             raise UnsupportedTableError(
                 f"Cannot read {source}: its folder '{part}' does not give column '{name}' a value of type {kind}; "
-                "supported are strings, integers, decimals, booleans and dates"
+                "supported: strings, integers, decimals, booleans and dates"
             )
         batch = batch.append_column(pa.field(name, kind), pa.repeat(value, batch.num_rows))
     return batch

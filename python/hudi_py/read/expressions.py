@@ -119,7 +119,7 @@ def _constant(given: object) -> Literal:
         kind = pa.timestamp("us", "UTC" if made.type.tz else None) if pa.types.is_timestamp(made.type) else made.type
         return Literal(given, kind)
     raise ConfigError(
-        f"The constant {given!r} is of type {type(given).__name__}; supported are None, bool, int, float, Decimal, "
+        f"The constant {given!r} is of type {type(given).__name__}; supported: None, bool, int, float, Decimal, "
         "bytes, date, datetime and Arrow scalars; text is an expression, in which constants are in quotes"
     )
 

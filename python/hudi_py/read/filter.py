@@ -38,7 +38,7 @@ class Filter:
         except pa.ArrowInvalid as error:
             raise ConfigError(
                 f"Filter {self.text!r} cannot be evaluated ({first_line(error)}), an error in Spark's ANSI mode too; "
-                "supported are results within the range of their type: compare the column itself, or use DOUBLE"
+                "supported: results within the range of their type: compare the column itself, or use DOUBLE"
             ) from error
 
     def _evaluate(self, batch: pa.RecordBatch | pa.Table) -> pa.Array:

@@ -40,7 +40,7 @@ from hudi_py.read.predicate import (
 from hudi_py.schema import META_FIELDS
 
 SUPPORTED = (
-    "supported are comparisons, AND, OR, NOT, IN, BETWEEN, IS NULL, LIKE, ILIKE, + - * of numbers, and functions "
+    "supported: comparisons, AND, OR, NOT, IN, BETWEEN, IS NULL, LIKE, ILIKE, + - * of numbers, and functions "
     "such as lower, substring, year and to_date"
 )
 """The grammar in short, for errors; docs/reading.md has it whole."""

@@ -205,7 +205,7 @@ def omitted_values(
         if value is None:
             raise UnsupportedTableError(
                 f"Table at {uri} has hoodie.datasource.write.drop.partition.columns=true, and partition '{path}' does "
-                f"not give column '{name}' a value of type {kind}; supported are paths with one part for each "
+                f"not give column '{name}' a value of type {kind}; supported: paths with one part for each "
                 "column, of strings, integers, decimals, booleans and dates"
             )
         values.append((name, value))

@@ -174,7 +174,7 @@ class Scan:
         """
         if dtype_backend not in (None, "numpy_nullable", "pyarrow"):
             raise ConfigError(
-                f"dtype_backend={dtype_backend!r} is not known; supported are None, 'numpy_nullable' and 'pyarrow'"
+                f"dtype_backend={dtype_backend!r} is not known; supported: None, 'numpy_nullable' and 'pyarrow'"
             )
         try:
             import pandas  # noqa: F401 - before anything is read

@@ -206,7 +206,7 @@ class TableStream:
         if not config.populates_meta_fields and not self._changes:
             raise UnsupportedTableError(
                 f"Cannot stream from the table at {self._storage.uri}: it has hoodie.populate.meta.fields=false, and "
-                "rows without meta fields do not record their commit; supported are snapshots and changes of such a "
+                "rows without meta fields do not record their commit; supported: snapshots and changes of such a "
                 "table"
             )
         timeline = load_timeline(self._storage, config)
@@ -397,7 +397,7 @@ def _check_options(options: Options) -> None:
     if query_type == "read_optimized":
         raise ConfigError(
             f"Cannot stream with {options.name_of(read_config.QUERY_TYPE)} = '{query_type}': a stream reads every "
-            "commit with its logs; supported are snapshot and incremental, which mean the same for a stream"
+            "commit with its logs; supported: snapshot and incremental, which mean the same for a stream"
         )
     as_of = options.get(read_config.AS_OF_INSTANT)
     if as_of is not None:

@@ -76,9 +76,9 @@ def text_partition_columns(config: TableConfig) -> tuple[str, ...]:
     return ()
 
 
-def _refuse(where: str, key: str, value: str, supported: str) -> None:
+def _refuse(where: str, key: str, value: str; supported: str) -> None:
     raise UnsupportedTableError(
-        f"Table at {where} has {key}={value}, which is not supported; supported are {supported}"
+        f"Table at {where} has {key}={value}, which is not supported; supported: {supported}"
     )
 
 

@@ -30,7 +30,7 @@ def check_folder(root: str, folder: str, purpose: str = "delete files") -> None:
     if real != real_root and not real.startswith(real_root.rstrip("/") + "/"):
         raise UnsupportedTableError(
             f"Cannot {purpose} in {folder}: symbolic links lead from there to {real}, outside of the table's folder "
-            f"{real_root}; supported are folders of the table itself; put the folder in place of the link",
+            f"{real_root}; supported: folders of the table itself; put the folder in place of the link",
             path=folder[len(root) :].strip("/"),
         )
 

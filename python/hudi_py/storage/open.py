@@ -78,6 +78,6 @@ def open_storage(uri: StrPath, storage_options: Mapping[str, str] | None = None)
     if scheme in HDFS_SCHEMES:
         return HdfsStorage(uri, storage_options)
     raise ConfigError(
-        f"Cannot open a table with the URI scheme {scheme!r}; supported are local paths, file, memory, "
+        f"Cannot open a table with the URI scheme {scheme!r}; supported: local paths, file, memory, "
         f"{', '.join(sorted(SCHEMES | HDFS_SCHEMES))}"
     )

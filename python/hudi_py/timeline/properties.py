@@ -199,13 +199,13 @@ def _check_version(storage: Storage, config: TableConfig) -> None:
     if layouts is None:
         found = config.properties.get("hoodie.table.version", "none (releases before 0.6 did not write it)")
         raise UnsupportedTableError(
-            f"Cannot open the table at {storage.uri}: it has hoodie.table.version={found}; supported are {supported}; "
+            f"Cannot open the table at {storage.uri}: it has hoodie.table.version={found}; supported: {supported}; "
             "upgrade or downgrade it with a release of Apache Hudi that reads it"
         )
     if config.layout not in layouts:
         raise UnsupportedTableError(
             f"Cannot open the table at {storage.uri}: it has hoodie.table.version={config.version} with "
-            f"hoodie.timeline.layout.version={config.layout}; supported are {supported}; repair or upgrade it with "
+            f"hoodie.timeline.layout.version={config.layout}; supported: {supported}; repair or upgrade it with "
             "Apache Hudi"
         )
 
@@ -225,7 +225,7 @@ def _check_keys(storage: Storage, damaged: Mapping[str, str]) -> None:
 def _check_values(storage: Storage, config: TableConfig, invalid: Mapping[str, tuple[str, ...]]) -> None:
     if invalid:
         found = "; and ".join(
-            f"{key}={value if value and value == value.strip() else repr(value)}; supported are {', '.join(choices)}"
+            f"{key}={value if value and value == value.strip() else repr(value)}; supported: {', '.join(choices)}"
             for key, choices in invalid.items()
             for value in (config.properties[key],)
         )

@@ -139,7 +139,7 @@ def check_partial_update(
         )
     if not writes_partial_logs(config) and config.is_mor:
         raise UnsupportedTableError(
-            f"{start}: its logs, of table version {config.version}, hold complete rows only; supported are "
+            f"{start}: its logs, of table version {config.version}, hold complete rows only; supported: "
             "copy-on-write tables, and merge-on-read ones from version 8 on: use Table.merge"
         )
     if index.moves_rows:
@@ -170,7 +170,7 @@ def check_ordering(merge: MergeSettings, schema: WriteSchema, *, is_mor: bool) -
         if kind is not None and (pa.types.is_nested(kind) or (is_mor and pa.types.is_binary(kind))):
             raise SchemaMismatchError(
                 f"Ordering column '{name}' (hoodie.table.ordering.fields) has the type {kind}, whose values Apache "
-                "Hudi cannot compare; supported are numbers, string, boolean, date and timestamp: choose another column"
+                "Hudi cannot compare; supported: numbers, string, boolean, date and timestamp: choose another column"
             )
         if kind is None:
             raise SchemaMismatchError(

@@ -117,11 +117,11 @@ def test_containers(data: bytes, why: str) -> None:
 
 def test_schemas(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(json.dumps(nested(20))) < 2100
-    with pytest.raises(UnsupportedTableError, match=f"supported are 100000 fields .{SCHEMA} in the environment"):
+    with pytest.raises(UnsupportedTableError, match=f"supported: 100000 fields .{SCHEMA} in the environment"):
         arrow_schema(nested(20))
     assert len(arrow_schema(nested(10))) == 2
     monkeypatch.setenv(SCHEMA, "1000")
-    with pytest.raises(UnsupportedTableError, match="supported are 1000 fields"):
+    with pytest.raises(UnsupportedTableError, match="supported: 1000 fields"):
         arrow_schema(nested(10))
     monkeypatch.setenv(SCHEMA, "many")
     with pytest.raises(ConfigError, match="Cannot use HUDI_PY_MAX_SCHEMA_FIELDS='many'"):

@@ -68,7 +68,7 @@ def test_texts(text: str, expected: Vector | str) -> None:
     ],
 )
 def test_texts_that_are_refused(text: str) -> None:
-    with pytest.raises(SchemaMismatchError, match=r"Column 'c' has the hudi_type .* supported are VECTOR"):
+    with pytest.raises(SchemaMismatchError, match=r"Column 'c' has the hudi_type .* supported: VECTOR"):
         parse_type(text, "c")
 
 

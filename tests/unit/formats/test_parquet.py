@@ -217,7 +217,7 @@ def test_codecs(storage: Storage, codec: str) -> None:
 
 
 def test_wrong_options(storage: Storage) -> None:
-    with pytest.raises(ConfigError, match=r"f\.parquet with the codec 'lzo'; supported are gzip"):
+    with pytest.raises(ConfigError, match=r"f\.parquet with the codec 'lzo'; supported: gzip"):
         written(storage, rows(["a"]), path="f.parquet", codec="lzo")
     with pytest.raises(ConfigError, match="no column '_hoodie_record_key'"):
         written(storage, rows(["a"]).drop_columns("_hoodie_record_key"))

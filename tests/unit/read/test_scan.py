@@ -364,7 +364,7 @@ def test_pandas_types_that_keep_nulls(tmp_path: Path) -> None:
         frame = scan.to_pandas(dtype_backend=backend)
         assert [str(kind) for kind in frame.dtypes] == kinds
         assert frame.isna().to_numpy().tolist() == [[False, False, True, False], [False, True, False, True]]
-    with pytest.raises(hudi_py.ConfigError, match="dtype_backend='numpy' is not known; supported are"):
+    with pytest.raises(hudi_py.ConfigError, match="dtype_backend='numpy' is not known; supported:"):
         scan.to_pandas(dtype_backend="numpy")
 
 

@@ -240,7 +240,7 @@ def test_an_instant_is_exclusive(four: str) -> None:
     ("options", "message"),
     [
         ({START_OFFSET: "earliest", "read.start-commit": "latest"}, "give one of them"),
-        ({"hoodie.datasource.query.type": "read_optimized"}, "read_optimized.*supported are snapshot"),
+        ({"hoodie.datasource.query.type": "read_optimized"}, "read_optimized.*supported: snapshot"),
         ({"as.of.instant": "20240101000000000"}, "as.of.instant.*startOffset"),
     ],
 )

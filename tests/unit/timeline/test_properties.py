@@ -147,7 +147,7 @@ def test_versions(storage: MemoryStorage, version: str, layout: str, fine: bool)
     line = str(caught.value).splitlines()[0]
     assert f"hoodie.table.version={version}" in line
     assert storage.uri in line
-    assert "supported are 2 to 6 (timeline layouts 0 and 1), 8 and 9 (timeline layout 2)" in line
+    assert "supported: 2 to 6 (timeline layouts 0 and 1), 8 and 9 (timeline layout 2)" in line
 
 
 def test_a_table_without_version(storage: MemoryStorage) -> None:

@@ -142,7 +142,7 @@ def test_old_names_of_options_count() -> None:
     [
         ({"timestamp_type": "unix_timestamp"}, "which is 'unix_timestamp'; expected one of UNIX_TIMESTAMP"),
         ({"output_dateformat": ""}, r"needs hoodie\.keygen\.timebased\.output\.dateformat"),
-        ({"output_dateformat": "yyyy-uu"}, "'yyyy-uu' has uu, which is not supported; supported are C Y y x w M"),
+        ({"output_dateformat": "yyyy-uu"}, "'yyyy-uu' has uu, which is not supported; supported: C Y y x w M"),
         ({"output_dateformat": "yyyy zzz"}, "has zzz, which is not supported"),
         ({"output_dateformat": "HH ZZZ"}, "has ZZZ, which is not supported"),
         ({"timezone": "EST"}, "timezone = 'EST' is not a supported time zone"),
@@ -180,5 +180,5 @@ def test_columns_and_values_that_are_no_times(values: pa.Array, error: type[Exce
 
 def test_texts_are_needed_where_dates_are_texts() -> None:
     texts = rule(timestamp_type="DATE_STRING", input_dateformat="yyyy", output_dateformat="yyyy", timezone="UTC")
-    with pytest.raises(ConfigError, match="type int64 .* DATE_STRING or MIXED: supported are texts"):
+    with pytest.raises(ConfigError, match="type int64 .* DATE_STRING or MIXED; supported: texts"):
         texts.texts(pa.array([2020]), "t")

@@ -118,7 +118,7 @@ def test_constants_travel_as_they_are(tmp_path: Path) -> None:
     assert updated(tmp_path / "t", Update(given, None)).num_updated == 1
     (row,) = hudi_py.open_table(tmp_path / "t").scan(list(given)).to_table().to_pylist()
     assert row == {**given, "f": pa.scalar(0.1, pa.float32()).as_py(), "at": given["at"], "n": 3}
-    with pytest.raises(ConfigError, match="is of type object; supported are None, bool"):
+    with pytest.raises(ConfigError, match="is of type object; supported: None, bool"):
         updated(tmp_path / "t", Update({"s": object()}, None))
 
 

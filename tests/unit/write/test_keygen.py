@@ -484,7 +484,7 @@ def test_types_of_a_custom_generator_come_from_options_before_version_8() -> Non
     given = Options.resolve({partition_by: "t:TIMESTAMP", **dates}, defaults={})
     generator = key_generator(TableConfig(properties), options=given)
     assert generator.partition_paths(TIMED).to_pylist() == ["2023/11", "1970/01"]
-    with pytest.raises(ConfigError, match="has the type 'HASH'; supported are SIMPLE and TIMESTAMP"):
+    with pytest.raises(ConfigError, match="has the type 'HASH'; supported: SIMPLE and TIMESTAMP"):
         key_generator(TableConfig(properties), options=Options.resolve({partition_by: "t:HASH"}, defaults={}))
 
 

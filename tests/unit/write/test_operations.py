@@ -531,7 +531,7 @@ def test_the_first_write_refuses_before_it_makes_a_table(tmp_path: Path) -> None
         ({"ordering_by": "when"}, "Ordering column 'when'"),
         ({"ordering_by": "ts,tags"}, "Ordering column 'tags' .* has the type list"),
         ({"ordering_by": "raw", "table_type": "mor"}, "Ordering column 'raw' .* has the type binary"),
-        ({"partition_by": "p:hash"}, "Partition field p:hash .* has the type .hash.; supported are"),
+        ({"partition_by": "p:hash"}, "Partition field p:hash .* has the type .hash.; supported:"),
         ({"partition_by": "p,p"}, "partition fields p,p: one of them occurs twice"),
         ({"options": {"hoodie.parquet.compression.codec": "brotli"}}, "'brotli' is not supported"),
     ],

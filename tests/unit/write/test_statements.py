@@ -239,7 +239,7 @@ def test_rows_of_one_key_in_a_file_are_counted_as_they_go(tmp_path: Path, kind: 
         ({"ts": "n"}, None, None),
         ({"ts": "v"}, "cannot be written as int64", SchemaMismatchError),
         ({"ts": "n + 0.5"}, "cannot hold exactly", SchemaMismatchError),
-        ({"v": "substring(v, 2)"}, "supported are", ConfigError),
+        ({"v": "substring(v, 2)"}, "supported:", ConfigError),
     ],
 )
 def test_updates_that_are_refused(

@@ -122,7 +122,7 @@ def _unpacked(codec: str, packed: bytes, most: int) -> bytes:
             raise ValueError(_too_large(most) if size > most else "the checksum of a block is wrong")
     else:
         kind = UnsupportedTableError if codec == "lz4" else ValueError
-        raise kind(f"its compression is {codec[:40]!r}; supported are null, deflate, bzip2, xz, zstandard and snappy")
+        raise kind(f"its compression is {codec[:40]!r}; supported: null, deflate, bzip2, xz, zstandard and snappy")
     if len(found) > most:
         raise ValueError(_too_large(most))
     return found

@@ -177,7 +177,7 @@ def resolve(schema: AvroSchema) -> Node:
     if count > most or depth > _MAX_DEPTH:
         raise UnsupportedTableError(
             f"cannot use an Avro schema of {count} fields in {depth} levels once each name stands for its type; "
-            f"supported are {most} fields ({SCHEMA} in the environment) in {_MAX_DEPTH} levels"
+            f"supported: {most} fields ({SCHEMA} in the environment) in {_MAX_DEPTH} levels"
         )
     return node
 
@@ -412,7 +412,7 @@ def _vector(schema: dict[str, Any], size: int) -> FixedVector:
     stored = str(schema.get("storageBacking", "FIXED_BYTES")).upper()
     if element is None or stored != "FIXED_BYTES" or schema.get("dimension") != size // (element.bit_width // 8):
         raise UnsupportedTableError(
-            f"cannot read the vector type of the Avro schema {_brief(schema)}: supported are elements of type "
+            f"cannot read the vector type of the Avro schema {_brief(schema)}; supported: elements of type "
             f"{', '.join(ELEMENT_TYPES)} in a fixed of matching size"
         )
     return FixedVector(vector_type(element), size, VectorType(schema["dimension"], named).text)

@@ -120,7 +120,7 @@ def check_codec(codec: int, source: ByteSource) -> None:
     if codec not in (GZIP, NO_COMPRESSION):
         name = CODECS.get(codec, f"codec {codec}")
         raise UnsupportedTableError(
-            f"Cannot read the HFile {source.context}: its blocks are compressed with {name}, supported are GZ and NONE"
+            f"Cannot read the HFile {source.context}: its blocks are compressed with {name}; supported: GZ and NONE"
         )
 
 

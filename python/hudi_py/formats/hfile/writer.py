@@ -129,12 +129,12 @@ class HFileWriter:
         lengths = _lengths(keys), _lengths(values)
         if (longest := int(lengths[0].max())) > _LONGEST_KEY:
             raise UnsupportedTableError(
-                f"Cannot write a key of {longest} bytes into an HFile: supported are keys of up to {_LONGEST_KEY} bytes"
+                f"Cannot write a key of {longest} bytes into an HFile; supported: keys of up to {_LONGEST_KEY} bytes"
             )
         sizes = lengths[0] + lengths[1] + _AROUND
         if (largest := int(sizes.max())) > MAX_BLOCK_BYTES:
             raise UnsupportedTableError(
-                f"Cannot write an entry of {largest} bytes into an HFile: supported are up to {MAX_BLOCK_BYTES} bytes"
+                f"Cannot write an entry of {largest} bytes into an HFile; supported: up to {MAX_BLOCK_BYTES} bytes"
             )
         if self._bloom is not None:
             self._bloom.add(keys.cast(pa.string()))

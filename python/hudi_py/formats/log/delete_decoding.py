@@ -82,7 +82,7 @@ def decode_deletes(content: bytes, *, context: str) -> Deletes:
     version, length = struct.unpack_from(">ii", content)
     if version > DELETE_BLOCK_VERSION:
         raise UnsupportedTableError(
-            f"Cannot read deletes of {context}: delete block version {version}, supported are 1 to "
+            f"Cannot read deletes of {context}: delete block version {version}; supported: 1 to "
             f"{DELETE_BLOCK_VERSION}; compact the table with the release of Apache Hudi that wrote it"
         )
     if version < 1 or length != len(content) - 8:

@@ -92,7 +92,7 @@ def _wrapper_of(kind: pa.DataType) -> tuple[Wrapper, pa.DataType]:
     if pa.types.is_struct(kind) and kind.num_fields:
         return Wrapper.ARRAY, kind
     raise SchemaMismatchError(
-        f"Cannot encode an ordering value of type {kind} in a delete block; supported are boolean, integers, floats, "
+        f"Cannot encode an ordering value of type {kind} in a delete block; supported: boolean, integers, floats, "
         "decimal, date, time, timestamp, string, binary and a struct of these"
     )
 

@@ -163,7 +163,7 @@ def _read_block(window: _Window, start: int, end: int) -> LogBlock:
     if ordinal not in _BLOCK_TYPES:
         raise UnsupportedTableError(
             f"Cannot read the block at byte {start} of {window.path}: block type {ordinal} is unknown, "
-            f"supported are 0 to {max(_BLOCK_TYPES)} except {int(BlockType.CORRUPT)}"
+            f"supported: 0 to {max(_BLOCK_TYPES)} except {int(BlockType.CORRUPT)}"
         )
     header: dict[HeaderKey, str] = {}
     count = fields.int32("the number of header entries")
@@ -174,7 +174,7 @@ def _read_block(window: _Window, start: int, end: int) -> LogBlock:
         if key not in _HEADER_KEYS:
             raise UnsupportedTableError(
                 f"Cannot read the block at byte {start} of {window.path}: header key {key} is unknown, "
-                f"supported are 0 to {max(_HEADER_KEYS)}"
+                f"supported: 0 to {max(_HEADER_KEYS)}"
             )
         header[_HEADER_KEYS[key]] = fields.text(_HEADER_KEYS[key].name)
     length = fields.int64("the content length")

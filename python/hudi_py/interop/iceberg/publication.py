@@ -340,8 +340,7 @@ class _Attempt:
 def _check_table(config: TableConfig, uri: str) -> None:
     if config.base_file_format != "PARQUET":
         raise UnsupportedTableError(
-            f"Cannot publish {uri} to Iceberg: its base files are {config.base_file_format}; supported are Parquet "
-            "files",
+            f"Cannot publish {uri} to Iceberg: its base files are {config.base_file_format}; supported: Parquet files",
             key="hoodie.table.base.file.format",
         )
 

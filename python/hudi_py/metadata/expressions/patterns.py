@@ -70,7 +70,7 @@ class DatePattern:
             if token.letter and token.letter not in "[]" and token.count > most.get(token.letter, 0):
                 raise ValueError(
                     f"the pattern {self.text!r} has {token.letter * token.count}, which is not supported here; "
-                    f"supported are {' '.join(most)}, and text in single quotes"
+                    f"supported: {' '.join(most)}, and text in single quotes"
                 )
         if not parsing:
             return

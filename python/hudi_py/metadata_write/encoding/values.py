@@ -211,7 +211,7 @@ def _check_known(found: list[str], known: list[str], what: str) -> None:
     if unknown:
         raise UnsupportedTableError(
             f"Cannot rewrite records of the metadata table: {what} has {', '.join(unknown)}, which Apache Hudi 1.2.0 "
-            "does not know; supported are records of releases up to 1.2"
+            "does not know; supported: records of releases up to 1.2"
         )
 
 

@@ -91,7 +91,7 @@ class SecondaryIndex(NamedIndex):
         kind = column_type(config, schema, request, what)
         if not is_indexable(kind):
             raise ConfigError(
-                f"{what}: the column {request.column!r} has the type {kind}; supported are string, int, bigint, float, "
+                f"{what}: the column {request.column!r} has the type {kind}; supported: string, int, bigint, float, "
                 "double, date and timestamp"
             )
         version = f"V{config.index_version}"

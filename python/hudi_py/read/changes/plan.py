@@ -161,7 +161,7 @@ def _source(
     if by_key and not config.populates_meta_fields:
         raise UnsupportedTableError(
             f"Cannot read the changes of {snapshot.storage.uri}: it has hoodie.populate.meta.fields=false, and its "
-            "changes must be found by record key; supported are tables with meta fields"
+            "changes must be found by record key; supported: tables with meta fields"
         )
     schema = resolved.arrow if resolved else snapshot.schema
     if OPERATION in snapshot.schema.names:

@@ -33,5 +33,5 @@ def procedure_report(path: str, options: Options, name: str, given: Mapping[str,
     """
     shown = SHOWN.get(name)
     if shown is None:
-        raise ConfigError(f"Cannot show the procedure '{name}'; supported are {', '.join(SHOWN)}")
+        raise ConfigError(f"Cannot show the procedure '{name}'; supported: {', '.join(SHOWN)}")
     return table_of(shown.columns, shown.rows(Opened(path, options), {**shown.parameters, **given}))

@@ -135,7 +135,7 @@ def _day(partition: str) -> tuple[int, int, int]:
     found = _DATE.match(path)
     if found is None:
         raise ConfigError(
-            f"Cannot plan a compaction by days: partition '{partition}' is not a date; supported are partitions "
+            f"Cannot plan a compaction by days: partition '{partition}' is not a date; supported: partitions "
             f"yyyy/MM/dd; choose another strategy ({config.STRATEGY.key})"
         )
     year, month, day = found.groups()

@@ -89,7 +89,7 @@ class LogCompaction(LogRewriting):
         if settings.history is not None and settings.history.query is not None:
             raise UnsupportedTableError(
                 f"Cannot compact the logs of the table at {context.storage.uri}: its schema evolves on read "
-                "(hoodie.schema.on.read.enable); supported are tables whose schema evolves on write; compact the table "
+                "(hoodie.schema.on.read.enable); supported: tables whose schema evolves on write; compact the table "
                 "instead"
             )
         return settings
@@ -111,7 +111,7 @@ def check_logs_compactable(config: TableConfig, options: Options) -> None:
     if config.version < _FIRST_VERSION:
         raise UnsupportedTableError(
             f"Cannot compact the logs of the table '{config.name}': its version is {config.version}; "
-            f"supported are versions {_FIRST_VERSION} and later; compact the table instead"
+            f"supported: versions {_FIRST_VERSION} and later; compact the table instead"
         )
     check_compactable(config)
     merge = merge_settings(config, options.values)
@@ -119,7 +119,7 @@ def check_logs_compactable(config: TableConfig, options: Options) -> None:
         how = merge.merger or (merge.payload.value if merge.payload is not None else "")
         raise UnsupportedTableError(
             f"Cannot compact the logs of the table '{config.name}': its records are merged by {how}; "
-            "supported are COMMIT_TIME_ORDERING and EVENT_TIME_ORDERING; compact the table instead"
+            "supported: COMMIT_TIME_ORDERING and EVENT_TIME_ORDERING; compact the table instead"
         )
 
 

@@ -178,7 +178,7 @@ def _is_whole(storage: Storage, path: str, instant: Instant) -> bool:
         return True
     raise UnsupportedTableError(
         f"Cannot roll back the {instant.action.value} {instant.time} of {storage.uri}: before the table was upgraded, "
-        f"it wrote to {path}, as did other commits; supported are log files of one commit since table version 8; "
+        f"it wrote to {path}, as did other commits; supported: log files of one commit since table version 8; "
         "write the rows again instead",
         path=path,
         instant=instant.time,

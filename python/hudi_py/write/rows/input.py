@@ -126,7 +126,7 @@ def read_input(data: Any) -> Input:
     elif kind.endswith("Series"):
         kind += " (make it a data frame first, with to_frame)"
     raise SchemaMismatchError(
-        f"Cannot read rows from a {kind}; supported are PyArrow tables, batches, readers and datasets, Polars and "
+        f"Cannot read rows from a {kind}; supported: PyArrow tables, batches, readers and datasets, Polars and "
         "pandas data frames, lists of dicts, dicts of lists, iterators over dicts or batches, and objects with "
         "__arrow_c_stream__"
     )
@@ -155,7 +155,7 @@ def _of_iterator(items: Iterator[Any]) -> Input:
         return read_input([first, *items])
     if not isinstance(first, (pa.RecordBatch, pa.Table)):
         raise SchemaMismatchError(
-            f"Cannot read rows from an iterator over {type(first).__qualname__}; supported are dicts, and PyArrow "
+            f"Cannot read rows from an iterator over {type(first).__qualname__}; supported: dicts, and PyArrow "
             "tables and batches"
         )
     schema = first.schema
@@ -347,7 +347,7 @@ def _extension(kind: pa.DataType, name: str, path: str) -> pa.DataType:
         return pa.bool_()
     if name not in ("arrow.json", "arrow.uuid"):
         raise SchemaMismatchError(
-            f"Column '{path}' has the extension type {name}, which no Hudi table can hold; supported are arrow.bool8, "
+            f"Column '{path}' has the extension type {name}, which no Hudi table can hold; supported: arrow.bool8, "
             "arrow.json and arrow.uuid: cast the column to its storage type"
         )
     return normalise_type(kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind, path)
@@ -386,7 +386,7 @@ def _is_list(kind: pa.DataType) -> bool:
 
 def _refuse(kind: pa.DataType, path: str) -> pa.DataType:
     raise SchemaMismatchError(
-        f"Column '{path}' has the type {kind}, which no Hudi table can hold; supported are boolean, integers up to 64 "
+        f"Column '{path}' has the type {kind}, which no Hudi table can hold; supported: boolean, integers up to 64 "
         "bits (uint64 as decimal(20, 0)), float, double, string, binary, decimal up to 38 digits, date, timestamp, "
         "struct, list, and map with string keys: cast the column"
     )

@@ -75,7 +75,7 @@ def _check_values(field: pa.Field, array: pa.Array, path: str) -> None:
             first = found[int(np.flatnonzero(unknown)[0])].as_py()
             raise SchemaMismatchError(
                 f"Column '{path}' is a BLOB, and {int(unknown.sum())} of its values have the type {first!r} or another "
-                f"unknown one; supported are {' and '.join(BLOB_KINDS)}"
+                f"unknown one; supported: {' and '.join(BLOB_KINDS)}"
             )
     elif pa.types.is_struct(kind) and _has_blobs(kind):
         rows = array.filter(array.is_valid())

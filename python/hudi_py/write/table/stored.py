@@ -66,7 +66,7 @@ def as_stored(config: TableConfig, incoming: pa.Schema) -> pa.Schema:
         if not any(is_kind(kind) for is_kind in _OF_PATHS):
             raise UnsupportedTableError(
                 f"Cannot write to the table '{config.name}' with {_DROP} and the partition column '{name}' of type "
-                f"{kind}: queries show the texts of paths; supported are strings, integers, decimals and dates: cast "
+                f"{kind}: queries show the texts of paths; supported: strings, integers, decimals and dates: cast "
                 "the column, or store it"
             )
         texts.append(pa.field(name, pa.string()))
@@ -79,7 +79,7 @@ def _check_virtual_keys(config: TableConfig, keygen: KeyGenerator, schema: pa.Sc
     start = f"Cannot write to the table '{config.name}' with {_META}"
     if keygen.type not in _VIRTUAL:
         raise UnsupportedTableError(
-            f"{start} and the key generator {keygen.type.value}: supported are "
+            f"{start} and the key generator {keygen.type.value}; supported: "
             f"{', '.join(kind.value for kind in _VIRTUAL)}, as in Apache Hudi; use one of them, or store the meta "
             "columns"
         )
@@ -101,7 +101,7 @@ def _check_virtual_keys(config: TableConfig, keygen: KeyGenerator, schema: pa.Sc
             shown = f"{kind} in milliseconds" if name in keygen.millis_columns else kind
             raise UnsupportedTableError(
                 f"{start} and the record key column '{name}' of type {shown}: readers compute other keys from it than "
-                "the key generator makes; supported are strings, integers, decimals, booleans and timestamps in "
+                "the key generator makes; supported: strings, integers, decimals, booleans and timestamps in "
                 "microseconds: choose another column, or store the meta columns"
             )
 
@@ -116,7 +116,7 @@ def _check_omitted(config: TableConfig, keygen: KeyGenerator) -> None:
     if keygen.dated_fields or keygen.slashed_dates:
         shown = "slash-separated dates" if keygen.slashed_dates else f"the key generator {keygen.type.value}"
         raise UnsupportedTableError(
-            f"{start} and {shown}: paths have dates in place of the column's values; supported are partition columns "
+            f"{start} and {shown}: paths have dates in place of the column's values; supported: partition columns "
             "whose values are in paths as they are: use another key generator, or store the partition columns"
         )
     omitted = StoredRows.of(config).omitted

@@ -52,7 +52,7 @@ _CLASS_STEMS = {
 _SLASHING = (KeyGeneratorType.SIMPLE, KeyGeneratorType.COMPLEX, KeyGeneratorType.CUSTOM)
 _TYPES = {kind.value: kind for kind in KeyGeneratorType} | {f"{kind.value}_AVRO": kind for kind in KeyGeneratorType}
 _CLASSES = {f"{stem}{infix}KeyGenerator": kind for kind, stem in _CLASS_STEMS.items() for infix in ("", "Avro")}
-_SUPPORTED = f"supported are {', '.join(KeyGeneratorType.__members__)}"
+_SUPPORTED = f"supported: {', '.join(KeyGeneratorType.__members__)}"
 FIELD_TYPES = ("SIMPLE", "TIMESTAMP")
 """What a partition field of the CUSTOM key generator may be."""
 

@@ -50,7 +50,7 @@ def render(values: pa.Array, column: str, *, millis: bool = False, purpose: str 
             micros = _floor_divide(micros, _MICROS_PER_MILLI)
         return micros.cast(pa.string())
     raise ConfigError(
-        f"Column '{column}' of type {kind} cannot be {purpose}: supported are string, integers, float, double, "
+        f"Column '{column}' of type {kind} cannot be {purpose}; supported: string, integers, float, double, "
         "boolean, decimal, date and timestamp; choose another column, or add one with the value as text"
     )
 
@@ -100,7 +100,7 @@ def _dates(values: pa.Array, column: str, purpose: str) -> pa.StringArray:
     if low is not None and (low < 1 or high > 9999):
         raise ConfigError(
             f"Column '{column}' holds a date of year {low if low < 1 else high}, which cannot be {purpose}: "
-            "supported are the years 1 to 9999"
+            "supported: the years 1 to 9999"
         )
     return values.cast(pa.string())
 

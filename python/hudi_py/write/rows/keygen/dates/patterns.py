@@ -57,7 +57,7 @@ def tokens(pattern: str, letters: str, key: str) -> tuple[JodaToken, ...]:
     for token in found:
         if token.letter and (token.letter not in letters or (token.letter == "Z" and token.count > 2)):
             raise ConfigError(
-                f"Option {key} = '{pattern}' has {token.letter * token.count}, which is not supported; supported are "
+                f"Option {key} = '{pattern}' has {token.letter * token.count}, which is not supported; supported: "
                 f"{' '.join(letters)} with Joda-Time's meanings, Z once or twice: change the pattern, or put text in "
                 "single quotes"
             )

@@ -167,7 +167,7 @@ class DateRule:
         if not (pa.types.is_string(values.type) or pa.types.is_null(values.type)):
             raise ConfigError(
                 f"Column '{column}' of type {values.type} cannot be a partition value of a timestamp key generator "
-                f"whose {PREFIX}{TYPE} is DATE_STRING or MIXED: supported are texts; use another type"
+                f"whose {PREFIX}{TYPE} is DATE_STRING or MIXED; supported: texts; use another type"
             )
         zone_of_null = self.input_zone or self.output_zone or datetime.timezone.utc
         offset = offsets_at(np.array([1], np.int64), zone_of_null)
@@ -217,7 +217,7 @@ def _integers(values: pa.Array, column: str) -> pa.Array:
     elif not (types.is_integer(kind) or types.is_timestamp(kind) or types.is_null(kind)):
         raise ConfigError(
             f"Column '{column}' of type {kind} cannot be a partition value of a timestamp key generator with this "
-            f"{PREFIX}{TYPE}: supported are integers, float, double, decimal, date and timestamp, and with DATE_STRING "
+            f"{PREFIX}{TYPE}; supported: integers, float, double, decimal, date and timestamp, and with DATE_STRING "
             "texts"
         )
     try:

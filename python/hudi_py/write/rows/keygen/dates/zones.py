@@ -42,7 +42,7 @@ def zone(name: str, key: str) -> datetime.tzinfo:
     except (ZoneInfoNotFoundError, ValueError, OSError):
         pass
     raise ConfigError(
-        f"Option {key} = '{name}' is not a supported time zone; supported are regions such as Europe/Berlin, UTC, GMT, "
+        f"Option {key} = '{name}' is not a supported time zone; supported: regions such as Europe/Berlin, UTC, GMT, "
         "and GMT+8 or GMT-03:30 (Apache Hudi takes others as well, some of them as GMT)"
     )
 
