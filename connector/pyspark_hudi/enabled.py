@@ -19,7 +19,7 @@ class SqlTable:
     """What `register_sql` put into the catalog."""
 
     text: str
-    """Of the view."""
+    """The query of the view."""
     path: str
     options: Mapping[str, str]
 

@@ -101,7 +101,7 @@ def commit_or_skip(write: DistributedWrite, results: Sequence[TaskResult], commi
 
 
 def task_id() -> TaskId:
-    """Of this attempt of a Spark task."""
+    """Return the id of this attempt of a Spark task."""
     context = TaskContext.get()
     if context is None:  # not in a Spark task
         return TaskId(attempt=random.getrandbits(31))

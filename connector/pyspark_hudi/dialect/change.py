@@ -302,7 +302,7 @@ def _structs(tables: Sequence[tuple[str, StructType]]) -> pa.Schema:
 
 
 def _undecided(text: str, setting: str | None) -> ConfigError:
-    """Of an expression that this session reads in another way than the core."""
+    """Return the error for an expression that this session reads in another way than the core."""
     return ConfigError(
         f"Expression {text!r} cannot be evaluated for rows of the table: its meaning depends on {setting}; "
         "compute it in the source, write types and time zones into it, or unset that setting"

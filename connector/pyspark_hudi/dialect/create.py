@@ -61,7 +61,7 @@ _READ_OPTIMIZED = "hoodie.query.as.ro.table"
 _RESERVED = frozenset({"provider", "location", "owner", "external", catalog.MANAGED})
 """Properties that Spark's catalog, or ours, keeps for itself."""
 _DEFAULTS = {table_config.HIVE_STYLE.key: "true", table_config.URL_ENCODE.key: "false"}
-"""Of tables that SQL creates (`HoodieCatalogTable`, 1.2.0)."""
+"""Properties of tables that SQL creates (`HoodieCatalogTable`, 1.2.0)."""
 
 
 @dataclass(slots=True)

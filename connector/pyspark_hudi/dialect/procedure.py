@@ -25,7 +25,7 @@ class Procedure:
     parameters: Mapping[str, Any]
     """With their default values, in order."""
     columns: str
-    """Of the result, as DDL."""
+    """The columns of the result, as DDL."""
     run: Callable[[StatementTarget, Given], Rows]
     compares: bool = False
     """Whether its parameter `path` names another table than the one it is called for."""

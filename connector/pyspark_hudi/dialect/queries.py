@@ -33,7 +33,7 @@ class Reference:
     """A constant; None: the newest state."""
     start: int
     end: int
-    """Of the text, with the time."""
+    """Where the text ends, with the time."""
     has_alias: bool
 
 

@@ -47,7 +47,7 @@ _AFTER_OPERANDS = frozenset(
 @dataclass(frozen=True, slots=True)
 class SqlToken:
     text: str
-    """Of names and constants in quotes: what is between them."""
+    """What is between the quotes, for names and constants in quotes."""
     kind: str
     """`name` (in backticks), `text`, `number`, or `word` for words and operators."""
     start: int

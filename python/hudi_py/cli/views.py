@@ -225,7 +225,7 @@ def _size(size: int | None) -> str | None:
 
 
 def _names(text: str) -> list[str]:
-    """Of fields, without the `:TYPE` of custom key generators."""
+    """Return the names of fields, without the `:TYPE` of custom key generators."""
     return [part.strip().split(":")[0] for part in text.split(",")]
 
 

@@ -35,7 +35,7 @@ class FileLayout:
     row_group_bytes: int = ROW_GROUP_BYTES
     """Arrow bytes of a row group; bytes of a stripe of ORC."""
     pages: Pages = field(default_factory=Pages)
-    """Of Parquet files."""
+    """Used for Parquet files only."""
 
 
 def extension_of(path: str) -> str:

@@ -41,7 +41,7 @@ class WallClock:
     minute: Longs
     second: Longs
     fraction: Longs
-    """Of a second, in the unit of the times."""
+    """The fraction of a second, in the unit of the times."""
 
     @classmethod
     def of(cls, local: Longs, second: int) -> WallClock:

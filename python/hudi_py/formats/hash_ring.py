@@ -26,7 +26,7 @@ from hudi_py.model.names import FileId
 `<instant>.commit` once that commit is known to have completed."""
 RING_SUFFIX, COMMITTED_SUFFIX = ".hashing_meta", ".commit"
 FIRST_INSTANT = "00000000000000"
-"""Of the buckets that a partition begins with."""
+"""The instant of the buckets that a partition begins with."""
 _MAX_HASH = 2**31 - 1
 _FILE_ID = re.compile(r"[\w-]+", re.ASCII)
 _SUFFIX = "-0"
@@ -190,7 +190,7 @@ class HashRing:
         return HashRing(self.partition, ends, prefixes, self.num_buckets, instant, self.sequence + 1)
 
     def file_id(self, number: int) -> FileId:
-        """Of a bucket's file group."""
+        """Return the file id of a bucket's file group."""
         return FileId(self.prefixes[number] + _SUFFIX)
 
     def by_file_id(self) -> dict[str, int]:

@@ -198,7 +198,7 @@ def xx_hash32(strings: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.uint32]:
 
 _P1, _P2, _P3, _P4, _P5 = map(np.uint32, (2654435761, 2246822519, 3266489917, 668265263, 374761393))
 _STARTS = np.array([0x24234428, 2246822519, 0, 0x61C8864F], np.uint32)
-"""Of the four lanes: the sum of the first two primes, the second, 0, and minus the first."""
+"""Starts of the four lanes: the sum of the first two primes, the second, 0, and minus the first."""
 
 
 def _rotated(values: npt.NDArray[np.uint32], bits: int) -> npt.NDArray[np.uint32]:

@@ -30,7 +30,7 @@ _VERSION: Final = "2.0"
 _WITH_STRUCTS: Final = "2.1"
 _COPIED_AT_ONCE: Final = 1 << 22
 _CACHE_BYTES: Final = 64 << 20
-"""Of all columns of a file being written."""
+"""Bytes cached for all columns of a file being written."""
 
 
 class LanceFileWriter(BaseWriter):

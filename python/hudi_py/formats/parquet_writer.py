@@ -45,7 +45,7 @@ class Pages:
     """How the columns of a row group are cut."""
 
     max_bytes: int = PAGE_BYTES
-    """Of a page, and of a dictionary."""
+    """Maximum bytes of a page, and of a dictionary."""
     dictionary: bool = True
     """Whether columns have dictionaries."""
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 _LETTER: Final = r"(?:[^\W\d]|[0-9])"
-"""Of an identifier: Unicode's letters, and ASCII's digits alone."""
+"""A character of an identifier: Unicode's letters, and only ASCII's digits."""
 _KIND: Final = r"(?:[fFdD]|[bB][dD])?"
 _LEXEME: Final = re.compile(
     rf"""(?P<blank>[ \t\n\f\r\v\u00a0\u1680\u2000-\u200a\u2028\u202f\u205f\u3000]+)

@@ -76,10 +76,8 @@ def text_partition_columns(config: TableConfig) -> tuple[str, ...]:
     return ()
 
 
-def _refuse(where: str, key: str, value: str; supported: str) -> None:
-    raise UnsupportedTableError(
-        f"Table at {where} has {key}={value}, which is not supported; supported: {supported}"
-    )
+def _refuse(where: str, key: str, value: str, supported: str) -> None:
+    raise UnsupportedTableError(f"Table at {where} has {key}={value}, which is not supported; supported: {supported}")
 
 
 def _logical_types(avro: Any, path: str) -> Iterable[tuple[str, str]]:

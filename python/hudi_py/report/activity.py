@@ -36,7 +36,7 @@ _ROLES: Final[dict[str, Role]] = {
 }
 """In the order in which they are shown."""
 _IDLE_SHARE: Final = 0.6
-"""Of the time in which something ran: what idle times may take together on a `Scale`."""
+"""What idle times may take on a `Scale`, as a share of the time in which something ran."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class ReportedInstant:
     state: str
     """`requested`, `inflight` or `completed`."""
     operation: str
-    """Of completed writes, else empty."""
+    """Empty unless the instant is a completed write."""
     start_ms: int | None
     """Since the epoch; None if the instant is no time."""
     end_ms: int | None

@@ -79,7 +79,7 @@ class ColumnFact:
     type: str
     nullable: bool
     roles: tuple[str, ...]
-    """Of `record key`, `partition`, `ordering` and `meta`."""
+    """Any of `record key`, `partition`, `ordering` and `meta`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class Report:
     """When it was made, as an instant in the zone of the table's instants."""
     made_ms: int
     zone: tzinfo
-    """Of instants."""
+    """The time zone of instants."""
     release: str
     path: str
     """How commands name the table."""

@@ -78,7 +78,7 @@ class BegunPlan:
     last: bool
     """Whether no other plan follows."""
     parts: tuple[UnitPart, ...] = ()
-    """Of its tasks that are to be shuffled, which are not executed as the others are."""
+    """Parts of its units that Spark shuffles; `execute` skips them."""
 
 
 def run_single_step(call: ServiceCall, instant: str | None) -> dict[str, Any]:

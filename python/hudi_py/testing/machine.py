@@ -25,7 +25,7 @@ SCHEMA = pa.schema(
         ("_hoodie_is_deleted", pa.bool_()),
     ]
 )
-"""Of all rows: the record key is `id`, the partition path `part`, the ordering field `ts`."""
+"""The schema of all rows: the record key is `id`, the partition path `part`, the ordering field `ts`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ _CONFIGS, _ARCHIVE = f"{BUCKET_RULES}/configs", f"{BUCKET_RULES}/archive"
 _SUFFIX = ".hashing_config"
 EXPRESSIONS = "hoodie.bucket.index.partition.expressions"
 FIRST_INSTANT = "00000000000000"
-"""Of the rules that a table begins with."""
+"""The instant of the rules that a table begins with."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,8 +55,9 @@ __all__ = [
 
 UNKNOWN = "UNKNOWN"
 _CACHE: Recent[tuple[str, str, object], CommitMetadata] = Recent(4 << 20)
-"""Of completed instants, whose files never change, by URI, path, and what shows that the file is the same: its size and
-modification time, or on object stores its completion time. An action reads the newest commits several times."""
+"""Metadata of completed instants, whose files never change, by URI, path, and what shows that the file is
+the same: its size and modification time, or on object stores its completion time. An action reads the
+newest commits several times."""
 
 
 def read_commit_metadata(

@@ -204,7 +204,7 @@ class WriteContext(FileContext):
         self.settings = settings
         index = settings.index.buckets
         self.buckets = None if index is None else open_buckets(index, transaction.view, transaction.instant)
-        """Of a write with a bucket index."""
+        """The buckets of a write with a bucket index, else None."""
         self.log_schema = with_meta(settings.schema.arrow)
         """Arrow schema of log records: meta columns, then the table's."""
         self.log_avro: dict[str, Any] = avro_with_meta(settings.schema.avro)

@@ -10,7 +10,7 @@ import pyarrow as pa
 PARCELS = pa.schema([("to", pa.string()), ("kind", pa.string()), ("rows", pa.binary())])
 """`to`: parcels with the same one must come to one task. `kind`: what rows they have, where there are several kinds."""
 _BYTES = 64 * 1024
-"""Of the rows in a parcel: Spark's JVM holds up to 10,000 parcels at a time."""
+"""Bytes of the rows in a parcel: Spark's JVM holds up to 10,000 parcels at a time."""
 
 
 def parcels(to: str, kind: str, rows: pa.Table) -> Iterator[pa.RecordBatch]:

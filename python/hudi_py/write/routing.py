@@ -78,7 +78,7 @@ _TASKS_OF_A_PARTITION = 2
 _ADDED_PARTITIONS = 32
 """Partitions whose files the plan of a write adds up."""
 _TEXT_BYTES = 24
-"""Of a value of a type without a width, for estimates."""
+"""The estimated bytes of a value of a type without a width."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,7 @@ class _Repair:
     keys_lost: list[str] = field(default_factory=list)
 
     def context(self, **more: str) -> ServiceContext:
-        """Of an action, with the options of the repair and some others."""
+        """Return the context of an action, with the options of the repair and some others."""
         options = Options.resolve({**self.given, **more}, Scope.WRITE)
         return ServiceContext.of(
             self.storage,

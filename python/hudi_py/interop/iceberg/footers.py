@@ -37,7 +37,7 @@ class Reading:
     constant: Mapping[str, Any]
     """Columns whose value in Hudi is that of the partition's path, whatever files hold."""
     hidden: Collection[str] = ()
-    """Of these, columns that the name mapping hides from readers."""
+    """Those columns that the name mapping hides from readers."""
 
     def stored_name(self, name: str) -> str | None:
         """The name of a top-level column in the file, if readers look for it."""

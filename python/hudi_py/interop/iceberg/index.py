@@ -131,7 +131,7 @@ def read_index(files: MetadataFiles, location: str | None) -> Index | None:
 
 
 def digest(config: TableConfig) -> str:
-    """Of what the properties say of a table."""
+    """Return a digest of a table's properties."""
     return hashlib.sha256(repr(sorted(config.properties.items())).encode()).hexdigest()[:16]
 
 

@@ -40,7 +40,7 @@ class SnapshotFiles:
     """By the location of each manifest that was read its live entries, which have those members of files that identify
     and count them."""
     ranges: Mapping[str, Ranges] = field(default_factory=dict)
-    """Of the manifests, by their locations."""
+    """The ranges of each manifest, by its location."""
     totals: SnapshotCounts = field(default_factory=lambda: SnapshotCounts())
 
     def entries(self) -> Iterator[ManifestEntry]:
@@ -55,7 +55,7 @@ class Made:
     snapshot: Json
     manifests: tuple[Json, ...]
     ranges: Mapping[str, Ranges]
-    """Of its manifests."""
+    """The ranges of each of its manifests, by location."""
     removed: tuple[ManifestEntry, ...]
     """Files of the one before that it lacks."""
 
@@ -205,7 +205,7 @@ class _Manifests:
         self._base = base
         self.manifests: list[Json] = []
         self.ranges: dict[str, Ranges] = {}
-        """Of the live files that they name."""
+        """The ranges of the live files that each manifest names."""
 
     def add(self, entries: Sequence[ManifestEntry]) -> None:
         kinds: dict[tuple[bool, int], list[ManifestEntry]] = defaultdict(list)
@@ -273,7 +273,7 @@ class SnapshotCounts:
 
     @classmethod
     def told(cls, summary: Mapping[str, str]) -> SnapshotCounts:
-        """Of all files of a snapshot, as its summary says."""
+        """Return the totals in a snapshot's summary."""
         return cls(**{member: int(summary[name]) for member, name in _TOTALS.items()})
 
     def plus(self, other: SnapshotCounts, times: int = 1) -> SnapshotCounts:

@@ -43,7 +43,7 @@ _STRUCT: Final[pa.DataType] = ARROW_SCHEMA.field(_FIELD).type
 _AT_ONCE: Final = 128
 """Filters held in memory at once: one of the default size takes 431 kB."""
 _NO_TYPE: Final = ""
-"""Of removals."""
+"""The filter type in records that remove a filter."""
 
 
 class BloomCheck(RecordCheck):

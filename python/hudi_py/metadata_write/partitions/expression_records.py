@@ -128,7 +128,7 @@ _Ranges = Sequence[tuple[DataFile, ColumnRanges]]
 
 @dataclass(frozen=True, slots=True)
 class RangeRecords:
-    """Of kind `column_stats`."""
+    """Records of an index of the kind `column_stats`."""
 
     files: ExpressionFiles
     column: IndexedColumn
@@ -215,7 +215,7 @@ class RangeRecords:
 
 @dataclass(frozen=True, slots=True)
 class FilterRecords:
-    """Of kind `bloom_filters`."""
+    """Records of an index of the kind `bloom_filters`."""
 
     files: ExpressionFiles
     config: BloomConfig

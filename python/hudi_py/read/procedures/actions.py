@@ -28,9 +28,9 @@ class TimelineEntry:
     archived: bool
     file_name: str
     content: Callable[[], bytes | None]
-    """Of the completed file."""
+    """Reads the completed file."""
     plan: Callable[[], bytes | None]
-    """Of the requested file."""
+    """Reads the requested file."""
 
     @property
     def described(self) -> str:

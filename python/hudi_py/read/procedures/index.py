@@ -62,7 +62,7 @@ def _wanted(given: Given, name: str) -> list[str]:
 
 
 def _column_stats(table: Opened, given: Given) -> Rows:
-    """Of the base files of the newest slices, by column and file."""
+    """Yield the statistics of the newest slices' base files, by column and file."""
     files = _newest(table, load_view(table.state), given)
     for record in _records(table, _wanted(given, "targetColumns")):
         if record["file"] in files:

@@ -16,7 +16,7 @@ _LOCAL = "file://"
 
 
 def lister(table: Opened) -> StorageLister:
-    """Of the files in the storage."""
+    """Return the lister of the files in storage."""
     return StorageLister(table.storage, table.config)
 
 

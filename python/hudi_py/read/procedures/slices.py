@@ -21,7 +21,7 @@ from hudi_py.view import load_view
 from hudi_py.view.filesystem_view import FileSystemView
 
 _NO_RATIO: Final = -1.0
-"""Of a slice without a base file."""
+"""The ratio of a slice without a base file."""
 
 
 def _view(table: Opened, given: Given) -> FileSystemView:

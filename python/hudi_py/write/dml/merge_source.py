@@ -16,7 +16,7 @@ from hudi_py.write.dml.merge_plan import BoundMerge
 from hudi_py.write.settings import WriteSettings
 
 Numbers = npt.NDArray[np.int64]
-"""Of rows, counted from 0."""
+"""Row numbers, counted from 0."""
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from hudi_py.write.dml.statements import RowCounts
 from hudi_py.write.rows import PartitionedRows
 
 _MAX_PAIRS = 1 << 20
-"""Of rows of table and source that a condition sees at a time, but for those of one row."""
+"""Pairs of table and source rows that a condition sees at a time; all pairs of one row stay together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +38,9 @@ class _Late:
     file_ids: pa.StringArray
     partitions: pa.StringArray
     ours: Numbers
-    """Of each pair the number of the row in `batch`, ascending."""
+    """The row in `batch` of each pair, ascending."""
     theirs: Numbers
-    """The row of the source."""
+    """The row of the source in each pair."""
     holds: npt.NDArray[np.bool_]
     """What ON says."""
 
@@ -137,8 +137,8 @@ class Merging:
             self._changes.take((keys, file_ids, partitions), rows, alone, (self.bound.by_source, chosen))
 
     def one_for_each(self, ours: Numbers, theirs: Numbers) -> tuple[Numbers, Numbers]:
-        """Of several rows of the source that match one row the newest by ordering value, the last of equal ones: Apache
-        Hudi combines a source before clauses apply (`HoodieWriteHelper.deduplicateRecords`, 1.2.0)."""
+        """Keep one source row for each table row: the newest by ordering value, the last of equal ones. Apache Hudi
+        combines a source before clauses apply (`HoodieWriteHelper.deduplicateRecords`, 1.2.0)."""
         if not self.bound.ordering or (ours[1:] != ours[:-1]).all():
             return ours, theirs
         order = np.lexsort((self.source.ranks[theirs], ours))

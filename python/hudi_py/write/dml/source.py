@@ -26,7 +26,7 @@ from hudi_py.write.staging import Stage, StagedFile
 _MAX_PARTITIONS = 10_000
 _BITS_OF_A_KEY = 16
 _MIN_BITS, _MAX_BITS = 16, 29
-"""Of a filter, as powers of two: at most 64 MiB."""
+"""Bits of a filter, as powers of two: at most 64 MiB."""
 
 
 @dataclass(frozen=True, slots=True)

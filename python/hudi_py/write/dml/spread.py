@@ -78,7 +78,7 @@ class SpreadStatement:
     target: pa.Schema
     """Columns that a merge reads of the table."""
     sizes: Sizes
-    """Of the rows that it inserts at most."""
+    """The size of the rows that it may insert."""
     parts: int
     """How many hash ranges of keys its rows are divided by."""
     filters: bool

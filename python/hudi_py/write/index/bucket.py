@@ -34,7 +34,7 @@ from hudi_py.write.rows import KeyedRows, share_names
 
 _log = logging.getLogger(__name__)
 DEFAULT_BUCKETS = 256
-"""Of a table whose options do not say, as in Apache Hudi."""
+"""The number of buckets if options do not say, as in Apache Hudi."""
 _CHECKED_FILES = 2
 _CHECKED_KEYS = 16
 """First keys of a file without a bloom filter, whose footer does not have the least key and the greatest."""

@@ -25,7 +25,7 @@ from hudi_py.write.placement.combine import losing_keys
 from hudi_py.write.rows import KeyedRows, LocatedRows, PartitionedRows, one_row_per_key, without_keys
 
 _BYTES_AT_ONCE = 1 << 28
-"""Of rows whose keys are looked up at once."""
+"""Bytes of rows whose keys are looked up at once."""
 
 
 def located(index: GlobalIndex, rows: Iterable[KeyedRows]) -> Iterator[KeyedRows]:

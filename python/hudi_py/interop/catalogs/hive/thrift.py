@@ -41,7 +41,7 @@ class Type:
 
     code: int
     of: tuple[Type, ...] = ()
-    """Of the elements of a list, or of the keys and values of a map."""
+    """The types of a list's elements, or of a map's keys and values."""
     struct: Struct | None = None
 
 

@@ -23,7 +23,7 @@ from hudi_py.write.rows.keygen.dates.zones import EARLIEST, END, offsets_at, off
 
 PREFIX = "hoodie.keygen.timebased."
 OLD_PREFIX = "hoodie.deltastreamer.keygen.timebased."
-"""Of the same keys, in older tables."""
+"""The prefix of the same keys in older tables."""
 TYPE = "timestamp.type"
 SCALAR_UNIT = "timestamp.scalar.time.unit"
 INPUT_FORMAT = "input.dateformat"
@@ -55,14 +55,14 @@ class DateRule:
     """Makes texts of the values of a column. Pickles."""
 
     unit: str | None
-    """Of numbers; None: the values are texts."""
+    """The unit of numbers; None: the values are texts."""
     printer: DatePrinter
     parsers: tuple[DateParser, ...] = ()
-    """Of texts; the first one that fits counts."""
+    """Parsers of texts; the first one that fits counts."""
     first_format: str = ""
     """The pattern in which null is written before it is parsed, as are other texts."""
     input_zone: datetime.tzinfo | None = None
-    """Of texts that do not say what theirs is. None: `local`."""
+    """The zone of texts that name none. None: `local`."""
     output_zone: datetime.tzinfo | None = None
     """None: that of the text, and of numbers `local`."""
     local: datetime.tzinfo = datetime.timezone.utc
