@@ -14,10 +14,9 @@ from tools.figures import STATE, parameters
 
 MODULES: Final = (*core(), *connector())
 
-MAX_LINES: Final = 700
-MAX_LINES: Final = 900
-# Modules that are longer than MAX_LINES for a reason that is given here; none may be longer than MAX_LINES.
-REASONED: Final[dict[str, str]] = {}
+MAX_LINES: Final = 500
+# Modules that are longer, each with its reason.
+REASONED: Final = {"hudi_py.health.codes": "one table, with a row for each finding of the doctor"}
 
 MAX_PARAMETERS: Final = 8
 # Functions that users call, with a keyword for each of their options.
@@ -85,7 +84,6 @@ def test_lock_files_name_no_registry() -> None:
 def test_modules_are_short() -> None:
     for module in MODULES:
         lines = module.text.count("\n")
-        assert lines <= MAX_LINES, f"{module.shown} has {lines} lines, more than {MAX_LINES}: split it"
         assert lines <= MAX_LINES or module.name in REASONED, (
             f"{module.shown} has {lines} lines, more than {MAX_LINES}: split it, or give the reason in "
             f"{__name__}.REASONED"
@@ -128,6 +126,18 @@ def test_paths_of_a_tables_own_files_stand_once() -> None:
             if node.value.startswith(".hoodie") and id(node) not in docs
         ]
     assert not found, "name them in hudi_py.model.layout\n" + "\n".join(found)
+
+
+def test_docstrings_name_what_they_describe() -> None:
+    """One that begins with "Of" leaves its noun to the name above it."""
+    found = [
+        f"{module.shown}:{node.lineno}"
+        for module in MODULES
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        if str(node.value.value).startswith("Of ")
+    ]
+    assert not found, found
 
 
 def test_nothing_is_left_unfinished() -> None:

@@ -18,11 +18,9 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import TypeVar
 
 from hudi_py.errors import ConflictError, HudiError, RolledBackError
 from hudi_py.file_stats.sidecar import Sidecar, release_sidecars
@@ -77,8 +75,6 @@ from hudi_py.transaction.session import LockedTable, TableSession
 from hudi_py.view import FileSystemView
 
 _log = logging.getLogger(__name__)
-
-Plan = TypeVar("Plan")
 
 
 class WriteTransaction(RunningAction):
@@ -483,40 +479,6 @@ class WriteTransaction(RunningAction):
     def _finish(self) -> None:
         self._done = True
         end_work(self.handle.writer.id)
-
-
-class NothingToDoError(Exception):
-    """Raised by the plan of a write that has nothing to change; the text says why."""
-
-
-@contextmanager
-def begin_planned(
-    session: TableSession,
-    plan: Callable[[FileSystemView], Plan],
-    *,
-    action: Action,
-    operation: str,
-    seen: FileSystemView | None = None,
-) -> Iterator[tuple[WriteTransaction, Plan]]:
-    """Plan a write, begin it, and plan it again if the timeline has moved in between.
-
-    The first plan is made without the table lock, so that what cannot be written is refused before there is an instant.
-
-    Args:
-        plan: is given the file slices as the write sees them. What it raises ends the write, which leaves nothing.
-        seen: the state to plan for first; by default it is read.
-
-    Raises:
-        ConflictError, LockError, ConfigError: as `WriteTransaction.begin`.
-    """
-    view = session.view_for_write(session.timeline()) if seen is None else seen
-    planned = plan(view)
-    with WriteTransaction.begin(session, action=action, operation=operation) as transaction:
-        if transaction.timeline.moved_since(view.timeline):
-            planned = plan(transaction.view)
-        else:
-            transaction.share(view)
-        yield transaction, planned
 
 
 def _log_commit(table: str, instant: InstantTime, metadata: CommitMetadata) -> None:

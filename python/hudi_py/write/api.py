@@ -25,10 +25,10 @@ from hudi_py.storage import Storage, with_durability
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.transaction.owner.identity import process_identity
+from hudi_py.transaction.planned import begin_planned
 from hudi_py.transaction.protocols import AfterCommit, Committed, MetadataWriter, run_after
 from hudi_py.transaction.session import TableSession
 from hudi_py.transaction.settings import TransactionSettings
-from hudi_py.transaction.transaction import begin_planned
 from hudi_py.view import FileSystemView
 from hudi_py.write.context import WriteContext
 from hudi_py.write.operation import deleted_partitions, effective_operation, operation_on

@@ -13,8 +13,8 @@ from hudi_py.progress import Progress
 from hudi_py.timeline.pending_plans import PendingPlans
 from hudi_py.timeline.state import TableState
 from hudi_py.transaction.action import CommitResult
+from hudi_py.transaction.planned import begin_planned
 from hudi_py.transaction.session import TableSession
-from hudi_py.transaction.transaction import begin_planned
 from hudi_py.view import FileSystemView
 from hudi_py.write.context import WriteContext
 from hudi_py.write.settings import WriteSettings

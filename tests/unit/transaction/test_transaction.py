@@ -16,8 +16,9 @@ from hudi_py.timeline.timeline import load_timeline
 from hudi_py.transaction.instants import request
 from hudi_py.transaction.metadata_drop import DropMetadata
 from hudi_py.transaction.owner.identity import WRITER_KEY, ProcessIdentity, WriterIdentity, parse_writer
+from hudi_py.transaction.planned import NothingToDoError, begin_planned
 from hudi_py.transaction.settings import TransactionSettings
-from hudi_py.transaction.transaction import NothingToDoError, WriteTransaction, begin_planned
+from hudi_py.transaction.transaction import WriteTransaction
 from hudi_py.view import FileSystemView
 from tests.support.hand_writes import (
     IMPATIENT,

@@ -16,10 +16,10 @@ from hudi_py.metadata.table import RECORD_INDEX
 from hudi_py.progress import Progress
 from hudi_py.storage import Storage, with_durability
 from hudi_py.transaction.owner.identity import process_identity
+from hudi_py.transaction.planned import begin_planned
 from hudi_py.transaction.protocols import AfterCommit, Committed, MetadataWriter, run_after
 from hudi_py.transaction.session import TableSession
 from hudi_py.transaction.settings import TransactionSettings
-from hudi_py.transaction.transaction import begin_planned
 from hudi_py.view import FileSystemView
 from hudi_py.write.api import existing_table, open_or_create
 from hudi_py.write.context import WriteContext

@@ -44,9 +44,9 @@ from hudi_py.timeline.state import TableState
 from hudi_py.timeline.table_schema import SCHEMA_KEY, SCHEMA_OF_PLAN, resolve_table_schema
 from hudi_py.transaction.column_ids import ColumnIds
 from hudi_py.transaction.conflicts.policy import ALTER_SCHEMA
+from hudi_py.transaction.planned import NothingToDoError, begin_planned
 from hudi_py.transaction.protocols import MetadataWriter
 from hudi_py.transaction.session import TableSession
-from hudi_py.transaction.transaction import NothingToDoError, begin_planned
 from hudi_py.view import FileSystemView
 from hudi_py.write.api import existing_table
 from hudi_py.write.result import WriteResult, result_of
