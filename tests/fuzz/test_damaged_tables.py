@@ -143,5 +143,5 @@ def test_every_damaged_file(tmp_path: Path, kind: str, record_property: Callable
     tried, failures = wrong_answers(files, files, 5, seed=seed, queries=queries)
     record_property("counted: damages of files", tried)
     record_property("counted: queries of damaged tables", tried * len(queries))
-    assert tried > 200
+    assert tried > 150
     assert not list(findable(failures, files)), f"HUDI_PY_SEED={SEED}"

@@ -240,6 +240,13 @@ class FileSystemView:
         groups = (group for group in self._load(partition) if group.file_id == file_id)
         return [_slice_of(group, slice_) for group in groups for slice_ in group.slices]
 
+    def newest_recorded_base(self, partition: PartitionPath, file_id: FileId, *, before: str) -> BaseFileName | None:
+        """The newest base file of a file group that an active commit of an earlier instant recorded, whether or not it
+        still exists; None if there is none, or the view does not compare files with commit metadata."""
+        files = (file for group in self._load(partition) if group.file_id == file_id for file in group.recorded)
+        names = (file.name for file in files if file.commit < before and isinstance(file.name, BaseFileName))
+        return max(names, key=lambda name: name.instant, default=None)
+
     def in_portions(
         self, partitions: Sequence[PartitionPath], work: Callable[[Sequence[PartitionPath]], Sequence[T]]
     ) -> list[T]:

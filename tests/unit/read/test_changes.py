@@ -502,3 +502,30 @@ def test_changes_of_overwrites_come_in_an_order_in_which_they_apply(tmp_path: Pa
         hudi_py.write(path, moved, "upsert", options)
     table = changes(path, begins[0]).to_table().sort_by([("ts_ms", "ascending"), ("op", "ascending")])
     assert applied(table.to_pylist()) == {"e": 7, "f": 7}
+
+
+@pytest.mark.parametrize("version", [6, 9])
+def test_logs_over_a_base_file_that_is_gone(tmp_path: Path, version: int) -> None:
+    """An older slice would give images of an older time, and rows of the lost file as inserted."""
+    path = tmp_path / "t"
+
+    def write(ids: list[str], value: int) -> None:
+        rows = pa.table({"id": ids, "ts": [value] * len(ids)})
+        hudi_py.write(
+            str(path),
+            rows,
+            record_key="id",
+            ordering_by="ts",
+            table_type="MERGE_ON_READ",
+            table_version=version,
+            options=OF_CDC | {"hoodie.metadata.enable": "false"},
+        )
+
+    write(["k1"], 0)
+    write(["k1", "k2"], 1)  # fills the small base file
+    write(["k1", "k2"], 2)
+    since = commit_times(path)[1]
+    assert [op for op, *_ in told(changes(path, since).to_table())] == ["u", "u"]
+    next(path.glob(f"*_{since}.parquet")).unlink()
+    with pytest.raises(hudi_py.HistoryCleanedError, match=rf"base file .*_{since}\.parquet has been cleaned"):
+        changes(path, since)

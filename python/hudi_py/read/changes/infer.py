@@ -175,9 +175,12 @@ class Inference:
             if str(log.name) in names
         ]
         before = self._slice_before(commit, slices[at:], own)
-        written = stats[0].base_file
-        if written and (before is None or before.base_file is None):
-            raise self._cleaned(commit, f"base file {written}")
+        written = parse_base_file_name(stats[0].base_file or "")
+        newest = self._files_view().newest_recorded_base(partition, file_id, before=commit.time)
+        needed = max((name for name in (written, newest) if name), key=lambda name: name.instant, default=None)
+        base = before.base_file if before else None
+        if needed and (base is None or base.name.instant < needed.instant):  # an older slice has taken its place
+            raise self._cleaned(commit, f"base file {needed}")
         return Change(
             commit.time, InferenceCase.LOG_FILE, before=before, before_as_of=_just_before(commit.time), logs=tuple(own)
         )

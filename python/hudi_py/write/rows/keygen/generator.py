@@ -356,8 +356,8 @@ def field_type(text: str) -> tuple[str, str | None]:
     name, colon, kind = text.partition(":")
     if colon and kind.strip().upper() not in FIELD_TYPES:
         raise ConfigError(
-            f"Partition field {text} (hoodie.datasource.write.partitionpath.field) has the type '{kind}'; supported "
-            f"are {' and '.join(FIELD_TYPES)}"
+            f"Partition field {text} (hoodie.datasource.write.partitionpath.field) has the type '{kind}'; supported: "
+            f"{' and '.join(FIELD_TYPES)}"
         )
     return name.strip(), kind.strip().upper() if colon else None
 
