@@ -757,7 +757,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "write: what was planned before the timeline moved is not planned again",
-        CORE + "transaction/transaction.py",
+        CORE + "transaction/planned.py",
         "        if transaction.timeline.moved_since(view.timeline):\n",
         "        if False:\n",
         "tests/unit/transaction/test_transaction.py",

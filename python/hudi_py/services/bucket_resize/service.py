@@ -54,7 +54,7 @@ class ResizeSettings:
     rewrite: RewriteSettings
     memory: int
     order: RowOrder
-    """Of the rows of each bucket: plans of Apache Hudi may have columns to sort by."""
+    """The order of rows in each bucket: plans of Apache Hudi may have sort columns."""
     index: BucketIndex
     num_split: int
     num_merged: int
