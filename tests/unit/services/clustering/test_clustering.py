@@ -16,7 +16,7 @@ from click.testing import CliRunner
 import hudi_py
 from hudi_py.cli.main import main
 from hudi_py.config import Options
-from hudi_py.errors import ConfigError, ConflictError, HistoryCleanedError, UnsupportedTableError
+from hudi_py.errors import ConfigError, HistoryCleanedError, UnsupportedTableError
 from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.instant import Action
 from hudi_py.read import procedure_report
@@ -369,70 +369,6 @@ def test_after_commits(tmp_path: Path, version: int, kind: str) -> None:
     assert read(path).num_rows == 28
     with pytest.raises(ConfigError, match="set only one of them"):
         write(path, rows(range(1), 1), **planning, **inline)
-
-
-# -- beside writes
-
-
-@pytest.mark.parametrize(("version", "kind"), VERSIONS)
-def test_file_groups_of_a_pending_plan_are_not_updated(tmp_path: Path, version: int, kind: str) -> None:
-    path = make(tmp_path / "t", version, kind)
-    Clustering().schedule(context(path))
-    before = read(path)
-    with pytest.raises(ConflictError, match="is about to replace it"):
-        write(path, rows(range(1, 2), 9), "upsert")
-    write(path, rows(range(100, 104), 9))
-    added = read(path)
-    assert added.num_rows == before.num_rows + 4
-    report = run(Clustering(), context(path))
-    assert report.num_replaced == 4
-    assert_rows_equal(without_name(read(path)), without_name(added))
-    assert hudi_py.open_table(path).doctor(full=True).healthy
-
-
-def test_an_update_since_the_plan_is_never_lost(tmp_path: Path) -> None:
-    """As `SparkAllowUpdateStrategy` of Apache Hudi writes it, whose clustering then loses it."""
-    path = make(tmp_path / "t", kind="mor")
-    own = context(path)
-    scheduled = Clustering().schedule(own)
-    assert scheduled.instant is not None
-    requested = Path(path, f".hoodie/timeline/{scheduled.instant}.clustering.requested")
-    plan = requested.read_bytes()
-    requested.unlink()
-    write(path, rows(range(1, 2), 9), "upsert")
-    requested.write_bytes(plan)
-    updated = hudi_py.open_table(path).timeline.write_completed[-1].time
-    before = read(path)
-    with pytest.raises(ConflictError, match=f"{updated}.*has changed the file group .*unschedule"):
-        run(Clustering(), own)
-    assert_rows_equal(read(path), before)
-    assert pending_instants(Clustering(), own) == [scheduled.instant]
-    hudi_py.open_table(path).unschedule(scheduled.instant)
-    cluster(path)
-    assert_rows_equal(without_name(read(path)), without_name(before))
-
-
-def test_a_pending_write(tmp_path: Path) -> None:
-    """Its rows might be in a file group of the plan."""
-    path = make(tmp_path / "t")
-    newest = hudi_py.open_table(path).timeline.write_completed[-1].time
-    Path(path, f".hoodie/timeline/{int(newest) + 1}.commit.requested").touch()
-    found = Clustering().preview(context(path))
-    assert found.rows == ()
-    assert "planned only while no write is pending" in found.reason
-
-
-def test_groups_of_other_plans_are_left_out(tmp_path: Path) -> None:
-    path = make(tmp_path / "t", kind="mor")
-    table = hudi_py.open_table(path, QUICK)
-    compaction = table.compaction.schedule()
-    busy = {row["file_id"] for row in table.plans().to_pylist()}
-    assert compaction is not None
-    write(path, rows(range(70, 74), 5))
-    planned = {each.file_id for each in plan_of(path).slices}
-    assert planned
-    assert not planned & busy
-    assert (len(planned), len(busy)) == (2, 4)
 
 
 # -- attempts
