@@ -57,7 +57,7 @@ def prepare(work: Path, scale: float) -> None:
 
 
 def batches(path: Path) -> pa.RecordBatchReader:
-    file = pq.ParquetFile(path)
+    file = pq.ParquetFile(path, pre_buffer=False)  # which would keep all that has been read
     return pa.RecordBatchReader.from_batches(file.schema_arrow, file.iter_batches(BATCH_ROWS))
 
 

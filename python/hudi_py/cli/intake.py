@@ -220,8 +220,8 @@ def _changed(value: Any, kind: pa.DataType) -> int | None:
 
 
 def _parquet(file: IO[bytes], types: dict[str, pa.DataType]) -> pa.RecordBatchReader:
-    # standard input cannot seek
-    found = parquet.ParquetFile(file if file.seekable() else pa.BufferReader(file.read()))
+    # standard input cannot seek; `pre_buffer` would keep all that has been read
+    found = parquet.ParquetFile(file if file.seekable() else pa.BufferReader(file.read()), pre_buffer=False)
     return pa.RecordBatchReader.from_batches(found.schema_arrow, found.iter_batches())
 
 

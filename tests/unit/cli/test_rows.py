@@ -5,10 +5,12 @@ from __future__ import annotations
 import io
 import json
 import math
+import tracemalloc
 from datetime import date, datetime, timezone
 from decimal import Decimal
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -191,3 +193,19 @@ def test_sql(cli: Run, made: Path) -> None:
     assert len(cli("sql", "FROM t", "-t", made, "--json").lines[0]) == 10
     assert "syntax error" in cli("sql", "SELEC", "-t", made, code=2).err
     assert "have the name t" in cli("sql", "FROM t", "-t", made, "-t", made, code=2).err
+
+
+def test_rows_of_a_parquet_file_leave_the_memory_once_they_are_read(tmp_path: Path) -> None:
+    rows = pa.table({"id": np.random.default_rng(1).integers(0, 1 << 60, 1 << 20)})
+    pq.write_table(rows, tmp_path / "rows.parquet", row_group_size=1 << 16, compression="none", use_dictionary=False)
+    most = count = 0
+    tracemalloc.start()  # Arrow gets what it reads from a file of Python as objects of Python
+    try:
+        with (tmp_path / "rows.parquet").open("rb") as file:
+            for batch in read_rows(file, "parquet", None, "rows.parquet"):
+                count += batch.num_rows
+                most = max(most, tracemalloc.get_traced_memory()[0])
+    finally:
+        tracemalloc.stop()
+    assert count == rows.num_rows
+    assert most < rows.nbytes // 2

@@ -52,6 +52,17 @@ def test_spilled_files_are_removed() -> None:
     assert not os.path.exists(folder)
 
 
+def test_once_rows_are_on_the_disk_none_stay_in_memory() -> None:
+    spilled, kept = PartitionedRows(SCHEMA, 100), PartitionedRows(SCHEMA, 1 << 30)
+    for held in (spilled, kept):
+        with held:
+            for number in range(5):
+                held.add(batch_of(3 * number, 3), pa.array(["a", "b", "a"]))
+            held.settle()
+            assert bool(held._held) is (held is kept)
+            assert held.table(PartitionPath("a"))["n"].to_pylist() == [n for n in range(15) if n % 3 != 1]
+
+
 def test_a_batch_of_one_partition_is_not_copied() -> None:
     batch = batch_of(0, 3)
     ((partition, rows),) = split_by_partition(batch, pa.array(["a"] * 3))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+import time
+from functools import partial
 
 import pyarrow as pa
 import pytest
@@ -76,6 +78,28 @@ def test_an_error_of_a_worker_is_raised_and_stops_the_others() -> None:
     assert len(begun) <= 1
     with pytest.raises(RuntimeError):
         workers.submit(lambda: None)
+
+
+def test_tasks_that_hold_more_than_fits_run_alone() -> None:
+    running: list[int] = []
+    together: list[int] = []
+    lock = threading.Lock()
+
+    def run(size: int) -> None:
+        with lock:
+            running.append(size)
+            together.append(sum(running))
+        time.sleep(0.01)
+        with lock:
+            running.remove(size)
+
+    workers: Workers[None] = Workers(4, at_most=8, max_bytes=10)
+    with workers:
+        for size in (4, 6, 30, 5, 5, 5, 11, 1):
+            workers.submit(partial(run, size), size)
+        workers.results()
+    assert max(together) == 30
+    assert all(each <= 10 for each in together if each not in (30, 11))
 
 
 def test_the_queue_of_workers_is_bounded() -> None:

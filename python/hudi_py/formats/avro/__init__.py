@@ -2,7 +2,7 @@
 
 from hudi_py.formats.avro.container import ContainerWriter, read_container, write_container
 from hudi_py.formats.avro.decode import decode_log_batches, decode_log_content, decode_values
-from hudi_py.formats.avro.encode import encode_log_content, encode_values
+from hudi_py.formats.avro.encode import encode_log_content, encode_log_pieces, encode_values
 from hudi_py.formats.avro.schema import AvroSchema, Record, resolve_record
 from hudi_py.formats.avro.types import (
     arrow_schema,
@@ -24,6 +24,7 @@ __all__ = [
     "decode_log_content",
     "decode_values",
     "encode_log_content",
+    "encode_log_pieces",
     "encode_values",
     "is_avro_name",
     "minimal_fixed_size",

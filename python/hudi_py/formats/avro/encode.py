@@ -17,7 +17,12 @@ _VERSION = 3
 
 
 def encode_log_content(batch: pa.RecordBatch | pa.Table, schema: AvroSchema) -> bytes:
-    """The content of an Avro data block with the rows of `batch` (`HoodieAvroDataBlock`, version 3).
+    """Return the content of an Avro data block in one piece, see `encode_log_pieces`."""
+    return b"".join(encode_log_pieces(batch, schema))
+
+
+def encode_log_pieces(batch: pa.RecordBatch | pa.Table, schema: AvroSchema) -> list[bytes | pa.Buffer]:
+    """Return the content of an Avro data block with the rows of `batch` (`HoodieAvroDataBlock`, version 3), in pieces.
 
     `schema` is the writer schema, a record; columns are matched to its fields by name, also nested ones. A nullable
     field that the batch lacks is null. Columns may be sliced, dictionary-encoded, large, views, or of another type that
@@ -46,7 +51,7 @@ def encode_log_content(batch: pa.RecordBatch | pa.Table, schema: AvroSchema) -> 
     parts: list[bytes | pa.Buffer] = [struct.pack(">ii", _VERSION, batch.num_rows)]
     for each in _chunks(batch):
         parts.extend(_encode(record, each))
-    return b"".join(parts)
+    return parts
 
 
 def encode_values(batch: pa.RecordBatch, schema: AvroSchema | Record) -> pa.BinaryArray:

@@ -18,9 +18,11 @@ All integers are big-endian:
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+
+import pyarrow as pa
 
 MAGIC = b"#HUDI#"
 LOG_FORMAT_VERSION = 1
@@ -95,18 +97,26 @@ class LogBlock:
 
 
 def encode_block(block_type: BlockType, header: Mapping[HeaderKey, str], content: bytes) -> bytes:
-    """A complete block. Header entries are in ascending order of their ordinals (Java's order is arbitrary)."""
-    parts = [struct.pack(">iii", LOG_FORMAT_VERSION, int(block_type), len(header))]
+    """Return a complete block in one piece."""
+    return b"".join(encode_block_pieces(block_type, header, [content]))
+
+
+def encode_block_pieces(
+    block_type: BlockType, header: Mapping[HeaderKey, str], content: Sequence[bytes | pa.Buffer]
+) -> list[bytes | pa.Buffer]:
+    """Return a complete block in pieces, of which the content is not copied. Header entries are in ascending order of
+    their ordinals (Java's order is arbitrary)."""
+    parts: list[bytes | pa.Buffer] = [struct.pack(">iii", LOG_FORMAT_VERSION, int(block_type), len(header))]
     for key in sorted(header):
         value = header[key].encode()
         parts.append(struct.pack(">ii", int(key), len(value)))
         parts.append(value)
-    parts.append(struct.pack(">q", len(content)))
-    parts.append(content)
+    parts.append(struct.pack(">q", sum(map(len, content))))
+    parts += content
     parts.append(struct.pack(">i", 0))
     size = sum(map(len, parts)) + TRAILER_LENGTH
     parts.append(struct.pack(">q", size + len(MAGIC)))
-    return b"".join([MAGIC, struct.pack(">q", size), *parts])
+    return [MAGIC, struct.pack(">q", size), *parts]
 
 
 def encode_rollback_block(instant_time: str, target_instant_time: str) -> bytes:

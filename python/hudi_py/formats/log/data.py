@@ -8,15 +8,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from hudi_py.formats.avro import encode_log_content
-from hudi_py.formats.log.blocks import BlockType, HeaderKey, encode_block
+from hudi_py.formats.avro import encode_log_pieces
+from hudi_py.formats.log.blocks import BlockType, HeaderKey, encode_block_pieces
 from hudi_py.formats.parquet_writer import encode_parquet
 
 
 def encode_data_block(
     rows: pa.Table, avro: dict[str, Any], header: Mapping[HeaderKey, str], *, parquet_codec: str | None = None
-) -> bytes:
-    """A complete data block.
+) -> list[bytes | pa.Buffer]:
+    """Return a complete data block, in pieces.
 
     Args:
         rows: with all columns of `avro`.
@@ -30,5 +30,5 @@ def encode_data_block(
     text = json.dumps(avro, separators=(",", ":"), ensure_ascii=False)
     whole = {**header, HeaderKey.SCHEMA: text}
     if parquet_codec is None:
-        return encode_block(BlockType.AVRO, whole, encode_log_content(rows, avro))
-    return encode_block(BlockType.PARQUET, whole, encode_parquet(rows, text, parquet_codec))
+        return encode_block_pieces(BlockType.AVRO, whole, encode_log_pieces(rows, avro))
+    return encode_block_pieces(BlockType.PARQUET, whole, [encode_parquet(rows, text, parquet_codec)])

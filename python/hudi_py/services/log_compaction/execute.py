@@ -120,8 +120,8 @@ def _write(
         records = found if not merge.key_fields else replace(found, rows=_without_keys(found.rows))
         written.records += len(records.winners.ids)
         written.keys += len(records)
-        for block in _data(records, header, avro, options, written):
-            written.size += sink.write(block)
+        for piece in _data(records, header, avro, options, written):
+            written.size += sink.write(piece)
         gone = np.flatnonzero(records.winners.deletes)
         if len(gone):
             content = _deletes(records, gone, partition, merge)
@@ -138,8 +138,8 @@ def _without_keys(rows: pa.Table) -> pa.Table:
 
 def _data(
     records: LogRecords, header: dict[HeaderKey, str], avro: dict[str, Any], options: Options, written: _LogStatistics
-) -> Iterator[bytes]:
-    """Blocks of complete rows, then of rows that lack the same columns (partial updates)."""
+) -> Iterator[bytes | pa.Buffer]:
+    """Yield the pieces of blocks of complete rows, then of rows that lack the same columns (partial updates)."""
     block_bytes = options.get(write_config.LOG_BLOCK_MAX_SIZE)
     codec = base_file_codec(options) if options.get(write_config.LOG_BLOCK_FORMAT) == "parquet" else None
     slots = np.sort(records.slots[(records.slots >= 0) & ~records.winners.deletes])
@@ -155,7 +155,7 @@ def _data(
         if rows.nbytes > block_bytes:
             at_once = max(1, int(rows.num_rows * block_bytes / rows.nbytes))
         for start in range(0, rows.num_rows, at_once):
-            yield encode_data_block(rows.slice(start, at_once).combine_chunks(), schema, own, parquet_codec=codec)
+            yield from encode_data_block(rows.slice(start, at_once).combine_chunks(), schema, own, parquet_codec=codec)
 
 
 def _by_columns(records: LogRecords, slots: Slots) -> Iterator[tuple[tuple[str, ...], Slots]]:

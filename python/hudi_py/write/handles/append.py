@@ -99,25 +99,21 @@ def append_log(
     ranges: list[ColumnRanges] = []
     with transaction.publication.writing(permit) as sink:
         if new is not None:
-            for block in _data_blocks(context, slice_, new, ranges, None, partial=False):
-                sink.write(block)
-                size += len(block)
+            for piece in _data_blocks(context, slice_, new, ranges, None, partial=False):
+                size += sink.write(piece)
         if num_deletes < rows.num_rows:
             kept = rows.filter(pa.array(~deletes)) if num_deletes else rows
             held = None if places is None else places.of(~deletes)
-            for block in _data_blocks(context, slice_, kept, ranges, held, partial=context.partial_avro is not None):
-                sink.write(block)
-                size += len(block)
+            for piece in _data_blocks(context, slice_, kept, ranges, held, partial=context.partial_avro is not None):
+                size += sink.write(piece)
         if num_deletes:
             marked = rows.filter(pa.array(deletes)) if num_deletes < rows.num_rows else rows
             held = None if places is None else places.of(deletes)
             block = _delete_block(context, slice_, combined(marked[RECORD_KEY]), held, row_ordering(marked, merge))
-            sink.write(block)
-            size += len(block)
+            size += sink.write(block)
         if deleted is not None and len(deleted):
             block = _delete_block(context, slice_, deleted, places)
-            sink.write(block)
-            size += len(block)
+            size += sink.write(block)
             num_deletes += len(deleted)
     if context.sidecar is not None and parsed is not None:
         sidecar = Sidecar()
@@ -232,8 +228,9 @@ def _data_blocks(
     places: _Places | None,
     *,
     partial: bool,
-) -> Iterator[bytes]:
-    """Data blocks of about the limit at most. Appends the ranges of their columns to `ranges`, if wanted."""
+) -> Iterator[bytes | pa.Buffer]:
+    """Yield the pieces of data blocks of about the limit at most. Append the ranges of their columns to `ranges`, if
+    wanted."""
     settings, header, avro = context.settings, _header(context), context.log_avro
     if partial and context.partial_avro is not None:
         avro = context.partial_avro
@@ -253,7 +250,7 @@ def _data_blocks(
             if context.range_columns:
                 ranges.append(column_ranges(stored, context.range_columns))
             table = pa.Table.from_batches([stored.select(names)])
-            yield encode_data_block(table, avro, own, parquet_codec=codec)
+            yield from encode_data_block(table, avro, own, parquet_codec=codec)
 
 
 def _delete_block(

@@ -83,7 +83,7 @@ def write_shares(
         shares.setdefault(split_share(name)[0], []).append(name)
     context.transaction.view.lister.prefetch(list(shares))
     threads = _threads(context, held, shares)
-    workers: Workers[list[WriteStat]] = Workers(threads, at_most=threads + 1)
+    workers: Workers[list[WriteStat]] = Workers(threads, at_most=threads + 1, max_bytes=context.settings.waiting_bytes)
 
     def write(path: PartitionPath) -> None:
         partition = PartitionWriter(context, workers, path, record_size)
@@ -184,7 +184,7 @@ def _merged(context: WriteContext, operation: Operation, share: Share, tagged: T
         start += target.num_rows
         slice_ = share.slice_of(target)
         if slice_ is None:
-            yield NewGroup(some.to_batches, target.file_id)
+            yield NewGroup(some.to_batches, target.file_id, some.nbytes)
         else:
             small[slice_.file_id] = some
     keys = combined(rows[RECORD_KEY])
@@ -199,7 +199,8 @@ def _merged(context: WriteContext, operation: Operation, share: Share, tagged: T
         )
     for file_id in {**changed, **small}:
         if file_id in small:
-            yield FilledFile(share.slices[file_id], small[file_id].to_batches, changed.get(file_id))
+            some = small[file_id]
+            yield FilledFile(share.slices[file_id], some.to_batches, changed.get(file_id), new_bytes=some.nbytes)
         else:
             yield changed[file_id]
 
@@ -210,7 +211,8 @@ def _merged_in_bucket(context: WriteContext, share: Share, tagged: TaggedRows) -
     assert bucket is not None
     if bucket.slice_ is None or (tagged.alive and not bucket.slice_.size):  # statements make a base file in any case
         if len(new):
-            yield NewGroup(_taken(rows, new).to_batches, bucket.file_id)
+            some = _taken(rows, new)
+            yield NewGroup(some.to_batches, bucket.file_id, some.nbytes)
         return
     apart = context.settings.updated_columns is not None and len(new)
     known = [numbers for _, numbers in tagged.found]

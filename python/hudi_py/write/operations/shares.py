@@ -154,19 +154,19 @@ class PartitionWriter:
         """
         context = self._context
         if isinstance(placed, NewGroup):
-            self._submit(lambda: new_file_group(context, self.path, placed.rows(), placed.file_id))
+            self._submit(lambda: new_file_group(context, self.path, placed.rows(), placed.file_id), placed.num_bytes)
             return
         file_id = placed.slice_.file_id
         if file_id in self._clustering:
             what = "update or delete rows of"
             raise pending_clustering_conflict(context.transaction.view, what, self.path, file_id)
         if isinstance(placed, FilledFile):
-            self._submit(partial(_filled, context, placed))
+            self._submit(partial(_filled, context, placed), placed.num_bytes)
         elif context.transaction.config.is_mor:
             self._append(placed)
         else:
             new = () if placed.new is None else placed.new.to_batches()
-            self._submit(lambda: [_rewritten(context, placed.slice_, placed, new)])
+            self._submit(lambda: [_rewritten(context, placed.slice_, placed, new)], placed.num_bytes)
 
     def _append(self, placed: ChangedSlice) -> None:
         if not placed.updates.num_rows and placed.new is None and placed.deleted is None:
@@ -183,7 +183,7 @@ class PartitionWriter:
             next_version=self._next_log_version(target),
             positions=placed.positions if self._notes_positions(placed.slice_) else None,
         )
-        self._submit(lambda: [append()])
+        self._submit(lambda: [append()], placed.num_bytes)
 
     def _notes_positions(self, slice_: FileSlice) -> bool:
         """Whether logs get record positions, by which readers find the rows of the base file without its keys

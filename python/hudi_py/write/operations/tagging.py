@@ -189,6 +189,7 @@ def held_rows(context: WriteContext, rows: Iterable[KeyedRows], schema: pa.Schem
         for keyed in rows:
             context.progress.read(keyed.rows.num_rows)
             held.add(keyed.rows, keyed.partitions)
+        held.settle()
         context.progress.phase("writing")
         yield held
 

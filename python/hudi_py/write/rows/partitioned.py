@@ -109,6 +109,12 @@ class PartitionedRows:
         if self._held_bytes > self._budget:
             self._spill()
 
+    def settle(self) -> None:
+        """Note that no rows will come: if some are on the disk, the others leave the memory to what is done with them
+        now."""
+        if self._runs and self._held:
+            self._spill()
+
     def batches(self, partition: PartitionPath) -> Iterator[pa.RecordBatch]:
         """The rows of a partition in order of arrival."""
         for path, ranges in self._runs:

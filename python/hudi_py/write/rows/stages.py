@@ -134,6 +134,8 @@ class NewGroup:
     """Called in the thread that writes them."""
     file_id: FileId | None = None
     """The id of the file group, which is one file then. If None, as many file groups of random ids as the rows need."""
+    num_bytes: int = 0
+    """Bytes of the rows in memory; none if `rows` reads them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +153,11 @@ class ChangedSlice:
     """The row of the base file that has the key of each of `updates`, or of `deleted` if there are no updates; all
     different. None if they are not known for all."""
 
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of the rows in memory."""
+        return sum(each.nbytes for each in (self.updates, self.new, self.deleted) if each is not None)
+
 
 @dataclass(frozen=True, slots=True)
 class FilledFile:
@@ -163,6 +170,13 @@ class FilledFile:
     """What else changes in the file group."""
     by_key: bool = False
     """Whether the rows replace those of the same keys after all. Only without `changes`."""
+    new_bytes: int = 0
+    """Bytes of `rows` in memory; none if it reads them."""
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of all rows in memory."""
+        return self.new_bytes + (0 if self.changes is None else self.changes.num_bytes)
 
 
 Placed: TypeAlias = NewGroup | ChangedSlice | FilledFile
