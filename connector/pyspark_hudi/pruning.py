@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
+from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.functions import expr
 
-from hudi_py.read import Split
+from hudi_py.errors import HudiError
+from hudi_py.read import Pinned, Split, parse_filter
 from hudi_py.schema import backticked
-from pyspark_hudi.condition import spark_literal
+from pyspark_hudi.condition import spark_condition, spark_literal
 from pyspark_hudi.reader import HudiPartition, HudiReader
 from pyspark_hudi.tasks import rows_of
 
@@ -29,8 +31,10 @@ if TYPE_CHECKING:
 else:
     _Base = object
 
-_MOST_PARTS = 32
-"""Parts of a union: Catalyst takes a few milliseconds for each."""
+_MAX_PARTS = 32
+"""Parts of a union: making each takes 40 milliseconds, mostly calls of the JVM."""
+_QUOTES = frozenset('"\\')
+"""What they mean in a condition depends on the session."""
 
 
 @dataclass(frozen=True)
@@ -76,10 +80,25 @@ def known_columns(splits: Sequence[Split]) -> tuple[str, ...]:
     return tuple(name for name in names[0] if all(name in each for each in names)) if names else ()
 
 
+def matching(pinned: Pinned, condition: str) -> Pinned:
+    """Return the read without the splits whose known values show that no row satisfies a condition; the whole read if
+    Spark may understand the condition otherwise. Fewer parts are then made for Catalyst to choose from."""
+    if not _QUOTES.isdisjoint(condition):
+        return pinned
+    try:
+        found = parse_filter(condition, pinned.spec.table_schema)
+    except HudiError:  # Spark knows more
+        return pinned
+    if found is None or spark_condition(found) is None:
+        return pinned
+    kept = found.may_match([dict(split.known_values) for split in pinned.splits])
+    return replace(pinned, splits=tuple(compress(pinned.splits, kept)))
+
+
 def parts_of(spark: SparkSession, reader: HudiReader, schema: StructType) -> DataFrame:
     """As `rows_of`; Catalyst leaves out tasks for which a condition on columns with known values is false."""
     tasks = reader.partitions()
-    step = -(-len(tasks) // _MOST_PARTS)
+    step = -(-len(tasks) // _MAX_PARTS)
     parts = [tasks[start : start + step] for start in range(0, len(tasks), step)]
     facts = [_Facts.of(part, schema.names) for part in parts]
     both = list(zip(parts, facts, strict=True))
@@ -96,8 +115,9 @@ class Parts:
 
     columns: frozenset[str]
     """Columns with known values, in lower case."""
-    made: Callable[[], DataFrame]
-    """Rows and columns of the other, also by their ids, so that what refers to one fits the other."""
+    made: Callable[[str | None], DataFrame]
+    """Rows and columns of the other, also by their ids, so that what refers to one fits the other. Given a condition in
+    Spark SQL, only the parts that may hold rows for which it is true; None: all."""
     of: DataFrame | None = None
     """The DataFrame of the whole read, which is not read in parts if it is cached; None: that with these parts."""
 
@@ -111,7 +131,7 @@ class _WithParts(_Base):  # type: ignore[misc]
         parts = self._hudi_py_parts
         text = str(condition).lower()
         if any(name in text for name in parts.columns) and not self._is_cached():
-            return parts.made().filter(condition)
+            return parts.made(condition if isinstance(condition, str) else None).filter(condition)
         return self._kept("filter", condition)
 
     def select(self, *columns: Any) -> Any:
@@ -157,20 +177,26 @@ class _WithParts(_Base):  # type: ignore[misc]
 
     def _chosen(self) -> Any:
         """The DataFrame for what may have conditions."""
-        return super() if self._is_cached() else self._hudi_py_parts.made()
+        return super() if self._is_cached() else self._hudi_py_parts.made(None)
 
     def _kept(self, method: str, *arguments: Any) -> Any:
         """The result of a method that leaves columns as they are."""
         parts, found = self._hudi_py_parts, getattr(super(), method)(*arguments)
         if not self._may_be_pruned(found):
             return found
-        made = functools.cache(lambda: getattr(parts.made(), method)(*arguments))
+
+        def made(condition: str | None) -> DataFrame:
+            result: DataFrame = getattr(parts.made(condition), method)(*arguments)
+            return result
+
         return with_parts(found, Parts(parts.columns, made, parts.of or self))
 
     def _other(self, method: str, *arguments: Any, **named: Any) -> Any:
         """The result of a method that makes new columns."""
         found = getattr(super(), method)(*arguments, **named)
-        return getattr(self._hudi_py_parts.made(), method)(*arguments, **named) if self._may_be_pruned(found) else found
+        if not self._may_be_pruned(found):
+            return found
+        return getattr(self._hudi_py_parts.made(None), method)(*arguments, **named)
 
     def _may_be_pruned(self, found: DataFrame) -> bool:
         known = self._hudi_py_parts.columns

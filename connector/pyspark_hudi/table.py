@@ -29,7 +29,7 @@ from pyspark_hudi.counting import Counting, counted
 from pyspark_hudi.failure import raised_here
 from pyspark_hudi.native import NativePlan
 from pyspark_hudi.paths import checked_path
-from pyspark_hudi.pruning import Parts, known_columns, parts_of, with_parts
+from pyspark_hudi.pruning import Parts, known_columns, matching, parts_of, with_parts
 from pyspark_hudi.reader import HudiReader, ReplacedReader
 from pyspark_hudi.seen import marked
 from pyspark_hudi.tasks import is_classic, rows_of
@@ -151,9 +151,14 @@ def read_table(
     with _cleaned_since(path):
         base = _BaseFiles.of(spark, plan.row())
         state = plan.planned.state
-        parts = functools.cache(lambda: marked(base.with_others(_in_parts(spark, rest, resolved)), path, state))
+
+        @functools.lru_cache(maxsize=1)
+        def parts(condition: str | None) -> DataFrame:
+            some = rest if condition is None else matching(rest, condition)
+            return marked(base.with_others(_in_parts(spark, some, resolved)), path, state)
+
         if base.native is None and base.merged is None and known:
-            frame = parts()
+            frame = parts(None)
         else:
             frame = marked(base.with_others(_in_tasks(spark, rest, resolved)), path, state)
             frame = with_parts(frame, Parts(frozenset(map(str.lower, known)), parts)) if known else frame

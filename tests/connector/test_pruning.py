@@ -10,9 +10,13 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import hudi_py
+from hudi_py.config import Options, Scope
 from hudi_py.formats.hashing import xx_hash64
 from hudi_py.testing.rows import assert_rows_equal
 from pyspark_hudi import read_table
+from pyspark_hudi.native import NativePlan
+from pyspark_hudi.pruning import matching
+from pyspark_hudi.tasks import rows_of
 from tests.connector.conftest import CONNECT
 from tests.connector.tables import read, rows
 
@@ -58,7 +62,7 @@ def test_conditions_on_partition_columns(
     spark: SparkSession, table: str, at_most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pyspark_hudi.native._PRUNED_BYTES", 0)
-    monkeypatch.setattr("pyspark_hudi.pruning._MOST_PARTS", at_most)
+    monkeypatch.setattr("pyspark_hudi.pruning._MAX_PARTS", at_most)
     plain, frame = read(spark, table).cache(), read_table(spark, table, options=EACH)
     assert frame.schema == plain.schema
     assert_rows_equal(frame.toArrow(), plain.toArrow())
@@ -71,6 +75,56 @@ def test_conditions_on_partition_columns(
         if not CONNECT:
             assert parts_read(asked) <= (few if at_most == 2 else each), condition
     plain.unpersist()
+
+
+@pytest.mark.parametrize(
+    ("condition", "left"),
+    [
+        ("y = 1 AND m = 'a'", 1),
+        ("Y = 1", 3),
+        ("m IN ('a', 'z') AND v < 0", 2),
+        ("y = 3", 0),
+        ("y <=> 2", 3),
+        ("y IS NULL OR m = 'b'", 2),
+        ("y = 1 OR v = 1", 6),
+        ("v < 0", 6),
+        ('m = "a"', 6),  # which may be the name of a column
+        ("CAST(y AS STRING) = '1'", 6),
+        ("y = (SELECT 1)", 6),
+        ("unknown = 1", 6),
+    ],
+)
+def test_splits_that_a_condition_of_spark_leaves(
+    table: str, condition: str, left: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pyspark_hudi.native._PRUNED_BYTES", 0)
+    rest = NativePlan.of(table, Options.resolve(EACH, Scope.READ)).rest()
+    assert len(rest.splits) == 6
+    found = matching(rest, condition)
+    assert len(found.splits) == left
+    assert found.spec is rest.spec
+
+
+@pytest.mark.skipif(CONNECT, reason="behind Spark Connect there are no parts")
+def test_a_condition_makes_only_the_parts_that_it_needs(
+    spark: SparkSession, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pyspark_hudi.native._PRUNED_BYTES", 0)
+    frame, wanted = read_table(spark, table, options=EACH), rows(read(spark, table).where("y = 1 AND m = 'a'"))
+    made: list[int] = []
+
+    def counted_rows(*arguments: Any) -> DataFrame:
+        made.append(1)
+        return rows_of(*arguments)
+
+    monkeypatch.setattr("pyspark_hudi.pruning.rows_of", counted_rows)
+    found = frame.where("y = 1 AND m = 'a'")
+    assert len(made) == parts_read(found) == 2  # which rows logs replace, and the rows that they add
+    assert rows(found) == wanted
+    assert rows(frame.select(*frame.columns).filter("m = 'a' AND y = 1")) == wanted
+    assert len(made) == 4
+    assert rows(frame.where("y = 7")) == []
+    assert len(made) == 6
 
 
 def test_rows_whose_value_is_not_that_of_their_path(
