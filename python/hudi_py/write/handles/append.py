@@ -63,7 +63,7 @@ def append_log(
         SchemaMismatchError: a row has no ordering value, and Apache Hudi could not read the table with it.
     """
     started = time.monotonic()
-    transaction, merge = context.transaction, context.settings.merge
+    transaction = context.transaction
     places: _Places | None = None
     base = (merged or slice_).base_file
     if positions is not None and base is not None:
@@ -74,8 +74,8 @@ def append_log(
         elif deleted is not None:
             deleted = deleted.take(pa.array(order))
     own_name = transaction.config.version >= _MERGED_LOGS
-    deletes = delete_marks(rows, merge)
-    _check_ordering(context, rows, deletes)
+    records = _Records(rows, delete_marks(rows, context.settings.merge), new, deleted, places)
+    _check_ordering(context, rows, records.deletes)
     if new is not None:
         _check_ordering(context, new, np.zeros(new.num_rows, np.bool_))
     new_group = slice_.base_file is None  # it may be the first log of its group, and that of its partition
@@ -95,43 +95,16 @@ def append_log(
     name = permit.path.rpartition("/")[2]
     parsed = parse_log_file_name(name)
     size = 0
-    num_deletes = int(deletes.sum())
     ranges: list[ColumnRanges] = []
     with transaction.publication.writing(permit) as sink:
-        if new is not None:
-            for piece in _data_blocks(context, slice_, new, ranges, None, partial=False):
-                size += sink.write(piece)
-        if num_deletes < rows.num_rows:
-            kept = rows.filter(pa.array(~deletes)) if num_deletes else rows
-            held = None if places is None else places.of(~deletes)
-            for piece in _data_blocks(context, slice_, kept, ranges, held, partial=context.partial_avro is not None):
-                size += sink.write(piece)
-        if num_deletes:
-            marked = rows.filter(pa.array(deletes)) if num_deletes < rows.num_rows else rows
-            held = None if places is None else places.of(deletes)
-            block = _delete_block(context, slice_, combined(marked[RECORD_KEY]), held, row_ordering(marked, merge))
-            size += sink.write(block)
-        if deleted is not None and len(deleted):
-            block = _delete_block(context, slice_, deleted, places)
-            size += sink.write(block)
-            num_deletes += len(deleted)
+        for piece in _blocks(context, slice_, records, ranges):
+            size += sink.write(piece)
     if context.sidecar is not None and parsed is not None:
-        sidecar = Sidecar()
-        if context.tracks_keys:
-            sidecar.begin_keys()
-            log, before = LogFile(slice_.partition, parsed, size), merged or slice_
-            if rows.num_rows:
-                _note_keys(context, sidecar, before, log, combined(rows[RECORD_KEY]), deletes)
-            if new is not None:
-                sidecar.add_keys(combined(new[RECORD_KEY]))
-            if deleted is not None and len(deleted):
-                _note_keys(context, sidecar, before, log, deleted)
-        if context.range_columns:
-            whole = ColumnRanges.merged(ranges) if ranges else column_ranges((), context.range_columns)
-            sidecar.set_ranges(whole.rows)
-        context.action.keep_sidecar(sidecar, permit.path)
+        log = LogFile(slice_.partition, parsed, size)
+        context.action.keep_sidecar(_sidecar(context, merged or slice_, log, records, ranges), permit.path)
     context.progress.wrote(size)
     inserts = 0 if new is None else new.num_rows
+    marked = int(records.deletes.sum())
     earlier = () if own_name else tuple(str(log.name) for log in slice_.log_files)
     base = slice_.base_file
     return WriteStat(
@@ -139,10 +112,10 @@ def append_log(
         path=permit.path,
         partition_path=slice_.partition,
         prev_commit=transaction.instant if own_name else slice_.base_instant,
-        num_writes=rows.num_rows - int(deletes.sum()) + inserts,
+        num_writes=rows.num_rows - marked + inserts,
         num_inserts=inserts,
-        num_updates=rows.num_rows - int(deletes.sum()),
-        num_deletes=num_deletes,
+        num_updates=rows.num_rows - marked,
+        num_deletes=marked + (0 if deleted is None else len(deleted)),
         total_write_bytes=size,
         file_size=size,
         log_version=parsed.version if parsed else next_version,
@@ -151,6 +124,58 @@ def append_log(
         log_files=(*earlier, name),
         upsert_time_ms=int((time.monotonic() - started) * 1000),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Records:
+    """What goes into one log; see `append_log`."""
+
+    rows: pa.Table
+    deletes: Mask
+    """The rows with a delete marker."""
+    new: pa.Table | None
+    deleted: pa.StringArray | None
+    places: _Places | None
+
+
+def _blocks(
+    context: WriteContext, slice_: FileSlice, records: _Records, ranges: list[ColumnRanges]
+) -> Iterator[bytes | pa.Buffer]:
+    """Yield the encoded blocks in the order of the file, in pieces, and add the ranges of data blocks to `ranges`."""
+    rows, deletes, places = records.rows, records.deletes, records.places
+    if records.new is not None:
+        yield from _data_blocks(context, slice_, records.new, ranges, None, partial=False)
+    marked = int(deletes.sum())
+    if marked < rows.num_rows:
+        kept = rows.filter(pa.array(~deletes)) if marked else rows
+        held = None if places is None else places.of(~deletes)
+        yield from _data_blocks(context, slice_, kept, ranges, held, partial=context.partial_avro is not None)
+    if marked:
+        gone = rows.filter(pa.array(deletes)) if marked < rows.num_rows else rows
+        held = None if places is None else places.of(deletes)
+        ordering = row_ordering(gone, context.settings.merge)
+        yield _delete_block(context, slice_, combined(gone[RECORD_KEY]), held, ordering)
+    if records.deleted is not None and len(records.deleted):
+        yield _delete_block(context, slice_, records.deleted, places)
+
+
+def _sidecar(
+    context: WriteContext, before: FileSlice, log: LogFile, records: _Records, ranges: Sequence[ColumnRanges]
+) -> Sidecar:
+    """Return what the metadata table needs of the log. `before`: the slice without it."""
+    sidecar = Sidecar()
+    if context.tracks_keys:
+        sidecar.begin_keys()
+        if records.rows.num_rows:
+            _note_keys(context, sidecar, before, log, combined(records.rows[RECORD_KEY]), records.deletes)
+        if records.new is not None:
+            sidecar.add_keys(combined(records.new[RECORD_KEY]))
+        if records.deleted is not None and len(records.deleted):
+            _note_keys(context, sidecar, before, log, records.deleted)
+    if context.range_columns:
+        whole = ColumnRanges.merged(ranges) if ranges else column_ranges((), context.range_columns)
+        sidecar.set_ranges(whole.rows)
+    return sidecar
 
 
 def _check_ordering(context: WriteContext, rows: pa.Table, deletes: Mask) -> None:

@@ -78,23 +78,9 @@ def read_input(data: Any) -> Input:
     """
     if isinstance(data, Input):
         return data
-    if isinstance(data, pa.RecordBatch):
-        data = pa.Table.from_batches([data])
-    if type(data).__module__.partition(".")[0] == "pandas" and hasattr(data, "columns"):
-        # pandas' own stream would add its index as a column
-        try:
-            data = pa.Table.from_pandas(data, preserve_index=False)
-        except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
-            reason = "; ".join(str(part) for part in reversed(error.args))
-            raise SchemaMismatchError(f"Cannot read rows from the pandas data frame: {reason}") from error
     if isinstance(data, Iterator) and not hasattr(data, "__arrow_c_stream__"):
         return _of_iterator(data)
-    if type(data).__module__.partition(".")[0] == "polars" and hasattr(data, "collect"):
-        data = data.collect()
-    if isinstance(data, dict) and all(isinstance(column, (list, tuple)) for column in data.values()):
-        data = _of_lists(data)
-    if isinstance(data, list) and all(isinstance(row, dict) for row in data):
-        data = _of_dicts(data)
+    data = _as_arrow(data)
     if isinstance(data, pa.Table):
         return _of_table(data)
     if isinstance(data, pa.RecordBatchReader):
@@ -104,19 +90,52 @@ def read_input(data: Any) -> Input:
         return Input(normalise_schema(data.schema), lambda: data.scanner().to_reader(), replayable=True)
     if dataset is not None and isinstance(data, dataset.Scanner):
         return Input(normalise_schema(data.projected_schema), data.to_reader, replayable=False)
-    kind = f"{type(data).__module__}.{type(data).__qualname__}".removeprefix("builtins.")
-    if kind.startswith("polars."):
+    if _package(data) == "polars":
         for name, dtype in (getattr(data, "schema", None) or {}).items():
             _check_polars(dtype, name)
     if hasattr(data, "__arrow_c_stream__"):
         try:
             reader = pa.RecordBatchReader.from_stream(data)
         except pa.ArrowException as error:
+            kind = _kind(data)
             hint = "; make it a data frame first (to_frame)" if kind.endswith("Series") else ""
             raise SchemaMismatchError(f"Cannot read rows from a {kind}: {first_line(error)}{hint}") from error
         return Input(normalise_schema(reader.schema), lambda: reader, replayable=False)
     if hasattr(data, "__arrow_c_array__"):
         return read_input(pa.record_batch(data))
+    raise _not_rows(data)
+
+
+def _as_arrow(data: Any) -> Any:
+    """Return rows of plain Python and of data frames as a table or a frame with a stream; anything else unchanged."""
+    if isinstance(data, pa.RecordBatch):
+        return pa.Table.from_batches([data])
+    if _package(data) == "pandas" and hasattr(data, "columns"):
+        # pandas' own stream would add its index as a column
+        try:
+            return pa.Table.from_pandas(data, preserve_index=False)
+        except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+            reason = "; ".join(str(part) for part in reversed(error.args))
+            raise SchemaMismatchError(f"Cannot read rows from the pandas data frame: {reason}") from error
+    if _package(data) == "polars" and hasattr(data, "collect"):
+        return data.collect()
+    if isinstance(data, dict) and all(isinstance(column, (list, tuple)) for column in data.values()):
+        return _of_lists(data)
+    if isinstance(data, list) and all(isinstance(row, dict) for row in data):
+        return _of_dicts(data)
+    return data
+
+
+def _package(data: object) -> str:
+    return type(data).__module__.partition(".")[0]
+
+
+def _kind(data: object) -> str:
+    return f"{type(data).__module__}.{type(data).__qualname__}".removeprefix("builtins.")
+
+
+def _not_rows(data: object) -> SchemaMismatchError:
+    kind = _kind(data)
     if isinstance(data, str):
         kind += ", which may name a file (read it first, for example with pyarrow.dataset.dataset)"
     elif isinstance(data, dict):
@@ -125,7 +144,7 @@ def read_input(data: Any) -> Input:
         kind += f" of {', '.join(sorted({type(row).__qualname__ for row in data}))}"
     elif kind.endswith("Series"):
         kind += " (make it a data frame first, with to_frame)"
-    raise SchemaMismatchError(
+    return SchemaMismatchError(
         f"Cannot read rows from a {kind}; supported: PyArrow tables, batches, readers and datasets, Polars and "
         "pandas data frames, lists of dicts, dicts of lists, iterators over dicts or batches, and objects with "
         "__arrow_c_stream__"
