@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from pyspark.sql import SparkSession
 
 import hudi_py
 from hudi_py.errors import ConfigError, SchemaMismatchError, TableExistsError
-from pyspark_hudi import disable, enable, sql
+from pyspark_hudi import disable, enable, run_service, sql
 
 PAGE = Path(__file__).parents[2] / "docs" / "sql.md"
 
@@ -355,6 +356,24 @@ def test_managed_tables_move(spark: SparkSession) -> None:
         sql(spark, "ALTER TABLE kept RENAME TO trips")
     sql(spark, "DROP TABLE kept")
     assert not (where / "kept").exists()
+
+
+@pytest.mark.slow
+def test_partition_ttl(spark: SparkSession, golden_copy: Callable[[str], Path]) -> None:
+    """A golden table is older than a day."""
+    path = str(golden_copy("v9_mor_compaction"))
+    sql(spark, f"CREATE TABLE trips USING hudi-py LOCATION '{path}'")
+    expired = run_service(spark, path, "ttl", retain_days=1, dry_run=True)["partitions"]
+    assert len(expired) == 3
+    assert rows(spark, "CALL run_ttl('trips', 'keep_by_creation_time', 100000)") == []
+    key = "hoodie.partition.ttl.strategy.max.delete.partitions"
+    dropped = rows(spark, f"CALL run_ttl(table => 'trips', retain_days => 1, options => '{key}=2')")
+    assert dropped == [(each,) for each in expired[:2]]
+    (report,) = rows(spark, "CALL run_service('trips', 'ttl', retain_days => 1)")
+    assert json.loads(report[-1])["partitions"] == list(expired[2:])
+    assert rows(spark, "SELECT * FROM trips") == []
+    with pytest.raises(ConfigError, match="KEEP_FOREVER"):
+        rows(spark, "CALL run_ttl('trips', 'KEEP_FOREVER', 1)")
 
 
 @pytest.mark.slow

@@ -27,10 +27,12 @@ from hudi_py.storage import LocalStorage
 from hudi_py.testing.rows import assert_rows_equal
 from hudi_py.timeline.clustering_records import decode_clustering_plan, encode_clustering_plan
 from hudi_py.timeline.history import newest_manifest
+from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.records import decode_record, encode_record
 from hudi_py.transaction.protocols import NoMetadata
 from hudi_py.wiring import metadata_writer
 from hudi_py.write.rows.ordered import OrderedRows
+from tests.golden.tables import load
 from tests.support import archives
 
 DATA = Path(__file__).resolve().parent / "services"
@@ -117,6 +119,29 @@ def test_an_instant_that_was_completed_twice(copy: Copy) -> None:
     assert table.timeline.find(instant.time) is None
     assert_rows_equal(table.scan().to_table(), before)
     assert table.doctor().healthy
+
+
+def test_ttl_drops_what_apache_hudi_drops(copy: Copy, tmp_path: Path) -> None:
+    """The table of two expired partitions, from the state before: Apache Hudi took these two of three, in no order."""
+    path = copy(TTL)
+    theirs = hudi_py.open_table(path)
+    commit = theirs.timeline.write_completed[-1]
+    expected = read_commit_metadata(LocalStorage(path), theirs.timeline.layout, commit)
+    golden = load()["v9_mor_compaction"].extract(tmp_path / "before")
+    table = hudi_py.open_table(str(golden))
+    every = table.run_ttl(retain_days=1, dry_run=True)
+    assert set(expected.replaced) < set(every.partitions)
+    assert len(every.partitions) == 3
+    report = table.run_ttl(retain_days=1, partitions=list(expected.replaced))
+    table = hudi_py.open_table(str(golden))
+    ours = read_commit_metadata(LocalStorage(str(golden)), table.timeline.layout, table.timeline.write_completed[-1])
+    assert report.instant is not None
+    assert {key: set(ids) for key, ids in ours.replaced.items()} == {
+        key: set(ids) for key, ids in expected.replaced.items()
+    }
+    assert (ours.operation, ours.stats, ours.extra) == (expected.operation, expected.stats, expected.extra)
+    assert_rows_equal(table.scan().to_table(), theirs.scan().to_table())
+    assert table.metadata.verify().ok
 
 
 def test_an_instant_that_was_completed_twice_is_archived(copy: Copy) -> None:

@@ -28,6 +28,7 @@ from hudi_py.services.recovery.restore import RestoreReport
 from hudi_py.services.recovery.rollback import RollbackReport
 from hudi_py.services.recovery.savepoint import SavepointReport
 from hudi_py.services.registry import SERVICES
+from hudi_py.services.ttl import TtlReport
 from tests.meta.sources import ROOT
 from tools import services
 
@@ -44,6 +45,7 @@ REPORTS = (
     SavepointReport,
     RollbackReport,
     RestoreReport,
+    TtlReport,
 )
 
 

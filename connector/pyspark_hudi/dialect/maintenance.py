@@ -153,6 +153,13 @@ def _run_clean(target: StatementTarget, given: Given) -> Rows:
         yield report["instant"], taken, report["num_files"], report["earliest_retained"], "{}", 2
 
 
+def _run_ttl(target: StatementTarget, given: Given) -> Rows:
+    """One row for each partition that was dropped (`RunTTLProcedure`, 1.2.0)."""
+    chosen = {"strategy": given["ttl_policy"] or None, "retain_days": given["retain_days"]}
+    report = _service(target, "ttl", _options(given), **chosen)
+    yield from ((path,) for path in report["partitions"])
+
+
 def _rollback(target: StatementTarget, given: Given) -> Rows:
     _service(target, "rollback", instant=needed(given, "instant_time"))
     yield (True,)
@@ -293,6 +300,11 @@ SERVICE_PROCEDURES: Final[Mapping[str, Procedure]] = {
         "start_clean_time STRING, time_taken_in_millis BIGINT, total_files_deleted INT, "
         "earliest_commit_to_retain STRING, bootstrap_part_metadata STRING, version INT",
         _run_clean,
+    ),
+    "run_ttl": Procedure(
+        dict.fromkeys(("table", "ttl_policy", "retain_days", "options")),
+        "deleted_partitions STRING",
+        _run_ttl,
     ),
     "rollback_to_instant": Procedure({"table": None, "instant_time": None}, "rollback_result BOOLEAN", _rollback),
     "create_savepoint": Procedure(

@@ -40,7 +40,6 @@ PREFIXES = (
     Prefix("hoodie.record.index.", "How the Java implementation looks up keys in the record index."),
     Prefix("hoodie.index.hbase.", "Parameters of the HBase index, which is refused by its own name."),
     Prefix("hoodie.hbase.", "Parameters of the HBase index, which is refused by its own name."),
-    Prefix("hoodie.partition.ttl.", "How old partitions are dropped, which is off."),
     Prefix("hoodie.rollback.", "How the Java implementation rolls back."),
     Prefix("hoodie.markers.", "How the Java implementation deletes markers."),
     Prefix("hoodie.write.markers.timeline_server_based.", "The timeline server, which hudi-py does not need."),

@@ -32,6 +32,7 @@ from hudi_py.config import (
     spark,
     streaming,
     table,
+    ttl,
     write,
 )
 from hudi_py.config.defaults import load_defaults
@@ -59,6 +60,7 @@ SECTIONS: Mapping[str, tuple[Option[Any], ...]] = {
     "Archive": archive.OPTIONS,
     "Compaction": compaction.OPTIONS,
     "Clustering": clustering.OPTIONS,
+    "Partition TTL": ttl.OPTIONS,
     "Rollback": recovery.OPTIONS,
     "Catalogs": catalogs.OPTIONS,
     "Commit callbacks": callbacks.OPTIONS,

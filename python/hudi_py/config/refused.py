@@ -35,7 +35,6 @@ OPTIONS = (
         _SERVICE,
         "hoodie.cleaner.delete.bootstrap.base.file",
     ),
-    refused("hoodie.partition.ttl.inline", "dropping old partitions is not built yet", _SERVICE),
     refused(
         "hoodie.rollback.instant.backup.enabled",
         "a rollback keeps no copies of the timeline's files; copy `.hoodie` before it",

@@ -41,6 +41,7 @@ from hudi_py.services.registry import (
     check_call,
     due_services,
 )
+from hudi_py.services.ttl import TTL, TtlReport
 from hudi_py.timeline.state import TableState
 from hudi_py.write.result import WriteResult, requested_time
 
@@ -334,6 +335,32 @@ class ServiceMethods(ABC):
         """
         given = {"expressions": expressions, "buckets": buckets, "add": add, "dry_run": dry_run}
         return self._run_step(RESCALE_BUCKETS, options, **given)
+
+    def run_ttl(
+        self,
+        *,
+        strategy: str = "",
+        retain_days: int | None = None,
+        partitions: str | Iterable[str] = (),
+        dry_run: bool = False,
+        options: Mapping[str, Any] | None = None,
+    ) -> TtlReport:
+        """Drops the partitions that have expired, as one commit; their files stay until they are cleaned. What is not
+        given here is said by the options `hoodie.partition.ttl.strategy.*`.
+
+        Args:
+            strategy: from which time partitions are kept: `keep_by_time`, the last write to them, or
+                `keep_by_creation_time`.
+            retain_days: the days after which a partition has expired.
+            partitions: paths of the partitions that may expire; default: all.
+            dry_run: only reports which partitions have expired.
+
+        Raises:
+            ConfigError: an argument is not valid.
+            ConflictError: a pending table service has files of a partition, or another write changes them.
+        """
+        given = {"strategy": strategy, "retain_days": retain_days, "partitions": _joined(partitions)}
+        return self._run_step(TTL, options, **given, dry_run=dry_run)
 
     def due(self, *, options: Mapping[str, Any] | None = None) -> list[Due]:
         """Whether services such as compaction, cleaning and archiving would find something to do now, and what. Lists

@@ -17,6 +17,7 @@ from hudi_py.services.planned.unschedule import unschedule
 from hudi_py.services.recovery.restore import restore
 from hudi_py.services.recovery.rollback import rollback
 from hudi_py.services.recovery.savepoint import create_savepoint, delete_savepoint
+from hudi_py.services.ttl import TTL
 
 SAVEPOINT: Final = Service(
     name="savepoint",
@@ -81,6 +82,7 @@ SERVICES: Final[Mapping[str, Service[Any]]] = {
         RESTORE,
         UNSCHEDULE,
         RESCALE_BUCKETS,
+        TTL,
     )
 }
 _FIRST: Final = (CLEAN, ARCHIVE)

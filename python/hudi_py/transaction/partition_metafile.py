@@ -4,6 +4,7 @@ reference)."""
 from __future__ import annotations
 
 import io
+import re
 import time
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,24 @@ def partition_metafile(config: TableConfig, partition: str, instant: str) -> tup
         return f"{path}.{config.base_file_extension}", _parquet_footer(pairs)
     stamp = time.strftime("%a %b %d %H:%M:%S UTC %Y", time.gmtime())
     return path, f"#partition metadata\n#{stamp}\ncommitTime={instant}\npartitionDepth={depth}\n".encode()
+
+
+def creation_time(storage: Storage, config: TableConfig, partition: str) -> str | None:
+    """Return the instant of the first write to a partition, as its metafile names it; None if none does."""
+    path, _ = partition_metafile(config, partition, "")
+    try:
+        content = storage.read(path)
+    except FileNotFoundError:
+        return None
+    if not config.metafiles_in_base_format:
+        found = re.search(rb"(?m)^commitTime *[=:] *(\d+)", content)
+    else:
+        try:
+            pairs = pq.read_metadata(io.BytesIO(content)).metadata or {}
+        except pa.ArrowInvalid:
+            return None
+        found = re.fullmatch(rb"(\d+)", pairs.get(b"commitTime", b""))
+    return None if found is None else found[1].decode()
 
 
 def _parquet_footer(pairs: dict[str, str]) -> bytes:

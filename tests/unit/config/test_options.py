@@ -322,7 +322,7 @@ def test_all_that_is_wrong_is_reported_at_once() -> None:
     given = {
         "hoodie.datasource.write.operation": "upsrt",
         "hoodie.datasource.write.recordkey.fields": "id",
-        "hoodie.partition.ttl.inline": "true",
+        "hoodie.errortable.enable": "true",
         "hoodie.parquet.small.file.limit": "many",
         "hoodie.table.name": {},
         "hoodie.combine.before.insert": "true",

@@ -41,6 +41,11 @@ def deleted_groups(context: WriteContext, batches: Iterable[pa.RecordBatch]) -> 
     """
     named = context.settings.deleted_partitions
     partitions = _partitions_of(context, batches) if named is None else _named(context, named)
+    return groups_to_delete(context, partitions)
+
+
+def groups_to_delete(context: WriteContext, partitions: Sequence[PartitionPath]) -> dict[str, tuple[str, ...]]:
+    """Return the file groups of partitions that a write deletes. Raises what `deleted_groups` raises."""
     _check_no_pending_compaction(context, partitions)
     return replaced_groups(context, partitions, "delete")
 
