@@ -131,20 +131,19 @@ CALL show_logfile_records(table => '{t}', log_file_path_pattern => '{path}/t/ts=
 == clustering
 CREATE TABLE {t} (id INT, name STRING, ts LONG) USING hudi TBLPROPERTIES (primaryKey = 'id', orderingFields = 'ts');
 INSERT INTO {t} VALUES (1, 'a1', 1000);
-differs: not-built.md: Not clustering, TTL, bootstrap, upgrades, syncs, audit locks and the `repair_` ones
 CALL run_clustering(table => '{t}');
 CALL show_clustering(table => '{t}');
 
 == upgrades
 CREATE TABLE {t} (id INT, name STRING) USING hudi TBLPROPERTIES (primaryKey = 'id', hoodie.write.table.version = 8);
 INSERT INTO {t} VALUES (1, 'a1');
-differs: not-built.md: Not clustering, TTL, bootstrap, upgrades, syncs, audit locks and the `repair_` ones
+differs: not-built.md: Not bootstrap, upgrades, syncs, audit locks and the `repair_` ones
 ? CALL upgrade_table(table => '{t}', to_version => 'NINE');
 
 == repairs
 CREATE TABLE {t} (id INT, name STRING) USING hudi TBLPROPERTIES (primaryKey = 'id');
 INSERT INTO {t} VALUES (1, 'a1');
-differs: not-built.md: Not clustering, TTL, bootstrap, upgrades, syncs, audit locks and the `repair_` ones
+differs: not-built.md: Not bootstrap, upgrades, syncs, audit locks and the `repair_` ones
 CALL repair_add_partition_meta(table => '{t}');
 CALL repair_corrupted_clean_files(table => '{t}');
 
