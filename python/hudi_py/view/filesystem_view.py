@@ -37,7 +37,15 @@ from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.view.bootstrap import METADATA_INSTANT, load_bootstrap_sources
 from hudi_py.view.lister import Lister, StorageLister
-from hudi_py.view.recorded import RecordedFile, RecordedFiles, as_recorded, lost_error, lost_files, read_recorded
+from hudi_py.view.recorded import (
+    RecordedFile,
+    RecordedFiles,
+    as_recorded,
+    gone_error,
+    lost_error,
+    lost_files,
+    read_recorded,
+)
 
 T = TypeVar("T")
 
@@ -297,7 +305,10 @@ class FileSystemView:
         for file, size in lost:
             if base_only and isinstance(file.name, LogFileName):
                 continue
-            error = lost_error(self.state, file, size)
+            if as_of is not None and size is None and (file, size) not in group.lost:
+                error = gone_error(self.state, file, as_of)
+            else:
+                error = lost_error(self.state, file, size)
             if not self._read_damaged:
                 raise error
             warnings.warn(f"Rows are missing or old: {first_line(error)}", stacklevel=2)

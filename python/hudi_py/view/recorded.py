@@ -12,7 +12,7 @@ from hudi_py.config.read import DAMAGED
 from hudi_py.errors import CorruptFileError, HistoryCleanedError, HudiError
 from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.files import LogFile
-from hudi_py.model.instant import WRITE_ACTIONS, Instant
+from hudi_py.model.instant import WRITE_ACTIONS, Instant, InstantTime
 from hudi_py.model.names import (
     BaseFileName,
     FileId,
@@ -178,6 +178,17 @@ def describe_loss(file: RecordedFile, size: int | None) -> str:
 def _may_delete(timeline: Timeline) -> set[str]:
     """The state files after which committed files may be gone: all but those of pending writes, as the reader's own."""
     return {each.file_name for each in timeline.files if each.completed or each.action.comparable not in WRITE_ACTIONS}
+
+
+def gone_error(state: TableState, file: RecordedFile, as_of: InstantTime) -> HudiError:
+    """The error for a missing file of an older slice, which an archived clean may have removed."""
+    return HistoryCleanedError(
+        f"Cannot read file group {file.name.file_id} as of {as_of}: the file "
+        f"{state.storage.uri}/{describe_loss(file, None)}: it was cleaned, or lost; choose a later time, or restore it "
+        "from a copy",
+        path=file.path,
+        instant=file.commit,
+    )
 
 
 def lost_error(state: TableState, file: RecordedFile, size: int | None) -> HudiError:

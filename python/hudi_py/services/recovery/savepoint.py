@@ -225,7 +225,10 @@ def _clean(context: ServiceContext, timeline: Timeline, clean: Instant) -> Clean
 
 
 def _files(context: ServiceContext, view: FileSystemView, commit: InstantTime) -> Files:
-    """The files that a merging query as of the commit reads, including the slices of compactions pending then."""
+    """The files that a merging query as of the commit reads, including the slices of compactions pending then.
+
+    Raises HistoryCleanedError for one that is gone.
+    """
 
     def names(partition: PartitionPath) -> tuple[str, ...]:
         found: list[str] = []
@@ -236,7 +239,10 @@ def _files(context: ServiceContext, view: FileSystemView, commit: InstantTime) -
         return tuple(found)
 
     partitions = view.partitions()
-    listed = dict(zip(partitions, in_threads(names, partitions, context.threads), strict=True))
+    try:
+        listed = dict(zip(partitions, in_threads(names, partitions, context.threads), strict=True))
+    except HistoryCleanedError as error:
+        raise _cleaned(context, commit, error.path or "") from error
     return {str(partition): found for partition, found in listed.items() if found}
 
 
