@@ -1279,7 +1279,7 @@ MUTATIONS: Final = (
     Mutation(
         "lock: who has released it takes it again before those who wait",
         CORE + "transaction/locks/file.py",
-        "                self._sleep(2 * _LONGEST_WAIT_S)\n",
+        "                self._sleep(2 * _MAX_WAIT_S)\n",
         "                pass\n",
         "tests/unit/transaction/test_locks.py",
     ),

@@ -18,7 +18,7 @@ from pyspark_hudi.dialect.tables import Row, StatementTarget
 
 _NEW_FILE: Final = "null"
 """What the statistics of a new file have as its previous commit (`HoodieWriteStat.NULL_COMMIT`)."""
-_MOST: Final = 2**63 - 1
+_MAX_LONG: Final = 2**63 - 1
 _OF_FILE: Final = (
     *("partition", "file_id", "previous_commit", "num_writes", "num_inserts", "num_deletes", "num_update_writes"),
     *("total_errors", "total_log_blocks", "total_corrupt_log_blocks", "total_rollback_blocks", "total_log_records"),
@@ -138,7 +138,7 @@ def _show_commit_partitions(target: StatementTarget, given: Given) -> Rows:
 def _show_commit_write_stats(target: StatementTarget, given: Given) -> Rows:
     commit, files = _commit(target, given)
     size, count = _total(files, "total_bytes_written"), _total(files, "num_writes")
-    average = -(-size // count) if count else _MOST if size else 0  # as Java makes a number of a division by zero
+    average = -(-size // count) if count else _MAX_LONG if size else 0  # as Java makes a number of a division by zero
     return [(commit["action"], size, count, average)][: given["limit"]]
 
 

@@ -19,7 +19,7 @@ _VERSION: Final = (COMMIT_TIME, COMMIT_SEQNO)
 _WANTED: Final = (PARTITION_PATH, RECORD_KEY, *_VERSION)
 _TIMES: Final = ("before", "after")
 _NUL: Final = pa.scalar("\0", pa.large_string())
-_MOST: Final = 50
+_MAX_ROWS: Final = 50
 
 
 def diff(target: CommandTarget, before: str, after: str | None, keys: bool) -> None:
@@ -68,9 +68,9 @@ def diff(target: CommandTarget, before: str, after: str | None, keys: bool) -> N
             number("before"),
             number("after"),
         ]
-        screen.table(heads, listed[:_MOST], empty="")
-        if len(listed) > _MOST:
-            screen.note(f"{len(listed) - _MOST:,} more; --json lists all.")
+        screen.table(heads, listed[:_MAX_ROWS], empty="")
+        if len(listed) > _MAX_ROWS:
+            screen.note(f"{len(listed) - _MAX_ROWS:,} more; --json lists all.")
 
 
 def changed_columns(old: pa.Schema, new: pa.Schema) -> list[dict[str, Any]]:
@@ -172,12 +172,12 @@ def _show_keys(screen: Screen, changed: dict[str, pa.Table]) -> None:
     rows = [
         [name, row["partition"] or ".", row["key"]]
         for name, table in changed.items()
-        for row in records(table.slice(0, _MOST))
+        for row in records(table.slice(0, _MAX_ROWS))
     ]
     screen.line()
     screen.table(
         [ScreenColumn("change", keep=True), ScreenColumn("partition"), ScreenColumn("record key")], rows, empty=""
     )
     most = max(table.num_rows for table in changed.values())
-    if most > _MOST:
-        screen.note(f"At most {_MOST} keys of each kind are shown; --json lists all.")
+    if most > _MAX_ROWS:
+        screen.note(f"At most {_MAX_ROWS} keys of each kind are shown; --json lists all.")

@@ -28,7 +28,7 @@ from hudi_py.model.words import visible, visible_json
 _TABLE: Final[ContextVar[str]] = ContextVar("table", default="")
 """The path of the table that is answered for, where a command has several."""
 _GAP: Final = 2
-_LEAST: Final = 8
+_MIN_WIDTH: Final = 8
 """Width to which a text may be shortened, if its name is not longer."""
 
 
@@ -171,7 +171,7 @@ def fitted(columns: Sequence[ScreenColumn], natural: Sequence[int], width: int) 
     end. At least one column is kept."""
     widths = list(natural)
     least = [
-        size if column.keep else min(size, max(cell_len(column.name), _LEAST))
+        size if column.keep else min(size, max(cell_len(column.name), _MIN_WIDTH))
         for column, size in zip(columns, natural, strict=True)
     ]
     while len(widths) > 1 and _total(least) > width:

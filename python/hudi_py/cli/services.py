@@ -18,7 +18,7 @@ from hudi_py.services.planned.report import ServiceReport
 from hudi_py.services.planned.service import Preview
 from hudi_py.services.registry import SERVICES, check_call
 
-_MOST = 50
+_MAX_ROWS = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,6 +283,6 @@ def _preview(target: CommandTarget, found: Preview) -> None:
         columns = [ScreenColumn("partition"), ScreenColumn("file")]
         listed = [[row["partition"] or ".", file] for row in rows for file in row["files"]]
     screen.line()
-    screen.table(columns, listed[:_MOST], empty="")
-    if len(listed) > _MOST:
-        screen.note(f"{len(listed) - _MOST:,} more; --json lists all.")
+    screen.table(columns, listed[:_MAX_ROWS], empty="")
+    if len(listed) > _MAX_ROWS:
+        screen.note(f"{len(listed) - _MAX_ROWS:,} more; --json lists all.")

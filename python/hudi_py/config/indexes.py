@@ -69,7 +69,7 @@ BUCKET_ENGINE = choice(
     ("SIMPLE", "CONSISTENT_HASHING"),
 )
 
-MOST_BUCKETS = integer(
+MAX_BUCKETS = integer(
     "hoodie.bucket.index.max.num.buckets",
     "Maximum number of buckets per partition with consistent hashing: none are split beyond it. -1: "
     "`hoodie.bucket.index.num.buckets`.",
@@ -78,7 +78,7 @@ MOST_BUCKETS = integer(
     minimum=-1,
     example="128",
 )
-LEAST_BUCKETS = integer(
+MIN_BUCKETS = integer(
     "hoodie.bucket.index.min.num.buckets",
     "Minimum number of buckets per partition with consistent hashing: none are merged below it. -1: "
     "`hoodie.bucket.index.num.buckets`.",

@@ -36,7 +36,7 @@ from hudi_py.storage.threads import in_threads
 
 _T = TypeVar("_T")
 BASE, LOG, CHANGES, INDEX, ICEBERG_FILE, OTHER = "base file", "log", "change log", "index", "Iceberg", "other"
-_LARGEST: Final = 256 << 20
+_MAX_BYTES: Final = 256 << 20
 """Bytes of a file up to which it is searched for texts."""
 _NAMED_BY: Final = 36
 """Characters at the end of a key in indexes of files that name partition and file: 12 and 24."""
@@ -200,8 +200,8 @@ class _Judge:
         texts = self._texts
         if not texts:
             return 0, ""
-        if info.size > _LARGEST:
-            raise ValueError(f"{info.size} bytes; up to {_LARGEST} are searched")
+        if info.size > _MAX_BYTES:
+            raise ValueError(f"{info.size} bytes; up to {_MAX_BYTES} are searched")
         content = b"".join((b"/", info.path.encode(), b"/\0", _content(self.search.storage, info)))
         return sum(_has_word(content, text) for text in texts), "keys in its path or text"
 

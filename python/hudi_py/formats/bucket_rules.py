@@ -14,7 +14,7 @@ from hudi_py.model.words import visible
 
 RULE = "regex"
 """The only kind of rule."""
-_MOST = 2**31 - 1
+_MAX_BUCKETS = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class BucketRules:
 
     def _rule(self, text: str) -> tuple[str, int]:
         parts = [part.strip() for part in _split(text.strip(), ",")]
-        if len(parts) != 2 or not parts[1].isascii() or not parts[1].isdigit() or not 0 < int(parts[1]) <= _MOST:
+        if len(parts) != 2 or not parts[1].isascii() or not parts[1].isdigit() or not 0 < int(parts[1]) <= _MAX_BUCKETS:
             raise ConfigError(
                 f"The bucket rule '{visible(text)}' of '{visible(self.expressions)}' is not valid; expected "
                 "'pattern,buckets', with a regular expression without commas and semicolons, and a number of at least 1"

@@ -27,7 +27,7 @@ from hudi_py.transaction.settings import TransactionSettings
 _MINUTE_MS: Final = 60_000
 _QUARTER_MS: Final = 15 * _MINUTE_MS
 _ZONE_TOLERANCE_MS: Final = 5_000
-_LONGEST_ZONE_MS: Final = 14 * 60 * _MINUTE_MS
+_MAX_ZONE_MS: Final = 14 * 60 * _MINUTE_MS
 _SERVICES: Final = frozenset(
     {Action.COMPACTION, Action.LOG_COMPACTION, Action.CLUSTERING, Action.CLEAN, Action.INDEXING}
 )
@@ -210,7 +210,7 @@ def check_clock(facts: Facts) -> Iterator[Finding]:
             continue
         quarters = round(shift / _QUARTER_MS)
         near = abs(shift - quarters * _QUARTER_MS) <= _ZONE_TOLERANCE_MS
-        if near and abs(quarters) >= 2 and abs(shift) <= _LONGEST_ZONE_MS:
+        if near and abs(quarters) >= 2 and abs(shift) <= _MAX_ZONE_MS:
             shifts[quarters] += 1
     for quarters, count in shifts.most_common(1):
         if count > 1 and config.timezone != "UTC":

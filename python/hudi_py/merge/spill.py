@@ -28,7 +28,7 @@ from hudi_py.merge.settings import MergeSettings
 from hudi_py.merge.versions import LogVersions
 from hudi_py.schema import RECORD_KEY
 
-_MOST_PARTS: Final = 64
+_MAX_PARTS: Final = 64
 """Each part has up to three files open."""
 _POSITION: Final = "\0position"
 _LACKS: Final = "\0lacks"
@@ -67,7 +67,7 @@ class SpilledLog:
     def __init__(self, settings: MergeSettings, memory: LogMemory, expected_bytes: int, *, keep_deletes: bool) -> None:
         self._settings = settings
         self._keep_deletes = keep_deletes
-        self._parts = int(min(max(-(-4 * expected_bytes // (3 * memory.held)), 2), _MOST_PARTS))
+        self._parts = int(min(max(-(-4 * expected_bytes // (3 * memory.held)), 2), _MAX_PARTS))
         if memory.folder is not None:
             os.makedirs(memory.folder, exist_ok=True)
         self._folder = tempfile.TemporaryDirectory(prefix="hudi-py-spill-", dir=memory.folder)

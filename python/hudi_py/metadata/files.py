@@ -27,7 +27,7 @@ _MAP: Final = pa.map_(pa.string(), pa.struct([("size", pa.int64()), ("isDeleted"
 _SMALL: Final = 1 << 18
 """Size in bytes up to which the `files` partition is read whole."""
 _SCHEMA: Final = pa.schema([(_FIELD, _MAP)])
-FEW_PARTITIONS: Final = 4
+MAX_LISTED_PARTITIONS: Final = 4
 """Partitions that are listed with fewer requests than it takes to open the metadata table."""
 
 
@@ -191,7 +191,7 @@ class WriteLister(Lister):
         self._open: Callable[[], Lister] = lambda: metadata_lister(state, own_view)[0]
         self._found: Lister | None = None
         self._storage: Lister = StorageLister(state.storage, state.config)
-        self._most = 0 if own_view is not None else FEW_PARTITIONS
+        self._most = 0 if own_view is not None else MAX_LISTED_PARTITIONS
         self._asked: set[PartitionPath] = set()
         self._lock = threading.Lock()
 

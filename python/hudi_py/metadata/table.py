@@ -49,7 +49,7 @@ GROUP_NUMBER: Final = re.compile(r"(.*)-(\d{4,18})-0")
 
 _CHECKED: Final[dict[str, Stamps]] = {}
 """Files that this process found undamaged, by the URI of the metadata table."""
-_MOST_CHECKED: Final = 64
+_MAX_CHECKED: Final = 64
 _VIEWS: Final[dict[str, tuple[Storage, FileSystemView]]] = {}
 """Views of metadata tables as this process has checked them last, with the storage of their table, by its URI."""
 
@@ -267,7 +267,7 @@ class MetadataTable:
         ]
         new = [each for each in slices if each.base_file or each.log_files]
         check_parts(self.storage, new, self._committed, stamps)
-        if len(_CHECKED) >= _MOST_CHECKED:
+        if len(_CHECKED) >= _MAX_CHECKED:
             _CHECKED.clear()
             _VIEWS.clear()
         _CHECKED[self.storage.uri] = stamps

@@ -25,7 +25,7 @@ from hudi_py.timeline.bucket_rules import buckets_by_rule, stored_rules
 from hudi_py.timeline.timeline import Timeline
 
 _NUMBER = re.compile(r"[0-9]{8}")
-_MOST = 10_000
+_MAX_KEYS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class BucketHashing:
         if any(kind is None or pa.types.is_string(kind) for kind in others):
             return None
         texts = [[str(value) for value in equal[name]] for name in hashed]
-        if prod(map(len, texts)) > _MOST or any("," in text for each in texts for text in each):
+        if prod(map(len, texts)) > _MAX_KEYS or any("," in text for each in texts for text in each):
             return None
         return {bucket_of_values(values, self.count) for values in product(*texts)}
 

@@ -18,7 +18,7 @@ from hudi_py.read.predicate import Column, Comparison, Literal, Membership, Node
 from hudi_py.schema import RECORD_KEY
 from hudi_py.schema.paths import type_at
 
-_MOST = 10_000
+_MAX_KEYS = 10_000
 
 
 def equalities(condition: Filter | None) -> dict[str, frozenset[object]]:
@@ -69,7 +69,7 @@ def keys_of_filter(condition: Filter | None, config: TableConfig, schema: pa.Sch
     direct = known.get(RECORD_KEY)
     keys = None if direct is None else frozenset(str(value) for value in direct)
     fields = config.record_key_fields
-    if fields and all(field in known for field in fields) and prod(len(known[field]) for field in fields) <= _MOST:
+    if fields and all(field in known for field in fields) and prod(len(known[field]) for field in fields) <= _MAX_KEYS:
         made = frozenset(_record_keys({field: known[field] for field in fields}))
         keys = made if keys is None else keys & made
     return keys

@@ -13,7 +13,7 @@ from hudi_py.model.properties import TableConfig
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.timeline.times import add_ms, epoch_ms, format_instant, table_zone
 
-_LONGEST_FOLD_MS = 3 * 3_600_000
+_MAX_FOLD_MS = 3 * 3_600_000
 """How far back to look for a clock change; time zones change by two hours at most."""
 _AFTER_FOLD_MS = 60_000
 """How long after a repeated hour times may still be ahead because they were incremented during it."""
@@ -99,7 +99,7 @@ class InstantClock:
         readings = self._readings(newest)
         if any(self._at(now_ms - before_ms).fold for before_ms in (0, _AFTER_FOLD_MS)):
             # Times incremented during a repeated hour may exceed its end: interpret them in the offset from before it
-            set_back = _offset(self._at(now_ms - _LONGEST_FOLD_MS)) - _offset(self._at(now_ms))
+            set_back = _offset(self._at(now_ms - _MAX_FOLD_MS)) - _offset(self._at(now_ms))
             readings.append(epoch_ms(newest, self.zone) - set_back // timedelta(milliseconds=1))
         ahead_ms = min(readings) - now_ms
         if ahead_ms > self.skew_ms:

@@ -27,7 +27,7 @@ CONFLICTS: tuple[type[Exception], ...] = (ConflictError, HistoryCleanedError)
 """A file that was cleaned while the write was about to read it counts as a conflict: its file group has changed."""
 
 _FIRST_PAUSE_S = 0.05
-_LONGEST_PAUSE_S = 5.0
+_MAX_PAUSE_S = 5.0
 
 
 def redo_on_conflict(
@@ -68,7 +68,7 @@ def redo_on_conflict(
         if first_pause_s is not None:
             sleep(first_pause_s * 2**done)
         else:
-            sleep(min(_FIRST_PAUSE_S * 2**done, _LONGEST_PAUSE_S) * random.uniform(0.1, 1))
+            sleep(min(_FIRST_PAUSE_S * 2**done, _MAX_PAUSE_S) * random.uniform(0.1, 1))
     raise AssertionError("itertools.count never ends")
 
 

@@ -84,7 +84,7 @@ def test_slices_cleaned_while_a_write_is_pending_are_not_taken_for_new_keys(
     tmp_path: Path, version: int, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A compacted metadata table has no record of files that were cleaned, even for a write that began before."""
-    monkeypatch.setattr(files, "FEW_PARTITIONS", 0)  # tasks list few partitions from storage
+    monkeypatch.setattr(files, "MAX_LISTED_PARTITIONS", 0)  # tasks list few partitions from storage
     path, given = tmp_path / "t", options(version, kind, **SEVERAL, **COMPACTED)
     hudi_py.write(str(path), rows([1, 2], 1), "upsert", given)
     chosen = Options.resolve({**given, "hoodie.datasource.write.operation": "upsert"}, Scope.WRITE)

@@ -47,7 +47,7 @@ _KEY_SUFFIX: Final = b"\x00" + struct.pack(">q", 0x7FFFFFFFFFFFFFFF) + b"\x04"
 _HEAD: Final = np.dtype([("key", ">i4"), ("value", ">i4"), ("row", ">i2")])
 _AROUND: Final = 21
 """Bytes of an entry besides row and value."""
-_LONGEST_KEY: Final = (1 << 15) - 1
+_MAX_KEY_BYTES: Final = (1 << 15) - 1
 _STEP_BYTES: Final = 1 << 26
 """Bytes of keys and values assembled at once."""
 _COMPARATOR: Final = b"org.apache.hudi.io.storage.HoodieHBaseKVComparator"
@@ -127,9 +127,9 @@ class HFileWriter:
             return
         self._check_order(keys, values)
         lengths = _lengths(keys), _lengths(values)
-        if (longest := int(lengths[0].max())) > _LONGEST_KEY:
+        if (longest := int(lengths[0].max())) > _MAX_KEY_BYTES:
             raise UnsupportedTableError(
-                f"Cannot write a key of {longest} bytes into an HFile; supported: keys of up to {_LONGEST_KEY} bytes"
+                f"Cannot write a key of {longest} bytes into an HFile; supported: keys of up to {_MAX_KEY_BYTES} bytes"
             )
         sizes = lengths[0] + lengths[1] + _AROUND
         if (largest := int(sizes.max())) > MAX_BLOCK_BYTES:

@@ -23,7 +23,7 @@ AVRO_SCHEMA: Final[dict[str, Any]] = json.loads(SCHEMA_JSON)
 _NUM_META: Final = len(META_FIELDS)
 _BEFORE_NAME: Final = bytes(_NUM_META - 1)
 """The null meta columns before `_hoodie_file_name`."""
-_LONGEST_TWO_BYTES: Final = 1 << 13
+_MIN_THREE_BYTES: Final = 1 << 13
 _COLUMN_STATS: Final = "ColumnStatsMetadata"
 
 
@@ -95,7 +95,7 @@ def _no_meta() -> CorruptFileError:
 
 def _length(count: int) -> bytes:
     """The length of a string as Avro writes it."""
-    if count >= _LONGEST_TWO_BYTES:
+    if count >= _MIN_THREE_BYTES:
         raise UnsupportedTableError(f"Cannot write a file name of {count} bytes into the metadata table")
     number = count << 1
     return bytes([number]) if number < 0x80 else bytes([number & 0x7F | 0x80, number >> 7])

@@ -41,7 +41,7 @@ class BucketLimits:
     @classmethod
     def of(cls, options: Options) -> BucketLimits:
         size, first = options.get(write_config.MAX_FILE_SIZE), options.get(index_config.BUCKETS) or DEFAULT_BUCKETS
-        most, least = options.get(index_config.MOST_BUCKETS), options.get(index_config.LEAST_BUCKETS)
+        most, least = options.get(index_config.MAX_BUCKETS), options.get(index_config.MIN_BUCKETS)
         return cls(
             most if most > 0 else first,
             least if least > 0 else first,

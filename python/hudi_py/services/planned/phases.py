@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeVar
 
-from hudi_py.metadata.files import FEW_PARTITIONS, metadata_lister
+from hudi_py.metadata.files import MAX_LISTED_PARTITIONS, metadata_lister
 from hudi_py.model.commit import CommitMetadata, WriteStat
 from hudi_py.model.instant import Action, CompletionTime, Instant, InstantTime
 from hudi_py.model.names import PartitionPath, join_path
@@ -308,7 +308,7 @@ def _sizes(context: ServiceContext, state: TableState, files: Iterable[tuple[str
     wanted = {join_path(PartitionPath(partition), name): PartitionPath(partition) for partition, name in files}
     partitions = sorted(set(wanted.values()))
     lister: Lister = StorageLister(storage, state.config)
-    if len(partitions) > FEW_PARTITIONS:
+    if len(partitions) > MAX_LISTED_PARTITIONS:
         lister = metadata_lister(state)[0]
     lister.prefetch(partitions)
     return {info.path: info.size for partition in partitions for info in lister.files(partition) if info.path in wanted}

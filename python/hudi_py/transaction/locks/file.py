@@ -41,7 +41,7 @@ _log = logging.getLogger(__name__)
 
 NO_ACCESS = (errno.EACCES, errno.EPERM, errno.EROFS)
 """What the system answers where this user may not write."""
-_LONGEST_WAIT_S = 0.1
+_MAX_WAIT_S = 0.1
 _SETTLING_S = 0.05
 _BREAKER_PATIENCE_S = 1.0
 _WAITING = "lock.waiting"
@@ -124,7 +124,7 @@ class FileLock(HeldByContext):
                 purpose=self._purpose,
                 place=self.place,
                 patience_ms=self._settings.patience_ms,
-                longest_wait_s=min(self._settings.retry_wait_ms / 1000, _LONGEST_WAIT_S),
+                longest_wait_s=min(self._settings.retry_wait_ms / 1000, _MAX_WAIT_S),
                 sleep=self._sleep,
             )
         except BaseException as error:
@@ -167,7 +167,7 @@ class FileLock(HeldByContext):
         if time.monotonic() - _released.get(self.place, -math.inf) < _WAITING_LIFE_S:
             info = self._storage.stat(self._waiting)
             if info is not None and self._now_ms() - info.modified_ms < _WAITING_LIFE_S * 1000:
-                self._sleep(2 * _LONGEST_WAIT_S)
+                self._sleep(2 * _MAX_WAIT_S)
 
     def _note_waiting(self) -> None:
         now = time.monotonic()

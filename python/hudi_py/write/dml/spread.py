@@ -56,7 +56,7 @@ _TASK_BYTES = 64 * 1024 * 1024
 """What a task reads, or gets by a shuffle, at least where there is more than one."""
 _INFLATION = 4
 """Bytes in memory for each byte of a compressed file, roughly."""
-_MOST_PARTS = 10_000
+_MAX_PARTS = 10_000
 _EXACT_KEYS = 100_000
 """Rows of a source whose keys choose the files of the table. The keys of larger ones choose rows alone."""
 _ORDER = pa.field("_hudi_py_order", pa.int64())
@@ -189,7 +189,7 @@ def plan_spread(
         tuple(files),
         planned.schema,
         Sizes(dict(inserts), record_size(context, context.row_schema)),
-        parts=min(_tasks((matching + num_bytes) * _INFLATION), _MOST_PARTS),
+        parts=min(_tasks((matching + num_bytes) * _INFLATION), _MAX_PARTS),
         filters=merge is not None and not by_source and not has_few_keys(files),
     )
     sources = [(number,) for number in range(len(files))]

@@ -13,7 +13,7 @@ from hudi_py.errors import ConfigError
 from hudi_py.model.names import NULL_PARTITION
 from hudi_py.model.properties import SLASHED_DATES
 
-LONGEST_PART = 255
+MAX_PART_BYTES = 255
 """Bytes of a folder's name that file systems take (`NAME_MAX` of Linux)."""
 
 _ESCAPED = re.compile(r"[\x01-\x1f\x7f\"#%'*/:=?\\{\[\]^]")
@@ -79,10 +79,10 @@ def _segment(prefix: str, value: str, field: str, *, url_encoded: bool, alone: b
         )
     segment = prefix + text
     longest = max(segment.split("/"), key=lambda part: len(part.encode()))
-    if len(longest.encode()) > LONGEST_PART:
+    if len(longest.encode()) > MAX_PART_BYTES:
         raise ConfigError(
             f"Partition value {value[:40]!r}... of column '{field}' cannot be a directory: its name has "
-            f"{len(longest.encode())} bytes, and file systems take {LONGEST_PART}; partition by a shorter value"
+            f"{len(longest.encode())} bytes, and file systems take {MAX_PART_BYTES}; partition by a shorter value"
         )
     return segment
 

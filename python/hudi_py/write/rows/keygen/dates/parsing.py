@@ -18,7 +18,7 @@ from hudi_py.write.rows.keygen.dates.patterns import DAY, SECOND, JodaToken, tok
 _LETTERS = "YyMdDaHhKkmsSZ"
 _CLASHES = ("Yy", "DM", "Dd", "HhKk")
 """Letters of which a pattern may have one."""
-_LONGEST_YEAR = 9
+_MAX_YEAR_DIGITS = 9
 """Digits of a year that no other number follows."""
 _YEARS = (1, 9999, 1)
 
@@ -102,7 +102,7 @@ class DateParser:
 
 def _max_digits(token: JodaToken, after: JodaToken) -> int:
     if token.letter in "yY":
-        return token.count if after.is_number else _LONGEST_YEAR
+        return token.count if after.is_number else _MAX_YEAR_DIGITS
     if token.letter == "S":
         return token.count
     return 3 if token.letter == "D" else 2
