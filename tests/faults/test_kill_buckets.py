@@ -1,10 +1,10 @@
-"""Changes of buckets and clusterings killed at calls that change the storage: rows stay, and the next write finds its
-file groups."""
+"""Changes of buckets, clusterings and expiries of a partition killed at calls that change the storage: all rows stay,
+or only those of the partition go, and the next write finds its file groups."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,7 @@ from hudi_py.services.buckets import rescale_buckets
 from hudi_py.services.clustering.service import Clustering
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.planned.service import pending_instants, run_all
+from hudi_py.services.ttl import PartitionTime, run_ttl
 from hudi_py.wiring import metadata_writer
 from hudi_py.write.api import write_options, write_rows
 from tests.faults.killing import Killed, KillingStorage
@@ -29,6 +30,7 @@ pytestmark = pytest.mark.slow
 SIMPLE = {**QUICK, "hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "3"}
 HASHED = {**CONSISTENT, **RESIZED}
 INDEXED = {**QUICK, "hoodie.metadata.record.index.enable": "true", "hoodie.parquet.small.file.limit": "0"}
+EXPIRING = {**INDEXED, "hoodie.partition.ttl.strategy.class": f"{__name__}:PartitionA"}
 CLUSTERED = {**INDEXED, "hoodie.clustering.plan.strategy.sort.columns": "ts,k"}
 
 
@@ -49,6 +51,17 @@ def cluster(storage: KillingStorage) -> None:
     run_all(Clustering(), context(storage, CLUSTERED))
 
 
+class PartitionA:
+    """A strategy of the TTL."""
+
+    def expired(self, partitions: Sequence[PartitionTime]) -> list[str]:
+        return [each.path for each in partitions if each.path == "a"]
+
+
+def expire(storage: KillingStorage) -> None:
+    run_ttl(context(storage, EXPIRING))
+
+
 def overwrite(storage: KillingStorage) -> None:
     resolved = write_options({**HASHED, "hoodie.py.write.threads": "1"})
     write_rows(storage, rows([1, 2, 3], 5), "insert_overwrite_table", resolved, metadata=metadata_writer(resolved))
@@ -63,8 +76,10 @@ def overwrite(storage: KillingStorage) -> None:
         (overwrite, HASHED, 6, True),
         (cluster, INDEXED, 6, False),
         (cluster, INDEXED, 9, True),
+        (expire, INDEXED, 6, True),
+        (expire, INDEXED, 9, False),
     ],
-    ids=["rescale", "resize", "overwrite", "cluster-v6", "cluster-v9"],
+    ids=["rescale", "resize", "overwrite", "cluster-v6", "cluster-v9", "expire-v6", "expire-v9"],
 )
 def test_killed(
     tmp_path: Path, change: Callable[[KillingStorage], None], options: dict[str, str], version: int, torn: bool
