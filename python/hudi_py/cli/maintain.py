@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import click
 
@@ -21,17 +21,25 @@ _SCHEDULE = click.option("--schedule", is_flag=True, help="Only make a plan, whi
 _RUN = click.option("--run", metavar="INSTANT", help="Run this pending plan; `oldest` for the oldest one.")
 
 
-def _planned(service: str, name: str, about: str, examples: Sequence[str]) -> None:
-    """Declare the command of a service with plans that deletes nothing."""
+def _planned(
+    service: str, name: str, about: str, examples: Sequence[str], arguments: Mapping[str, str] | None = None
+) -> None:
+    """Declare the command of a service with plans that deletes nothing.
 
-    @table_command(_GROUP, name, several=True, examples=examples, about=about)
-    @_SCHEDULE
-    @_RUN
-    @dry_run_option
-    def command(target: CommandTarget, schedule: bool, run: str | None, dry_run: bool) -> None:
+    `arguments`: those of the service, which are texts, with their help. They are named here, too, so that the help of
+    the command line loads no service.
+    """
+
+    def command(target: CommandTarget, schedule: bool, run: str | None, dry_run: bool, **given: str | None) -> None:
         from hudi_py.cli import services
 
-        services.planned(target, target.open().service_plans(service), services.How(schedule, run, dry_run))
+        named = {key: text for key, text in given.items() if text is not None}
+        services.planned(target, target.open().service_plans(service, **named), services.How(schedule, run, dry_run))
+
+    for key, text in reversed([*(arguments or {}).items()]):
+        command = click.option(f"--{key.replace('_', '-')}", key, help=text)(command)
+    command = _SCHEDULE(_RUN(dry_run_option(command)))
+    table_command(_GROUP, name, several=True, examples=examples, about=about)(command)
 
 
 _planned(
@@ -62,13 +70,18 @@ _planned(
     "cluster",
     """Move rows to fewer, larger or sorted files.
 
-    Runs the pending plans, then plans and runs a new one, as the options say (hoodie.clustering.plan.strategy.*,
-    hoodie.layout.optimize.strategy). `hudi-py run PATH clustering` takes columns, layout and partitions as arguments.
+    Runs the pending plans, then plans and runs a new one, as the options say (hoodie.clustering.plan.strategy.*).
     """,
     [
         "hudi-py cluster /data/trips --dry-run",
-        "hudi-py cluster /data/trips -o hoodie.clustering.plan.strategy.sort.columns=city,ts",
+        "hudi-py cluster /data/trips --sort-by city,ts",
+        "hudi-py cluster /data/trips --sort-by lat,lon --layout hilbert --partitions oslo,lima",
     ],
+    {
+        "sort_by": "Sort rows by these columns, separated by commas.",
+        "layout": "How they are sorted by several columns: linear, zorder or hilbert.",
+        "partitions": "Plan these partitions only, by their paths, separated by commas.",
+    },
 )
 
 

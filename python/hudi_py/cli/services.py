@@ -81,7 +81,7 @@ def run_service(
             raise click.UsageError(f"The service {name} has no plan to show with --dry-run.")
         _preview(target, table.service_plans(name, **arguments).preview())
         return
-    if service.asks and phase != "schedule":
+    if service.asks and phase != "schedule" and not arguments.get("dry_run"):
         confirm(f"Run {name} on {table.uri}, to {service.asks}?", yes)
     done = table.run_service(name, phase=phase, instant=instant, **arguments)
     if phase == "schedule" and done.instant is not None and not target.as_json:

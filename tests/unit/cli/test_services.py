@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import click
 import pytest
 
 import hudi_py
+from hudi_py.cli.main import main
 from hudi_py.cli.screen import ScreenColumn, fitted, number, shown
 from hudi_py.model.words import ago
+from hudi_py.services.descriptor import Service
+from hudi_py.services.registry import SERVICES
 from tests.unit.cli.conftest import OPTIONS, Run
 
 QUICK = [text for pair in OPTIONS.items() for text in ("-o", "=".join(pair))]
@@ -37,6 +42,32 @@ def test_a_plan_is_removed(cli: Run, trips: Path) -> None:
     planned = cli("compact", trips, "--schedule", "--json", *QUICK).json["instant"]
     assert "the compaction plan dropped" in cli("unschedule", trips, planned, "--yes", *QUICK).out
     assert cli("plans", trips).err == "No pending plans.\n"
+
+
+def test_clustering(cli: Run, trips: Path) -> None:
+    cli("compact", trips, *QUICK)
+    by_fare = ("--sort-by", "fare", "--partitions", "oslo", *QUICK)
+    assert {row["partition"] for row in cli("cluster", trips, "--dry-run", "--json", *by_fare).json["plan"]} == {"oslo"}
+    assert cli("cluster", trips, "--json", *by_fare).json["num_partitions"] == 1
+    assert "by no_fare" in cli("cluster", trips, "--sort-by", "no_fare", *QUICK, code=2).err
+
+
+@pytest.mark.parametrize("service", [each for each in SERVICES.values() if each.command])
+def test_the_command_of_a_service_takes_its_arguments(service: Service[Any]) -> None:
+    """They are named once more where the command is declared, so that its help loads no service."""
+    command: click.Command = main
+    for word in service.command.split():
+        assert isinstance(command, click.Group)
+        command = command.commands[word]
+    taken = {name for parameter in command.params for name in parameter.opts}
+    assert {f"--{argument.name.replace('_', '-')}" for argument in service.arguments} - {"--when-due"} <= taken
+
+
+def test_a_dry_run_asks_nothing(cli: Run, trips: Path) -> None:
+    before = actions(trips)
+    assert "no partition has expired" in cli("run", trips, "ttl", "--retain-days", "1", "--dry-run").out
+    assert "confirm with --yes" in cli("run", trips, "ttl", "--retain-days", "1", code=2).err
+    assert actions(trips) == before
 
 
 def test_clean(cli: Run, trips: Path) -> None:
