@@ -109,9 +109,8 @@ def test_tasks_divide_their_numbers(path: str) -> None:
     planned = str(hudi_py.open_table(path).compaction.schedule())
     call, begun = calls.begin_plan(request(path, "compaction"), planned, False)
     assert begun.work is not None
-    found = [
-        each for value, *_ in answers(begun.work.num_tasks, calls.execute_plan, call, begun.work) for each in value
-    ]
+    tasks = list(range(begun.work.num_tasks))
+    found = [each for value, *_ in answers(len(tasks), calls.execute_plan, call, begun.work, tasks) for each in value]
     assert sorted(each.task for each in found) == [0, 1, 2]
     assert calls.commit_plan(call, begun.work, found)["instant"] == planned
 
