@@ -71,13 +71,10 @@ class _Group:
     slices: list[_Slice]
     recorded: Sequence[RecordedFile] = ()
     """The group's files in commit metadata, if they are compared with those listed."""
+    listed: Mapping[BaseFileName | LogFileName, int] = field(default_factory=dict)
+    """The bytes of its existing files, if compared: also of logs in no slice, as those for a pending clustering."""
     lost: list[tuple[RecordedFile, int | None]] = field(default_factory=list)
     """Committed files of the newest slice that are missing or damaged; see `lost_files`."""
-
-    def sizes(self) -> dict[BaseFileName | LogFileName, int]:
-        """The bytes of each listed file."""
-        files = (file for slice_ in self.slices for file in (slice_.base, *slice_.logs) if file is not None)
-        return {file.name: file.size for file in files}
 
 
 class FileSystemView:
@@ -300,7 +297,7 @@ class FileSystemView:
         lost = group.lost
         if as_of is not None and group.recorded:
             recorded = [file for file in group.recorded if file.commit <= as_of]
-            listed = {name: size for name, size in group.sizes().items() if name.instant <= as_of}
+            listed = {name: size for name, size in group.listed.items() if name.instant <= as_of}
             lost = lost_files(recorded, listed, self.config, self.timeline)
         for file, size in lost:
             if base_only and isinstance(file.name, LogFileName):
@@ -355,12 +352,13 @@ class FileSystemView:
             group_bases, group_logs = bases.get(file_id, {}), logs.get(file_id, [])
             group_logs.sort(key=lambda log: log.name.sort_key)
             written = recorded.get(file_id, ())
+            listed: dict[BaseFileName | LogFileName, int] = {}
             lost: list[tuple[RecordedFile, int | None]] = []
             if written:
-                files_here: dict[BaseFileName | LogFileName, int] = {log.name: log.size for log in group_logs}
-                files_here.update({base.name: base.size for base in group_bases.values()})
+                listed |= {log.name: log.size for log in group_logs}
+                listed |= {base.name: base.size for base in group_bases.values()}
                 if (partition, file_id) not in self.replaced:  # the newest slice of a replaced group may be cleaned too
-                    lost = lost_files(written, files_here, self.config, self.timeline)
+                    lost = lost_files(written, listed, self.config, self.timeline)
                 if by_completion:
                     group_logs = as_recorded(group_logs, written)
             slices = {instant: _Slice(instant, base) for instant, base in group_bases.items()}
@@ -372,7 +370,7 @@ class FileSystemView:
             else:
                 self._assign_by_name(slices, group_logs)
             ordered = [slices[instant] for instant in sorted(slices, reverse=True)]
-            groups.append(_Group(partition, file_id, ordered, written, lost))
+            groups.append(_Group(partition, file_id, ordered, written, listed, lost))
         return groups
 
     def _counts(self, instant_time: str) -> bool:

@@ -406,7 +406,7 @@ def test_a_file_of_the_archive_of_version_6(tmp_path: Path, damage: Damage) -> N
 
 @pytest.mark.parametrize("version", [6, 9])
 def test_time_travel_to_a_version_that_is_gone(tmp_path: Path, version: int) -> None:
-    """A listing without it has an older version, which a listing alone cannot tell from the one asked for."""
+    """The listing has only an older version, and cannot show that a newer one is missing."""
     path = made(tmp_path / "t", "COPY_ON_WRITE", version, LISTED)
     table = hudi_py.open_table(str(path), LISTED)
     *_, before, last = sorted(row["instant"] for row in table.history().to_pylist())
