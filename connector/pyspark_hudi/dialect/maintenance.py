@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
 from hudi_py.config import archive as archive_config
@@ -61,6 +61,16 @@ def _pending(target: StatementTarget, service: str) -> dict[str, tuple[int, str]
     return dict(sorted(found.items()))
 
 
+def _instants(given: object) -> list[str]:
+    return [each.strip() for each in str(given or "").split(",") if each.strip()]
+
+
+def _check_pending(target: StatementTarget, service: str, wanted: Iterable[str], pending: Collection[str]) -> None:
+    missing = [each for each in wanted if each not in pending]
+    if missing:
+        raise ConfigError(f"Cannot run the {service} {missing[0]} of {target.shown}: no such plan is pending")
+
+
 def _run_clustering(target: StatementTarget, given: Given) -> Rows:
     """Makes a plan and runs it; without one to make, runs those that are pending (`RunClusteringProcedure`, 1.2.0)."""
     operation = str(given["op"] or "scheduleAndExecute").lower()
@@ -69,7 +79,7 @@ def _run_clustering(target: StatementTarget, given: Given) -> Rows:
             f"Cannot call run_clustering with op => {given['op']!r}; supported: schedule, execute and "
             "scheduleAndExecute"
         )
-    wanted = [each.strip() for each in str(given["instants"] or "").split(",") if each.strip()]
+    wanted = _instants(given["instants"])
     if wanted and operation == "schedule":
         raise ConfigError("Cannot call run_clustering with op => 'schedule' and instants: a new plan gets a new one")
     if given["predicate"]:
@@ -87,9 +97,7 @@ def _run_clustering(target: StatementTarget, given: Given) -> Rows:
     pending = list(_pending(target, "clustering"))
     if operation != "schedule" and not wanted:
         wanted = pending[: given["limit"]]
-    missing = [each for each in wanted if each not in pending]
-    if missing:
-        raise ConfigError(f"Cannot run the clustering {missing[0]} of {target.shown}: no such plan is pending")
+    _check_pending(target, "clustering", wanted, pending)
     for instant in wanted if operation != "schedule" else ():
         _service(target, "clustering", options, phase="execute", instant=instant)
     shown = {"path": None, "limit": _ALL, "show_involved_partition": given["show_involved_partition"]}
@@ -107,7 +115,7 @@ def _run_compaction(target: StatementTarget, given: Given) -> Rows:
         )
     _check_merges(target, f"compact the table {target.shown}", executes=operation == "execute")
     options = _options(given)
-    wanted = [each.strip() for each in str(given["instants"] or given["timestamp"] or "").split(",") if each.strip()]
+    wanted = _instants(given["instants"] or given["timestamp"])
     pending = _pending(target, "compaction") if wanted or operation != "schedule" else {}
     if wanted or pending:
         operation = "execute"
@@ -119,9 +127,7 @@ def _run_compaction(target: StatementTarget, given: Given) -> Rows:
         pending = _pending(target, "compaction")
     if operation == "execute" and not wanted:
         wanted = list(pending)[: given["limit"]]
-    missing = [each for each in wanted if each not in pending]
-    if missing:
-        raise ConfigError(f"Cannot run the compaction {missing[0]} of {target.shown}: no such plan is pending")
+    _check_pending(target, "compaction", wanted, pending)
     for instant in wanted if operation != "schedule" else ():
         _service(target, "compaction", options, phase="execute", instant=instant)
     for instant in reversed(wanted):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
@@ -17,7 +16,7 @@ from hudi_py.errors import ConflictError, UnsupportedTableError
 from hudi_py.formats.arrays import combined
 from hudi_py.formats.hash_ring import HashRing
 from hudi_py.model.commit import CommitMetadata, WriteStat
-from hudi_py.model.instant import Action, CompletionTime, Instant, InstantTime
+from hudi_py.model.instant import CompletionTime, InstantTime
 from hudi_py.model.operation import Operation
 from hudi_py.model.properties import TableConfig
 from hudi_py.model.words import counted
@@ -30,14 +29,12 @@ from hudi_py.services.compaction.rewrite import RewriteSettings, check_compactab
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.descriptor import Service
 from hudi_py.services.planned.clusterings import ClusteringCodec
-from hudi_py.services.planned.moves import MovingService, UnitFiles
+from hudi_py.services.planned.moves import MovingService, UnitFiles, unit_memory
 from hudi_py.services.planned.phases import Chosen, PlannedWork
 from hudi_py.services.planned.report import ServiceReport
-from hudi_py.storage.threads import write_threads
 from hudi_py.timeline.clustering_records import ClusteringGroup, ClusteringPlan
 from hudi_py.timeline.pending_plans import COMPACTIONS, PendingPlans
 from hudi_py.timeline.state import TableState
-from hudi_py.transaction.recovery.failed_writes import recovered
 from hudi_py.transaction.session import LockedTable
 from hudi_py.write.index.bucket import BucketIndex
 from hudi_py.write.index.consistent import ConsistentBuckets
@@ -89,7 +86,6 @@ class BucketResizing(MovingService[ResizeSettings, ResizeReport]):
     Rows keep their meta columns but for the file's name, as the plan says; Apache Hudi gives them new ones.
     """
 
-    operation: ClassVar[str] = "CLUSTER"
     doing: ClassVar[str] = "resizing buckets"
 
     divides: ClassVar[bool] = True
@@ -102,10 +98,6 @@ class BucketResizing(MovingService[ResizeSettings, ResizeReport]):
     @property
     def name(self) -> str:
         return _NAME
-
-    def planned(self, plans: PendingPlans) -> list[Instant]:
-        """See `PlannedService.planned`. Other clusterings are of other services."""
-        return [each for each in plans.of(Action.CLUSTERING) if plans.decoded(each, RESIZE_PLANS.decode) is not None]
 
     def refused(self, context: ServiceContext) -> str:
         config, options = context.config(), context.options
@@ -122,11 +114,6 @@ class BucketResizing(MovingService[ResizeSettings, ResizeReport]):
             )
         check_compactable(config, _DO)
         return ""
-
-    def locked(self, context: ServiceContext, purpose: str) -> AbstractContextManager[LockedTable]:
-        """See `RewritingService.locked`. A write that has failed is in the way."""
-        keep_failed = context.session.settings.keeps_failed_writes
-        return recovered(context.session, purpose, beside=True, keep_failed=keep_failed)
 
     def choose(self, context: ServiceContext, state: TableState, instant: InstantTime | None) -> Chosen[ClusteringPlan]:
         plans = PendingPlans(state.storage, state.timeline)
@@ -155,8 +142,9 @@ class BucketResizing(MovingService[ResizeSettings, ResizeReport]):
         order = RowOrder.of(columns, LINEAR, StoredRows.of(state.config).columns(rewrite.schema), state.config.name)
         split = sum(group.num_outputs > 1 for group in plan.groups)
         merged = sum(len(group.slices) for group in plan.groups if len(group.slices) > 1)
-        memory = max(context.options.get(write_config.WRITE_MEMORY) // 2 // write_threads(context.options), 1)
-        return ResizeSettings(rewrite, memory, order, _index(context, state.config), split, merged)
+        return ResizeSettings(
+            rewrite, unit_memory(context.options), order, _index(context, state.config), split, merged
+        )
 
     def shuffles(self, settings: ResizeSettings, unit: ClusteringGroup) -> bool:
         return len(unit.slices) > 1 and unit.num_outputs > 1
@@ -201,10 +189,6 @@ class BucketResizing(MovingService[ResizeSettings, ResizeReport]):
                     instant=work.instant,
                 )
             before.store(ring.changed(work.instant, [change for group in groups for change in group.changes]))
-
-    def commit_extra(self, work: PlannedWork[ResizeSettings]) -> Mapping[str, str]:
-        assert work.settings is not None
-        return work.settings.rewrite.extra
 
     def report(
         self, work: PlannedWork[ResizeSettings], completion: CompletionTime | None, metadata: CommitMetadata

@@ -82,7 +82,7 @@ def choose_partitions(options: Options, partitions: Sequence[str], hour: int) ->
     """Return the partitions that a plan has, of some in order, and those that it leaves for later plans.
 
     Raises:
-        ConfigError: more partitions are to be skipped than there are, or the regular expression is not valid.
+        ConfigError: the options skip more partitions than there are, or the regular expression is not valid.
     """
     selected, regex = options.get(config.PARTITIONS), options.get(config.PARTITION_REGEX)
     found = list(partitions)

@@ -4,8 +4,7 @@ Apache Hudi 1.2.0)."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar, Final
@@ -18,7 +17,7 @@ from hudi_py.config import compaction as compaction_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import UnsupportedTableError
 from hudi_py.model.commit import CommitMetadata, WriteStat
-from hudi_py.model.instant import Action, CompletionTime, Instant, InstantTime
+from hudi_py.model.instant import CompletionTime, InstantTime
 from hudi_py.model.words import counted, show_bytes
 from hudi_py.schema import PARTITION_PATH, RECORD_KEY, StoredRows
 from hudi_py.services.clustering.execute import (
@@ -43,15 +42,12 @@ from hudi_py.services.compaction.plan import busy_groups
 from hudi_py.services.compaction.rewrite import RewriteSettings, check_compactable
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.planned.clusterings import ClusteringCodec
-from hudi_py.services.planned.moves import MovingService, UnitFiles
+from hudi_py.services.planned.moves import MovingService, UnitFiles, unit_memory
 from hudi_py.services.planned.phases import Chosen, PlannedWork
 from hudi_py.services.planned.report import ServiceReport
-from hudi_py.storage.threads import write_threads
 from hudi_py.timeline.clustering_records import ClusteringGroup, ClusteringPlan
 from hudi_py.timeline.pending_plans import PendingPlans
 from hudi_py.timeline.state import TableState
-from hudi_py.transaction.recovery.failed_writes import recovered
-from hudi_py.transaction.session import LockedTable
 from hudi_py.write.index.other_indexes import check_table_index
 from hudi_py.write.rows.ordered import Key
 from hudi_py.write.settings import max_file_size
@@ -86,7 +82,6 @@ class ClusteringReport(ServiceReport):
 class Clustering(MovingService[ClusterSettings, ClusteringReport]):
     """Moves rows to fewer, larger or sorted files. Rows keep their meta columns but for the file's name."""
 
-    operation: ClassVar[str] = "CLUSTER"
     doing: ClassVar[str] = "clustering"
     divides: ClassVar[bool] = False
 
@@ -108,10 +103,6 @@ class Clustering(MovingService[ClusterSettings, ClusteringReport]):
     def codec(self) -> ClusteringCodec:
         return CLUSTERING_PLANS
 
-    def planned(self, plans: PendingPlans) -> list[Instant]:
-        """See `PlannedService.planned`. Changes of hash buckets are of another service."""
-        return [each for each in plans.of(Action.CLUSTERING) if plans.decoded(each, self.codec.decode) is not None]
-
     def refused(self, context: ServiceContext) -> str:
         table, options = context.config(), context.options
         for option in (config.PLAN_STRATEGY, config.RUN_STRATEGY):
@@ -127,11 +118,6 @@ class Clustering(MovingService[ClusterSettings, ClusteringReport]):
             )
         check_compactable(table, _DO)
         return ""
-
-    def locked(self, context: ServiceContext, purpose: str) -> AbstractContextManager[LockedTable]:
-        """See `RewritingService.locked`. A write that has failed is in the way."""
-        keep_failed = context.session.settings.keeps_failed_writes
-        return recovered(context.session, purpose, beside=True, keep_failed=keep_failed)
 
     def choose(self, context: ServiceContext, state: TableState, instant: InstantTime | None) -> Chosen[ClusteringPlan]:
         options, plans = self._options(context), PendingPlans(state.storage, state.timeline)
@@ -192,7 +178,7 @@ class Clustering(MovingService[ClusterSettings, ClusteringReport]):
             rewrite,
             self._order(state, rewrite, options),
             options.get(config.TARGET_FILE_BYTES) if "SortAndSize" in name else None,
-            max(options.get(write_config.WRITE_MEMORY) // 2 // write_threads(options), 1),
+            unit_memory(options),
         )
 
     def _order(self, state: TableState, rewrite: RewriteSettings, options: Options) -> RowOrder:
@@ -229,10 +215,6 @@ class Clustering(MovingService[ClusterSettings, ClusteringReport]):
     ) -> list[WriteStat]:
         settings, outputs = unit.settings, unit.planned.unit.num_outputs if target is None else 1
         return write_in_order(unit, settings.order, rows, max_bytes=settings.max_file_bytes, outputs=outputs)
-
-    def commit_extra(self, work: PlannedWork[ClusterSettings]) -> Mapping[str, str]:
-        assert work.settings is not None
-        return work.settings.rewrite.extra
 
     def report(
         self, work: PlannedWork[ClusterSettings], completion: CompletionTime | None, metadata: CommitMetadata

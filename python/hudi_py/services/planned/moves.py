@@ -9,26 +9,35 @@ from __future__ import annotations
 import json
 from abc import abstractmethod
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
 import pyarrow as pa
 
+from hudi_py.config import Options
+from hudi_py.config.write import WRITE_MEMORY
 from hudi_py.errors import CorruptFileError
 from hudi_py.model.commit import WriteStat
+from hudi_py.model.instant import Action, Instant
 from hudi_py.model.names import FileId, PartitionPath
 from hudi_py.read.slice import SliceReader
 from hudi_py.read.split import Split
 from hudi_py.schema import StoredRows
 from hudi_py.services.compaction.rewrite import RewriteSettings
 from hudi_py.services.context import ServiceContext
+from hudi_py.services.planned.clusterings import ClusteringCodec
 from hudi_py.services.planned.phases import PlannedUnit, PlannedWork, Report_co, RewritingService, UnitOutcome
 from hudi_py.services.planned.slices import missing_file, slice_of
+from hudi_py.storage.threads import write_threads
 from hudi_py.timeline.clustering_records import ClusteringGroup, ClusteringPlan
+from hudi_py.timeline.pending_plans import PendingPlans
 from hudi_py.timeline.plans import FileGroup
 from hudi_py.transaction.attempt import PlannedAction
 from hudi_py.transaction.owner.claim import check_open
+from hudi_py.transaction.recovery.failed_writes import recovered
+from hudi_py.transaction.session import LockedTable
 from hudi_py.write.context import FileContext, TaskId
 from hudi_py.write.handles.base import BaseFileHandle, steps
 from hudi_py.write.parcels import parcels, unpacked
@@ -54,6 +63,11 @@ Bounds: TypeAlias = Any
 """How the rows of a unit are divided, from all of its samples. Pickles small."""
 
 
+def unit_memory(options: Options) -> int:
+    """Return `MoveSettings.memory`: units run side by side, and half is for the files being written."""
+    return max(options.get(WRITE_MEMORY) // 2 // write_threads(options), 1)
+
+
 @dataclass(frozen=True, slots=True)
 class UnitPart:
     """A file slice of a unit whose rows are shuffled."""
@@ -72,8 +86,26 @@ class MovingService(
 
     __slots__ = ()
 
+    operation: ClassVar[str] = "CLUSTER"
     divides: ClassVar[bool]
     """Whether rows are divided by targets in one process, too."""
+
+    @property
+    @abstractmethod
+    def codec(self) -> ClusteringCodec: ...
+
+    def planned(self, plans: PendingPlans) -> list[Instant]:
+        """See `PlannedService.planned`. Clusterings whose plans the codec does not decode are of other services."""
+        return [each for each in plans.of(Action.CLUSTERING) if plans.decoded(each, self.codec.decode) is not None]
+
+    def locked(self, context: ServiceContext, purpose: str) -> AbstractContextManager[LockedTable]:
+        """See `RewritingService.locked`. A write that has failed is in the way."""
+        keep_failed = context.session.settings.keeps_failed_writes
+        return recovered(context.session, purpose, beside=True, keep_failed=keep_failed)
+
+    def commit_extra(self, work: PlannedWork[Settings]) -> Mapping[str, str]:
+        assert work.settings is not None
+        return work.settings.rewrite.extra
 
     @abstractmethod
     def shuffles(self, settings: Settings, unit: ClusteringGroup) -> bool:
