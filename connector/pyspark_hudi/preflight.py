@@ -32,7 +32,7 @@ import json, sys
 found = {"version": list(sys.version_info[:2]), "error": None}
 try:
     import pyspark_hudi.source
-except Exception as error:
+except Exception as error:  # whatever keeps it from being imported
     found["error"] = f"{type(error).__name__}: {error}"
 print(json.dumps(found))
 """
