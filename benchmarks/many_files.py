@@ -42,7 +42,7 @@ from hudi_py.metadata_write.table.create import create_metadata_table, initialis
 from hudi_py.metadata_write.table.source import TableSource
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.instant import Action
-from hudi_py.read.planned import pin_table
+from hudi_py.read.engines.planned import pin_table
 from hudi_py.services.clean import Cleaning, plan_clean
 from hudi_py.services.compaction import Compaction
 from hudi_py.services.planned.service import run

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from hudi_py.config import Options, Scope
 from hudi_py.config import write as write_config
+from hudi_py.inspect import procedure_report
 from hudi_py.model.limits import UNPACKED, limit
-from hudi_py.read import procedure_report
 from hudi_py.schema.changes import changes_of
 from hudi_py.services import distributed as services
 from hudi_py.services.distributed import BegunPlan, ServiceCall, UnitPart, Work
@@ -231,7 +231,7 @@ def report(path: str, given: Mapping[str, Any]) -> bytes:
 
 
 def procedure(path: str, given: Mapping[str, Any], name: str, arguments: Mapping[str, Any]) -> bytes:
-    """The rows of a procedure of `hudi_py.read.procedures`, as `report`."""
+    """The rows of a procedure of `hudi_py.inspect.procedures`, as `report`."""
     options = Options.resolve(given, Scope.READ)
     return packed(procedure_report(checked_path(path, "read"), options, name, arguments))
 

@@ -25,7 +25,8 @@ from hudi_py.config import Options, Scope, incremental
 from hudi_py.config import read as read_config
 from hudi_py.config import spark as spark_config
 from hudi_py.errors import ConfigError
-from hudi_py.read import plan_table, read_splits, relation, relation_schema
+from hudi_py.inspect import relation, relation_schema
+from hudi_py.read import plan_table, read_splits
 from pyspark_hudi.paths import checked_path
 from pyspark_hudi.types import arrow_schema, spark_schema, to_target
 

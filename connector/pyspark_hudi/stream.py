@@ -11,8 +11,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from hudi_py.config import Options
-from hudi_py.read import ReadSpec, Split, read_splits, tasks_of
-from hudi_py.read.stream import BatchLimits, StreamOffset, TableStream
+from hudi_py.read import BatchLimits, ReadSpec, Split, StreamOffset, TableStream, read_splits, tasks_of
 from pyspark_hudi.reader import sized
 from pyspark_hudi.types import arrow_schema, to_target
 

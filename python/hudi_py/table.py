@@ -14,13 +14,12 @@ from hudi_py.config import Options, Scope
 from hudi_py.config.write import DURABLE, PARTIAL_UPSERT
 from hudi_py.erasure.methods import ErasureMethods
 from hudi_py.health.methods import HealthMethods
+from hudi_py.inspect.reports import file_report, history_report, instant_report, partition_report
 from hudi_py.model.instant import InstantTime
 from hudi_py.model.properties import TableConfig
 from hudi_py.read import Scan, make_scan, table_schema
-from hudi_py.read.arguments import Moment
 from hudi_py.read.ranges import time_of
-from hudi_py.read.reports import file_report, history_report, instant_report, partition_report
-from hudi_py.read.request import ScanArguments, ScanRequest
+from hudi_py.read.request import Moment, ScanArguments, ScanRequest
 from hudi_py.read.snapshot import open_snapshot
 from hudi_py.report.methods import ReportMethods
 from hudi_py.services.context import ServiceContext

@@ -129,7 +129,7 @@ def test_an_argument_that_no_service_takes_is_refused() -> None:
 
 
 def test_a_procedure_is_named_in_one_module() -> None:
-    folders = ("connector/pyspark_hudi", "python/hudi_py/read/procedures")
+    folders = ("connector/pyspark_hudi", "python/hudi_py/inspect/procedures")
     texts = [path.read_text(encoding="utf-8") for folder in folders for path in (ROOT / folder).rglob("*.py")]
     counts = {name: sum(f'"{name}"' in text for text in texts) for name in call.PROCEDURES.keys() - SHARED}
     assert len(counts) > 40

@@ -15,7 +15,7 @@ import hudi_py
 from hudi_py.config import Options, Scope
 from hudi_py.errors import ConfigError, CorruptFileError, HudiError
 from hudi_py.read import plan_table, read_split
-from hudi_py.read.pin import PlanPin
+from hudi_py.read.planning.pin import PlanPin
 from hudi_py.testing.rows import assert_rows_equal
 from pyspark_hudi import DefaultSource
 from pyspark_hudi.types import arrow_schema

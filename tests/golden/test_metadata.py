@@ -22,10 +22,11 @@ from hudi_py.metadata.locations import record_locations
 from hudi_py.metadata.stats import column_stats, partition_stats
 from hudi_py.metadata.table import PARTITION_STATS, RECORD_INDEX
 from hudi_py.model.names import PartitionPath, join_path, parse_base_file_name, parse_log_file_name
-from hudi_py.read import parse_filter, read_split, statistics
-from hudi_py.read.prune_row_groups import has_usable_bounds
+from hudi_py.read import parse_filter, read_split
+from hudi_py.read.pruning import statistics
+from hudi_py.read.pruning.bounds import has_usable_bounds
+from hudi_py.read.pruning.statistics import Statistics
 from hudi_py.read.snapshot import open_snapshot
-from hudi_py.read.statistics import Statistics
 from hudi_py.storage import open_storage
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.state import TableState, load_state

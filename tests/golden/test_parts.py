@@ -11,10 +11,10 @@ import pytest
 
 import hudi_py
 from hudi_py.merge import LogMemory
-from hudi_py.read.base_file import BaseFileReader
-from hudi_py.read.counting import count_split
-from hudi_py.read.parts import CHUNK_ROWS, added_rows, replaced_rows
-from hudi_py.read.slice import SliceReader
+from hudi_py.read.slices.base_file import BaseFileReader
+from hudi_py.read.slices.parts import CHUNK_ROWS, added_rows, replaced_rows
+from hudi_py.read.slices.reader import SliceReader
+from hudi_py.read.slices.task import count_split
 from hudi_py.read.split import Split
 from hudi_py.schema import COMMIT_TIME
 from hudi_py.storage import Storage, open_storage

@@ -26,6 +26,7 @@ LAYERS: Final = (
     Layer(("merge",), "log records, and how versions of a record merge"),
     Layer(("metadata",), "reading the metadata table"),
     Layer(("read",), "scans: plan, split, slice"),
+    Layer(("inspect",), "what a table shows of itself: reports, relations, procedures"),
     Layer(("file_stats",), "the statistics of a data file, for the metadata table"),
     Layer(("transaction",), "the life of an action: instants, markers, locks, recovery; no rows"),
     Layer(("write",), "rows into files: keys, index, handles"),
@@ -36,7 +37,7 @@ LAYERS: Final = (
     Layer(("health",), "what can be wrong with a table, and mending it"),
     Layer(("erasure",), "deleting rows from every file of a table"),
     Layer(("report",), "a table in short, and as one HTML page"),
-    Layer(("table", "inspect", "catalog"), "the public names"),
+    Layer(("table", "catalog"), "the public names"),
     Layer(("cli", "testing"), "the command line; checks for other implementers"),
     Layer(("__main__",), "`python -m hudi_py`"),
 )
@@ -58,9 +59,9 @@ FOR_CONNECTOR: Final = frozenset(
     {
         "hudi_py.config",
         "hudi_py.errors",
+        "hudi_py.inspect",
         "hudi_py.read",
         "hudi_py.read.predicate",
-        "hudi_py.read.stream",
         "hudi_py.schema",
         "hudi_py.services.distributed",
         "hudi_py.wiring",

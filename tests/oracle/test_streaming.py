@@ -19,8 +19,8 @@ import pytest
 import hudi_py
 from hudi_py.config import Options, Scope
 from hudi_py.read import read_split
-from hudi_py.read.offsets import BatchLimits, StreamOffset
-from hudi_py.read.stream import TableStream
+from hudi_py.read.streams.backlog import BatchLimits, StreamOffset
+from hudi_py.read.streams.stream import TableStream
 from hudi_py.storage import open_storage
 from hudi_py.testing.rows import assert_rows_equal
 from tests.oracle.client import Oracle

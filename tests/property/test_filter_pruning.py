@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 import hudi_py
 from hudi_py.errors import ConfigError, SchemaMismatchError
 from hudi_py.read import Filter, parse_filter
-from hudi_py.read.prune_row_groups import row_groups_to_read
+from hudi_py.read.pruning.bounds import row_groups_to_read
 
 D = decimal.Decimal
 SINGLE = np.float32

@@ -9,8 +9,8 @@ from typing import Any, Final
 import pyarrow as pa
 
 from hudi_py.health import Diagnosis, Finding
+from hudi_py.inspect.reports import FILES, HISTORY, INSTANTS
 from hudi_py.model.properties import TableConfig
-from hudi_py.read.reports import FILES, HISTORY, INSTANTS
 from hudi_py.report.facts import TableFacts
 from hudi_py.report.summary import Gathered, Older, Report, summarise
 from hudi_py.services.descriptor import Due

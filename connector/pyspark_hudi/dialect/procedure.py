@@ -1,4 +1,4 @@
-"""What a procedure is that CALL runs, and those whose rows the core knows (`hudi_py.read.procedures`)."""
+"""What a procedure is that CALL runs, and those whose rows the core knows (`hudi_py.inspect.procedures`)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from hudi_py.errors import ConfigError
-from hudi_py.read import SHOWN
+from hudi_py.inspect import SHOWN
 from hudi_py.schema import backticked
 from pyspark_hudi.dialect.tables import StatementTarget
 

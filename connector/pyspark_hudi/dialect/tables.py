@@ -123,7 +123,7 @@ class StatementTarget:
         return _rows(remote(self.spark, calls.report, self.path, {spark_config.VIEW.key: name}))
 
     def procedure(self, name: str, given: Mapping[str, Any]) -> list[Row]:
-        """The rows of a procedure of `hudi_py.read.procedures`."""
+        """The rows of a procedure of `hudi_py.inspect.procedures`."""
         return _rows(remote(self.spark, calls.procedure, self.path, {}, name, given))
 
     def call(self, function: Callable[..., Result], *arguments: Any) -> Result:

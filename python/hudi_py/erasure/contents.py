@@ -26,7 +26,7 @@ from hudi_py.model.files import BaseFile
 from hudi_py.model.names import BaseFileName, PartitionPath, parse_base_file_name
 from hudi_py.model.properties import TableConfig
 from hudi_py.read.partition import path_values
-from hudi_py.read.slice import SliceReader
+from hudi_py.read.slices.reader import SliceReader
 from hudi_py.read.split import KnownValues, ReadSpec, Split
 from hudi_py.schema import PARTITION_PATH, RECORD_KEY
 from hudi_py.storage import FileInfo, FolderStorage, Storage

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from hudi_py.erasure.plan import plan_erasure
 from hudi_py.erasure.report import ErasurePlan, ErasureReport
 from hudi_py.erasure.run import erase
-from hudi_py.read.arguments import key_texts
+from hudi_py.read.request import key_texts
 from hudi_py.services.context import ServiceContext
 
 

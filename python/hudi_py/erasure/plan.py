@@ -24,7 +24,7 @@ from hudi_py.model.names import PartitionPath, parse_base_file_name, parse_log_f
 from hudi_py.model.properties import TableConfig
 from hudi_py.model.words import counted
 from hudi_py.read import Scan, make_scan
-from hudi_py.read.task import read_split_on
+from hudi_py.read.slices.task import read_split_on
 from hudi_py.schema import RECORD_KEY
 from hudi_py.services.clean.guards import read_savepoint, savepoints_of
 from hudi_py.services.clean.slices import Slicer

@@ -21,7 +21,7 @@ from hudi_py.merge.entries import KEY as ENTRY_KEY
 from hudi_py.merge.keys import key_columns, keys_of
 from hudi_py.merge.reduce import Mask
 from hudi_py.model.files import FileSlice, LogFile
-from hudi_py.read.slice import MERGE_ROWS, SliceReader
+from hudi_py.read.slices.reader import MERGE_ROWS, SliceReader
 from hudi_py.read.split import ReadSpec, Split
 from hudi_py.schema import RECORD_KEY, SchemaHistory
 from hudi_py.storage import Storage

@@ -20,7 +20,7 @@ from hudi_py.model.names import PartitionPath
 from hudi_py.model.words import counted
 from hudi_py.read import Scan, make_scan
 from hudi_py.read.request import ScanArguments, ScanRequest
-from hudi_py.read.task import read_split_on
+from hudi_py.read.slices.task import read_split_on
 from hudi_py.schema import RECORD_KEY
 from hudi_py.storage import Storage
 from hudi_py.timeline.state import TableState

@@ -1,26 +1,32 @@
 """Reading: plan, prune, split, and one split to record batches."""
 
-from hudi_py.read.counting import count_splits, is_counted_by_footer
+from hudi_py.read.engines.planned import (
+    Pinned,
+    PlannedScan,
+    pin_table,
+    plan_table,
+    read_replaced,
+    read_splits,
+    tasks_of,
+)
 from hudi_py.read.expressions import parse_condition, parse_expression
 from hudi_py.read.filter import Filter, parse_filter
 from hudi_py.read.lexer import Lexeme, lexemes
 from hudi_py.read.literals import literal, text_constants, text_value
-from hudi_py.read.parts import CHUNK_ROWS, REPLACED_SCHEMA, have_distinct_hashes
-from hudi_py.read.pin import PlanPin
-from hudi_py.read.plan import check_columns
-from hudi_py.read.planned import Pinned, PlannedScan, pin_table, plan_table, read_replaced, read_splits, tasks_of
-from hudi_py.read.procedures import SHOWN, procedure_report
-from hudi_py.read.relations import relation, relation_schema
-from hudi_py.read.reports import split_report, table_report
+from hudi_py.read.planning.pin import PlanPin
+from hudi_py.read.planning.plan import check_columns
 from hudi_py.read.scan import Scan, make_scan
+from hudi_py.read.slices.parts import CHUNK_ROWS, REPLACED_SCHEMA, have_distinct_hashes
+from hudi_py.read.slices.task import count_splits, is_counted_by_footer, read_split
 from hudi_py.read.snapshot import table_schema
 from hudi_py.read.split import ReadSpec, Split
-from hudi_py.read.task import read_split
+from hudi_py.read.streams.backlog import BatchLimits, StreamOffset
+from hudi_py.read.streams.stream import TableStream
 
 __all__ = [
     "CHUNK_ROWS",
     "REPLACED_SCHEMA",
-    "SHOWN",
+    "BatchLimits",
     "Filter",
     "Lexeme",
     "Pinned",
@@ -29,6 +35,8 @@ __all__ = [
     "ReadSpec",
     "Scan",
     "Split",
+    "StreamOffset",
+    "TableStream",
     "check_columns",
     "count_splits",
     "have_distinct_hashes",
@@ -41,14 +49,9 @@ __all__ = [
     "parse_filter",
     "pin_table",
     "plan_table",
-    "procedure_report",
     "read_replaced",
     "read_split",
     "read_splits",
-    "relation",
-    "relation_schema",
-    "split_report",
-    "table_report",
     "table_schema",
     "tasks_of",
     "text_constants",

@@ -1,24 +1,33 @@
-"""Resolves the arguments and options of a scan once, for snapshots, ranges, changes and streams."""
+"""Resolves the arguments and options of a scan once, for snapshots, ranges, changes and streams.
+
+Callers pass names, keys and partitions as one text or several."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import difflib
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import date, datetime
 from numbers import Integral
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.config import Options, incremental, indexes
 from hudi_py.config import read as read_config
 from hudi_py.errors import ConfigError
 from hudi_py.merge import LogMemory
-from hudi_py.read.arguments import Moment, key_texts, texts
-from hudi_py.read.buckets import BucketHashing, buckets_of
+from hudi_py.model.instant import CommitTimes
+from hudi_py.model.properties import TableConfig
 from hudi_py.read.filter import all_of
+from hudi_py.read.pruning.buckets import BucketHashing, buckets_of
 from hudi_py.read.split import SliceMode
 
+_MAX_SHOWN = 3
+Moment = str | int | date | CommitTimes
+"""A point in time; a commit means its time."""
 _MODES: dict[str, SliceMode] = {"merge": "merge", "skip": "skip", "unmerged": "unmerged"}
 
 
@@ -162,13 +171,50 @@ class ScanRequest:
         )
 
 
-def _limit(given: Any) -> int | None:
-    """The largest number of rows. Raises ConfigError for anything else."""
-    if given is None:
+def texts(argument: str, value: str | Iterable[str] | None) -> list[str] | None:
+    """The value as a list of strings; a single string becomes a list of one.
+
+    Raises:
+        ConfigError: the value, or one of its items, has another type.
+    """
+    if value is None:
         return None
-    if isinstance(given, bool) or not isinstance(given, Integral) or not 0 <= int(given) < 1 << 63:
-        raise ConfigError(f"A scan's limit is {given!r}; it must be a whole number, 0 or more, of at most 64 bits")
-    return int(given)
+    given = _listed(argument, value)
+    for each in given:
+        if not isinstance(each, str):
+            raise ConfigError(f"Argument {argument} has {each!r} of type {type(each).__name__}; expected text")
+    return given
+
+
+def key_texts(value: Any) -> list[str] | None:
+    """Record keys as the table stores them; a single key becomes a list of one.
+
+    Integers, booleans and dates are converted as Apache Hudi does. The text of other types depends on the column
+    (precision of fractions, unit of timestamps), so they are refused.
+
+    Raises:
+        ConfigError: a key has one of the other types.
+    """
+    if value is None:
+        return None
+    scalar = isinstance(value, (Integral, date, pa.Scalar))
+    return [_key_text(each) for each in ([value] if scalar else _listed("keys", value))]
+
+
+def check_partitions(wanted: Sequence[str], known: Collection[str], config: TableConfig, uri: str) -> None:
+    """Raises ConfigError if the table has no such partition, suggesting the closest match.
+
+    A partition whose rows were all deleted counts as known. While a table has no partitions at all, any is accepted.
+    """
+    for path in wanted:
+        if path in known or not known:
+            continue
+        bare = {_bare(each, config): each for each in known}
+        near = bare.get(_bare(path, config)) or next(iter(difflib.get_close_matches(path, known, 1)), None)
+        some = ", ".join(repr(each) for each in sorted(known)[:_MAX_SHOWN])
+        more = f" and {len(known) - _MAX_SHOWN:,} more" if len(known) > _MAX_SHOWN else ""
+        hint = f"did you mean '{near}'? It has {some}{more}" if near is not None else f"it has {some}{more}"
+        raise ConfigError(f"Table at {uri} has no partition '{path}'; {hint}; Table.partitions() lists them")
 
 
 def with_range_filters(condition: Any, options: Options) -> Any:
@@ -180,6 +226,47 @@ def with_range_filters(condition: Any, options: Options) -> Any:
         key = options.name_of(incremental.FILTERS)
         raise ConfigError(f"Option {key} needs a filter given as text, not as an expression; add its conditions there")
     return all_of([condition, *more])
+
+
+def _key_text(key: Any) -> str:
+    if isinstance(key, pa.Scalar):
+        key = key.as_py()
+    if isinstance(key, str):
+        return key
+    if isinstance(key, bool):
+        return "true" if key else "false"
+    if isinstance(key, Integral):
+        return str(int(key))
+    if isinstance(key, date) and not isinstance(key, datetime):
+        return key.isoformat()
+    raise ConfigError(
+        f"Argument keys has {key!r} of type {type(key).__name__}; expected text as in the column _hoodie_record_key, "
+        "or integers, booleans or dates: give the text, or filter on the key's columns"
+    )
+
+
+def _listed(argument: str, value: Any) -> list[Any]:
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, (bytes, bytearray)) or not isinstance(value, Iterable):
+        raise ConfigError(f"Argument {argument}={value!r} is of type {type(value).__name__}; expected a list of texts")
+    return list(value)
+
+
+def _bare(path: str, config: TableConfig) -> str:
+    """The path without `column=` prefixes."""
+    names = {f"{name}=" for name in config.partition_fields}
+    parts = path.split("/")
+    return "/".join(part.partition("=")[2] if part.partition("=")[0] + "=" in names else part for part in parts)
+
+
+def _limit(given: Any) -> int | None:
+    """The largest number of rows. Raises ConfigError for anything else."""
+    if given is None:
+        return None
+    if isinstance(given, bool) or not isinstance(given, Integral) or not 0 <= int(given) < 1 << 63:
+        raise ConfigError(f"A scan's limit is {given!r}; it must be a whole number, 0 or more, of at most 64 bits")
+    return int(given)
 
 
 def _one_of(name: str, value: Any, options: Options, option: Any) -> Any:

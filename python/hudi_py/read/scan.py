@@ -5,28 +5,26 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.config import incremental
 from hudi_py.errors import ConfigError, missing_library
+from hudi_py.markup import Content, Html, folded, named, view
+from hudi_py.model.words import counted, show_bytes
 from hudi_py.read.changes.plan import ChangeRange, change_range, plan_changes
-from hudi_py.read.counting import count_split, is_counted_by_footer
-from hudi_py.read.explain import explain_plan, log_plan
 from hudi_py.read.filter import all_of
-from hudi_py.read.incremental import plan_incremental
-from hudi_py.read.notebook import scan_view
-from hudi_py.read.notes import note_on_range, note_on_time
-from hudi_py.read.parallel import ordered
-from hudi_py.read.pin import PlanPin
-from hudi_py.read.plan import ScanPlan, divide, plan_scan
-from hudi_py.read.ranges import CommitRange, resolve_range, time_of
+from hudi_py.read.planning.explain import explain_plan, log_plan
+from hudi_py.read.planning.pin import PlanPin
+from hudi_py.read.planning.plan import ScanPlan, divide, plan_scan
+from hudi_py.read.ranges import CommitRange, note_on_range, note_on_time, plan_incremental, resolve_range, time_of
 from hudi_py.read.request import ScanRequest
+from hudi_py.read.slices.task import count_split, is_counted_by_footer, ordered, read_split_on
 from hudi_py.read.snapshot import Snapshot, open_snapshot
 from hudi_py.read.split import Split
-from hudi_py.read.task import read_split_on
+from hudi_py.schema import META_FIELDS
 from hudi_py.storage.threads import REQUESTS, default_threads, in_threads
 from hudi_py.timeline.state import TableState
 
@@ -34,6 +32,8 @@ if TYPE_CHECKING:
     import duckdb
     import pandas
     import polars
+
+_MAX_COLUMNS: Final = 100
 
 
 class Scan:
@@ -283,3 +283,32 @@ def _pandas_types(backend: str | None) -> Callable[[pa.DataType], Any] | None:
         "string": "string",
     }
     return lambda kind: pandas.api.types.pandas_dtype(names[str(kind)]) if str(kind) in names else None
+
+
+def scan_view(plan: ScanPlan, *, query_type: str, state: str, limit: int | None) -> Html:
+    """What a scan will read; reads nothing. For the arguments see `planning.explain.explain_plan`."""
+    spec = plan.spec
+    merged = sum(split.merged for split in plan.splits)
+    logs = f", {merged:,} of them merged with logs" if merged else ""
+    facts: list[tuple[str, Content]] = [
+        ("Path", named(spec.uri)),
+        ("State", state),
+        ("Filter", named(spec.filter.text) if spec.filter else None),
+        ("Limit", None if limit is None else f"{limit:,}"),
+        ("Partitions", f"{plan.partitions_after:,} of {plan.partitions_before:,}"),
+        ("File slices", f"{len(plan.splits):,}{logs}, {show_bytes(plan.size)}"),
+    ]
+    steps: list[list[Content]] = [
+        [step.step, f"{step.before:,} to {step.after:,} {step.what}", step.why] for step in plan.pruning
+    ]
+    pruned = folded("What was left out", ("by", "from", ""), steps) if steps else None
+    return view("Scan", query_type.replace("_", " "), facts, columns_view(spec.output_schema), pruned)
+
+
+def columns_view(schema: pa.Schema | None) -> Content:
+    """Columns of users and their types."""
+    fields = [field for field in schema or () if field.name not in META_FIELDS]
+    rows: list[list[Content]] = [[named(field.name), named(field.type)] for field in fields[:_MAX_COLUMNS]]
+    if len(fields) > len(rows):
+        rows.append([f"and {len(fields) - len(rows):,} more", ""])
+    return folded(counted(len(fields), "column"), ("column", "type"), rows) if rows else None

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final, Literal
 
 import pyarrow as pa
 
 from hudi_py.merge import LogSpec, SliceLog
 from hudi_py.merge.keys import key_columns
+from hudi_py.model.changes import AFTER, BEFORE, OP, TS_MS, LoggingMode
 from hudi_py.model.files import BaseFile, FileSlice, LogFile
 from hudi_py.model.names import PartitionPath
 from hudi_py.read.filter import Filter
@@ -19,9 +21,11 @@ from hudi_py.storage import Storage
 SliceMode = Literal["merge", "skip", "unmerged"]
 """`merge`: the newest version of each key. `skip`: base rows, then all log rows, unmerged (`skip_merge`).
 `unmerged`: as `skip`, with deletes as rows."""
-
 KnownValues = tuple[tuple[str, pa.Scalar], ...]
 """Columns with their value, never null."""
+CHANGE_SCHEMA: Final = pa.schema([(name, pa.string()) for name in (OP, TS_MS, BEFORE, AFTER)])
+"""`op`: `i`, `u` or `d`. `ts_ms`: requested time of the commit. `before`, `after`: the row as JSON; null, or the text
+`null`, where there is none (`HoodieCDCFileIndex.FULL_CDC_SPARK_SCHEMA`, 1.2.0)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +98,7 @@ class Split:
     without_base: bool = False
     """Whether another reader reads the base file: only rows that it does not hold are returned, see `parts`."""
     known_values: KnownValues = ()
-    """Columns of which all rows are known to hold that value, so that the split can be left out; see `known_values`."""
+    """Columns of which all rows are known to hold that value, so that the split can be left out, see `engines`."""
 
     @classmethod
     def of(cls, spec: ReadSpec, file_slice: FileSlice, values: KnownValues = ()) -> Split:
@@ -116,3 +120,74 @@ class Split:
     @property
     def output_schema(self) -> pa.Schema:
         return self.spec.output_schema
+
+
+class InferenceCase(Enum):
+    """How the changes of a commit to a file group are found (`HoodieCDCInferenceCase`, 1.2.0)."""
+
+    AS_IS = "AS_IS"
+    """In change logs; images that these lack are looked up in the base files before and after."""
+    BASE_FILE_INSERT = "BASE_FILE_INSERT"
+    """Rows of a base file are new: all, or with `Change.own_rows` those that its commit wrote."""
+    BASE_FILE_DELETE = "BASE_FILE_DELETE"
+    """Every row of the previous base file was deleted."""
+    LOG_FILE = "LOG_FILE"
+    """Log files are merged with the previous file slice, and the rows before and after are compared."""
+    REPLACE_COMMIT = "REPLACE_COMMIT"
+    """Every row of the file group was deleted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The changes of one commit to one file group, and the files to read them from."""
+
+    instant: str
+    """Requested time of the commit."""
+    case: InferenceCase
+    before: FileSlice | None = None
+    """The file slice before the commit, where its rows are needed."""
+    before_as_of: str | None = None
+    """Log blocks of later instants do not belong to `before`."""
+    after: BaseFile | None = None
+    """The base file that the commit wrote, where its rows are needed."""
+    own_rows: bool = False
+    """Only rows of `after` with the commit's own time count: the commit added rows to a file without logging them."""
+    logs: tuple[LogFile, ...] = ()
+    """Change logs, or the log files that the commit wrote."""
+
+    @property
+    def size(self) -> int:
+        size = sum(log.size for log in self.logs) + (self.before.size if self.before else 0)
+        return size + (self.after.size if self.after else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeSource:
+    """The table information that all change splits of a scan share."""
+
+    rows: ReadSpec
+    """How to read the table's rows, with all columns as stored."""
+    mode: LoggingMode
+    record: str
+    """Avro schema of the table's rows without meta columns, JSON."""
+    key_fields: tuple[str, ...] = ()
+    """Columns of the record key."""
+    read_damaged: bool = False
+    """Whether the readable rest of damaged change logs is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeSplit(Split):
+    """The changes of a file group. `spec` describes the four columns of changes, `source` the table's rows."""
+
+    source: ChangeSource = field(kw_only=True)
+    changes: tuple[Change, ...] = field(kw_only=True)
+    """Oldest first."""
+
+    @property
+    def merged(self) -> bool:
+        return True
+
+    @property
+    def size(self) -> int:
+        return sum(change.size for change in self.changes)

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from hudi_py.errors import HudiError, first_line
 from hudi_py.health import Diagnosis
+from hudi_py.inspect.reports import FILES, HISTORY, INSTANTS
 from hudi_py.model.properties import TableConfig
-from hudi_py.read.reports import FILES, HISTORY, INSTANTS
 from hudi_py.services.descriptor import Due
 from hudi_py.services.planned.pending import PLAN_SCHEMA
 from hudi_py.transaction.locks import LockHolder

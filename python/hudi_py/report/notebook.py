@@ -7,7 +7,7 @@ import pyarrow as pa
 from hudi_py.markup import Content, Html, named, view
 from hudi_py.model.properties import TableConfig
 from hudi_py.model.words import counted, readable, visible
-from hudi_py.read.notebook import columns_view
+from hudi_py.read.scan import columns_view
 from hudi_py.timeline.timeline import Timeline
 
 

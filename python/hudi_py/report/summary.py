@@ -15,10 +15,10 @@ from hudi_py.config import Options, Scope
 from hudi_py.config import write as write_config
 from hudi_py.errors import HudiError, first_line
 from hudi_py.health import CODES, Diagnosis, Severity
+from hudi_py.inspect.reports import file_report
 from hudi_py.model.layout import METADATA_TABLE
 from hudi_py.model.properties import TableConfig
 from hudi_py.model.words import counted
-from hudi_py.read.reports import file_report
 from hudi_py.report.activity import Activity, activity_of
 from hudi_py.report.facts import ReportedTable, TableFacts, read_facts
 from hudi_py.report.overview import Overview, overview

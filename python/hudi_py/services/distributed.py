@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from hudi_py.config import Options
 from hudi_py.model.instant import InstantTime
-from hudi_py.read.pin import load_pinned
+from hudi_py.read.planning.pin import load_pinned
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.planned.moves import MovingService, UnitPart, joined
 from hudi_py.services.planned.pending import plan_report

@@ -13,7 +13,7 @@ from hudi_py.config import recovery as recovery_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError
 from hudi_py.model.properties import TableConfig
-from hudi_py.read.pin import PlanPin
+from hudi_py.read.planning.pin import PlanPin
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.timeline import Pin
 from hudi_py.transaction.locks.settings import LockSettings

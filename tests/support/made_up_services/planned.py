@@ -13,7 +13,7 @@ from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.instant import Action, CompletionTime, Instant, InstantTime
 from hudi_py.model.names import PartitionPath, new_file_id
 from hudi_py.model.properties import TableConfig
-from hudi_py.read.slice import SliceReader
+from hudi_py.read.slices.reader import SliceReader
 from hudi_py.read.split import Split
 from hudi_py.schema import StoredRows
 from hudi_py.services.compaction.rewrite import RewriteSettings

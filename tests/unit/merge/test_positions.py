@@ -14,7 +14,7 @@ import hudi_py
 from hudi_py.formats.log import HeaderKey
 from hudi_py.merge import LogRecords, LogSpec, merge_settings
 from hudi_py.merge.spill import LogMemory
-from hudi_py.read.base_file import BaseFileReader
+from hudi_py.read.slices.base_file import BaseFileReader
 from hudi_py.schema import with_meta
 from tests.support.roaring import encode_positions
 from tests.support.splits import with_memory

@@ -15,8 +15,8 @@ from hudi_py.model.commit import WriteStat
 from hudi_py.model.instant import Action
 from hudi_py.model.names import parse_log_file_name
 from hudi_py.read import read_split
-from hudi_py.read.offsets import BatchLimits, StreamOffset
-from hudi_py.read.stream import TableStream
+from hudi_py.read.streams.backlog import BatchLimits, StreamOffset
+from hudi_py.read.streams.stream import TableStream
 from hudi_py.storage import open_storage
 from tests.unit.read.tables import FILE_ID, MadeTable, instant
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import hudi_py
-from hudi_py.read.arguments import key_texts
+from hudi_py.read.request import key_texts
 from hudi_py.storage import open_storage
 from hudi_py.write.result import WriteResult
 from tests.golden.tables import Extracted

@@ -17,10 +17,9 @@ from hudi_py.errors import CorruptFileError, UnsupportedTableError
 from hudi_py.model.files import BaseFile
 from hudi_py.model.names import PartitionPath, parse_base_file_name
 from hudi_py.model.properties import TableConfig
-from hudi_py.read import bootstrap
-from hudi_py.read.base_file import BaseFileReader
-from hudi_py.read.bootstrap import folder_values
 from hudi_py.read.filter import parse_filter
+from hudi_py.read.slices import base_file
+from hudi_py.read.slices.base_file import BaseFileReader, folder_values
 from hudi_py.storage import Storage, open_beside, open_storage
 from hudi_py.testing.rows import assert_rows_equal
 from hudi_py.view.bootstrap import check_source, load_bootstrap_sources
@@ -39,7 +38,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         assert uri.startswith(WAS_AT)
         return open_beside(storage, str(tmp_path) + uri.removeprefix(WAS_AT))
 
-    monkeypatch.setattr(bootstrap, "open_beside", moved)
+    monkeypatch.setattr(base_file, "open_beside", moved)
     return tmp_path
 
 

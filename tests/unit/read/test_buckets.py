@@ -8,7 +8,7 @@ import pytest
 from hudi_py.model.files import FileSlice
 from hudi_py.model.names import FileId, PartitionPath
 from hudi_py.model.properties import TableConfig
-from hudi_py.read.buckets import BucketHashing, buckets_of
+from hudi_py.read.pruning.buckets import BucketHashing, buckets_of
 
 ONE = TableConfig({"hoodie.table.recordkey.fields": "id"})
 TWO = TableConfig({"hoodie.table.recordkey.fields": "a,b"})

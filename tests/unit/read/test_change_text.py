@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hudi_py
-from hudi_py.read.changes.record_text import record_text, stored_types
-from hudi_py.read.changes.row_text import row_text
+from hudi_py.read.changes.texts import record_text, row_text, stored_types
 
 INNER = pa.struct([("n", pa.int32()), ("text", pa.string())])
 SCHEMA = pa.schema(

@@ -20,11 +20,11 @@ from hudi_py.merge import LogRecords
 from hudi_py.merge.spill import SpilledLog
 from hudi_py.model.commit import CommitMetadata, WriteStat
 from hudi_py.model.instant import Action
-from hudi_py.read.changes import CHANGE_SCHEMA, ChangeSplit
 from hudi_py.read.changes.plan import plan_changes
 from hudi_py.read.request import ScanRequest
+from hudi_py.read.slices.task import read_split_on
 from hudi_py.read.snapshot import open_snapshot
-from hudi_py.read.task import read_split_on
+from hudi_py.read.split import CHANGE_SCHEMA, ChangeSplit
 from hudi_py.testing.rows import assert_rows_equal
 from hudi_py.timeline.commits import InstantRange, read_commits
 from hudi_py.timeline.metadata import encode_commit_metadata

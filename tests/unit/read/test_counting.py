@@ -12,9 +12,9 @@ import pytest
 import hudi_py
 from hudi_py.merge import LogMemory
 from hudi_py.read import Split
-from hudi_py.read.base_file import BaseFileReader
-from hudi_py.read.counting import count_split
-from hudi_py.read.parts import added_rows
+from hudi_py.read.slices.base_file import BaseFileReader
+from hudi_py.read.slices.parts import added_rows
+from hudi_py.read.slices.task import count_split
 from hudi_py.storage import open_storage
 from hudi_py.storage.threads import REQUESTS, default_threads
 from tests.support.splits import with_memory

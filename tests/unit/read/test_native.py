@@ -15,7 +15,7 @@ from hudi_py.config import Options, Scope
 from hudi_py.formats.parquet import read_metadata
 from hudi_py.model.names import PartitionPath
 from hudi_py.read import plan_table
-from hudi_py.read.native import why_not_native
+from hudi_py.read.engines.native import why_not_native
 from hudi_py.storage import Storage, open_storage
 
 SCHEMA = pa.schema(
@@ -135,7 +135,7 @@ def test_two_footers_of_a_commit_are_read(tmp_path: Path, monkeypatch: pytest.Mo
         found = planned.why_not_native()
         return [why for split, why in zip(planned.splits, found, strict=True) if of in (None, split.partition)]
 
-    monkeypatch.setattr("hudi_py.read.native.read_metadata", noted)
+    monkeypatch.setattr("hudi_py.read.engines.native.read_metadata", noted)
     rows = pa.table({"id": range(12), "p": list("abcdef") * 2, "n": pa.array(range(12), pa.int32())})
     hudi_py.write(str(path), rows, record_key="id", partition_by="p")
     assert (reasons(), sorted(read)) == ([None] * 6, ["a", "f"])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import hudi_py
-from hudi_py.read import notes
+from hudi_py.read import ranges
 from tests.unit.read.tables import MadeTable, completion, instant, row
 from tests.unit.timeline.archives import entry, put_archive
 
@@ -36,7 +36,7 @@ def note_of(table: hudi_py.Table, caplog: pytest.LogCaptureFixture, **how: Any) 
 def test_times(table: hudi_py.Table, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     assert note_of(table, caplog) is None
     assert note_of(table, caplog, as_of=instant(1)) is None
-    monkeypatch.setattr(notes, "wall_clock_ms", lambda: 1_704_164_645_678)
+    monkeypatch.setattr(ranges, "wall_clock_ms", lambda: 1_704_164_645_678)
     assert note_of(table, caplog, as_of="2024-01-02 03:04:05.678") is None
     assert note_of(table, caplog, as_of="2024-01-03") == (
         "20240103000000000 is in the future: the rows are those of now, 20240102030405678, which later commits will "
@@ -45,7 +45,7 @@ def test_times(table: hudi_py.Table, caplog: pytest.LogCaptureFixture, monkeypat
     before = f"there are no rows: the oldest active commit is {instant(1)} (a day means its midnight)"
     assert note_of(table, caplog, as_of="2024-01-01") == f"as of 20240101000000000 {before}"
     assert table.scan(as_of="2024-01-01").to_table().num_rows == 0
-    monkeypatch.setattr(notes, "wall_clock_ms", lambda: 0)  # a clock that is behind the table's
+    monkeypatch.setattr(ranges, "wall_clock_ms", lambda: 0)  # a clock that is behind the table's
     assert note_of(table, caplog, as_of=instant(2)) is None
 
 

@@ -20,7 +20,7 @@ import hudi_py
 from hudi_py.file_stats.keys import KeyReader, log_file_changes
 from hudi_py.merge import LogSpec, merge_settings
 from hudi_py.model.files import FileSlice
-from hudi_py.read.planned import read_replaced, read_splits
+from hudi_py.read.engines.planned import read_replaced, read_splits
 from hudi_py.read.split import Split
 from hudi_py.schema import with_meta
 from hudi_py.services.compaction.report import CompactionReport

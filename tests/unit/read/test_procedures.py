@@ -11,7 +11,7 @@ import pytest
 import hudi_py
 from hudi_py.config import Options, Scope
 from hudi_py.errors import ConfigError, TableNotFoundError
-from hudi_py.read.procedures import SHOWN, procedure_report
+from hudi_py.inspect.procedures import SHOWN, procedure_report
 
 BARE = {"hoodie.metadata.enable": "false", "hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
 

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from hudi_py.read.relations import FILE_SLICE_SCHEMA, TIMELINE_SCHEMA, file_slice_relation, timeline_relation
+from hudi_py.inspect.relations import FILE_SLICE_SCHEMA, TIMELINE_SCHEMA, file_slice_relation, timeline_relation
 from hudi_py.storage import open_storage
 from hudi_py.timeline.state import TableState, load_state
 from tests.golden.tables import Extracted

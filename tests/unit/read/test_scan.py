@@ -23,8 +23,7 @@ from hudi_py.formats.log import HeaderKey
 from hudi_py.interop.duckdb import query
 from hudi_py.interop.polars import scan_hudi
 from hudi_py.model.instant import Action
-from hudi_py.read.counting import count_split
-from hudi_py.read.parallel import ordered
+from hudi_py.read.slices.task import count_split, ordered
 from hudi_py.storage import open_storage
 from tests.unit.read.tables import FILE_ID, SCHEMA, MadeTable, completion, deletes, instant, plain, row
 
@@ -261,7 +260,7 @@ def test_row_groups_are_pruned_without_logs_only(tmp_path: Path) -> None:
     opened = hudi_py.open_table(table.uri)
     (split,) = opened.scan(filter="ts BETWEEN 35 AND 36 AND id >= '03'").splits()
     from hudi_py.formats.parquet import open_parquet
-    from hudi_py.read.prune_row_groups import row_groups_to_read
+    from hudi_py.read.pruning.bounds import row_groups_to_read
 
     assert split.spec.filter is not None
     with open_parquet(table.storage, path) as file:

@@ -15,8 +15,8 @@ import hudi_py
 from hudi_py.metadata.keys import column_stats_key, partition_stats_key
 from hudi_py.model.properties import TableConfig
 from hudi_py.read import parse_filter
-from hudi_py.read.keys import keys_of_filter
-from hudi_py.read.prune_row_groups import Bounds, may_be_true, row_groups_to_read
+from hudi_py.read.pruning.bounds import Bounds, may_be_true, row_groups_to_read
+from hudi_py.read.pruning.keys import keys_of_filter
 from tests.support.metadata_tables import MetadataTableWriter, files_record, stats_record
 from tests.unit.read.tables import FILE_ID, MadeTable, instant, row
 

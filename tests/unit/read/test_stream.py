@@ -12,10 +12,10 @@ import pyarrow as pa
 import pytest
 
 import hudi_py
-import hudi_py.read.backlog as backlog_module
+import hudi_py.read.streams.backlog as backlog_module
 import hudi_py.timeline.commits as commits_module
 from hudi_py.errors import ConfigError, SchemaMismatchError, UnsupportedTableError
-from hudi_py.read.offsets import Axis, BatchLimits, Start, StreamOffset, Weight
+from hudi_py.read.streams.backlog import Axis, BatchLimits, Start, StreamOffset, Weight
 from hudi_py.timeline.metadata import read_commit_metadata
 from tests.golden.tables import Extracted
 from tests.unit.read.streams import (

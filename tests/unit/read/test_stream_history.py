@@ -9,7 +9,7 @@ import pytest
 import hudi_py
 from hudi_py.errors import ConfigError, HistoryCleanedError
 from hudi_py.model.instant import Action
-from hudi_py.read.offsets import Axis, BatchLimits, StreamOffset
+from hudi_py.read.streams.backlog import Axis, BatchLimits, StreamOffset
 from tests.golden.tables import Extracted
 from tests.unit.read.streams import (
     ONE,

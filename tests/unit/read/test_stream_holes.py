@@ -9,7 +9,7 @@ import pytest
 
 from hudi_py.errors import ConfigError
 from hudi_py.model.instant import Action
-from hudi_py.read.offsets import Axis, StreamOffset
+from hudi_py.read.streams.backlog import Axis, StreamOffset
 from hudi_py.timeline.records import encode_record
 from tests.unit.read.streams import (
     ONE,

@@ -10,7 +10,7 @@ import pytest
 import hudi_py
 from hudi_py.config import Options, Scope
 from hudi_py.errors import ConfigError
-from hudi_py.read.stream import TableStream
+from hudi_py.read.streams.stream import TableStream
 
 ROWS = pa.table({"id": [1, 2, 3], "fare": [1.5, 2.5, 3.5]})
 

@@ -31,9 +31,9 @@ from hudi_py.model.properties import TableConfig
 from hudi_py.progress import Progress
 from hudi_py.read import make_scan
 from hudi_py.read.request import ScanArguments, ScanRequest
+from hudi_py.read.slices.task import read_split_on
 from hudi_py.read.split import ReadSpec, Split
 from hudi_py.read.support import text_partition_columns
-from hudi_py.read.task import read_split_on
 from hudi_py.schema import COMMIT_SEQNO, COMMIT_TIME, PARTITION_PATH, RECORD_KEY
 from hudi_py.storage import HeldStorage, Storage
 from hudi_py.timeline.metadata import read_commit_metadata

@@ -40,7 +40,7 @@ from hudi_py.interop.iceberg.target import (
 from hudi_py.model.instant import Action
 from hudi_py.model.properties import TableConfig
 from hudi_py.model.words import counted
-from hudi_py.read.plan import plan_scan
+from hudi_py.read.planning.plan import plan_scan
 from hudi_py.read.request import ScanArguments, ScanRequest
 from hudi_py.read.snapshot import Snapshot, open_snapshot
 from hudi_py.read.split import Split

@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 
 from hudi_py.formats.parquet_writer import float_columns, leaf_paths
 from hudi_py.interop.iceberg.columns import IcebergColumns
-from hudi_py.read.parts import CHUNK_ROWS, added_rows, replaced_rows
+from hudi_py.read.slices.parts import CHUNK_ROWS, added_rows, replaced_rows
+from hudi_py.read.slices.task import read_split_on
 from hudi_py.read.split import Split
-from hudi_py.read.task import read_split_on
 from hudi_py.storage import Storage
 
 ROWS: Final = "rows"

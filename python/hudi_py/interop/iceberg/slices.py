@@ -30,7 +30,7 @@ from hudi_py.interop.iceberg.rows import (
 )
 from hudi_py.model.names import FileId, PartitionPath
 from hudi_py.model.properties import TableConfig
-from hudi_py.read.base_file import BaseFileReader
+from hudi_py.read.slices.base_file import BaseFileReader
 from hudi_py.read.split import Split
 from hudi_py.read.support import missing_file
 from hudi_py.storage.threads import default_threads, in_threads, when_remote

@@ -13,8 +13,8 @@ from hudi_py.model.commit import WriteStat
 from hudi_py.model.files import BaseFile, FileSlice, LogFile
 from hudi_py.model.instant import Action
 from hudi_py.model.names import FileId, PartitionPath, parse_base_file_name, parse_log_file_name
-from hudi_py.read.changes.split import Change, InferenceCase
 from hudi_py.read.snapshot import Snapshot
+from hudi_py.read.split import Change, InferenceCase
 from hudi_py.timeline.commits import Commit, InstantRange, read_commits
 from hudi_py.view import FileSystemView
 

@@ -13,13 +13,12 @@ from hudi_py.errors import ConfigError, HistoryCleanedError, UnsupportedTableErr
 from hudi_py.model.instant import CommitTimes
 from hudi_py.model.names import FileId, PartitionPath
 from hudi_py.read.changes.infer import Inference, mode_of
-from hudi_py.read.changes.split import CHANGE_SCHEMA, Change, ChangeSource, ChangeSplit, InferenceCase
 from hudi_py.read.filter import parse_filter
-from hudi_py.read.plan import ScanPlan, check_columns, check_known, log_spec
+from hudi_py.read.planning.plan import ScanPlan, check_columns, check_known, log_spec
 from hudi_py.read.ranges import time_of
 from hudi_py.read.request import ScanRequest
 from hudi_py.read.snapshot import Snapshot
-from hudi_py.read.split import ReadSpec
+from hudi_py.read.split import CHANGE_SCHEMA, Change, ChangeSource, ChangeSplit, InferenceCase, ReadSpec
 from hudi_py.schema import META_FIELDS, OPERATION, with_operation
 from hudi_py.timeline.commits import Commit, InstantRange, read_commits
 from hudi_py.timeline.table_schema import resolve_table_schema

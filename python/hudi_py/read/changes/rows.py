@@ -1,9 +1,14 @@
-"""The changes of a file group as rows of `op`, `ts_ms`, `before` and `after` (`CDCFileGroupIterator`, 1.2.0)."""
+"""Reads the changes of a file group as rows of `op`, `ts_ms`, `before` and `after` (`CDCFileGroupIterator`, 1.2.0).
+
+Blocks of change logs have no checksum, and a turned bit elsewhere is not noticed: so what their records say twice is
+compared.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
 
 import numpy as np
 import pyarrow as pa
@@ -11,23 +16,25 @@ import pyarrow.compute as pc
 
 from hudi_py.config.read import DAMAGED
 from hudi_py.errors import CorruptFileError, HistoryCleanedError
-from hudi_py.formats.arrays import combined, true_where
+from hudi_py.formats.arrays import combined, last_of_each, true_where
 from hudi_py.formats.avro import AvroSchema, arrow_type, decode_log_batches
 from hudi_py.formats.log import BlockType, HeaderKey, LogBlock, read_blocks, read_content
+from hudi_py.formats.lookup import TextSet
 from hudi_py.merge import LogRecords, MergeSettings, merge_with_base
 from hudi_py.model.changes import AFTER, BEFORE, DELETE, INSERT, KEY, OP, TS_MS, UPDATE, LoggingMode
 from hudi_py.model.files import BaseFile, LogFile
 from hudi_py.model.limits import parse_json
-from hudi_py.read.base_file import BaseFileReader
-from hudi_py.read.changes.checks import check_logged
-from hudi_py.read.changes.images import ROWS, Images, images_of, small_batches
-from hudi_py.read.changes.record_text import record_text, stored_types
-from hudi_py.read.changes.row_text import row_text
-from hudi_py.read.changes.split import CHANGE_SCHEMA, Change, ChangeSource, ChangeSplit, InferenceCase
-from hudi_py.read.slice import SliceReader
-from hudi_py.read.split import ReadSpec, Split
-from hudi_py.schema import COMMIT_TIME, conform_array
+from hudi_py.read.changes.texts import record_text, row_text, stored_types
+from hudi_py.read.slices.base_file import BaseFileReader
+from hudi_py.read.slices.reader import SliceReader
+from hudi_py.read.split import CHANGE_SCHEMA, Change, ChangeSource, ChangeSplit, InferenceCase, ReadSpec, Split
+from hudi_py.schema import COMMIT_TIME, RECORD_KEY, conform_array
 from hudi_py.storage import Storage, holding
+
+_Reader = Callable[[Storage, ChangeSource, Change, Collection[str]], Iterator[pa.RecordBatch]]
+_MAX_ROWS = 16_384
+_MAX_TEXT_BYTES = 1 << 26
+"""Bytes of rows converted to text at once: an Arrow string array holds 2 GiB, and escaping may need 6 times as much."""
 
 
 def change_rows(storage: Storage, split: ChangeSplit) -> Iterator[pa.RecordBatch]:
@@ -64,7 +71,7 @@ def _of_inserted_file(
     for batch in _base_rows(storage, spec, change.after):
         if change.own_rows:
             batch = batch.filter(pc.equal(batch.column(COMMIT_TIME), change.instant))
-        for part in small_batches(batch):
+        for part in _small_batches(batch):
             yield _changes(change, part.num_rows, INSERT, after=row_text(part))
 
 
@@ -73,7 +80,7 @@ def _of_deleted_rows(
 ) -> Iterator[pa.RecordBatch]:
     spec = source.rows if BEFORE in wanted else replace(source.rows, columns=())
     for batch in _rows_before(storage, spec, change):
-        for part in small_batches(batch):
+        for part in _small_batches(batch):
             yield _changes(change, part.num_rows, DELETE, before=row_text(part))
 
 
@@ -93,11 +100,11 @@ def _of_logs(
 def _compared(
     storage: Storage, spec: ReadSpec, change: Change, log: LogRecords, settings: MergeSettings
 ) -> Iterator[pa.RecordBatch]:
-    old = images_of(_rows_before(storage, spec, change), spec.table_schema, log.keys)
-    new = images_of(merge_with_base(old.rows.to_batches(), log, settings), spec.table_schema)
-    for start in range(0, len(log.keys), ROWS):
-        keys = log.keys.slice(start, ROWS)
-        deleted = log.winners.deletes[start : start + ROWS]
+    old = _images_of(_rows_before(storage, spec, change), spec.table_schema, log.keys)
+    new = _images_of(merge_with_base(old.rows.to_batches(), log, settings), spec.table_schema)
+    for start in range(0, len(log.keys), _MAX_ROWS):
+        keys = log.keys.slice(start, _MAX_ROWS)
+        deleted = log.winners.deletes[start : start + _MAX_ROWS]
         before, after = old.at(keys), new.at(keys)
         existed, exists = true_where(before.is_valid()), true_where(after.is_valid())
         removed, added = existed & (deleted | ~exists), ~deleted & ~existed & exists
@@ -119,8 +126,8 @@ def _of_change_logs(
             yield _changes(change, batch.num_rows, batch.column(OP), before=before, after=after)
         return
     batches = list(logged)
-    old: Images | None = None
-    new: Images | None = None
+    old: _Images | None = None
+    new: _Images | None = None
     if source.mode is LoggingMode.OP_KEY_ONLY and BEFORE in wanted:
         assert change.before is not None
         old = _looked_up(storage, source.rows, change.before.base_file, batches, INSERT)
@@ -136,7 +143,6 @@ def _of_change_logs(
         )
 
 
-_Reader = Callable[[Storage, ChangeSource, Change, Collection[str]], Iterator[pa.RecordBatch]]
 _READERS: Mapping[InferenceCase, _Reader] = {
     InferenceCase.AS_IS: _of_change_logs,
     InferenceCase.BASE_FILE_INSERT: _of_inserted_file,
@@ -175,8 +181,8 @@ def _logged(storage: Storage, source: ChangeSource, change: Change) -> Iterator[
                     conform_array(batch.column(name), types[name], path=name, context=block.path) for name in names
                 ]
                 logged = pa.RecordBatch.from_arrays(columns, names=names)
-                check_logged(logged, source.key_fields, block.path)
-                yield from small_batches(logged)
+                _check_logged(logged, source.key_fields, block.path)
+                yield from _small_batches(logged)
 
 
 def _check_foreign(storage: Storage, log: LogFile, block: LogBlock, change: Change, *, read_damaged: bool) -> None:
@@ -201,14 +207,14 @@ def _block_schema(block: LogBlock) -> AvroSchema:
 
 def _looked_up(
     storage: Storage, spec: ReadSpec, base: BaseFile | None, batches: list[pa.RecordBatch], without: str
-) -> Images:
+) -> _Images:
     """The images of logged keys in a base file, except those of the operation `without`."""
     assert base is not None
     keys = [batch.filter(pc.not_equal(batch.column(OP), without)).column(KEY) for batch in batches]
-    return images_of(_base_rows(storage, spec, base), spec.table_schema, combined(pa.chunked_array(keys, pa.string())))
+    return _images_of(_base_rows(storage, spec, base), spec.table_schema, combined(pa.chunked_array(keys, pa.string())))
 
 
-def _found(images: Images | None, batch: pa.RecordBatch, without: str, change: Change) -> pa.Array:
+def _found(images: _Images | None, batch: pa.RecordBatch, without: str, change: Change) -> pa.Array:
     """The image of each logged change; null for the operation `without`, which has none."""
     if images is None:
         return pa.nulls(batch.num_rows, pa.string())
@@ -243,3 +249,103 @@ def _changes(
     ops = pa.repeat(op, count) if isinstance(op, str) else op
     columns = [ops, pa.repeat(change.instant, count), nulls if before is None else before]
     return pa.RecordBatch.from_arrays([*columns, nulls if after is None else after], schema=CHANGE_SCHEMA)
+
+
+def _check_logged(records: pa.RecordBatch, key_fields: Sequence[str], path: str) -> None:
+    """Checks that the operation is one, that images are where it has them (`HoodieCDCLogger.put`, 1.2.0), and that they
+    have the same key.
+
+    Args:
+        records: `op`, and as far as the logging mode has them `record_key`, `before` and `after`, the images as
+            structs.
+        key_fields: columns of the record key.
+        path: the log file, for errors.
+
+    Raises:
+        CorruptFileError: a record contradicts itself.
+    """
+    names, op = records.schema.names, records.column(OP)
+    known = pa.array((INSERT, UPDATE, DELETE))  # not in the module: it would import pandas
+    _refuse(pc.invert(pc.is_in(op, known)), records, "is none of i, u and d", path)
+    for image, without in ((BEFORE, INSERT), (AFTER, DELETE)):
+        if image in names:
+            wrong = pc.equal(pc.equal(op, without), records.column(image).is_valid())
+            _refuse(wrong, records, f"has or lacks the image {image!r} against its kind", path)
+    differs = list(_key_differs(records, names, key_fields))
+    if differs:
+        _refuse(reduce(pc.or_, differs), records, "has images or a record key of different keys", path)
+
+
+def _key_differs(records: pa.RecordBatch, names: Sequence[str], key_fields: Sequence[str]) -> Iterator[pa.Array]:
+    """Whether records name different keys, by what can be compared: texts and whole numbers."""
+    if BEFORE not in names:
+        return
+    before = records.column(BEFORE)
+    for field in key_fields:
+        if before.type.get_field_index(field) < 0 or not _is_plain(before.type.field(field).type):
+            continue
+        old = pc.struct_field(before, field)
+        if AFTER in names:
+            yield pc.fill_null(pc.not_equal(old, pc.struct_field(records.column(AFTER), field)), False)
+        elif KEY in names and len(key_fields) == 1:
+            key, text = records.column(KEY), old.cast(pa.string())
+            named = pc.binary_join_element_wise(field, text, ":")
+            # nulls and empty texts have placeholders
+            known = pc.greater(pc.binary_length(text), 0)
+            same = pc.or_(pc.equal(key, text), pc.equal(key, named))
+            yield pc.fill_null(pc.and_(known, pc.invert(same)), False)
+
+
+def _is_plain(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_integer(kind))
+
+
+def _refuse(wrong: pa.Array, records: pa.RecordBatch, what: str, path: str) -> None:
+    place = pc.index(pc.fill_null(wrong, True), True).as_py()
+    if place >= 0:
+        raise CorruptFileError(
+            f"Cannot read change log {path}: a record with the operation {records.column(OP)[place].as_py()!r} {what}; "
+            "restore the file from a copy",
+            path=path,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Images:
+    """Rows of distinct record keys."""
+
+    rows: pa.Table
+    keys: pa.Array
+    texts: pa.ChunkedArray
+
+    def at(self, keys: pa.Array) -> pa.Array:
+        """The image of each key, string; null where there is no such row."""
+        return combined(self.texts.take(pc.index_in(keys, value_set=self.keys)))
+
+
+def _images_of(rows: Iterable[pa.RecordBatch], schema: pa.Schema, keys: pa.Array | None = None) -> _Images:
+    """The images of rows; of a repeated key, the last row counts.
+
+    Args:
+        rows: batches of `schema`, with the record key.
+        keys: only rows of these record keys; None: all.
+    """
+    if keys is not None:
+        wanted = TextSet(keys)
+        rows = (batch.filter(wanted.has(batch.column(RECORD_KEY))) for batch in rows)
+    table = pa.Table.from_batches(list(rows), schema)
+    encoded = combined(table[RECORD_KEY]).dictionary_encode()
+    if len(encoded.dictionary) < table.num_rows:
+        last = last_of_each(encoded.indices.to_numpy(zero_copy_only=False), len(encoded.dictionary))
+        table = table.take(pa.array(np.sort(last)))
+    texts = [row_text(part) for batch in table.to_batches() for part in _small_batches(batch)]
+    return _Images(table, combined(table[RECORD_KEY]), pa.chunked_array(texts, pa.string()))
+
+
+def _small_batches(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """The batch in parts small enough to be converted to text."""
+    if not batch.num_rows:
+        return
+    each = max(1, min(_MAX_ROWS, _MAX_TEXT_BYTES * batch.num_rows // max(batch.nbytes, 1)))
+    for start in range(0, batch.num_rows, each):
+        yield batch.slice(start, each)

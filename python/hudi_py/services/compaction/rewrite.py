@@ -22,7 +22,7 @@ from hudi_py.model.commit import CompactedLogs
 from hudi_py.model.files import FileSlice
 from hudi_py.model.instant import InstantTime
 from hudi_py.model.properties import TableConfig
-from hudi_py.read.slice import MERGE_ROWS, SliceReader
+from hudi_py.read.slices.reader import MERGE_ROWS, SliceReader
 from hudi_py.read.split import ReadSpec, Split
 from hudi_py.schema import FILE_NAME, META_FIELDS, OPERATION, SchemaHistory, with_meta, with_operation
 from hudi_py.schema.stored import avro_text_field, avro_with_meta, compact_json

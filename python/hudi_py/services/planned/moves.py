@@ -22,7 +22,7 @@ from hudi_py.errors import CorruptFileError
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.instant import Action, Instant
 from hudi_py.model.names import FileId, PartitionPath
-from hudi_py.read.slice import SliceReader
+from hudi_py.read.slices.reader import SliceReader
 from hudi_py.read.split import Split
 from hudi_py.schema import StoredRows
 from hudi_py.services.compaction.rewrite import RewriteSettings

@@ -11,10 +11,9 @@ import pyarrow.compute as pc
 from hudi_py.config import Options, incremental
 from hudi_py.config import read as read_config
 from hudi_py.read import Filter
-from hudi_py.read.parallel import ordered
 from hudi_py.read.request import ScanArguments, ScanRequest
+from hudi_py.read.slices.task import ordered, read_split_on
 from hudi_py.read.split import Split
-from hudi_py.read.task import read_split_on
 from hudi_py.storage.threads import default_threads
 from hudi_py.write.context import WriteContext
 from hudi_py.write.rows import LocatedRows, PartitionedRows

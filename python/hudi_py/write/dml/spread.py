@@ -24,8 +24,8 @@ from hudi_py.metadata.table import RECORD_INDEX
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.names import PartitionPath
 from hudi_py.model.operation import Operation
+from hudi_py.read.slices.task import read_split_on
 from hudi_py.read.split import Split
-from hudi_py.read.task import read_split_on
 from hudi_py.schema import RECORD_KEY
 from hudi_py.transaction.owner.identity import process_identity
 from hudi_py.transaction.protocols import AfterCommit

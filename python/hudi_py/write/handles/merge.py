@@ -30,7 +30,7 @@ from hudi_py.merge.reduce import row_versions
 from hudi_py.merge.versions import LogVersions
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.files import BaseFile, FileSlice
-from hudi_py.read.base_file import BaseFileReader
+from hudi_py.read.slices.base_file import BaseFileReader
 from hudi_py.schema import FILE_NAME, RECORD_KEY
 from hudi_py.write.changes import change_log
 from hudi_py.write.context import WriteContext

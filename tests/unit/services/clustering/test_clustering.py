@@ -17,9 +17,9 @@ import hudi_py
 from hudi_py.cli.main import main
 from hudi_py.config import Options
 from hudi_py.errors import ConfigError, HistoryCleanedError, UnsupportedTableError
+from hudi_py.inspect import procedure_report
 from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.instant import Action
-from hudi_py.read import procedure_report
 from hudi_py.services.clustering.plan import CLUSTERING_PLANS
 from hudi_py.services.clustering.service import Clustering, ClusteringReport
 from hudi_py.services.context import ServiceContext

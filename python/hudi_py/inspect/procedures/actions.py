@@ -1,0 +1,414 @@
+"""The procedures that show the timeline, cleans and rollbacks (`ShowTimelineProcedure`, `ShowCleansProcedure`,
+`ShowCleansPlanProcedure`, `ShowRollbacksProcedure`, `CommitsCompareProcedure`, Apache Hudi 1.2.0)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+from typing import Any, Final
+
+from hudi_py.errors import ConfigError, CorruptFileError
+from hudi_py.inspect.procedures.shown import Given, Opened, Rows, Shown, columns, limited, needed_text, text_of
+from hudi_py.model.instant import Action, Instant, State
+from hudi_py.timeline.archived import archived_instants
+from hudi_py.timeline.pending_plans import clustering_plan, compaction_plan
+from hudi_py.timeline.records import Fields, decode_record
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineEntry:
+    """An instant of the active timeline or of the archived one."""
+
+    time: str
+    action: Action
+    state: State
+    completion: str | None
+    archived: bool
+    file_name: str
+    content: Callable[[], bytes | None]
+    """Reads the completed file."""
+    plan: Callable[[], bytes | None]
+    """Reads the requested file."""
+
+    @property
+    def described(self) -> str:
+        return f"the {self.action.value} {self.time}"
+
+    @property
+    def completed(self) -> bool:
+        return self.state is State.COMPLETED
+
+    def result(self) -> dict[str, Any]:
+        return decode_record(self.content() or b"", self.described)
+
+    def requested(self) -> dict[str, Any]:
+        return decode_record(self.plan() or b"", f"the plan of {self.described}")
+
+
+def active_entries(table: Opened, *actions: Action) -> list[TimelineEntry]:
+    """Newest first; all actions if none is named."""
+    layout, storage = table.timeline.layout, table.storage
+
+    def entry(instant: Instant) -> TimelineEntry:
+        plans = () if instant.action is Action.SAVEPOINT else layout.plan_paths(instant.time, instant.action)
+        return TimelineEntry(
+            instant.time,
+            instant.action,
+            instant.state,
+            instant.completion_time,
+            archived=False,
+            file_name=instant.file_name,
+            content=lambda: storage.read(layout.path(instant.file_name)),
+            plan=lambda: storage.read(plans[0]),
+        )
+
+    return [entry(each) for each in reversed(table.timeline.instants) if not actions or each.action in actions]
+
+
+def archived_entries(table: Opened, *actions: Action, plans: bool = False) -> list[TimelineEntry]:
+    """Newest first, without those that are still active; of named actions with their contents."""
+    active = {(each.time, each.action.comparable) for each in table.timeline.instants}
+    found = archived_instants(
+        table.storage,
+        table.config,
+        chosen=(lambda each: each.action in actions) if actions else None,
+        metadata=bool(actions),
+        plans=plans,
+    )
+
+    def entry(at: int) -> TimelineEntry:
+        each = found[at]
+        return TimelineEntry(
+            each.time,
+            each.action,
+            each.state,
+            each.completion_time,
+            archived=True,
+            file_name=f"{each.time}.{each.action.value}",
+            content=lambda: each.metadata,
+            plan=lambda: each.plan,
+        )
+
+    kept = (at for at, each in enumerate(found) if (each.time, each.action.comparable) not in active)
+    return [entry(at) for at in reversed(list(kept))]
+
+
+# ---- cleans
+
+
+def _cleans(table: Opened, given: Given, rows: Callable[[TimelineEntry], Iterator[tuple[Any, ...]]]) -> Rows:
+    """Rows of completed cleans, newest first."""
+    entries = [each for each in active_entries(table, Action.CLEAN) if each.completed]
+    if given["showArchived"]:
+        entries += archived_entries(table, Action.CLEAN)
+    entries.sort(key=lambda each: each.time, reverse=True)
+    return islice((row for each in entries for row in rows(each)), limited(given))
+
+
+def _clean(entry: TimelineEntry) -> Iterator[tuple[Any, ...]]:
+    record = entry.result()
+    yield (
+        entry.time,
+        entry.completion,
+        entry.action.value,
+        record.get("startCleanTime"),
+        record.get("timeTakenInMillis"),
+        record.get("totalFilesDeleted"),
+        record.get("earliestCommitToRetain"),
+        record.get("lastCompletedCommitTimestamp"),
+        record.get("version"),
+    )
+
+
+def _cleaned_partitions(entry: TimelineEntry) -> Iterator[tuple[Any, ...]]:
+    record = Fields(entry.result(), entry.described)
+    for path, partition in record.record_map("partitionMetadata").items():
+        yield (
+            entry.time,
+            entry.completion,
+            entry.action.value,
+            record.optional_text("startCleanTime"),
+            path,
+            partition.optional_text("policy"),
+            len(partition.texts("deletePathPatterns")),
+            len(partition.texts("successDeleteFiles")),
+            len(partition.texts("failedDeleteFiles")),
+            partition.flag("isPartitionDeleted"),
+            record.number("timeTakenInMillis"),
+            record.number("totalFilesDeleted"),
+        )
+
+
+def _clean_plans(table: Opened, given: Given) -> Rows:
+    entries = active_entries(table, Action.CLEAN)
+    if given["showArchived"]:
+        entries += archived_entries(table, Action.CLEAN, plans=True)
+    entries.sort(key=lambda each: each.time, reverse=True)
+    for entry in entries[: limited(given)]:
+        head = (entry.time, entry.state.name, entry.action.value)
+        try:
+            record = Fields(entry.requested(), entry.described)
+        except (CorruptFileError, FileNotFoundError):  # such a plan has a row without contents in Apache Hudi, too
+            yield (*head, *(None,) * 7)
+            continue
+        earliest = record.record("earliestInstantToRetain")
+        extra = record.text_map("extraMetadata")
+        yield (
+            *head,
+            None if earliest is None else earliest.optional_text("timestamp"),
+            record.optional_text("lastCompletedCommitTimestamp"),
+            record.optional_text("policy"),
+            record.optional_number("version"),
+            len(record.records_map("filePathsToBeDeletedPerPartition")),
+            len(record.texts("partitionsToBeDeleted")),
+            ", ".join(f"{key}={value}" for key, value in extra.items()) or None,
+        )
+
+
+# ---- compactions
+
+
+def _compactions(table: Opened, given: Given) -> Rows:
+    """Pending and completed compactions, newest first, with the number of file groups that they compact."""
+    if not table.config.is_mor:
+        raise ConfigError(
+            f"Cannot show the compactions of {table.storage.uri}: it is a table of the type {table.config.table_type}, "
+            "which has no logs to compact"
+        )
+    layout = table.timeline.layout
+    for entry in active_entries(table, Action.COMPACTION, Action.COMMIT)[: limited(given)]:
+        plan = compaction_plan(table.storage, layout, entry.time, Action.COMPACTION)
+        if plan is not None:
+            yield entry.time, len(plan.operations), entry.state.name
+
+
+# ---- clusterings
+
+
+def _clusterings(table: Opened, given: Given) -> Rows:
+    """Pending and completed clusterings, newest first, with the number of groups and, if wanted, the partition of each
+    file slice of their plans. The limit counts other replacecommits too."""
+    layout = table.timeline.layout
+    for entry in active_entries(table, Action.CLUSTERING, Action.REPLACE_COMMIT)[: limited(given)]:
+        plan = clustering_plan(table.storage, layout, entry.time)
+        if plan is not None:
+            paths = ",".join(sorted(each.partition_path for each in plan.slices))
+            shown = paths if given["show_involved_partition"] else "*"
+            yield entry.time, len(plan.groups), entry.state.name, shown
+
+
+# ---- rollbacks
+
+
+def _rolled_back(record: Mapping[str, Any]) -> list[str]:
+    return [str(each) for each in record.get("commitsRollback") or ()]
+
+
+def _rollbacks(table: Opened, given: Given) -> Rows:
+    """Oldest first."""
+    entries = [each for each in reversed(active_entries(table, Action.ROLLBACK)) if each.completed]
+    records = [each.result() for each in entries]
+    found = (
+        (
+            record.get("startRollbackTime"),
+            instant,
+            record.get("totalFilesDeleted"),
+            record.get("timeTakenInMillis"),
+            len(record.get("partitionMetadata") or ()),
+        )
+        for record in records
+        for instant in _rolled_back(record)
+    )
+    return islice(found, limited(given))
+
+
+def _rollback_detail(table: Opened, given: Given) -> Rows:
+    time = needed_text(given, "instant_time")
+    entries = [each for each in active_entries(table, Action.ROLLBACK) if each.time == time and each.completed]
+    if not entries:
+        raise ConfigError(
+            f"Cannot show the rollback {time} of {table.storage.uri}: the active timeline has no completed rollback of "
+            "this time; CALL show_rollbacks lists them"
+        )
+    record = entries[0].result()
+    shown = f"[{', '.join(_rolled_back(record))}]"
+    found = (
+        (record.get("startRollbackTime"), shown, path, file, deleted)
+        for path, partition in (record.get("partitionMetadata") or {}).items()
+        for name, deleted in (("successDeleteFiles", True), ("failedDeleteFiles", False))
+        for file in partition.get(name) or ()
+    )
+    return islice(found, limited(given))
+
+
+# ---- timeline
+
+
+def _timeline(table: Opened, given: Given) -> Rows:
+    """Newest first. With both ends of a range, all of it, whatever the limit."""
+    start, end = text_of(given, "startTime"), text_of(given, "endTime")
+    entries = active_entries(table)
+    undone = _undone([each for each in entries if each.action is Action.ROLLBACK])
+    if given["showArchived"]:
+        older = archived_entries(table)
+        rollbacks = (
+            archived_entries(table, Action.ROLLBACK) if any(each.action is Action.ROLLBACK for each in older) else []
+        )
+        own = {each.time: each for each in rollbacks}
+        entries += [own.get(each.time, each) if each.action is Action.ROLLBACK else each for each in older]
+        undone |= _undone(rollbacks)
+        entries.sort(key=lambda each: each.time, reverse=True)
+    entries = [each for each in entries if start <= each.time and (not end or each.time <= end)]
+    modified = _modified(table)
+    for entry in entries if start and end else entries[: limited(given)]:
+        yield (
+            entry.time,
+            entry.action.value,
+            entry.state.name,
+            *_times(entry, modified),
+            "ARCHIVED" if entry.archived else "ACTIVE",
+            _undoing(entry, undone),
+        )
+
+
+def _target(entry: TimelineEntry) -> list[str]:
+    """What a rollback undoes."""
+    if entry.completed:
+        return _rolled_back(entry.result())
+    instant = Fields(entry.requested(), entry.described).record("instantToRollback")
+    return [] if instant is None else [instant.text("commitTime")]
+
+
+def _undone(rollbacks: list[TimelineEntry]) -> dict[str, list[str]]:
+    """The rollbacks of each instant."""
+    found: dict[str, list[str]] = {}
+    for entry in reversed(rollbacks):
+        try:
+            targets = _target(entry)
+        except (CorruptFileError, FileNotFoundError):  # the doctor reports it; the rest can be shown
+            continue
+        for time in targets:
+            found.setdefault(time, []).append(entry.time)
+    return found
+
+
+def _undoing(entry: TimelineEntry, undone: Mapping[str, list[str]]) -> str | None:
+    if entry.action is not Action.ROLLBACK:
+        return f"Rolled back by: {', '.join(undone[entry.time])}" if entry.time in undone else None
+    try:
+        targets = ", ".join(_target(entry))
+    except (CorruptFileError, FileNotFoundError):
+        return None
+    return f"Rolled back: {targets}" if entry.completed else f"Rolls back {targets}"
+
+
+def _times(entry: TimelineEntry, modified: Mapping[tuple[str, Action, State], str]) -> list[str | None]:
+    """When it was requested, begun and completed; the archive has two of these times."""
+    if entry.archived:
+        requested = _shown_time(entry.time)
+        return [requested, requested, _shown_time(entry.completion or entry.time)]
+    return [modified.get((entry.time, entry.action.comparable, state)) for state in State]
+
+
+def _shown_time(time: str) -> str:
+    return f"{time[4:6]}-{time[6:8]} {time[8:10]}:{time[10:12]}:{time[12:14]}"
+
+
+def _modified(table: Opened) -> dict[tuple[str, Action, State], str]:
+    """When the files of the active timeline were written, in this process's time zone."""
+    layout = table.timeline.layout
+    found: dict[tuple[str, Action, State], str] = {}
+    for info in table.storage.list(layout.folder):
+        instant = None if info.is_dir else layout.parse(info.name)
+        if instant is not None:
+            when = datetime.fromtimestamp(info.modified_ms / 1000)
+            found[instant.time, instant.action.comparable, instant.state] = when.strftime("%m-%d %H:%M:%S")
+    return found
+
+
+def _compare(table: Opened, given: Given) -> Rows:
+    """By requested times, as `InstantComparison`."""
+    other = Opened(needed_text(given, "path"), table.options)
+    own, others = ([each.time for each in one.timeline.write_completed] for one in (table, other))
+    newest, newest_of_other = (times[-1] if times else "0" for times in (own, others))
+    name = table.config.name
+    if newest_of_other > newest:
+        missing, word = [each for each in others if each > newest], "behind"
+    else:
+        missing, word = [each for each in own if each > newest_of_other], "ahead"
+    found = f"[{', '.join(missing)}]"
+    yield (f"Source {name} is {word} by {len(missing)} commits. Commits to catch up - {found}",)
+
+
+_CLEANS: Final = {"table": None, "limit": 10, "showArchived": False, "filter": ""}
+PROCEDURES: Final = {
+    "show_compaction": Shown(
+        {"table": None, "path": None, "limit": 20},
+        columns("timestamp text, operation_size int, state text"),
+        _compactions,
+    ),
+    "show_clustering": Shown(
+        {"table": None, "path": None, "limit": 20, "show_involved_partition": False},
+        columns("timestamp text, input_group_size int, state text, involved_partitions text"),
+        _clusterings,
+    ),
+    "show_rollbacks": Shown(
+        {"table": None, "limit": 10},
+        columns(
+            "instant text, rollback_instant text, total_files_deleted int, time_taken_in_millis long, "
+            "total_partitions int"
+        ),
+        _rollbacks,
+    ),
+    "show_rollback_detail": Shown(
+        {"table": None, "limit": 10, "instant_time": None},
+        columns("instant text, rollback_instant text, partition text, deleted_file text, succeeded flag"),
+        _rollback_detail,
+    ),
+    "show_cleans": Shown(
+        _CLEANS,
+        columns(
+            "clean_time text, state_transition_time text, action text, start_clean_time text, "
+            "time_taken_in_millis long, total_files_deleted int, earliest_commit_to_retain text, "
+            "last_completed_commit_timestamp text, version int"
+        ),
+        lambda table, given: _cleans(table, given, _clean),
+    ),
+    "show_cleans_metadata": Shown(
+        _CLEANS,
+        columns(
+            "clean_time text, state_transition_time text, action text, start_clean_time text, partition_path text, "
+            "policy text, delete_path_patterns int, success_delete_files int, failed_delete_files int, "
+            "is_partition_deleted flag, time_taken_in_millis long, total_files_deleted int"
+        ),
+        lambda table, given: _cleans(table, given, _cleaned_partitions),
+    ),
+    "show_clean_plans": Shown(
+        _CLEANS,
+        columns(
+            "plan_time text, state text, action text, earliest_instant_to_retain text, "
+            "last_completed_commit_timestamp text, policy text, version int, total_partitions_to_clean int, "
+            "total_partitions_to_delete int, extra_metadata text"
+        ),
+        _clean_plans,
+    ),
+    "show_timeline": Shown(
+        {
+            "table": None,
+            "path": None,
+            "limit": 20,
+            "showArchived": False,
+            "filter": "",
+            "startTime": "",
+            "endTime": "",
+        },
+        columns(
+            "instant_time text, action text, state text, requested_time text, inflight_time text, "
+            "completed_time text, timeline_type text, rollback_info text"
+        ),
+        _timeline,
+    ),
+    "commits_compare": Shown({"table": None, "path": None}, columns("compare_detail text"), _compare, compares=True),
+}

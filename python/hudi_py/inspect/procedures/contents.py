@@ -1,0 +1,158 @@
+"""The procedures that show what files hold or what became of them: instants as JSON, data files that are not Parquet,
+and deleted ones (`ExportInstantsProcedure`, `ShowInvalidParquetProcedure`, `ShowFileStatusProcedure`, Apache Hudi
+1.2.0)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Any, Final
+
+from hudi_py.errors import ConfigError, CorruptFileError, UnsupportedTableError
+from hudi_py.formats.base_files import read_footer
+from hudi_py.inspect.procedures.actions import TimelineEntry, active_entries, archived_entries
+from hudi_py.inspect.procedures.shown import (
+    Given,
+    Opened,
+    Rows,
+    Shown,
+    columns,
+    data_files,
+    limited,
+    lister,
+    needed_text,
+    shown_path,
+    text_of,
+)
+from hudi_py.model.instant import Action
+from hudi_py.model.names import PartitionPath, join_path
+from hudi_py.timeline.records import decode_record, is_container
+
+EXPORTED: Final = "clean,commit,deltacommit,rollback,savepoint,restore"
+_PARQUET: Final = ".parquet"
+
+
+def _instants(table: Opened, given: Given) -> Rows:
+    """Name and content of the completed instants of some actions, oldest first, the archived ones included.
+
+    Raises:
+        ConfigError: there is no such action.
+    """
+    known = {each.value: each for each in Action}
+    names = [each.strip() for each in text_of(given, "actions").split(",") if each.strip()]
+    for name in names:
+        if name not in known:
+            raise ConfigError(f"Cannot export instants of the action '{name}'; actions are {', '.join(known)}")
+    actions = [known[name] for name in names]
+    entries = [*archived_entries(table, *actions), *active_entries(table, *actions)]
+    entries = [each for each in entries if each.completed]
+    entries.sort(key=lambda each: each.time, reverse=bool(given["desc"]))
+    limit = limited(given)
+    for entry in entries if limit < 0 else entries[:limit]:
+        yield entry.file_name, _json(entry)
+
+
+def _json(entry: TimelineEntry) -> str:
+    """The content of a completed instant, whichever way it is stored."""
+    data = entry.content() or b""
+    if data and not is_container(data):
+        return data.decode()
+    record = decode_record(data, entry.described) if data else {}
+    return json.dumps(record, indent=2, default=_plain, ensure_ascii=False)
+
+
+def _plain(value: Any) -> str:
+    return value.decode("latin-1") if isinstance(value, bytes) else str(value)
+
+
+def _invalid_parquet(table: Opened, given: Given) -> Rows:
+    """The paths of files that cannot be opened as Parquet, by partition and name.
+
+    Raises:
+        ConfigError: the call asks to delete them.
+    """
+    if given["needDelete"]:
+        raise ConfigError(
+            f"Cannot delete files of {table.storage.uri}: needDelete => true is not supported; call the procedure "
+            "without it, and see hudi-py doctor, which knows which of the files are needed"
+        )
+    paths = _listed(given, "partitions")
+    found = [path for path in lister(table).partitions() if not paths or path in paths]
+    rows = ((shown_path(table, file),) for path in found for file in _parquet_files(table, path, given))
+    return islice(rows, limited(given))
+
+
+def _parquet_files(table: Opened, path: PartitionPath, given: Given) -> Iterator[str]:
+    instants = _listed(given, "instants")
+    for instant, info in data_files(table, path):
+        if info.name.endswith(_PARQUET) and (not instants or instant in instants):
+            try:
+                read_footer(table.storage, info.path)
+            except (CorruptFileError, UnsupportedTableError):
+                yield info.path
+            except FileNotFoundError:  # deleted since it was listed
+                continue
+
+
+def _status(table: Opened, given: Given) -> Rows:
+    """The action that deleted a file: cleans first, then rollbacks, then restores, the newest of each.
+
+    Raises:
+        ConfigError: the partition of a partitioned table is missing.
+    """
+    name, partition = needed_text(given, "file"), text_of(given, "partition").strip("/")
+    if table.config.partition_fields and not partition:
+        raise ConfigError(
+            f"Cannot show the status of the file {name} of {table.storage.uri}: the table is partitioned; give "
+            "partition => '...'"
+        )
+    for action in (Action.CLEAN, Action.ROLLBACK, Action.RESTORE):
+        for entry in (*active_entries(table, action), *archived_entries(table, action)):
+            if entry.completed and any(name in file for file in _deleted(entry.result())):
+                yield "deleted", action.value, entry.time, "archived" if entry.archived else "active", ""
+                return
+    if table.storage.stat(join_path(partition, name)) is None:
+        yield "unknown", "", "", "", ""
+    else:
+        path = shown_path(table, join_path(partition, name))
+        yield "exist", "", "", "active", path.removeprefix("file:")
+
+
+def _deleted(record: Mapping[str, Any]) -> Iterator[str]:
+    """The files that a clean, rollback or restore deleted."""
+    undone = (each for rollbacks in (record.get("hoodieRestoreMetadata") or {}).values() for each in rollbacks)
+    for one in (record, *undone):
+        for partition in (one.get("partitionMetadata") or {}).values():
+            yield from partition.get("successDeleteFiles") or ()
+
+
+def _listed(given: Given, name: str) -> list[str]:
+    return [each.strip() for each in text_of(given, name).split(",") if each.strip()]
+
+
+PROCEDURES: Final = {
+    "export_instants": Shown(
+        {"table": None, "local_folder": None, "limit": -1, "actions": EXPORTED, "desc": False},
+        columns("file_name text, content text"),
+        _instants,
+    ),
+    "show_file_status": Shown(
+        {"table": None, "path": None, "partition": None, "file": None, "filter": ""},
+        columns("status text, action text, instant text, timeline text, full_path text"),
+        _status,
+    ),
+    "show_invalid_parquet": Shown(
+        {
+            "path": None,
+            "parallelism": 100,
+            "limit": 100,
+            "needDelete": False,
+            "partitions": "",
+            "instants": "",
+            "filter": "",
+        },
+        columns("path text"),
+        _invalid_parquet,
+    ),
+}

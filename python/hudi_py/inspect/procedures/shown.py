@@ -1,0 +1,164 @@
+"""What a procedure is that shows something of a table: parameters, columns and rows, as in Apache Hudi's SQL; and the
+files of a table, as procedures choose and name them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final
+
+import pyarrow as pa
+
+from hudi_py.config import Options
+from hudi_py.errors import ConfigError
+from hudi_py.model.names import PartitionPath, parse_base_file_name, parse_log_file_name
+from hudi_py.model.properties import TableConfig
+from hudi_py.schema.patterns import matching_paths
+from hudi_py.storage import FileInfo, Storage, open_storage
+from hudi_py.timeline.properties import load_table_config
+from hudi_py.timeline.state import TableState
+from hudi_py.timeline.timeline import Timeline, load_timeline
+from hudi_py.view.lister import StorageLister
+
+Rows = Iterable[Sequence[Any]]
+Given = Mapping[str, Any]
+_TYPES: Final = {
+    "text": pa.string(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "double": pa.float64(),
+    "flag": pa.bool_(),
+}
+EVERYWHERE = "ALL_PARTITIONS"
+"""Value of `path_regex` for all partitions."""
+_LOCAL = "file://"
+
+
+class Opened:
+    """A table, read when a part of it is first needed."""
+
+    def __init__(self, path: str, options: Options) -> None:
+        self.path = path
+        self.options = options
+
+    @cached_property
+    def storage(self) -> Storage:
+        return open_storage(self.path, self.options.for_storage())
+
+    @cached_property
+    def config(self) -> TableConfig:
+        """Raises TableNotFoundError if there is no table."""
+        return load_table_config(self.storage)
+
+    @property
+    def timeline(self) -> Timeline:
+        return self.state.timeline
+
+    @cached_property
+    def state(self) -> TableState:
+        """Raises TableNotFoundError if there is no table."""
+        return TableState(self.storage, self.config, load_timeline(self.storage, self.config))
+
+    def absolute(self, path: str) -> str:
+        """A path below the table's as Apache Hudi shows it."""
+        return f"{self.storage.uri}/{path}" if path else self.storage.uri
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A procedure that changes nothing."""
+
+    parameters: Mapping[str, Any]
+    """With their default values, in order."""
+    columns: pa.Schema
+    rows: Callable[[Opened, Given], Rows] = field(repr=False)
+    compares: bool = False
+    """Whether its parameter `path` names another table than the one it is called for."""
+
+
+def columns(text: str) -> pa.Schema:
+    """`a text, b int` as a schema."""
+    pairs = (part.strip().rpartition(" ") for part in text.split(","))
+    return pa.schema([(name, _TYPES[kind]) for name, _, kind in pairs])
+
+
+def table_of(schema: pa.Schema, rows: Rows) -> pa.Table:
+    """Rows as a table."""
+    found = [dict(zip(schema.names, row, strict=True)) for row in rows]
+    return pa.Table.from_pylist(found, schema)
+
+
+def limited(given: Given, name: str = "limit") -> int:
+    """The most rows that a procedure gives.
+
+    Raises:
+        ConfigError: it is not a number.
+    """
+    limit = given[name]
+    if not isinstance(limit, int) or isinstance(limit, bool):
+        raise ConfigError(f"Cannot call the procedure with {name} => {limit!r}; it takes a whole number")
+    return limit
+
+
+def text_of(given: Given, name: str) -> str:
+    """An optional text; empty: not given."""
+    value = given.get(name)
+    return "" if value is None else str(value).strip()
+
+
+def needed_text(given: Given, name: str) -> str:
+    """A parameter without which a procedure cannot be called.
+
+    Raises:
+        ConfigError: it is missing.
+    """
+    found = text_of(given, name)
+    if not found:
+        raise ConfigError(f"Cannot call the procedure without {name}; give {name} => '...'")
+    return found
+
+
+def lister(table: Opened) -> StorageLister:
+    """Return the lister of the files in storage."""
+    return StorageLister(table.storage, table.config)
+
+
+def chosen_partitions(table: Opened, pattern: str) -> list[PartitionPath]:
+    """The partitions whose paths match, a folder at a time, as a glob of Hadoop: `2026/*/0[1-9]`. All of them if it is
+    empty or `ALL_PARTITIONS`."""
+    found = lister(table).partitions()
+    if pattern.strip("/") in ("", EVERYWHERE):
+        return found
+    return [PartitionPath(path) for path in matching_paths(pattern.strip("/"), found, "path_regex")]
+
+
+def data_files(table: Opened, partition: PartitionPath) -> Iterator[tuple[str, FileInfo]]:
+    """The base and log files in a partition's folder, with the instants in their names."""
+    for info in lister(table).files(partition):
+        name = parse_base_file_name(info.name) or parse_log_file_name(info.name)
+        if name is not None:
+            yield name.instant, info
+
+
+def shown_path(table: Opened, path: str) -> str:
+    """An absolute path as Apache Hudi shows it: `file:/tables/t/a`."""
+    uri = table.storage.uri
+    if uri.startswith(f"{_LOCAL}/"):
+        uri = f"file:{uri[len(_LOCAL) :]}"
+    elif uri.startswith("/"):
+        uri = f"file:{uri}"
+    return f"{uri}/{path}" if path else uri
+
+
+def below(table: Opened, path: str) -> str | None:
+    """A path or glob relative to the table's; None: it is elsewhere."""
+    for base in {shown_path(table, ""), table.storage.uri, *_plain(table.storage.uri), *_plain(table.path)}:
+        if path.startswith(f"{base.rstrip('/')}/"):
+            return path[len(base.rstrip("/")) + 1 :]
+    return None if path.startswith("/") or ":/" in path else path
+
+
+def _plain(uri: str) -> tuple[str, ...]:
+    """A local path without its scheme."""
+    return (uri.removeprefix(_LOCAL),) if uri.startswith((_LOCAL, "/")) else ()

@@ -1,0 +1,1 @@
+"""Which partitions and file slices hold the rows of a scan, as splits."""

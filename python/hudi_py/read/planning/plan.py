@@ -1,0 +1,213 @@
+"""Plans a scan: chooses partitions and file slices, and turns them into splits."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from hudi_py.errors import SchemaMismatchError
+from hudi_py.merge import LogSpec, merge_settings
+from hudi_py.metadata.files import MetadataLister
+from hudi_py.metadata.table import MetadataTable
+from hudi_py.model.files import FileSlice
+from hudi_py.model.names import PartitionPath
+from hudi_py.read.filter import parse_filter
+from hudi_py.read.partition import path_values
+from hudi_py.read.pruning.files import FilePruning, Pruned
+from hudi_py.read.pruning.keys import virtual_key_fields
+from hudi_py.read.request import ScanRequest, check_partitions
+from hudi_py.read.slices.base_file import BaseFileReader
+from hudi_py.read.snapshot import Snapshot
+from hudi_py.read.split import ReadSpec, Split
+from hudi_py.read.support import check_slices, missing_file
+from hudi_py.schema import META_FIELDS, RECORD_KEY
+from hudi_py.storage import Storage
+from hudi_py.storage.threads import in_threads
+from hudi_py.view import FileSystemView
+
+
+@dataclass(frozen=True, slots=True)
+class ScanPlan:
+    """The file slices of a scan, and the results of pruning."""
+
+    spec: ReadSpec
+    splits: tuple[Split, ...]
+    """One for each file slice, in order of partition and file group."""
+    partitions_before: int
+    partitions_after: int
+    listed_by: str = "storage"
+    """`storage`, `metadata table`, or `commits` (commit metadata)."""
+    pruning: tuple[Pruned, ...] = ()
+    """Each step that could prune something, in order."""
+    note: str | None = None
+    """What may be unexpected about the time or range that is read."""
+
+    @property
+    def size(self) -> int:
+        """Size in bytes of all files."""
+        return sum(split.size for split in self.splits)
+
+
+def plan_scan(
+    snapshot: Snapshot, request: ScanRequest, *, view: FileSystemView | None = None, escaped: bool = False
+) -> ScanPlan:
+    """The file slices that hold the requested rows.
+
+    Args:
+        view: the file slices to choose from; None: all of the table.
+        escaped: see `partition.path_values`.
+
+    Raises:
+        UnsupportedTableError: a slice cannot be read by this release, or keys were requested and the record keys of
+            rows are unknown.
+    """
+    config, uri = snapshot.config, snapshot.storage.uri
+    spec = _rows_of(snapshot, request)
+    given = view is not None
+    metadata: MetadataTable | None = None
+    if view is None:
+        view = snapshot.view(by_metadata=request.use_metadata, read_damaged=request.read_damaged)
+        metadata = view.lister.metadata if isinstance(view.lister, MetadataLister) else None
+    elif request.use_metadata and request.use_indexes and (spec.filter is not None or spec.keys is not None):
+        metadata = snapshot.metadata("files are not pruned by it")
+    before = view.partitions()
+    check_known(before, snapshot, request)
+    chosen = before if request.partitions is None else sorted(set(before) & set(request.partitions))
+    pruning = FilePruning(snapshot, request, spec, metadata, given=given, escaped=escaped)
+    partitions = pruning.partitions(chosen, total=len(before))
+    slices = _slices(view, partitions, snapshot, request.query_type)
+    check_slices(config, slices, uri, request.bootstrap_sources)
+    if any(slice_.log_files for slice_ in slices):
+        spec = replace(spec, logs=log_spec(snapshot, request))
+    slices = pruning.slices(slices, merged=not given and request.use_metadata and _is_newest_of_each(spec))
+    values = {
+        path: path_values(config, snapshot.schema, path, uri, escaped=escaped)
+        for path in dict.fromkeys(slice_.partition for slice_ in slices)
+    }
+    splits = tuple(Split.of(spec, slice_, values[slice_.partition]) for slice_ in slices)
+    listed_by = "commits" if given else "storage" if view.lister.is_storage else "metadata table"
+    return ScanPlan(spec, splits, len(before), len(partitions), listed_by, pruning.steps)
+
+
+def _rows_of(snapshot: Snapshot, request: ScanRequest) -> ReadSpec:
+    """How the requested rows are read from slices without logs."""
+    config, schema, uri = snapshot.config, snapshot.schema, snapshot.storage.uri
+    has_keys = request.with_keys and not config.populates_meta_fields
+    rows = pa.schema([pa.field(RECORD_KEY, pa.string()), *schema]) if has_keys else schema
+    columns, condition = requested_columns(request, rows, uri), parse_filter(request.filter, schema)
+    key_fields: tuple[str, ...] = ()
+    if request.keys is not None or has_keys:
+        deletes = request.emit_deletes or request.mode == "unmerged"
+        key_fields = virtual_key_fields(config, schema, uri, deletes=deletes)
+    return ReadSpec(
+        uri=uri,
+        table_schema=rows,
+        columns=columns,
+        batch_rows=request.batch_rows,
+        filter=condition,
+        limit=request.limit,
+        mode=request.mode,
+        keys=request.keys,
+        key_fields=key_fields,
+        emit_deletes=request.emit_deletes,
+        history=snapshot.history,
+    )
+
+
+def log_spec(snapshot: Snapshot, request: ScanRequest) -> LogSpec:
+    """Return how the logs of a snapshot are read. Raises what `merge_settings` raises."""
+    settings = merge_settings(snapshot.config, request.options.values)
+    return LogSpec(settings, snapshot.committed, snapshot.as_of, request.memory, request.read_damaged)
+
+
+def _is_newest_of_each(spec: ReadSpec) -> bool:
+    """Whether each row is the newest version of its key, with values from the files: without a merge older versions
+    count too, and a user-defined merger may make new values."""
+    return spec.mode == "merge" and not spec.emit_deletes and (spec.logs is None or spec.logs.merge.merger is None)
+
+
+def requested_columns(request: ScanRequest, schema: pa.Schema, uri: str) -> tuple[str, ...]:
+    """The columns that a request reads. Raises what `check_columns` raises."""
+    if request.columns is None and not request.meta:
+        return tuple(name for name in schema.names if name not in META_FIELDS)
+    return check_columns(request.columns, schema, uri)
+
+
+def check_columns(names: Iterable[str] | None, schema: pa.Schema, uri: str) -> tuple[str, ...]:
+    """The names as the schema spells them; None: all columns.
+
+    Raises:
+        SchemaMismatchError: a column does not exist (the message suggests the closest match), or is named twice.
+    """
+    result: list[str] = []
+    for name in schema.names if names is None else names:
+        if name not in schema.names:
+            folded = [own for own in schema.names if own.lower() == name.lower()]
+            if len(folded) != 1:
+                near = difflib.get_close_matches(name, schema.names, 1)
+                hint = f"did you mean '{near[0]}'?" if near else f"it has {', '.join(schema.names)}"
+                raise SchemaMismatchError(f"Table at {uri} has no column '{name}'; {hint}")
+            name = folded[0]
+        if name in result:
+            raise SchemaMismatchError(f"Column '{name}' is requested twice; name each column once")
+        result.append(name)
+    return tuple(result)
+
+
+def check_known(seen: Iterable[str], snapshot: Snapshot, request: ScanRequest) -> None:
+    """Raises ConfigError if the table has no such partition.
+
+    Args:
+        seen: partitions known to exist; not necessarily all.
+    """
+    partitions = request.partitions
+    if partitions is None or set(partitions) <= set(seen):
+        return
+    view = snapshot.view(by_metadata=request.use_metadata, read_damaged=request.read_damaged)
+    check_partitions(partitions, {*seen, *view.partitions()}, snapshot.config, snapshot.storage.uri)
+
+
+def divide(storage: Storage, splits: Sequence[Split], target_bytes: int) -> list[Split]:
+    """Divides splits without logs that are larger than `target_bytes` at row groups; keeps the others."""
+    result: list[list[Split]] = [[split] for split in splits]
+    large = [at for at, split in enumerate(splits) if is_divided(split, target_bytes)]
+    divided = in_threads(lambda at: _divide(storage, splits[at], target_bytes), large)
+    for at, parts in zip(large, divided, strict=True):
+        result[at] = parts
+    return [part for parts in result for part in parts]
+
+
+def is_divided(split: Split, target_bytes: int) -> bool:
+    """Whether `divide` reads the footer of the split's file, to divide it."""
+    return not split.merged and split.size > target_bytes
+
+
+def _divide(storage: Storage, split: Split, target_bytes: int) -> list[Split]:
+    assert split.base_file is not None
+    try:
+        with BaseFileReader(storage, split.base_file) as reader:
+            sizes = reader.row_group_sizes()
+    except FileNotFoundError as error:
+        raise missing_file(storage, split, error) from error
+    parts: list[Split] = []
+    start, held = 0, 0
+    for number, size in enumerate(sizes):
+        if number > start and held + size > target_bytes:
+            parts.append(replace(split, row_groups=(start, number)))
+            start, held = number, 0
+        held += size
+    parts.append(replace(split, row_groups=(start, len(sizes))))
+    return parts if len(parts) > 1 else [split]
+
+
+def _slices(
+    view: FileSystemView, partitions: Sequence[PartitionPath], snapshot: Snapshot, query_type: str
+) -> list[FileSlice]:
+    """The newest slices, in order of partition and file group."""
+    read = view.latest_base_slices if query_type == "read_optimized" else view.latest_slices
+    return view.in_portions(
+        partitions, lambda some: [slice_ for partition in some for slice_ in read(partition, snapshot.as_of)]
+    )

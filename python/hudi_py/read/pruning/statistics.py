@@ -1,0 +1,152 @@
+"""Prunes partitions and file slices by the statistics in the metadata table.
+
+A slice with logs is pruned only if none of its row versions can match: statistics of its base file and of every log
+must be known. Otherwise an older version could surface because the newer one was left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+import pyarrow as pa
+
+from hudi_py.metadata.stats import ColumnRange, column_stats, partition_stats
+from hudi_py.metadata.table import COLUMN_STATS, PARTITION_STATS, MetadataTable
+from hudi_py.model.files import FileSlice
+from hudi_py.model.names import PartitionPath
+from hudi_py.read.predicate import Column, IsNull, Node
+from hudi_py.read.pruning.bounds import Bounds, has_usable_bounds, may_be_true
+from hudi_py.schema import RECORD_KEY, SchemaHistory
+
+
+class Statistics:
+    """Data skipping by statistics for one filter."""
+
+    def __init__(
+        self,
+        metadata: MetadataTable,
+        conjuncts: Iterable[Node],
+        schema: pa.Schema,
+        history: SchemaHistory | None = None,
+        ignored: Collection[str] = (),
+    ) -> None:
+        """
+        Args:
+            conjuncts: conditions that must all be true for a row.
+            history: as in `BaseFileReader`; columns that it does not resolve by name are ignored.
+            ignored: further columns whose statistics do not describe the rows.
+        """
+        self._metadata = metadata
+        unclear = {path.partition(".")[0] for path, _ in history.repairs} if history is not None else set()
+        if history is not None and history.query is not None:
+            unclear = set(schema.names)
+        unclear.update(ignored)
+        self._conjuncts = [node for node in conjuncts if _usable(node, schema)]
+        self._columns = {
+            found.path[0]: found.kind
+            for node in self._conjuncts
+            for found in node.walk()
+            if isinstance(found, Column) and len(found.path) == 1 and has_usable_bounds(found.kind)
+            if found.path[0] not in unclear
+        }
+        self._has_keys = RECORD_KEY in schema.names
+
+    @property
+    def columns(self) -> str:
+        """Names of the columns whose statistics are used."""
+        return ", ".join(self._columns)
+
+    def partitions(self, paths: Sequence[PartitionPath]) -> list[PartitionPath] | None:
+        """The partitions that may hold matching rows; None if statistics cannot decide.
+
+        Bounds of a column are used only if they cover as many rows as those of the record key, which every file has:
+        if statistics of a column were enabled later, older files have none. Bounds of strings and floats are never
+        used: Apache Hudi 1.2.0 ignores files without bounds (strings above 4 kB, NaN) when it combines them.
+        """
+        conjuncts = [node for node in self._conjuncts if not any(isinstance(part, IsNull) for part in node.walk())]
+        joined = {name: kind for name, kind in self._columns.items() if _is_always_known(kind)}
+        if not conjuncts or not joined or not self._has_keys or not paths or not self._metadata.has(PARTITION_STATS):
+            return None
+        kinds = {**joined, RECORD_KEY: pa.string()}
+        found = partition_stats(self._metadata, kinds, paths)
+
+        def matches(path: PartitionPath) -> bool:
+            keys = found.get((RECORD_KEY, path))
+            if keys is None or keys.values is None:
+                return True
+
+            def bounds(column: Column) -> Bounds | None:
+                known = found.get((column.path[0], path)) if len(column.path) == 1 else None
+                if known is None or column.path[0] not in joined or known.values != keys.values:
+                    return None
+                return Bounds(known.low, known.high, known.nulls, known.values)
+
+            return all(may_be_true(node, bounds) for node in conjuncts)
+
+        return [path for path in paths if matches(path)]
+
+    def slices(self, slices: Sequence[FileSlice], *, with_logs: bool) -> list[FileSlice] | None:
+        """The slices that may hold matching rows; None if statistics cannot decide.
+
+        Args:
+            with_logs: whether slices with logs may be pruned, which requires that merged rows have only values from the
+                files.
+        """
+        among = [slice_ for slice_ in slices if with_logs or not slice_.log_files]
+        if not self._columns or not among or not self._metadata.has(COLUMN_STATS):
+            return None
+        found = column_stats(
+            self._metadata, self._columns, [(slice_.partition, name) for slice_ in among for name in names_of(slice_)]
+        )
+
+        def matches(slice_: FileSlice) -> bool:
+            if slice_.log_files and not with_logs:
+                return True
+
+            def bounds(column: Column) -> Bounds | None:
+                if len(column.path) > 1 or column.path[0] not in self._columns:
+                    return None
+                return bounds_over([found.get((column.path[0], slice_.partition, name)) for name in names_of(slice_)])
+
+            return all(may_be_true(node, bounds) for node in self._conjuncts)
+
+        return [slice_ for slice_ in slices if matches(slice_)]
+
+
+def names_of(slice_: FileSlice) -> list[str]:
+    """The files of a slice."""
+    names = [str(log.name) for log in slice_.log_files]
+    return names if slice_.base_file is None else [str(slice_.base_file.name), *names]
+
+
+def bounds_over(ranges: Sequence[ColumnRange | None]) -> Bounds | None:
+    """Combined bounds of several files; None unless all are known."""
+    known = [found for found in ranges if found is not None]
+    if len(known) < len(ranges) or not known:
+        return None
+    # files with only nulls do not widen the bounds
+    some = [found for found in known if found.nulls is None or found.nulls != found.values]
+    bounded = some and all(found.low is not None for found in some)
+    nulls = [found.nulls for found in known]
+    values = [found.values for found in known]
+    return Bounds(
+        min(found.low for found in some) if bounded else None,
+        max(found.high for found in some) if bounded else None,
+        None if None in nulls else sum(count for count in nulls if count is not None),
+        None if None in values else sum(count for count in values if count is not None),
+    )
+
+
+def _usable(node: Node, schema: pa.Schema) -> bool:
+    return any(
+        isinstance(part, Column)
+        and len(part.path) == 1
+        and part.path[0] in schema.names
+        and has_usable_bounds(part.kind)
+        for part in node.walk()
+    )
+
+
+def _is_always_known(kind: pa.DataType) -> bool:
+    """Whether every file has bounds of such a column, unless it holds only nulls."""
+    return not (pa.types.is_string(kind) or pa.types.is_floating(kind))

@@ -1,0 +1,1 @@
+"""Reading as a stream: offsets, the commits that are due, and the plan of a batch."""
