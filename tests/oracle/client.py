@@ -166,7 +166,7 @@ class Oracle:
         Args:
             keys: rows of the first file and the last that are looked for by their values, with and without skipping.
             deep: whether the ranges of every column and the whole record index are compared with the rows too.
-            by_key: whether filters name the key. Over logs of partial updates Apache Hudi 1.2.0 crashes by such a filter.
+            by_key: whether filters name the key. Over partial updates Apache Hudi 1.2.0 crashes by such filters.
         """
         return self.request("check", path=os.fspath(path), keys=keys, deep=deep, by_key=by_key)
 
