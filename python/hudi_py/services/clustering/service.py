@@ -15,7 +15,7 @@ from hudi_py.config import Options
 from hudi_py.config import clustering as config
 from hudi_py.config import compaction as compaction_config
 from hudi_py.config import write as write_config
-from hudi_py.errors import UnsupportedTableError
+from hudi_py.errors import ConfigError, UnsupportedTableError
 from hudi_py.model.commit import CommitMetadata, WriteStat
 from hudi_py.model.instant import CompletionTime, InstantTime
 from hudi_py.model.words import counted, show_bytes
@@ -134,6 +134,7 @@ class Clustering(MovingService[ClusterSettings, ClusteringReport]):
             return Chosen(chosen, None, reason)
         view = context.view(state)
         check_table_index(view, None)
+        self._check(state, options, view.partitions())
         self._order(state, RewriteSettings.of(state, options, as_of=chosen, do=_DO), options)
         incremental = self.min_commits > 0 and options.get(compaction_config.INCREMENTAL)
         changed = changed_partitions(state) if incremental else None
@@ -148,6 +149,31 @@ class Clustering(MovingService[ClusterSettings, ClusteringReport]):
         )
         none = "no file group is small enough that is not in a pending plan"
         return Chosen(chosen, plan) if plan.groups else Chosen(chosen, None, none)
+
+    def _check(self, state: TableState, options: Options, partitions: Sequence[str]) -> None:
+        """Check what a call asks for against the table.
+
+        Raises:
+            ConfigError: a partition does not exist, or rows follow a curve through no columns.
+        """
+        name, layout, columns = state.config.name, options.get(config.LAYOUT), options.get(config.SORT_COLUMNS)
+        unknown = sorted(set(options.get(config.PARTITIONS)) - set(partitions)) if self.partitions else []
+        if unknown:
+            raise ConfigError(
+                f"Cannot cluster the partition {unknown[0]!r} of the table '{name}', which does not exist; "
+                f"partitions: {', '.join(map(repr, sorted(partitions)[:5]))}{', …' if len(partitions) > 5 else ''}"
+            )
+        if layout != LINEAR and not columns and self.layout:
+            raise ConfigError(
+                f"Cannot cluster the table '{name}' with the layout {layout} and no columns to sort by; give two or "
+                "more columns (sort_by)"
+            )
+        if layout != LINEAR and len(columns) == 1:
+            _log.warning(
+                "the layout %s sorts nothing by the column %s alone: use two or more columns, or the layout linear",
+                layout,
+                columns[0],
+            )
 
     def _why_not_due(self, state: TableState) -> str:
         """Why no clustering is due; empty if one is."""

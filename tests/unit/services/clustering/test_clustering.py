@@ -559,6 +559,21 @@ def test_the_methods_of_a_table(tmp_path: Path) -> None:
     ]
 
 
+def test_what_a_call_asks_for_is_checked_against_the_table(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = str(tmp_path)
+    hudi_py.write(path, rows(range(4), 1), "insert", QUICK, **MADE)
+    table = hudi_py.open_table(path)
+    with pytest.raises(
+        ConfigError, match=r"partition 'c' of the table '.*', which does not exist; partitions: 'a', 'b'"
+    ):
+        table.cluster(partitions="a,c")
+    with pytest.raises(ConfigError, match="layout ZORDER and no columns to sort by"):
+        table.cluster(layout="zorder")
+    assert not caplog.records
+    assert table.cluster(sort_by="v", layout="hilbert").num_partitions == 2
+    assert "the layout HILBERT sorts nothing by the column v alone" in caplog.text
+
+
 def test_the_command(tmp_path: Path) -> None:
     path = make(tmp_path / "t")
     found = CliRunner().invoke(main, ["cluster", path, "--dry-run"]).output
