@@ -842,9 +842,9 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "read: an index of a partition column is asked for the value of the path",
-        CORE + "read/pruning/files.py",
-        "values = None if field in from_paths else self._texts.get(field)",
-        "values = self._texts.get(field)",
+        CORE + "read/pruning/locations.py",
+        "values = None if field in sought.columns_from_paths else sought.texts.get(field)",
+        "values = sought.texts.get(field)",
         "tests/unit/read/test_values_of_paths.py",
     ),
     Mutation(
@@ -863,23 +863,23 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "skipping: a key the record index lacks is nowhere, on merge-on-read tables too",
-        CORE + "read/pruning/files.py",
-        "                if other not in found:\n                    return None\n",
-        "                if other not in found:\n                    continue\n",
+        CORE + "read/pruning/locations.py",
+        "            if other not in found:\n                return None\n",
+        "            if other not in found:\n                continue\n",
         "tests/golden/test_metadata.py",
     ),
     Mutation(
         "skipping: partition statistics of now are used for an earlier time",
-        CORE + "read/pruning/files.py",
-        "        if statistics is None or not self._newest:\n",
-        "        if statistics is None:\n",
+        CORE + "read/pruning/statistics.py",
+        "bool(sought.conjuncts) and sought.is_newest and",
+        "bool(sought.conjuncts) and",
         "tests/unit/read/test_skipping.py",
     ),
     Mutation(
         "skipping: indexes of now are used for an earlier time",
-        CORE + "read/pruning/files.py",
-        "        if self._newest and merged:\n",
-        "        if merged:\n",
+        CORE + "read/pruning/locations.py",
+        "known = sought.is_newest and sought.merged and",
+        "known = sought.merged and",
         "tests/unit/read/test_skipping.py tests/unit/metadata_write/test_secondary_index.py",
     ),
     Mutation(
@@ -1615,9 +1615,9 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "record index: is used where a key may have several rows",
-        CORE + "read/pruning/files.py",
-        "        return scope is not None and scope.is_unique(config, timeline)\n",
-        "        return True\n",
+        CORE + "read/pruning/locations.py",
+        "    return scope is not None and scope.is_unique(config, timeline)\n",
+        "    return True\n",
         "tests/unit/metadata_write/test_key_scope.py",
     ),
     Mutation(

@@ -16,8 +16,9 @@ from hudi_py.model.files import FileSlice
 from hudi_py.model.names import PartitionPath
 from hudi_py.read.filter import parse_filter
 from hudi_py.read.partition import path_values
-from hudi_py.read.pruning.files import FilePruning, Pruned
 from hudi_py.read.pruning.keys import virtual_key_fields
+from hudi_py.read.pruning.pruner import Pruned, SoughtRows
+from hudi_py.read.pruning.registry import prune_partitions, prune_slices
 from hudi_py.read.request import ScanRequest, check_partitions
 from hudi_py.read.slices.base_file import BaseFileReader
 from hudi_py.read.snapshot import Snapshot
@@ -54,7 +55,7 @@ class ScanPlan:
 def plan_scan(
     snapshot: Snapshot, request: ScanRequest, *, view: FileSystemView | None = None, escaped: bool = False
 ) -> ScanPlan:
-    """The file slices that hold the requested rows.
+    """The file slices that hold the requested rows: candidates, less what pruners leave out, as splits.
 
     Args:
         view: the file slices to choose from; None: all of the table.
@@ -66,30 +67,51 @@ def plan_scan(
     """
     config, uri = snapshot.config, snapshot.storage.uri
     spec = _rows_of(snapshot, request)
-    given = view is not None
-    metadata: MetadataTable | None = None
-    if view is None:
-        view = snapshot.view(by_metadata=request.use_metadata, read_damaged=request.read_damaged)
-        metadata = view.lister.metadata if isinstance(view.lister, MetadataLister) else None
-    elif request.use_metadata and request.use_indexes and (spec.filter is not None or spec.keys is not None):
-        metadata = snapshot.metadata("files are not pruned by it")
-    before = view.partitions()
-    check_known(before, snapshot, request)
-    chosen = before if request.partitions is None else sorted(set(before) & set(request.partitions))
-    pruning = FilePruning(snapshot, request, spec, metadata, given=given, escaped=escaped)
-    partitions = pruning.partitions(chosen, total=len(before))
-    slices = _slices(view, partitions, snapshot, request.query_type)
+    candidates = _candidates(snapshot, request, spec, view)
+    every = candidates.view.partitions()
+    check_known(every, snapshot, request)
+    sought = SoughtRows(snapshot, request, spec, candidates.metadata, given=candidates.given, escaped=escaped)
+    partitions, steps = prune_partitions(sought, every)
+    slices = _slices(candidates.view, partitions, snapshot, request.query_type)
     check_slices(config, slices, uri, request.bootstrap_sources)
     if any(slice_.log_files for slice_ in slices):
         spec = replace(spec, logs=log_spec(snapshot, request))
-    slices = pruning.slices(slices, merged=not given and request.use_metadata and _is_newest_of_each(spec))
+    sought.merged = not candidates.given and request.use_metadata and _is_newest_of_each(spec)
+    slices, more = prune_slices(sought, slices)
+    splits = _splits(snapshot, spec, slices, escaped=escaped)
+    return ScanPlan(spec, splits, len(every), len(partitions), candidates.listed_by, (*steps, *more))
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidates:
+    """The file slices that may be read."""
+
+    view: FileSystemView
+    metadata: MetadataTable | None
+    """The table whose indexes may prune them; None: there is none, or nothing to prune by."""
+    given: bool
+    """Whether the caller gives them, and they are not those of the newest state."""
+
+    @property
+    def listed_by(self) -> str:
+        return "commits" if self.given else "storage" if self.view.lister.is_storage else "metadata table"
+
+
+def _candidates(snapshot: Snapshot, request: ScanRequest, spec: ReadSpec, view: FileSystemView | None) -> _Candidates:
+    if view is None:
+        view = snapshot.view(by_metadata=request.use_metadata, read_damaged=request.read_damaged)
+        return _Candidates(view, view.lister.metadata if isinstance(view.lister, MetadataLister) else None, given=False)
+    prunes = request.use_metadata and request.use_indexes and (spec.filter is not None or spec.keys is not None)
+    return _Candidates(view, snapshot.metadata("files are not pruned by it") if prunes else None, given=True)
+
+
+def _splits(snapshot: Snapshot, spec: ReadSpec, slices: Sequence[FileSlice], *, escaped: bool) -> tuple[Split, ...]:
+    """One split for each slice, with the values that its partition's path gives."""
     values = {
-        path: path_values(config, snapshot.schema, path, uri, escaped=escaped)
+        path: path_values(snapshot.config, snapshot.schema, path, snapshot.storage.uri, escaped=escaped)
         for path in dict.fromkeys(slice_.partition for slice_ in slices)
     }
-    splits = tuple(Split.of(spec, slice_, values[slice_.partition]) for slice_ in slices)
-    listed_by = "commits" if given else "storage" if view.lister.is_storage else "metadata table"
-    return ScanPlan(spec, splits, len(before), len(partitions), listed_by, pruning.steps)
+    return tuple(Split.of(spec, slice_, values[slice_.partition]) for slice_ in slices)
 
 
 def _rows_of(snapshot: Snapshot, request: ScanRequest) -> ReadSpec:

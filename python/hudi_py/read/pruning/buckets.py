@@ -12,13 +12,16 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
+from typing import Final
 
 import pyarrow as pa
 
 from hudi_py.formats.bucket_rules import BucketRules
 from hudi_py.formats.buckets import KEY_PLACEHOLDERS, bucket_of_values
 from hudi_py.model.files import FileSlice
+from hudi_py.model.names import PartitionPath
 from hudi_py.model.properties import TableConfig
+from hudi_py.read.pruning.pruner import Kept, Pruner, SoughtRows
 from hudi_py.schema.paths import type_at
 from hudi_py.storage import Storage
 from hudi_py.timeline.bucket_rules import buckets_by_rule, stored_rules
@@ -131,3 +134,42 @@ def _readings(key: str, fields: Sequence[str]) -> list[dict[str, str | None]] | 
     if [name for name, _, _ in pairs] != list(fields) or any(":" in value for _, _, value in pairs):
         return None
     return [{name: KEY_PLACEHOLDERS.get(value, value) for name, _, value in pairs}]
+
+
+def _has_buckets(sought: SoughtRows) -> bool:
+    return sought.restricted and sought.request.buckets is not None
+
+
+def _by_bucket(sought: SoughtRows, slices: list[FileSlice]) -> Kept[FileSlice] | None:
+    """The slices of the buckets of sought keys and values."""
+    snapshot, buckets = sought.snapshot, sought.request.buckets
+    buckets = None if buckets is None else buckets.of_table(snapshot.storage, snapshot.timeline, snapshot.as_of)
+    # given slices may be of several commits, and so of several rules
+    if buckets is None or (sought.given and buckets.rules is not None):
+        return None
+    parts: dict[PartitionPath, list[FileSlice]] = {}
+    if buckets.rules is None:
+        parts[PartitionPath("")] = slices
+    else:
+        for slice_ in slices:
+            parts.setdefault(slice_.partition, []).append(slice_)
+    kept: list[FileSlice] = []
+    counts: set[int] = set()
+    for path, own in parts.items():
+        those = buckets.in_partition(path)
+        numbers = _numbers(sought, those)
+        found = None if numbers is None else those.slices(own, numbers)
+        kept += own if found is None else found
+        counts |= set() if found is None else {those.count}
+    return Kept(kept, "of " + " or ".join(map(str, sorted(counts)))) if counts else None
+
+
+def _numbers(sought: SoughtRows, buckets: BucketHashing) -> set[int] | None:
+    """The buckets that may hold sought rows; None if any may."""
+    config = sought.snapshot.config
+    by_key = None if sought.keys is None else buckets.of_keys(sought.keys, config)
+    by_value = buckets.of_values(sought.equal, config, sought.snapshot.schema)
+    return by_value if by_key is None else by_key if by_value is None else by_key & by_value
+
+
+BY_BUCKET: Final = Pruner("buckets", _has_buckets, _by_bucket, by_metadata=False)

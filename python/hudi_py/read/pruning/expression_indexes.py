@@ -12,7 +12,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from hudi_py.metadata.definitions import IndexDefinition
+from hudi_py.config import metadata as metadata_config
+from hudi_py.metadata.definitions import IndexDefinition, index_definitions
 from hudi_py.metadata.expressions import IDENTITY, IndexFunction, filter_texts, is_zoned_instant
 from hudi_py.metadata.locations import EXPRESSION_PREFIX, bloom_filters
 from hudi_py.metadata.stats import ColumnRange, expression_stats
@@ -21,6 +22,7 @@ from hudi_py.model.files import FileSlice
 from hudi_py.read.applied import Applied
 from hudi_py.read.predicate import Column, Comparison, Literal, Membership, Node, kind_of
 from hudi_py.read.pruning.bounds import Bounds, has_usable_bounds, may_be_true
+from hudi_py.read.pruning.pruner import Kept, Pruner, SoughtRows
 from hudi_py.read.pruning.statistics import bounds_over, names_of
 from hudi_py.schema import SchemaHistory
 
@@ -205,3 +207,28 @@ def _with_nulls(found: ColumnRange | None) -> ColumnRange | None:
     if found is None or found.values is None or found.nulls is None:
         return None
     return replace(found, values=found.values + found.nulls)
+
+
+def _has_indexes(sought: SoughtRows) -> bool:
+    metadata = sought.metadata
+    there = metadata is not None and any(name.startswith(EXPRESSION_PREFIX) for name in metadata.partitions)
+    return there and bool(sought.conjuncts)
+
+
+def _by_expressions(sought: SoughtRows, slices: list[FileSlice]) -> Kept[FileSlice] | None:
+    snapshot, metadata = sought.snapshot, sought.metadata
+    if metadata is None or not slices:
+        return None
+    indexes = ExpressionIndexes(
+        metadata,
+        index_definitions(snapshot.storage, snapshot.config),
+        sought.conjuncts,
+        sought.request.options.get(metadata_config.EXPRESSION_INDEX_ZONE),
+        history=snapshot.history,
+        ignored=sought.columns_from_paths,
+    )
+    kept = indexes.slices(slices, with_logs=sought.merged)
+    return None if kept is None else Kept(kept, indexes.names)
+
+
+BY_EXPRESSION_INDEX: Final = Pruner("expression index", _has_indexes, _by_expressions)

@@ -1,4 +1,4 @@
-"""Derives record keys from the equality conditions of a filter."""
+"""Derives values and record keys from the equality conditions of a filter, and conditions from record keys."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from hudi_py.schema import RECORD_KEY
 from hudi_py.schema.paths import type_at
 
 _MAX_KEYS = 10_000
+_MAX_MEMBERS = 1000
+"""Maximum keys compared with bounds one by one; of more keys only the smallest and the greatest are compared."""
 
 
 def equalities(condition: Filter | None) -> dict[str, frozenset[object]]:
@@ -73,6 +75,15 @@ def keys_of_filter(condition: Filter | None, config: TableConfig, schema: pa.Sch
         made = frozenset(_record_keys({field: known[field] for field in fields}))
         keys = made if keys is None else keys & made
     return keys
+
+
+def key_bounds(keys: frozenset[str]) -> list[Node]:
+    """Conditions on the record key that are true for rows with these keys."""
+    column, kind = Column((RECORD_KEY,), pa.string()), pa.string()
+    if len(keys) <= _MAX_MEMBERS:
+        return [Membership(column, tuple(sorted(keys)), kind, has_null=False)]
+    low, high = Literal(min(keys), kind), Literal(max(keys), kind)
+    return [Comparison(">=", column, low, kind), Comparison("<=", column, high, kind)]
 
 
 def virtual_key_fields(config: TableConfig, schema: pa.Schema, uri: str, *, deletes: bool) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ must be known. Otherwise an older version could surface because the newer one wa
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from typing import Final
 
 import pyarrow as pa
 
@@ -16,6 +17,7 @@ from hudi_py.model.files import FileSlice
 from hudi_py.model.names import PartitionPath
 from hudi_py.read.predicate import Column, IsNull, Node
 from hudi_py.read.pruning.bounds import Bounds, has_usable_bounds, may_be_true
+from hudi_py.read.pruning.pruner import Kept, Pruner, SoughtRows
 from hudi_py.schema import RECORD_KEY, SchemaHistory
 
 
@@ -150,3 +152,32 @@ def _usable(node: Node, schema: pa.Schema) -> bool:
 def _is_always_known(kind: pa.DataType) -> bool:
     """Whether every file has bounds of such a column, unless it holds only nulls."""
     return not (pa.types.is_string(kind) or pa.types.is_floating(kind))
+
+
+def _statistics(sought: SoughtRows) -> Statistics | None:
+    snapshot, metadata = sought.snapshot, sought.metadata
+    if metadata is None:
+        return None
+    return Statistics(metadata, sought.conjuncts, snapshot.schema, snapshot.history, sought.columns_from_paths)
+
+
+def _knows_partitions(sought: SoughtRows) -> bool:
+    """Whether the ranges of partitions count: they are those of the newest state, and Apache Hudi 1.2.0 makes them
+    without the base files whose ranges it cannot read, which are all but Parquet files, so they leave out rows."""
+    return bool(sought.conjuncts) and sought.is_newest and sought.snapshot.config.base_file_format == "PARQUET"
+
+
+def _by_partition_stats(sought: SoughtRows, paths: list[PartitionPath]) -> Kept[PartitionPath] | None:
+    statistics = _statistics(sought)
+    kept = None if statistics is None else statistics.partitions(paths)
+    return None if statistics is None or kept is None else Kept(kept, statistics.columns)
+
+
+def _by_column_stats(sought: SoughtRows, slices: list[FileSlice]) -> Kept[FileSlice] | None:
+    statistics = _statistics(sought)
+    kept = None if statistics is None else statistics.slices(slices, with_logs=sought.merged)
+    return None if statistics is None or kept is None else Kept(kept, statistics.columns)
+
+
+BY_PARTITION_STATS: Final = Pruner("partition stats", _knows_partitions, _by_partition_stats)
+BY_COLUMN_STATS: Final = Pruner("column stats", lambda sought: bool(sought.conjuncts), _by_column_stats)
