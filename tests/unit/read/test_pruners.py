@@ -151,7 +151,7 @@ def test_footers(tmp_path: Path) -> None:
 
 
 def test_each_has_a_name_of_its_own_and_a_test() -> None:
-    pruners = (*registry.OF_PARTITIONS, *registry.OF_SLICES)
+    pruners: list[Pruner[Any]] = [*registry.OF_PARTITIONS, *registry.OF_SLICES]
     assert len({pruner.name for pruner in pruners}) == len(pruners)
     tests = (BY_PATH, BY_PARTITION_STATS, BY_COLUMN_STATS, BY_EXPRESSION_INDEX, BY_BUCKET, BY_LOCATION)
     assert {*pruners} == {*tests, BY_BLOOM_FILTER, BY_FOOTER}
