@@ -11,7 +11,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 from pyspark.sql.udtf import UserDefinedTableFunction
 
 from hudi_py.config import STORAGE_PREFIX
-from hudi_py.config import spark as spark_config
+from hudi_py.config import read as read_config
 from hudi_py.errors import ConfigError
 from hudi_py.read import literal
 from hudi_py.schema import backticked
@@ -210,7 +210,7 @@ def _make_pair(spark: SparkSession, name: str, given: Mapping[str, str]) -> str:
     view, table = _view_name(name), _view_name(name + SUFFIX)
     listed = ", ".join(f"{backticked(key)} = {literal(str(value))}" for key, value in given.items())
     query = f"SELECT * FROM {table} WITH ({listed})"
-    schema = spark.read.format(FORMAT).options(**{**given, spark_config.NATIVE.key: "never"}).load().schema
+    schema = spark.read.format(FORMAT).options(**{**given, read_config.NATIVE.key: "never"}).load().schema
     text = _text_of(spark, name)
     has_table = spark.catalog.tableExists(name + SUFFIX)
     ours = text is not None and f"FROM {table} WITH (" in text

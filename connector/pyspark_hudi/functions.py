@@ -23,7 +23,6 @@ from pyspark.sql.udtf import AnalyzeArgument, AnalyzeResult
 
 from hudi_py.config import Options, Scope, incremental
 from hudi_py.config import read as read_config
-from hudi_py.config import spark as spark_config
 from hudi_py.errors import ConfigError
 from hudi_py.inspect import relation, relation_schema
 from hudi_py.read import plan_table, read_splits
@@ -57,7 +56,7 @@ class HudiQuery:
         return PinnedResult(spark_schema(planned.spec.output_schema), pin=planned.pin())
 
     def eval(self, path: str, query_type: str, options: Any = None) -> Iterator[Row]:
-        resolved = _query(query_type, {**(options or {}), spark_config.PIN.key: self._pin})
+        resolved = _query(query_type, {**(options or {}), read_config.PIN.key: self._pin})
         planned = plan_table(path, resolved, None)
         yield from _rows(read_splits(planned.spec, planned.splits, resolved.for_storage()), self._schema)
 
@@ -86,7 +85,7 @@ class TableChanges:
         return PinnedResult(spark_schema(planned.spec.output_schema), pin=planned.pin())
 
     def eval(self, path: str, format: str, begin: Any, end: Any = None, options: Any = None) -> Iterator[Row]:
-        resolved = _changes(format, begin, end, {**(options or {}), spark_config.PIN.key: self._pin})
+        resolved = _changes(format, begin, end, {**(options or {}), read_config.PIN.key: self._pin})
         planned = plan_table(path, resolved, None)
         yield from _rows(read_splits(planned.spec, planned.splits, resolved.for_storage()), self._schema)
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pyspark
 from pyspark.errors import PySparkException
 
-from hudi_py.config import spark as spark_config
+from hudi_py.config import read as read_config
 from hudi_py.errors import ConfigError, HudiError, first_line
 from hudi_py.schema import backticked
 from pyspark_hudi.catalog import is_from, qualified, tables_behind
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _log = logging.getLogger(__name__)
-_PLAIN_READS = frozenset({spark_config.VIEW.key, spark_config.PIN.key})
+_PLAIN_READS = frozenset({read_config.VIEW.key, read_config.PIN.key})
 """Options by which the plain format is meant, among them those that `read_table` sets itself."""
 _QUERY = re.compile(r"\s*(?:(?P<with>WITH(?:\s+RECURSIVE)?)|SELECT)\b", re.IGNORECASE)
 _COMMAND = re.compile(r"\bINSERT\b", re.IGNORECASE)
@@ -284,7 +284,7 @@ def _is_native(asked: SourceRequest, path: Any) -> bool:
     options = asked.own_options()
     if asked.plain or asked.path(path) is None or not is_own_format(asked.owner, asked.format):
         return False
-    return options.get(spark_config.NATIVE.key) != "never" and _PLAIN_READS.isdisjoint(options)
+    return options.get(read_config.NATIVE.key) != "never" and _PLAIN_READS.isdisjoint(options)
 
 
 def _native_table(spark: SparkSession, name: object) -> DataFrame | None:

@@ -13,7 +13,6 @@ import pyarrow as pa
 
 from hudi_py.config import Options
 from hudi_py.config import read as read_config
-from hudi_py.config import spark as spark_config
 from hudi_py.read import Pinned, PlannedScan, ReadSpec, Split, plan_table
 from hudi_py.schema import COMMIT_TIME
 from pyspark_hudi.condition import spark_condition
@@ -129,8 +128,8 @@ def _why_not_native(planned: PlannedScan, options: Options) -> list[str | None]:
     spec = planned.spec
     scheme = urlsplit(spec.uri).scheme
     reason = None
-    if options.get(spark_config.NATIVE) == "never":
-        reason = f"{spark_config.NATIVE.key} is never"
+    if options.get(read_config.NATIVE) == "never":
+        reason = f"{read_config.NATIVE.key} is never"
     elif options.storage:
         reason = "Spark's reader does not get the storage options"
     elif scheme not in _SPARK_READS:
@@ -142,7 +141,7 @@ def _why_not_native(planned: PlannedScan, options: Options) -> list[str | None]:
     if reason is not None:
         return [reason] * len(planned.splits)
     found = planned.why_not_native()
-    return found if options.get(spark_config.NATIVE) == "always" else _why_not_faster(planned.splits, found)
+    return found if options.get(read_config.NATIVE) == "always" else _why_not_faster(planned.splits, found)
 
 
 def _why_not_faster(splits: Sequence[Split], reasons: Sequence[str | None]) -> list[str | None]:

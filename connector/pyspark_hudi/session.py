@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pyspark.errors import PySparkException
 from pyspark.sql.types import StructType
 
-from hudi_py.config import spark as spark_config
+from hudi_py.config import read as read_config
 from hudi_py.errors import ConfigError
 from pyspark_hudi.catalog import register_sql
 from pyspark_hudi.environment import ENVIRONMENT_SCHEMA, missing
@@ -107,7 +107,7 @@ def _is_ours(spark: SparkSession, name: str) -> bool:
 
 
 def _environment(spark: SparkSession, name: str) -> DataFrame:
-    return spark.read.format(name).option(spark_config.VIEW.key, "environment").load()
+    return spark.read.format(name).option(read_config.VIEW.key, "environment").load()
 
 
 @functools.cache

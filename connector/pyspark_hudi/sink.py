@@ -11,7 +11,8 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from hudi_py.config import Options, compaction, sink
+from hudi_py.config import Options, compaction
+from hudi_py.config import incremental as incremental_config
 from hudi_py.errors import HudiError, first_line
 from hudi_py.wiring import after_commit, metadata_writer
 from hudi_py.write.batches import (
@@ -83,7 +84,7 @@ class HudiStreamWriter(DataSourceStreamWriter, DataSourceArrowWriter):
             try:
                 result = run_task(self.plan, task_id(), iterator)
             except HudiError as error:
-                if not self.options.get(sink.IGNORE_FAILED_BATCH):
+                if not self.options.get(incremental_config.SINK_IGNORE_FAILED_BATCH):
                     raise
                 result = error
         deque(iterator, maxlen=0)  # Spark expects that all rows are taken
@@ -104,13 +105,13 @@ class HudiStreamWriter(DataSourceStreamWriter, DataSourceArrowWriter):
         except BatchCommittedError as error:
             self._skip(messages, batchId, error)
         except Exception as error:  # the option is about failures of any kind
-            if not self.options.get(sink.IGNORE_FAILED_BATCH):
+            if not self.options.get(incremental_config.SINK_IGNORE_FAILED_BATCH):
                 raise
             _log.warning(
                 "batch %d for %s failed; the query continues without it because of %s: %s",
                 batchId,
                 self.path,
-                sink.IGNORE_FAILED_BATCH.key,
+                incremental_config.SINK_IGNORE_FAILED_BATCH.key,
                 first_line(error),
             )
             self.abort(messages, batchId)
@@ -144,7 +145,7 @@ def _results(messages: Sequence[BatchMessage]) -> list[TaskResult]:
 def _with_compaction(options: Options) -> Options:
     """A merge-on-read table is compacted as it is streamed into, unless that is left to others
     (`HoodieStreamingSink`, 1.2.0, does it beside the stream)."""
-    if options.get(sink.DISABLE_COMPACTION) or options.get(compaction.SCHEDULE_INLINE):
+    if options.get(incremental_config.SINK_DISABLE_COMPACTION) or options.get(compaction.SCHEDULE_INLINE):
         return options
     return options.replace({compaction.INLINE: "true"})
 

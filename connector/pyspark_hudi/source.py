@@ -17,9 +17,8 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from hudi_py.config import Options, Problems, Scope
+from hudi_py.config import incremental as incremental_config
 from hudi_py.config import read as read_config
-from hudi_py.config import spark as spark_config
-from hudi_py.config import streaming as streaming_config
 from hudi_py.errors import ConfigError, HistoryCleanedError, SchemaMismatchError
 from hudi_py.read import REPLACED_SCHEMA, Pinned, pin_table
 from hudi_py.wiring import checked_write
@@ -61,14 +60,14 @@ class DefaultSource(DataSource):
             self._answer = None if call.number is not None else call.answer()
             return ANSWER
         options = self._options("read")
-        if options.given(spark_config.VIEW):
+        if options.given(read_config.VIEW):
             report = self._report(options)
             self._view = packed(report)
             return spark_schema(report.schema)
-        if options.get(spark_config.REPLACED):
+        if options.get(read_config.REPLACED):
             return spark_schema(REPLACED_SCHEMA)
         names = read_config.column_names(options.get(read_config.COLUMNS))
-        if not options.given(streaming_config.START_OFFSET):
+        if not options.given(incremental_config.STREAM_START_OFFSET):
             try:
                 self._pinned = self._pin(options, names)
             except (ConfigError, HistoryCleanedError):
@@ -85,10 +84,10 @@ class DefaultSource(DataSource):
         if call is not None:
             return CallReader(call, self._answer)
         options, pinned = self._options("read"), self._pinned
-        if options.given(spark_config.VIEW):
+        if options.given(read_config.VIEW):
             view, self._view = self._view, None
             return ViewReader(packed(self._report(options)) if view is None else view, schema)
-        if options.get(spark_config.REPLACED):
+        if options.get(read_config.REPLACED):
             names = read_config.column_names(options.get(read_config.COLUMNS))
             return ReplacedReader(self._pin(options, names), options, schema)
         if pinned is None:  # the schema is that of `.schema(...)` or of a catalog table
@@ -104,9 +103,9 @@ class DefaultSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         options = self._options("read")
-        if options.given(spark_config.VIEW):
+        if options.given(read_config.VIEW):
             raise ConfigError(
-                f"Cannot stream with the option {options.name_of(spark_config.VIEW)}: a stream reads rows or changes "
+                f"Cannot stream with the option {options.name_of(read_config.VIEW)}: a stream reads rows or changes "
                 "of a table; read the view with spark.read"
             )
         self._check_columns(options, schema)
@@ -145,7 +144,7 @@ class DefaultSource(DataSource):
             )
 
     def _report(self, options: Options) -> pa.Table:
-        if options.get(spark_config.VIEW) == "environment":
+        if options.get(read_config.VIEW) == "environment":
             return environment_report()
         return read_view(self._path("read"), options)
 

@@ -21,7 +21,6 @@ from pyspark.sql.types import ArrayType, LongType, StringType, StructField, Stru
 
 from hudi_py.config import SECRET_KEYS, SECRET_PREFIX, STORAGE_PREFIX, Options, Scope
 from hudi_py.config import read as read_config
-from hudi_py.config import spark as spark_config
 from hudi_py.errors import ConfigError, HistoryCleanedError, HudiError, first_line
 from hudi_py.read import CHUNK_ROWS, Pinned, PlanPin, have_distinct_hashes
 from hudi_py.schema import backticked
@@ -123,7 +122,7 @@ def read_table(
         pyspark.errors.PySparkException: Spark failed.
     """
     given = option_texts(options or {})
-    if spark_config.VIEW.key in given:
+    if read_config.VIEW.key in given:
         raise ConfigError(
             "Cannot read a view of a table by read_table; use spark.read.format('hudi-py').option('view')"
         )
@@ -183,7 +182,7 @@ def read_or(
 
 def read_plain(spark: SparkSession, path: str, options: Mapping[str, str]) -> DataFrame:
     """The table by the plain format, with its columns as they are now."""
-    return spark.read.format(FORMAT).options(**{**options, spark_config.NATIVE.key: "never"}).load(path)
+    return spark.read.format(FORMAT).options(**{**options, read_config.NATIVE.key: "never"}).load(path)
 
 
 def session_options(spark: SparkSession) -> dict[str, str]:
@@ -258,11 +257,11 @@ def _cleaned_since(path: str) -> Iterator[None]:
 
 def _by_source(spark: SparkSession, path: str, given: Mapping[str, str]) -> tuple[Mapping[str, Any], _ReadSources]:
     with raised_here():
-        plan = _source(spark, {**given, spark_config.VIEW.key: "plan"}).load(path).collect()[0].asDict()
+        plan = _source(spark, {**given, read_config.VIEW.key: "plan"}).load(path).collect()[0].asDict()
     if plan["note"] is not None:  # the server has logged it, far from here
         _log.warning("reading %s: %s", path, plan["note"])
-    pinned = {**given, spark_config.PIN.key: plan["other_pin"]}
-    marks = {**pinned, spark_config.REPLACED.key: "true"}
+    pinned = {**given, read_config.PIN.key: plan["other_pin"]}
+    marks = {**pinned, read_config.REPLACED.key: "true"}
     return plan, _ReadSources(
         lambda: _source(spark, marks).schema(_REPLACED).load(path),
         lambda: _source(spark, pinned).load(path),

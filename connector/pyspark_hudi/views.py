@@ -10,7 +10,6 @@ from pyspark.sql.types import StructType
 
 from hudi_py.config import Options
 from hudi_py.config import read as read_config
-from hudi_py.config import spark as spark_config
 from hudi_py.inspect import split_report, table_report
 from hudi_py.read import check_columns, parse_filter
 from hudi_py.services.distributed import pending_report
@@ -28,7 +27,7 @@ def read_view(path: str, options: Options) -> pa.Table:
     Raises:
         HudiError: as for a read of rows.
     """
-    view = options.get(spark_config.VIEW)
+    view = options.get(read_config.VIEW)
     if view in ("splits", "plan"):
         plan = NativePlan.of(path, options)
         return split_report(plan.planned.splits, plan.reasons) if view == "splits" else plan.report()
@@ -36,7 +35,7 @@ def read_view(path: str, options: Options) -> pa.Table:
 
 
 def _table_report(path: str, options: Options) -> pa.Table:
-    view = options.get(spark_config.VIEW) or ""
+    view = options.get(read_config.VIEW) or ""
     if view == "indexes":
         return index_table(path, options)
     return pending_report(path, options) if view == "plans" else table_report(path, options, view)

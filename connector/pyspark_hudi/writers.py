@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import AnalysisException, PySparkException
 
-from hudi_py.config import Options, Scope, sink
-from hudi_py.config import spark as spark_config
+from hudi_py.config import Options, Scope
+from hudi_py.config import incremental as incremental_config
+from hudi_py.config import read as read_config
 from hudi_py.config import table as table_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, HudiError, TableExistsError, TableNotFoundError, first_line
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_PLAIN_WRITES = frozenset({sink.BATCH_ID.key.lower()})
+_PLAIN_WRITES = frozenset({incremental_config.SINK_BATCH_ID.key.lower()})
 """Options by which the plain format is meant, among them those that `write_table` sets itself."""
 
 
@@ -260,7 +261,7 @@ def _native_save(asked: SourceRequest, path: Any) -> bool:
 
 def _exists(spark: SparkSession, path: str, options: Mapping[str, str]) -> bool:
     """Whether there is a table."""
-    reader = spark.read.format(FORMAT).options(**of_storage(options)).option(spark_config.VIEW.key, "properties")
+    reader = spark.read.format(FORMAT).options(**of_storage(options)).option(read_config.VIEW.key, "properties")
     try:
         with raised_here():
             reader.load(path).schema  # noqa: B018 - Spark Connect looks only now

@@ -12,8 +12,8 @@ from typing import Any, Final
 import pyarrow as pa
 
 from hudi_py.config import Options, Problems, Scope
-from hudi_py.config import iceberg as iceberg_config
-from hudi_py.config import service as service_config
+from hudi_py.config import interop as interop_config
+from hudi_py.config import services as services_config
 from hudi_py.interop.announce import announced
 from hudi_py.interop.callbacks import CommitCallback
 from hudi_py.interop.catalogs.run import CatalogSync
@@ -76,11 +76,11 @@ def after_commit(options: Options) -> tuple[AfterCommit, ...]:
 
 
 def _services(options: Options) -> AfterCommit | None:
-    return InlineServices(_bare(options), metadata_writer(options)) if options.get(service_config.ENABLED) else None
+    return InlineServices(_bare(options), metadata_writer(options)) if options.get(services_config.ENABLED) else None
 
 
 def _publication(options: Options) -> AfterCommit | None:
-    return IcebergPublication(_bare(options)) if options.get(iceberg_config.ENABLED) else None
+    return IcebergPublication(_bare(options)) if options.get(interop_config.ICEBERG_ENABLED) else None
 
 
 def _registration(options: Options) -> AfterCommit | None:

@@ -10,7 +10,7 @@ import pytest
 
 import hudi_py
 from hudi_py.config import Options, Scope
-from hudi_py.config.lock import FILE_SYSTEM_LOCK
+from hudi_py.config.concurrency import FILE_SYSTEM_LOCK
 from hudi_py.errors import ConfigError, ConflictError, HudiError, LockError
 from hudi_py.storage import open_storage
 from hudi_py.timeline.properties import load_table_config

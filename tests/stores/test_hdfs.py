@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 import hudi_py
-from hudi_py.config import lock as config
+from hudi_py.config import concurrency as config
 from hudi_py.errors import ConfigError, LockError, StorageDeniedError, StorageError
 from hudi_py.storage import HdfsStorage, Storage, open_storage
 from hudi_py.testing.storage import StorageBehaviour

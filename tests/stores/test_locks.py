@@ -16,7 +16,7 @@ import pytest
 
 import hudi_py
 from hudi_py.config import Options
-from hudi_py.config import lock as config
+from hudi_py.config import concurrency as config
 from hudi_py.errors import LockError
 from hudi_py.storage import Storage, open_storage
 from hudi_py.transaction.locks import break_lock, lock_holders, table_lock

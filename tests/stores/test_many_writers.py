@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from hudi_py.config import lock
+from hudi_py.config import concurrency as concurrency_config
 from tests.oracle.client import Oracle
 from tests.oracle.environment import locate
 from tests.stores.servers import Server, options_for
@@ -30,20 +30,20 @@ def on_s3(bucket: str, options: dict[str, str]) -> Where:
         f"{bucket}/t",
         tuple(options.items()),
         (
-            (lock.LOCK_PROVIDER.key, lock.STORAGE_LOCK),
-            (lock.STORAGE_VALIDITY_S.key, str(LEASE_S)),
-            (lock.STORAGE_RENEW_S.key, "1"),
+            (concurrency_config.LOCK_PROVIDER.key, concurrency_config.STORAGE_LOCK),
+            (concurrency_config.STORAGE_VALIDITY_S.key, str(LEASE_S)),
+            (concurrency_config.STORAGE_RENEW_S.key, "1"),
         ),
     )
 
 
 def zookeeper_lock(zookeeper: str) -> tuple[tuple[str, str], ...]:
     return (
-        (lock.LOCK_PROVIDER.key, lock.ZOOKEEPER_LOCK),
-        (lock.ZOOKEEPER_URL.key, zookeeper),
-        (lock.ZOOKEEPER_BASE_PATH.key, f"/writers/{time.time_ns()}"),
-        (lock.ZOOKEEPER_LOCK_KEY.key, "t"),
-        (lock.ZOOKEEPER_SESSION_MS.key, "10000"),
+        (concurrency_config.LOCK_PROVIDER.key, concurrency_config.ZOOKEEPER_LOCK),
+        (concurrency_config.ZOOKEEPER_URL.key, zookeeper),
+        (concurrency_config.ZOOKEEPER_BASE_PATH.key, f"/writers/{time.time_ns()}"),
+        (concurrency_config.ZOOKEEPER_LOCK_KEY.key, "t"),
+        (concurrency_config.ZOOKEEPER_SESSION_MS.key, "10000"),
     )
 
 

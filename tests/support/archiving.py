@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from hudi_py.config import DEFAULTS, Option, Options, archive, clean, compaction
+from hudi_py.config import DEFAULTS, Option, Options, compaction
+from hudi_py.config import services as services_config
 
 _SHORT: dict[str, Option[object]] = {
-    "min_commits": archive.MIN_COMMITS,
-    "max_commits": archive.MAX_COMMITS,
-    "beyond_savepoint": archive.BEYOND_SAVEPOINT,
-    "block_on_clean": archive.BLOCK_ON_CLEAN,
-    "merge": archive.MERGE,
-    "merge_batch": archive.MERGE_BATCH,
-    "compaction_batch": archive.COMPACTION_BATCH,
-    "manifests_retained": archive.MANIFESTS_RETAINED,
-    "cleaner_policy": clean.POLICY,
-    "cleaner_commits": clean.COMMITS_RETAINED,
-    "cleaner_hours": clean.HOURS_RETAINED,
+    "min_commits": services_config.ARCHIVE_MIN_COMMITS,
+    "max_commits": services_config.ARCHIVE_MAX_COMMITS,
+    "beyond_savepoint": services_config.ARCHIVE_BEYOND_SAVEPOINT,
+    "block_on_clean": services_config.ARCHIVE_BLOCK_ON_CLEAN,
+    "merge": services_config.ARCHIVE_MERGE,
+    "merge_batch": services_config.ARCHIVE_MERGE_BATCH,
+    "compaction_batch": services_config.ARCHIVE_COMPACTION_BATCH,
+    "manifests_retained": services_config.ARCHIVE_MANIFESTS_RETAINED,
+    "cleaner_policy": services_config.CLEAN_POLICY,
+    "cleaner_commits": services_config.CLEAN_COMMITS_RETAINED,
+    "cleaner_hours": services_config.CLEAN_HOURS_RETAINED,
     "compaction_commits": compaction.MAX_DELTA_COMMITS,
 }
 

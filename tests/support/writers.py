@@ -24,7 +24,8 @@ from typing import Any, Final
 import pyarrow as pa
 
 import hudi_py
-from hudi_py.config import concurrency, incremental, lock
+from hudi_py.config import concurrency as concurrency_config
+from hudi_py.config import incremental
 from hudi_py.errors import ConfigError, ConflictError, HistoryCleanedError, RolledBackError
 from hudi_py.read.scan import Scan
 from hudi_py.storage import Storage, open_storage
@@ -65,9 +66,9 @@ def options(version: int, kind: str, more: dict[str, str] | None = None) -> dict
         "hoodie.archive.automatic": "false",  # the timeline tells what to expect
         "hoodie.py.write.durable": "false",
         "hoodie.py.write.threads": "1",
-        concurrency.MODE.key: concurrency.OPTIMISTIC,
-        concurrency.RETRIES.key: RETRIES,
-        lock.LOCK_PROVIDER.key: lock.FILE_SYSTEM_LOCK,
+        concurrency_config.MODE.key: concurrency_config.OPTIMISTIC,
+        concurrency_config.RETRIES.key: RETRIES,
+        concurrency_config.LOCK_PROVIDER.key: concurrency_config.FILE_SYSTEM_LOCK,
         **(more or {}),
     }
 

@@ -8,9 +8,8 @@ import time
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
-from hudi_py.config import archive as archive_config
-from hudi_py.config import clean as clean_config
 from hudi_py.config import clustering as clustering_config
+from hudi_py.config import services as services_config
 from hudi_py.errors import ConfigError
 from hudi_py.services.distributed import check_call
 from pyspark_hudi.dialect.insert import delete_partition_at
@@ -144,12 +143,12 @@ def _check_merges(target: StatementTarget, what: str, *, executes: bool = False)
 
 def _run_clean(target: StatementTarget, given: Given) -> Rows:
     keys = {
-        "clean_policy": clean_config.POLICY.key,
-        "retain_commits": clean_config.COMMITS_RETAINED.key,
-        "hours_retained": clean_config.HOURS_RETAINED.key,
-        "file_versions_retained": clean_config.FILE_VERSIONS_RETAINED.key,
-        "trigger_strategy": clean_config.TRIGGER_STRATEGY.key,
-        "trigger_max_commits": clean_config.TRIGGER_MAX_COMMITS.key,
+        "clean_policy": services_config.CLEAN_POLICY.key,
+        "retain_commits": services_config.CLEAN_COMMITS_RETAINED.key,
+        "hours_retained": services_config.CLEAN_HOURS_RETAINED.key,
+        "file_versions_retained": services_config.CLEAN_FILE_VERSIONS_RETAINED.key,
+        "trigger_strategy": services_config.CLEAN_TRIGGER_STRATEGY.key,
+        "trigger_max_commits": services_config.CLEAN_TRIGGER_MAX_COMMITS.key,
     }
     options = {key: str(given[name]) for name, key in keys.items() if given[name] is not None}
     begun = time.monotonic()
@@ -214,9 +213,9 @@ def _show_commits(target: StatementTarget, given: Given) -> Rows:
 
 def _archive(target: StatementTarget, given: Given) -> Rows:
     options = {
-        archive_config.MIN_COMMITS.key: str(given["min_commits"]),
-        archive_config.MAX_COMMITS.key: str(given["max_commits"]),
-        clean_config.COMMITS_RETAINED.key: str(given["retain_commits"]),
+        services_config.ARCHIVE_MIN_COMMITS.key: str(given["min_commits"]),
+        services_config.ARCHIVE_MAX_COMMITS.key: str(given["max_commits"]),
+        services_config.CLEAN_COMMITS_RETAINED.key: str(given["retain_commits"]),
     }
     _service(target, "archive", options)
     yield (0,)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import pyarrow as pa
 from pyspark.sql.types import StructField, StructType
 
-from hudi_py.config import spark as spark_config
+from hudi_py.config import read as read_config
 from hudi_py.errors import ConfigError, TableNotFoundError
 from hudi_py.schema import META_FIELDS
 from hudi_py.write.dml.distributed import TableConfig
@@ -120,7 +120,7 @@ class StatementTarget:
 
     def view(self, name: str) -> list[Row]:
         """The rows of a report on the table: see the option `view`."""
-        return _rows(remote(self.spark, calls.report, self.path, {spark_config.VIEW.key: name}))
+        return _rows(remote(self.spark, calls.report, self.path, {read_config.VIEW.key: name}))
 
     def procedure(self, name: str, given: Mapping[str, Any]) -> list[Row]:
         """The rows of a procedure of `hudi_py.inspect.procedures`."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from hudi_py.cli.declare import CommandTarget
 from hudi_py.cli.screen import Screen
-from hudi_py.config import catalogs as config
+from hudi_py.config import interop as config
 from hudi_py.interop.catalogs import Registered
 from hudi_py.interop.catalogs import sync as register
 from hudi_py.model.words import counted

@@ -11,7 +11,7 @@ options.get(write_config.OPERATION)   # 'insert'
 
 from __future__ import annotations
 
-from hudi_py.config import lock, read, table, write
+from hudi_py.config import concurrency, read, table, write
 from hudi_py.config.option import Option, Policy, Problems, Scope
 from hudi_py.config.options import DEFAULTS, SECRET_KEYS, SECRET_PREFIX, STORAGE_PREFIX, Options
 
@@ -25,7 +25,7 @@ __all__ = [
     "Policy",
     "Problems",
     "Scope",
-    "lock",
+    "concurrency",
     "read",
     "table",
     "write",

@@ -1,6 +1,7 @@
-"""Options of incremental queries: ranges, change format, and how holes and cleaned files are handled.
+"""Options of incremental queries, of streams from a table, and of streams into one.
 
-`DataSourceReadOptions`, `HoodieCommonConfig` and `FlinkOptions`, 1.2.0. Streams read some of them too.
+The hole policies and change formats of incremental queries are those of streams too. `DataSourceReadOptions`,
+`HoodieCommonConfig`, `FlinkOptions` and `HoodieStreamingSink`, 1.2.0.
 """
 
 from __future__ import annotations
@@ -103,3 +104,85 @@ TABLE_VERSION = integer(
 )
 
 OPTIONS = declared(globals())
+
+
+STREAM_START_OFFSET = optional_text(
+    "hoodie.datasource.streaming.startOffset",
+    "Where a new streaming query starts: `earliest` (the first commit whose files still exist), `latest` (commits "
+    "after the start), or an instant (exclusive). Without it, the first batch is a snapshot of the table, and later "
+    "commits follow. A query with a checkpoint resumes there.",
+    Scope.READ,
+    example="earliest",
+)
+STREAM_MAX_COMMITS = integer(
+    "hoodie.py.read.streaming.max.commits",
+    "Maximum number of commits in one micro-batch; 0: no limit. With 1, a batch has the rows of one commit; with "
+    "more, it has the last version of each key in the batch. The initial snapshot is one batch.",
+    Scope.READ,
+    0,
+    unit="commits",
+    aliases=("read.commits.limit",),
+    example="10",
+)
+STREAM_MAX_BYTES = integer(
+    "hoodie.py.read.streaming.max.bytes",
+    "A micro-batch takes no further commit once its commits wrote this many bytes, but always at least one; 0: no "
+    "limit.",
+    Scope.READ,
+    0,
+    unit="bytes",
+    example="1073741824",
+)
+
+STREAM_OPTIONS = declared(globals(), OPTIONS)
+
+
+SINK_DEFAULT_IDENTIFIER = "default_single_writer"
+
+SINK_IDENTIFIER = text(
+    "hoodie.datasource.write.streaming.checkpoint.identifier",
+    "The name under which a streaming query notes its batches in the table. Give each query on a table a name of its "
+    "own; with several writers (`hoodie.write.concurrency.mode`) it is required.",
+    Scope.WRITE,
+    SINK_DEFAULT_IDENTIFIER,
+    example="orders",
+)
+SINK_RETRY_COUNT = integer(
+    "hoodie.datasource.write.streaming.retry.count",
+    "How often the plan and the commit of a batch are tried in all, if another writer, the lock or the storage gets in "
+    "the way.",
+    Scope.WRITE,
+    3,
+    minimum=1,
+    unit="tries",
+)
+SINK_RETRY_INTERVAL_MS = integer(
+    "hoodie.datasource.write.streaming.retry.interval.ms",
+    "Pause before a batch is tried again; doubled each time.",
+    Scope.WRITE,
+    2000,
+    unit="milliseconds",
+)
+SINK_IGNORE_FAILED_BATCH = flag(
+    "hoodie.datasource.write.streaming.ignore.failed.batch",
+    "Whether the query goes on if a batch cannot be written. The rows of that batch are then lost, with a warning.",
+    Scope.WRITE,
+    False,
+)
+SINK_DISABLE_COMPACTION = flag(
+    "hoodie.datasource.write.streaming.disable.compaction",
+    "Whether to leave out the compaction that follows a batch on a merge-on-read table when it is due, for example "
+    "because another process compacts.",
+    Scope.WRITE,
+    False,
+)
+SINK_BATCH_ID: Option[int] = integer(
+    "hoodie.internal.spark.streaming.batch.id",
+    "For `df.write` in `foreachBatch`: the id of the batch. A batch that the table holds already is not written again.",
+    Scope.WRITE,
+    -1,
+    minimum=-1,
+    example="17",
+)
+
+SINK_OPTIONS = declared(globals(), OPTIONS, STREAM_OPTIONS)

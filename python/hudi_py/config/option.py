@@ -147,9 +147,10 @@ class Option(Generic[T_co]):
         return ", ".join(self.choices) if self.choices else self.kind
 
 
-def declared(names: Mapping[str, object]) -> tuple[Option[Any], ...]:
-    """The options among a module's global names, in the order of their declaration."""
-    return tuple(value for value in names.values() if isinstance(value, Option))
+def declared(names: Mapping[str, object], *before: tuple[Option[Any], ...]) -> tuple[Option[Any], ...]:
+    """Return the options among a module's global names, in the order of their declaration, without those `before`."""
+    options = (value for value in names.values() if isinstance(value, Option))
+    return tuple(option for option in options if not any(option in section for section in before))
 
 
 def text(key: str, help: str, scope: Scope, default: str, **more: Any) -> Option[str]:

@@ -1,41 +1,35 @@
-"""The typed view of the options given with a call."""
+"""The typed view of the options given with a call, over those of `hudi-defaults.conf`.
+
+The file is found and read as by `DFSPropertiesConfiguration`, 1.2.0.
+"""
 
 from __future__ import annotations
 
 import difflib
 import logging
 import os
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Final, TypeVar
+from urllib.parse import unquote, urlsplit
 
 from hudi_py.config import (
-    archive,
-    callbacks,
-    catalogs,
-    clean,
     clustering,
     compaction,
     concurrency,
     harmless,
-    iceberg,
     incremental,
     indexes,
-    lock,
-    metadata,
-    metrics,
+    interop,
+    monitoring,
     read,
-    recovery,
     refused,
-    service,
-    sink,
-    spark,
-    streaming,
+    services,
     table,
-    ttl,
     write,
 )
-from hudi_py.config.defaults import load_defaults
 from hudi_py.config.option import Option, Policy, Problems, Scope
 from hudi_py.errors import ConfigError
 
@@ -43,29 +37,33 @@ _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+_DEFAULTS_FILE = "hudi-defaults.conf"
+_FOLDER_VARIABLE = "HUDI_CONF_DIR"
+_SYSTEM_FOLDER = Path("/etc/hudi/conf")
+
 SECTIONS: Mapping[str, tuple[Option[Any], ...]] = {
     "Reading": read.OPTIONS,
     "Incremental reads": incremental.OPTIONS,
-    "Indexes in reads": indexes.OPTIONS,
-    "Reading through Spark": spark.OPTIONS,
-    "Streaming reads": streaming.OPTIONS,
+    "Indexes in reads": indexes.READ_OPTIONS,
+    "Reading through Spark": read.SPARK_OPTIONS,
+    "Streaming reads": incremental.STREAM_OPTIONS,
     "Writing": write.OPTIONS,
-    "Streaming writes": sink.OPTIONS,
+    "Streaming writes": incremental.SINK_OPTIONS,
     "Creating a table": table.OPTIONS,
-    "Metadata table": metadata.OPTIONS,
-    "Lock, clock and heartbeat": lock.OPTIONS,
+    "Metadata table": indexes.METADATA_OPTIONS,
+    "Lock, clock and heartbeat": concurrency.LOCK_OPTIONS,
     "Concurrent writers": concurrency.OPTIONS,
-    "Table services after a commit": service.OPTIONS,
-    "Clean": clean.OPTIONS,
-    "Archive": archive.OPTIONS,
+    "Table services after a commit": services.OPTIONS,
+    "Clean": services.CLEAN_OPTIONS,
+    "Archive": services.ARCHIVE_OPTIONS,
     "Compaction": compaction.OPTIONS,
     "Clustering": clustering.OPTIONS,
-    "Partition TTL": ttl.OPTIONS,
-    "Rollback": recovery.OPTIONS,
-    "Catalogs": catalogs.OPTIONS,
-    "Commit callbacks": callbacks.OPTIONS,
-    "Metrics": metrics.OPTIONS,
-    "Iceberg": iceberg.OPTIONS,
+    "Partition TTL": services.TTL_OPTIONS,
+    "Rollback": concurrency.ROLLBACK_OPTIONS,
+    "Catalogs": interop.CATALOG_OPTIONS,
+    "Commit callbacks": monitoring.CALLBACK_OPTIONS,
+    "Metrics": monitoring.METRICS_OPTIONS,
+    "Iceberg": interop.ICEBERG_OPTIONS,
 }
 """Every option with an effect, under its heading in docs/options.md."""
 HONOURED: tuple[Option[Any], ...] = tuple(option for options in SECTIONS.values() for option in options)
@@ -145,7 +143,7 @@ class Options:
                 if text is not None:
                     sorted_out.add(key, text)
         explicit = frozenset(sorted_out.values)
-        for key, text in (load_defaults() if defaults is None else defaults).items():
+        for key, text in (_load_defaults() if defaults is None else defaults).items():
             with found.collected():
                 sorted_out.add_default(key, text, explicit)
         if problems is None:
@@ -307,3 +305,53 @@ def _unknown(key: str) -> str:
     if key.lower().startswith(("fs.", "aws", "s3", "azure", "gs", "google")):
         return f"Unknown option {key}: options of the storage are given as {STORAGE_PREFIX}<name>"
     return f"Unknown option {key}: docs/options.md lists every option"
+
+
+def _load_defaults() -> dict[str, str]:
+    """The options in the folder that `HUDI_CONF_DIR` names, and those in `/etc/hudi/conf` that it does not set.
+
+    A line is `key=value` or `key value`; `#` starts a comment line; `include=<file>` includes another file, relative to
+    the including one.
+
+    Raises:
+        ConfigError: `HUDI_CONF_DIR` is set and has no readable file of this name, or files include each other.
+    """
+    result: dict[str, str] = {}
+    system = _SYSTEM_FOLDER / _DEFAULTS_FILE
+    if system.is_file():
+        _read_defaults(system, result, ())
+    folder = os.environ.get(_FOLDER_VARIABLE, "")
+    if folder:
+        path = _local_path(folder) / _DEFAULTS_FILE
+        if path != system:
+            _read_defaults(path, result, ())
+    return result
+
+
+def _local_path(folder: str) -> Path:
+    parts = urlsplit(folder)
+    if parts.scheme in ("", "file"):
+        return Path(unquote(parts.path) if parts.scheme else folder)
+    raise ConfigError(f"{_FOLDER_VARIABLE} = '{folder}' is not supported: expected a folder on the local file system")
+
+
+def _read_defaults(path: Path, into: dict[str, str], including: tuple[Path, ...]) -> None:
+    if path in including:
+        raise ConfigError(f"Options file {path} includes itself, through {' -> '.join(map(str, including))}")
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        source = f"named by {including[-1]}" if including else f"named by {_FOLDER_VARIABLE}"
+        raise ConfigError(f"Options file {path}, {source}, cannot be read: {error}") from error
+    for line in lines:
+        if not line or line.startswith("#") or not ("=" in line or re.search(r"\s", line)):
+            continue
+        collapsed = re.sub(r"\s+", " ", line)
+        key, _, value = collapsed.partition("=" if "=" in collapsed else " ")
+        key, value = key.strip(), value.strip()
+        if not key:
+            continue
+        if line.startswith(("include=", "include =")):
+            _read_defaults(path.parent / value, into, (*including, path))
+        else:
+            into[key] = value

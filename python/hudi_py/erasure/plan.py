@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from hudi_py.config import iceberg as iceberg_config
+from hudi_py.config import interop as interop_config
 from hudi_py.erasure.contents import DataFiles
 from hudi_py.erasure.report import ErasurePlan, Searched, Trace
 from hudi_py.erasure.search import BASE, CHANGES, LOG, Search, repair_of
@@ -130,7 +130,7 @@ def published_target(context: ServiceContext) -> IcebergTarget | None:
         ConfigError: the catalog that the options name cannot be opened.
     """
     storage, options = context.storage, context.options
-    if options.get(iceberg_config.ENABLED):
+    if options.get(interop_config.ICEBERG_ENABLED):
         return IcebergPublication(options).target(storage)
     return BesideTable(storage, storage.uri) if storage.stat(HINT) is not None else None
 

@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 from importlib import metadata
 
 from hudi_py.config import concurrency as concurrency_config
-from hudi_py.config import iceberg as iceberg_config
+from hudi_py.config import interop as interop_config
 from hudi_py.erasure.plan import Prepared, failures, find_rows, prepare, published_target, value_indexes
 from hudi_py.erasure.report import ErasureReport, ErasureStep
 from hudi_py.errors import ConflictError
@@ -164,7 +164,7 @@ class _Erasure:
         base_files_only = snapshot is not None and snapshot["summary"].get(VIEW) == "read_optimized"
         removed = unpublish_table(storage, target)
         again = BesideTable(storage, location) if isinstance(target, BesideTable) else target
-        settings = Settings(base_files_only, location, self.context.options.get(iceberg_config.SNAPSHOTS))
+        settings = Settings(base_files_only, location, self.context.options.get(interop_config.ICEBERG_SNAPSHOTS))
         publish_table(storage, again, settings, self.context.options.values)
         yield ErasureStep("iceberg", None, f"Published to Iceberg anew; {counted(removed, 'file')} of before removed")
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from hudi_py.config import Options, Scope
-from hudi_py.config.archive import check_archive
+from hudi_py.config.services import check_archive
 from hudi_py.errors import StorageError, first_line
 from hudi_py.health import files, leftovers, metadata, properties, rows, timeline
 from hudi_py.health.codes import CODES

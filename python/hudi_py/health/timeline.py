@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import datetime, timezone
 from typing import Final
 
-from hudi_py.config.archive import MAX_COMMITS
+from hudi_py.config.services import ARCHIVE_MAX_COMMITS
 from hudi_py.errors import ConfigError, CorruptFileError, HudiError, StorageError, first_line
 from hudi_py.health.facts import Facts, decoded_commit
 from hudi_py.health.findings import Finding
@@ -224,7 +224,7 @@ def check_clock(facts: Facts) -> Iterator[Finding]:
 
 def check_length(facts: Facts) -> Iterator[Finding]:
     """Findings about archiving that does not run."""
-    limit = _LONG * facts.options.get(MAX_COMMITS)
+    limit = _LONG * facts.options.get(ARCHIVE_MAX_COMMITS)
     count = len(facts.active.write_completed)
     if count > limit:
         yield Finding(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from hudi_py.config import Options
-from hudi_py.config import callbacks as config
+from hudi_py.config import monitoring as config
 from hudi_py.errors import ConfigError, HudiError, first_line
 from hudi_py.interop.http import Client, HttpError, checked_url
 from hudi_py.model.commit import CompactedLogs, WriteStat
@@ -37,14 +37,17 @@ class CommitCallback:
         Raises:
             ConfigError: there is no address, or a header is not `name:value`.
         """
-        if not options.get(config.ENABLED):
+        if not options.get(config.CALLBACK_ENABLED):
             return None
-        options.get(config.CLASS)  # refuses classes that are not there
-        url = options.get(config.URL)
+        options.get(config.CALLBACK_CLASS)  # refuses classes that are not there
+        url = options.get(config.CALLBACK_URL)
         if url is None:
-            raise ConfigError(f"Cannot call back after commits: {config.ENABLED.key} = 'true' needs {config.URL.key}")
+            raise ConfigError(
+                f"Cannot call back after commits: {config.CALLBACK_ENABLED.key} = 'true' needs "
+                f"{config.CALLBACK_URL.key}"
+            )
         _sent_headers(options.storage)
-        return cls(checked_url(url), options.get(config.TIMEOUT_S))
+        return cls(checked_url(url), options.get(config.CALLBACK_TIMEOUT_S))
 
     def check(self, config: TableConfig) -> None:
         """See `AfterCommit.check`. Any table will do."""
@@ -60,7 +63,7 @@ class CommitCallback:
                 "the commit %s of %s was not sent to the service of %s: %s",
                 committed.instant,
                 session.storage.uri,
-                config.URL.key,
+                config.CALLBACK_URL.key,
                 first_line(error),
             )
             return ()
@@ -105,11 +108,11 @@ def _present(value: Any) -> dict[str, Any]:
 
 def _sent_headers(secrets: Mapping[str, str]) -> dict[str, str]:
     """Key and headers, given among the options of the storage."""
-    key = secrets.get(config.API_KEY.key, config.API_KEY.default)
+    key = secrets.get(config.CALLBACK_API_KEY.key, config.CALLBACK_API_KEY.default)
     found = {_KEY_HEADER: key}
-    for part in filter(str.strip, secrets.get(config.HEADERS.key, "").split(";")):
+    for part in filter(str.strip, secrets.get(config.CALLBACK_HEADERS.key, "").split(";")):
         name, colon, value = part.partition(":")
         if not colon or not name.strip() or not value.strip() or any(mark in part for mark in "\r\n"):
-            raise ConfigError(f"Option {config.HEADERS.key} is not valid: expected name:value;name:value")
+            raise ConfigError(f"Option {config.CALLBACK_HEADERS.key} is not valid: expected name:value;name:value")
         found[name.strip()] = value.strip()
     return found

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from hudi_py.config import DEFAULTS, Options
-from hudi_py.config import metadata as metadata_config
+from hudi_py.config import indexes as indexes_config
 from hudi_py.config.indexes import METADATA_ENABLE
 from hudi_py.config.write import DROP_INDEXES
 from hudi_py.errors import ConfigError, CorruptFileError, HudiError, StorageError
@@ -82,13 +82,13 @@ class MetadataTableWriter:
 
     def __post_init__(self) -> None:
         """Raises ConfigError if options contradict each other, or for an unknown time zone."""
-        metadata_config.check_metadata(self.options)
-        zone = self.options.get(metadata_config.EXPRESSION_INDEX_ZONE)
+        indexes_config.check_metadata(self.options)
+        zone = self.options.get(indexes_config.EXPRESSION_INDEX_ZONE)
         try:
             check_zone(zone or "UTC")
         except ValueError as error:
             raise ConfigError(
-                f"Option {metadata_config.EXPRESSION_INDEX_ZONE.key} = '{zone}' is not valid: {error}"
+                f"Option {indexes_config.EXPRESSION_INDEX_ZONE.key} = '{zone}' is not valid: {error}"
             ) from None
 
     @property
@@ -191,7 +191,7 @@ class MetadataTableWriter:
                 own_view,
                 change.instant,
                 self._records(source, change),
-                new_groups=self.options.get(metadata_config.RECORD_INDEX_MIN_GROUPS),
+                new_groups=self.options.get(indexes_config.RECORD_INDEX_MIN_GROUPS),
                 written=written,
             )
         except CorruptFileError as error:
@@ -217,7 +217,9 @@ class MetadataTableWriter:
 
     @property
     def _drops(self) -> bool:
-        return not self.options.get(METADATA_ENABLE) and self.options.get(metadata_config.AUTO_DELETE_PARTITIONS)
+        return not self.options.get(METADATA_ENABLE) and self.options.get(
+            indexes_config.METADATA_AUTO_DELETE_PARTITIONS
+        )
 
     def _maintain(
         self,
@@ -373,7 +375,7 @@ class MetadataTableWriter:
         return bool(lost)
 
     def _check_initial(self, timeline: Timeline) -> None:
-        if not self.options.get(metadata_config.AUTO_INITIALIZE) and timeline.completed:
+        if not self.options.get(indexes_config.METADATA_AUTO_INITIALIZE) and timeline.completed:
             raise ConfigError(
                 "Cannot create a metadata table without the files of the table: hoodie.metadata.auto.initialize=false, "
                 "and the table has commits; remove the option, or write with hoodie.metadata.enable=false"

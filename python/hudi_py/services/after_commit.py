@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hudi_py.config import Options, Problems
-from hudi_py.config import service as service_config
+from hudi_py.config import services as services_config
 from hudi_py.errors import ConflictError, HudiError, LockError, first_line
 from hudi_py.model.properties import TableConfig
 from hudi_py.progress import Progress
@@ -41,7 +41,7 @@ class InlineServices:
 
     def check(self, config: TableConfig) -> None:
         """See `AfterCommit.check`. If failures only cause warnings, those come after the commit."""
-        if self.options.get(service_config.FAIL_ON_ERROR):
+        if self.options.get(services_config.FAIL_ON_ERROR):
             for rule in _rules():
                 rule.check_table(self.options, config)
 
@@ -53,7 +53,7 @@ class InlineServices:
         Raises:
             HudiError: a service failed, and `hoodie.fail.writes.on.inline.table.service.exception` is true.
         """
-        if not self.options.get(service_config.ENABLED):
+        if not self.options.get(services_config.ENABLED):
             return ()
         progress = Progress.on_terminal("table services")
         context = ServiceContext.of(
@@ -76,7 +76,7 @@ class InlineServices:
                 except (ConflictError, LockError) as error:
                     _log.warning("the %s after the commit is left to the next commit: %s", step.title, error)
                 except Exception as error:  # whatever failed, the caller must learn that the write is committed
-                    if self.options.get(service_config.FAIL_ON_ERROR):
+                    if self.options.get(services_config.FAIL_ON_ERROR):
                         raise _failed(session.storage, step.title, error) from error
                     _log.warning("the %s after the commit failed: %s", step.title, error)
         finally:
@@ -94,5 +94,5 @@ def _failed(storage: Storage, name: str, error: Exception) -> HudiError:
     return HudiError(
         f"The write to {storage.uri} is committed, but the {name} after it failed: {first_line(error)}; do "
         f"not repeat the write: fix the cause and run the {name} again, or set "
-        f"{service_config.FAIL_ON_ERROR.key}=false to get only a warning"
+        f"{services_config.FAIL_ON_ERROR.key}=false to get only a warning"
     )

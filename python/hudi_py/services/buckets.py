@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from hudi_py.config import Option, Options, Scope
-from hudi_py.config import indexes as index_config
+from hudi_py.config import indexes as indexes_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, UnsupportedTableError
 from hudi_py.formats.bucket_rules import BucketRules
@@ -157,13 +157,13 @@ def _new_rules(stored: StoredRules | None, expressions: str, buckets: int | None
 def _indexed(options: Options, table: str, buckets: int | None) -> Options:
     """With the simple bucket index, which the options may leave out."""
     wanted: dict[Option[Any], str] = {write_config.INDEX_TYPE: "BUCKET"}
-    if options.get(index_config.BUCKET_ENGINE) != "SIMPLE":
+    if options.get(indexes_config.BUCKET_ENGINE) != "SIMPLE":
         raise UnsupportedTableError(
-            f"Cannot change the buckets of the table '{table}' by rules with {index_config.BUCKET_ENGINE.key} = "
-            f"'{options.get(index_config.BUCKET_ENGINE)}'; supported: SIMPLE"
+            f"Cannot change the buckets of the table '{table}' by rules with {indexes_config.BUCKET_ENGINE.key} = "
+            f"'{options.get(indexes_config.BUCKET_ENGINE)}'; supported: SIMPLE"
         )
-    if buckets is not None and not options.given(index_config.BUCKETS):
-        wanted[index_config.BUCKETS] = str(buckets)
+    if buckets is not None and not options.given(indexes_config.BUCKETS):
+        wanted[indexes_config.BUCKETS] = str(buckets)
     return options.replace(wanted)
 
 

@@ -13,7 +13,7 @@ from datetime import datetime, tzinfo
 from typing import Any, Final, Protocol
 
 from hudi_py.config import Option, Options
-from hudi_py.config import ttl as ttl_config
+from hudi_py.config import services as services_config
 from hudi_py.errors import ConfigError
 from hudi_py.model.instant import Action
 from hudi_py.model.names import PartitionPath
@@ -106,11 +106,11 @@ def run_ttl(
     """
     given: dict[Option[Any], str] = {}
     if strategy:
-        given |= {ttl_config.STRATEGY_TYPE: strategy, ttl_config.STRATEGY_CLASS: ""}
+        given |= {services_config.TTL_STRATEGY_TYPE: strategy, services_config.TTL_STRATEGY_CLASS: ""}
     if retain_days is not None:
-        given[ttl_config.DAYS_RETAINED] = str(retain_days)
+        given[services_config.TTL_DAYS_RETAINED] = str(retain_days)
     if partitions:
-        given[ttl_config.PARTITIONS] = partitions
+        given[services_config.TTL_PARTITIONS] = partitions
     options = context.options.replace(given)
     session = context.session.reread()
 
@@ -120,7 +120,7 @@ def run_ttl(
         filled = [path for path in found if counts[path]]  # there is nothing left to drop in others
         if not filled:
             raise NothingToDoError("no partition has expired")
-        chosen = tuple(filled[: options.get(ttl_config.MAX_PARTITIONS)])
+        chosen = tuple(filled[: options.get(services_config.TTL_MAX_PARTITIONS)])
         settings = settings_as_stored(view, Operation.DELETE_PARTITION, options, "drop partitions of")
         return _Expired(chosen, sum(counts[path] for path in chosen), len(filled) - len(chosen), settings)
 
@@ -150,18 +150,18 @@ def _expired(view: FileSystemView, options: Options, zone: tzinfo) -> list[Parti
         NothingToDoError: none can.
         ConfigError: the class of the strategy cannot be used.
     """
-    strategy = options.get(ttl_config.STRATEGY_CLASS) or options.get(ttl_config.STRATEGY_TYPE)
-    days = options.get(ttl_config.DAYS_RETAINED)
+    strategy = options.get(services_config.TTL_STRATEGY_CLASS) or options.get(services_config.TTL_STRATEGY_TYPE)
+    days = options.get(services_config.TTL_DAYS_RETAINED)
     custom = _load(strategy) if ":" in strategy else None
     if not view.config.partition_fields:
         raise NothingToDoError("the table has no partitions")
     if custom is None and days <= 0:
-        raise NothingToDoError(f"{ttl_config.DAYS_RETAINED.key} = {days} retains all partitions")
-    selected = set(options.get(ttl_config.PARTITIONS))
+        raise NothingToDoError(f"{services_config.TTL_DAYS_RETAINED.key} = {days} retains all partitions")
+    selected = set(options.get(services_config.TTL_PARTITIONS))
     paths = [path for path in view.partitions() if not selected or path in selected]
     cutoff_ms = wall_clock_ms() - days * _DAY_MS if custom is None else None
     since = "" if cutoff_ms is None else format_instant(max(cutoff_ms, 0), zone)
-    if strategy == ttl_config.KEEP_BY_CREATION_TIME:
+    if strategy == services_config.KEEP_BY_CREATION_TIME:
         times = _created(view, paths)
     else:
         times = _written(view, paths, since)
@@ -176,7 +176,7 @@ def _expired(view: FileSystemView, options: Options, zone: tzinfo) -> list[Parti
     unknown = chosen - {each.path for each in moments}
     if unknown:
         raise ConfigError(
-            f"Option {ttl_config.STRATEGY_CLASS.key} = '{strategy}' cannot be used: expired() returned "
+            f"Option {services_config.TTL_STRATEGY_CLASS.key} = '{strategy}' cannot be used: expired() returned "
             f"{min(map(repr, unknown))}, which is not one of the partitions that it was given"
         )
     return [path for _, path in known if path in chosen]
@@ -225,7 +225,7 @@ def _load(name: str) -> PartitionStrategy:
         ConfigError: the module or class cannot be loaded, or is not a strategy.
     """
     module, _, attribute = (part.strip() for part in name.partition(":"))
-    key = ttl_config.STRATEGY_CLASS.key
+    key = services_config.TTL_STRATEGY_CLASS.key
     try:
         strategy: PartitionStrategy = getattr(importlib.import_module(module), attribute)()
     except (ImportError, AttributeError, TypeError) as error:
@@ -242,19 +242,19 @@ def _load(name: str) -> PartitionStrategy:
 
 
 def _steps(options: Options, config: TableConfig) -> Iterator[Step]:
-    if options.get(ttl_config.INLINE):
+    if options.get(services_config.TTL_INLINE):
         yield Step(_SERVICE, lambda context, _: run_ttl(context).instant is not None)
 
 
 def _check_options(options: Options) -> None:
-    strategy = options.get(ttl_config.STRATEGY_CLASS) or ""
-    if options.get(ttl_config.INLINE) and ":" in strategy:
+    strategy = options.get(services_config.TTL_STRATEGY_CLASS) or ""
+    if options.get(services_config.TTL_INLINE) and ":" in strategy:
         _load(strategy)
 
 
 def _due(context: ServiceContext, state: TableState) -> Due | None:
     options = context.options
-    asked = options.get(ttl_config.DAYS_RETAINED) > 0 or options.get(ttl_config.STRATEGY_CLASS)
+    asked = options.get(services_config.TTL_DAYS_RETAINED) > 0 or options.get(services_config.TTL_STRATEGY_CLASS)
     if not asked or not state.config.partition_fields:  # nothing in the table says that it has a TTL
         return None
     report = run_ttl(context, dry_run=True)

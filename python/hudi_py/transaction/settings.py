@@ -6,10 +6,7 @@ from dataclasses import dataclass, field
 from datetime import tzinfo
 from enum import Enum
 
-from hudi_py.config import Options, Problems
-from hudi_py.config import concurrency as concurrency_config
-from hudi_py.config import lock as lock_config
-from hudi_py.config import recovery as recovery_config
+from hudi_py.config import Options, Problems, concurrency
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError
 from hudi_py.model.properties import TableConfig
@@ -27,9 +24,9 @@ ANY_STATE = "any"
 class ConflictStrategy(str, Enum):
     """Which actions of other writers conflict with a write (`hoodie.write.lock.conflict.resolution.strategy`)."""
 
-    SIMPLE = concurrency_config.SIMPLE_STRATEGY
-    PREFER_WRITER = concurrency_config.PREFER_WRITER_STRATEGY
-    BUCKET = concurrency_config.BUCKET_STRATEGY
+    SIMPLE = concurrency.SIMPLE_STRATEGY
+    PREFER_WRITER = concurrency.PREFER_WRITER_STRATEGY
+    BUCKET = concurrency.BUCKET_STRATEGY
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,25 +53,25 @@ class OptimisticSettings:
             ConfigError: the options do not name a lock that excludes every other writer, or ask for early conflict
                 detection with one writer at a time.
         """
-        mode = options.get(concurrency_config.MODE)
-        early = options.get(concurrency_config.EARLY_DETECTION)
+        mode = options.get(concurrency.MODE)
+        early = options.get(concurrency.EARLY_DETECTION)
         problems = Problems()
         with problems.collected():
             _check_early(options, mode)
         with problems.collected():
             _check_shared(options, mode)
         problems.check()
-        if mode == concurrency_config.SINGLE_WRITER:
+        if mode == concurrency.SINGLE_WRITER:
             return None
-        shares_logs = mode == concurrency_config.NON_BLOCKING
-        strategy = ConflictStrategy(options.get(concurrency_config.STRATEGY))
-        by_bucket = options.get(write_config.INDEX_TYPE) == "BUCKET" and not options.given(concurrency_config.STRATEGY)
+        shares_logs = mode == concurrency.NON_BLOCKING
+        strategy = ConflictStrategy(options.get(concurrency.STRATEGY))
+        by_bucket = options.get(write_config.INDEX_TYPE) == "BUCKET" and not options.given(concurrency.STRATEGY)
         return cls(
             ConflictStrategy.BUCKET if by_bucket or shares_logs else strategy,
-            options.get(concurrency_config.RESOLVE_SCHEMAS),
-            options.get(concurrency_config.RETRIES),
+            options.get(concurrency.RESOLVE_SCHEMAS),
+            options.get(concurrency.RETRIES),
             early,
-            options.get(concurrency_config.EARLY_COMMITS),
+            options.get(concurrency.EARLY_COMMITS),
             shares_logs,
         )
 
@@ -84,17 +81,17 @@ class TransactionSettings:
     """The write options that the protocol needs. Pickles; holds no credentials."""
 
     lock: LockSettings = field(default_factory=LockSettings)
-    heartbeat_interval_ms: int = lock_config.HEARTBEAT_INTERVAL_MS.default
-    heartbeat_misses: int = lock_config.HEARTBEAT_TOLERABLE_MISSES.default
+    heartbeat_interval_ms: int = concurrency.HEARTBEAT_INTERVAL_MS.default
+    heartbeat_misses: int = concurrency.HEARTBEAT_TOLERABLE_MISSES.default
     """Number of intervals after which a heartbeat expires."""
-    clock_skew_ms: int = lock_config.MAX_CLOCK_SKEW_MS.default
+    clock_skew_ms: int = concurrency.MAX_CLOCK_SKEW_MS.default
     drop_indexes: bool = write_config.DROP_INDEXES.default
     """Whether metadata-table indexes made on request (record, secondary, expression) may be dropped."""
     optimistic: OptimisticSettings | None = None
     """How concurrent writers work together; None: one writer at a time."""
     keeps_failed_writes: bool = False
     """Whether writes leave failed ones pending. Never with several writers, as in Apache Hudi."""
-    rollback_by_markers: bool = recovery_config.ROLLBACK_BY_MARKERS.default
+    rollback_by_markers: bool = concurrency.ROLLBACK_BY_MARKERS.default
     """Whether failed writes are rolled back by their markers if they have any."""
     durable: bool = write_config.DURABLE.default
     """Whether writes to local file systems are forced to disk."""
@@ -104,25 +101,25 @@ class TransactionSettings:
     @classmethod
     def of(cls, options: Options) -> TransactionSettings:
         """The settings in the options of a write. Raises ConfigError if they contradict each other."""
-        seen = options.get(concurrency_config.SEEN)
+        seen = options.get(concurrency.SEEN)
         problems, optimistic, lock = Problems(), None, LockSettings()
         with problems.collected():
             optimistic = OptimisticSettings.of(options)
         with problems.collected():
             lock = LockSettings.of(options)
         problems.check()
-        never = options.get(concurrency_config.FAILED_WRITES) == concurrency_config.NEVER
+        never = options.get(concurrency.FAILED_WRITES) == concurrency.NEVER
         return cls(
             lock=lock,
-            heartbeat_interval_ms=options.get(lock_config.HEARTBEAT_INTERVAL_MS),
-            heartbeat_misses=options.get(lock_config.HEARTBEAT_TOLERABLE_MISSES),
-            clock_skew_ms=options.get(lock_config.MAX_CLOCK_SKEW_MS),
+            heartbeat_interval_ms=options.get(concurrency.HEARTBEAT_INTERVAL_MS),
+            heartbeat_misses=options.get(concurrency.HEARTBEAT_TOLERABLE_MISSES),
+            clock_skew_ms=options.get(concurrency.MAX_CLOCK_SKEW_MS),
             drop_indexes=options.get(write_config.DROP_INDEXES),
             optimistic=optimistic,
             keeps_failed_writes=never and optimistic is None,
-            rollback_by_markers=options.get(recovery_config.ROLLBACK_BY_MARKERS),
+            rollback_by_markers=options.get(concurrency.ROLLBACK_BY_MARKERS),
             durable=options.get(write_config.DURABLE),
-            seen=None if seen in (None, ANY_STATE) else PlanPin.decode(seen, concurrency_config.SEEN.key).state,
+            seen=None if seen in (None, ANY_STATE) else PlanPin.decode(seen, concurrency.SEEN.key).state,
         )
 
     def clock(self, config: TableConfig, zone: tzinfo | None = None) -> InstantClock:
@@ -143,22 +140,22 @@ class TransactionSettings:
 
 
 def _check_early(options: Options, mode: str) -> None:
-    if options.get(concurrency_config.EARLY_DETECTION) and mode != concurrency_config.OPTIMISTIC:
+    if options.get(concurrency.EARLY_DETECTION) and mode != concurrency.OPTIMISTIC:
         raise ConfigError(
-            f"Option {options.name_of(concurrency_config.EARLY_DETECTION)} = 'true' needs "
-            f"{concurrency_config.MODE.key} = {concurrency_config.OPTIMISTIC!r}, which is {mode!r}: set it for all "
+            f"Option {options.name_of(concurrency.EARLY_DETECTION)} = 'true' needs "
+            f"{concurrency.MODE.key} = {concurrency.OPTIMISTIC!r}, which is {mode!r}: set it for all "
             "writers of the table, or leave early detection out",
-            key=concurrency_config.MODE.key,
+            key=concurrency.MODE.key,
         )
 
 
 def _check_shared(options: Options, mode: str) -> None:
     """Refuses several writers without a lock that they share."""
-    provider = options.get(lock_config.LOCK_PROVIDER)
-    if mode == concurrency_config.SINGLE_WRITER or provider not in (None, lock_config.IN_PROCESS_LOCK):
+    provider = options.get(concurrency.LOCK_PROVIDER)
+    if mode == concurrency.SINGLE_WRITER or provider not in (None, concurrency.IN_PROCESS_LOCK):
         return
     found = "is not set" if provider is None else f"= {provider!r} excludes only writers of one process"
     raise ConfigError(
-        f"Cannot write with {concurrency_config.MODE.key} = {mode!r}: {lock_config.LOCK_PROVIDER.key} {found}; set a "
-        f"lock that all writers share, such as {lock_config.FILE_SYSTEM_LOCK}, for every writer"
+        f"Cannot write with {concurrency.MODE.key} = {mode!r}: {concurrency.LOCK_PROVIDER.key} {found}; set a "
+        f"lock that all writers share, such as {concurrency.FILE_SYSTEM_LOCK}, for every writer"
     )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from hudi_py.config import Options, sink
+from hudi_py.config import Options
+from hudi_py.config import incremental as incremental_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConflictError, LockError
 from hudi_py.storage import open_storage, with_durability
@@ -42,7 +43,7 @@ def plan_batch(plan: Callable[[], DistributedWrite], options: Options) -> Distri
     """Plan a batch, again while another writer has the table or its lock. Raises what `plan_write` raises."""
     write, _ = redo_on_conflict(
         plan,
-        options.get(sink.RETRY_COUNT) - 1,
+        options.get(incremental_config.SINK_RETRY_COUNT) - 1,
         causes=(ConflictError, LockError),
         first_pause_s=retry_pause_s(options),
     )

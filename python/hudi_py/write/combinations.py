@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from hudi_py.config import Options
 from hudi_py.config import concurrency as concurrency_config
-from hudi_py.config import metadata as metadata_config
+from hudi_py.config import indexes as indexes_config
 from hudi_py.config import write as write_config
 from hudi_py.config.option import Option
 from hudi_py.errors import ConfigError, SchemaMismatchError, UnsupportedTableError
@@ -33,15 +33,15 @@ def check_combination(
     """
     if not config.populates_meta_fields:
         _check_without_stored_keys(config, index, options)
-    if config.base_file_format != "PARQUET" and options.get(metadata_config.BLOOM_FILTERS):
+    if config.base_file_format != "PARQUET" and options.get(indexes_config.BLOOM_FILTERS):
         raise ConfigError(
-            f"Cannot write to the table '{config.name}' with {metadata_config.BLOOM_FILTERS.key} = 'true': its base "
+            f"Cannot write to the table '{config.name}' with {indexes_config.BLOOM_FILTERS.key} = 'true': its base "
             f"files are {config.base_file_format}, whose footers Apache Hudi 1.2.0 on Spark cannot read for filters, "
             "so that its writes would fail from then on; leave the option out"
         )
-    if config.base_file_format == "LANCE" and options.get(metadata_config.SECONDARY_INDEX_COLUMN):
+    if config.base_file_format == "LANCE" and options.get(indexes_config.SECONDARY_INDEX_COLUMN):
         raise ConfigError(
-            f"Cannot write to the table '{config.name}' with {metadata_config.SECONDARY_INDEX_COLUMN.key}: its base "
+            f"Cannot write to the table '{config.name}' with {indexes_config.SECONDARY_INDEX_COLUMN.key}: its base "
             "files are Lance, and upserts of Apache Hudi 1.2.0 fail with such an index; leave the option out"
         )
     buckets = index.buckets
@@ -62,11 +62,11 @@ def check_combination(
 
 
 _OF_STORED_KEYS: Final[tuple[Option[Any], ...]] = (
-    metadata_config.GLOBAL_RECORD_INDEX,
-    metadata_config.RECORD_INDEX,
-    metadata_config.BLOOM_FILTERS,
-    metadata_config.SECONDARY_INDEX_COLUMN,
-    metadata_config.EXPRESSION_INDEX_COLUMN,
+    indexes_config.GLOBAL_RECORD_INDEX,
+    indexes_config.RECORD_INDEX,
+    indexes_config.BLOOM_FILTERS,
+    indexes_config.SECONDARY_INDEX_COLUMN,
+    indexes_config.EXPRESSION_INDEX_COLUMN,
 )
 """Options that make indexes which need record keys in files."""
 

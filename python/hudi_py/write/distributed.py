@@ -14,7 +14,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from hudi_py.config import Options, sink
+from hudi_py.config import Options, incremental
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, HudiError, LockError
 from hudi_py.formats.base_files import iter_base_batches
@@ -293,7 +293,10 @@ def commit_write(write: DistributedWrite, results: Sequence[TaskResult]) -> Writ
         if write.stream is not None:
             # one writer at a time tries again under the same instant, so a conflict would stay one
             causes = (LockError, OSError, *(CONFLICTS if optimistic else ()))
-            retries, pause_s = max(retries, write.options.get(sink.RETRY_COUNT) - 1), retry_pause_s(write.options)
+            retries, pause_s = (
+                max(retries, write.options.get(incremental.SINK_RETRY_COUNT) - 1),
+                retry_pause_s(write.options),
+            )
         if optimistic and sum(each.num_bytes for each in staged) + sum(each.file_size for each in stats) > (
             write.options.get(write_config.STAGING_MAX_BYTES)
         ):

@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hudi_py.config import Options, concurrency, sink
+from hudi_py.config import Options, concurrency, incremental
 from hudi_py.errors import ConfigError, CorruptFileError, HudiError
 from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.instant import WRITE_ACTIONS, InstantTime
@@ -66,14 +66,15 @@ class Batch:
             raise ConfigError(
                 f"Cannot write batch {self.id} of the streaming query {self.query}: the query {last.query} has written "
                 f"up to batch {last.id} under the same identifier '{self.identifier}', so this batch would pass for "
-                f"one of its batches; give this query another {sink.IDENTIFIER.key}, or the checkpoint of the other one"
+                f"one of its batches; give this query another {incremental.SINK_IDENTIFIER.key}, or the "
+                "checkpoint of the other one"
             )
         raise BatchCommittedError(f"batch {self.id} of '{self.identifier}' is in the table, as are all up to {last.id}")
 
 
 def retry_pause_s(options: Options) -> float:
     """Seconds before a batch is tried a second time."""
-    return options.get(sink.RETRY_INTERVAL_MS) / 1000
+    return options.get(incremental.SINK_RETRY_INTERVAL_MS) / 1000
 
 
 def marked_writer_id(stream: str) -> str:
@@ -93,7 +94,7 @@ def _mark(stream: str) -> str:
 def given_batch(options: Options) -> Batch | None:
     """The batch that the options of a write name (`hoodie.internal.spark.streaming.batch.id`). Raises as
     `stream_identifier`."""
-    number = options.get(sink.BATCH_ID)
+    number = options.get(incremental.SINK_BATCH_ID)
     return None if number < 0 else Batch(stream_identifier(options), number)
 
 
@@ -104,12 +105,12 @@ def stream_identifier(options: Options) -> str:
         ConfigError: it is not set although the table has several writers.
     """
     mode = options.get(concurrency.MODE)
-    if mode != concurrency.SINGLE_WRITER and not options.given(sink.IDENTIFIER):
+    if mode != concurrency.SINGLE_WRITER and not options.given(incremental.SINK_IDENTIFIER):
         raise ConfigError(
-            f"Cannot stream with {options.name_of(concurrency.MODE)} = '{mode}' and without {sink.IDENTIFIER.key}: "
-            "set it, to another value for each streaming query on the table"
+            f"Cannot stream with {options.name_of(concurrency.MODE)} = '{mode}' and without "
+            f"{incremental.SINK_IDENTIFIER.key}: set it, to another value for each streaming query on the table"
         )
-    return options.get(sink.IDENTIFIER)
+    return options.get(incremental.SINK_IDENTIFIER)
 
 
 def last_batch(storage: Storage, timeline: Timeline, identifier: str) -> Batch | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hudi_py.config import Option, Options, Scope
-from hudi_py.config import lock as lock_config
+from hudi_py.config import concurrency as concurrency_config
 from hudi_py.config import read as read_config
 from hudi_py.config import table as table_config
 from hudi_py.config import write as write_config
@@ -31,7 +31,7 @@ def test_defaults_are_those_of_apache_hudi() -> None:
     assert options.get(write_config.MAX_FILE_SIZE) == 125829120
     assert options.get(write_config.COMPRESSION_CODEC) == "zstd"
     assert options.get(table_config.RECORD_KEY) == ()
-    assert options.get(lock_config.HEARTBEAT_INTERVAL_MS) == 60000
+    assert options.get(concurrency_config.HEARTBEAT_INTERVAL_MS) == 60000
     assert not options.given(write_config.OPERATION)
 
 
@@ -267,7 +267,7 @@ def test_what_is_honoured_is_looked_at() -> None:
     words = {
         word for file in sources if file.parent.name != "config" for word in re.findall(r"\w+", file.read_text("utf-8"))
     }
-    modules = (read_config, write_config, table_config, lock_config)
+    modules = (read_config, write_config, table_config, concurrency_config)
     listed = {name for module in modules for name, value in vars(module).items() if isinstance(value, Option)}
     dates = {name for name, value in vars(table_config).items() if value in table_config.DATE_OPTIONS}
     assert (listed - dates | {"DATE_OPTIONS"}) - words == WITHOUT_A_CHOICE

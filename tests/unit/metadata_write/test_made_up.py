@@ -205,7 +205,7 @@ def test_its_kind_is_named_where_another_is_unknown(path: str) -> None:
 
 
 def test_each_partition_is_known_to_its_own_modules_and_the_registry() -> None:
-    """A new one touches the registry, and `hudi_py.config.metadata` if it has options."""
+    """A new one touches the registry, and `hudi_py.config.indexes` if it has options."""
     classes = {type(partition).__name__ for partition in registry.PARTITIONS} | {
         kind.__name__ for kind in registry.NAMED
     }

@@ -16,7 +16,7 @@ import pytest
 
 import hudi_py
 from hudi_py.config import Options
-from hudi_py.config import metadata as metadata_config
+from hudi_py.config import indexes as indexes_config
 from hudi_py.file_stats.sidecar import SidecarSettings
 from hudi_py.formats.avro import decode_values
 from hudi_py.metadata.locations import location_id, partition_groups
@@ -263,12 +263,12 @@ def test_file_groups_are_counted_out_by_rows(tmp_path: Path) -> None:
     builder = RecordIndex()
     assert builder.file_groups(_source(path, _GLOBAL)) == 10
     # 100 entries of 48 bytes a group, 3000 rows doubled
-    small = _GLOBAL.replace({metadata_config.RECORD_INDEX_MAX_GROUP_BYTES: "4800"})
+    small = _GLOBAL.replace({indexes_config.RECORD_INDEX_MAX_GROUP_BYTES: "4800"})
     assert builder.file_groups(_source(path, small)) == 60
-    fewest, most = metadata_config.GLOBAL_RECORD_INDEX_MIN_GROUPS, metadata_config.GLOBAL_RECORD_INDEX_MAX_GROUPS
+    fewest, most = indexes_config.GLOBAL_RECORD_INDEX_MIN_GROUPS, indexes_config.GLOBAL_RECORD_INDEX_MAX_GROUPS
     assert builder.file_groups(_source(path, small.replace({most: "25"}))) == 25
     assert builder.file_groups(_source(path, small.replace({fewest: "70", most: "90"}))) == 70
     prefixes = ["record-index-p0", "record-index-p1", "record-index-p2"]
-    by_partition = _PARTITIONED.replace({metadata_config.RECORD_INDEX_MAX_GROUP_BYTES: "4800"})
+    by_partition = _PARTITIONED.replace({indexes_config.RECORD_INDEX_MAX_GROUP_BYTES: "4800"})
     assert builder.file_groups(_source(path, by_partition)) == dict.fromkeys(prefixes, 10)
     assert builder.file_groups(_source(path, _PARTITIONED)) == dict.fromkeys(prefixes, 1)

@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from hudi_py.config import Options, archive, clean, compaction
+from hudi_py.config import Options, compaction
+from hudi_py.config import services as services_config
 from hudi_py.errors import ConflictError, CorruptFileError
 from hudi_py.metadata_write.maintenance import services
 from hudi_py.metadata_write.maintenance.services import own_options
@@ -178,14 +179,16 @@ def test_a_failing_service_does_not_fail_the_write(
 def test_how_much_is_kept_follows_from_the_table(given: dict[str, str], expected: tuple[str, object, object]) -> None:
     policy, number, versions = expected
     found = own_options(options_of(given))
-    assert found.get(clean.POLICY) == policy
+    assert found.get(services_config.CLEAN_POLICY) == policy
     of_policy: Callable[[], object] = lambda: found.get(  # noqa: E731
-        clean.HOURS_RETAINED if policy == "KEEP_LATEST_BY_HOURS" else clean.COMMITS_RETAINED
+        services_config.CLEAN_HOURS_RETAINED
+        if policy == "KEEP_LATEST_BY_HOURS"
+        else services_config.CLEAN_COMMITS_RETAINED
     )
     if number is not None:
         assert of_policy() == number
     if versions is not None:
-        assert found.get(clean.FILE_VERSIONS_RETAINED) == versions
+        assert found.get(services_config.CLEAN_FILE_VERSIONS_RETAINED) == versions
 
 
 def test_other_options_follow_from_the_table_too() -> None:
@@ -206,13 +209,13 @@ def test_other_options_follow_from_the_table_too() -> None:
             },
         )
     )
-    assert (found.get(archive.MIN_COMMITS), found.get(archive.MAX_COMMITS)) == (8, 10)
+    assert (found.get(services_config.ARCHIVE_MIN_COMMITS), found.get(services_config.ARCHIVE_MAX_COMMITS)) == (8, 10)
     assert found.get(compaction.MAX_DELTA_COMMITS) == 4
     assert found.get(compaction.TRIGGER_STRATEGY) == "NUM_OR_TIME"
     assert found.get(compaction.STRATEGY) == ("UnBoundedCompactionStrategy",)
-    assert not found.get(archive.BEYOND_SAVEPOINT)
-    assert found.get(clean.PARTITION_REGEX) is None
-    assert found.get(clean.INCREMENTAL)
+    assert not found.get(services_config.ARCHIVE_BEYOND_SAVEPOINT)
+    assert found.get(services_config.CLEAN_PARTITION_REGEX) is None
+    assert found.get(services_config.CLEAN_INCREMENTAL)
 
 
 @pytest.mark.slow

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hudi_py.config import Options, archive
-from hudi_py.config.archive import check_archive
+from hudi_py.config import Options
+from hudi_py.config import services as services_config
+from hudi_py.config.services import check_archive
 from hudi_py.errors import ConfigError
 from hudi_py.model.instant import WRITE_ACTIONS, Action, CompletionTime
 from hudi_py.services.archive.select import (
@@ -282,7 +283,7 @@ def test_archived_writes_are_a_run_of_completed_ones(actions: list[str], version
     writes = [i for i in selection.instants if i.action.comparable in WRITE_ACTIONS]
     assert list(found.write_completed[: len(writes)]) == writes
     assert len(found.write_completed) - len(writes) >= min(
-        SETTINGS.get(archive.MIN_COMMITS), len(found.write_completed)
+        SETTINGS.get(services_config.ARCHIVE_MIN_COMMITS), len(found.write_completed)
     )
     pending = [i.time for i in found.pending if i.action.comparable in WRITE_ACTIONS]
     assert all(instant.time < pending[0] for instant in writes if pending)

@@ -7,7 +7,7 @@ from datetime import timezone
 import pytest
 
 from hudi_py.config import Options
-from hudi_py.config.clean import cleaning_policy
+from hudi_py.config.services import cleaning_policy
 from hudi_py.errors import ConfigError, CorruptFileError
 from hudi_py.model.instant import Action
 from hudi_py.services.clean import earliest_to_retain

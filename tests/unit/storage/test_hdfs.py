@@ -17,7 +17,7 @@ import pyarrow.fs as pafs
 import pytest
 
 import hudi_py
-from hudi_py.config import lock as lock_config
+from hudi_py.config import concurrency as concurrency_config
 from hudi_py.errors import ConfigError, StorageDeniedError, StorageError
 from hudi_py.storage import HdfsStorage, Storage, hdfs, open_beside, open_storage
 from hudi_py.storage.libhdfs import FileStatus, UnansweredError, _error
@@ -246,7 +246,7 @@ def test_a_table_with_its_lock(uri: str) -> None:
     table.compact()
     assert sorted(table.scan(["id", "ts"]).to_table()["ts"].to_pylist()) == [1, 2]
     with pytest.raises(ConfigError, match="StorageBasedLockProvider needs an object store, .*; use FileSystemBased"):
-        table_lock(storage, LockSettings(provider=lock_config.STORAGE_LOCK), purpose="write")
+        table_lock(storage, LockSettings(provider=concurrency_config.STORAGE_LOCK), purpose="write")
 
 
 def test_a_forked_process_is_told(uri: str, monkeypatch: pytest.MonkeyPatch) -> None:

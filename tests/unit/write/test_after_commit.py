@@ -7,7 +7,7 @@ import re
 import pyarrow as pa
 import pytest
 
-from hudi_py.config import lock as lock_config
+from hudi_py.config import concurrency as concurrency_config
 from hudi_py.errors import ConflictError, HistoryCleanedError
 from hudi_py.storage import MemoryStorage
 from hudi_py.transaction.protocols import Committed
@@ -87,7 +87,7 @@ def optimistic(retries: int):
         {
             **OPTIONS.values,
             "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
-            "hoodie.write.lock.provider": lock_config.FILE_SYSTEM_LOCK,
+            "hoodie.write.lock.provider": concurrency_config.FILE_SYSTEM_LOCK,
             "hoodie.write.num.retries.on.conflict.failures": retries,
         }
     )

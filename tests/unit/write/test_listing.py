@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import hudi_py
-from hudi_py.config import Options, Scope, concurrency, lock
+from hudi_py.config import Options, Scope, concurrency
 from hudi_py.errors import ConflictError, CorruptFileError, HistoryCleanedError
 from hudi_py.metadata import files
 from hudi_py.storage import FileInfo, LocalStorage
@@ -31,7 +31,10 @@ OPTIONS = {
     "hoodie.compact.inline": "false",
     "hoodie.time.generator.max_expected_clock_skew_ms": "1",
 }
-SEVERAL = {concurrency.MODE.key: concurrency.OPTIMISTIC, lock.LOCK_PROVIDER.key: lock.FILE_SYSTEM_LOCK}
+SEVERAL = {
+    concurrency.MODE.key: concurrency.OPTIMISTIC,
+    concurrency.LOCK_PROVIDER.key: concurrency.FILE_SYSTEM_LOCK,
+}
 KINDS = {"cow": "COPY_ON_WRITE", "mor": "MERGE_ON_READ"}
 
 

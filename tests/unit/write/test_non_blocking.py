@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 import hudi_py
-from hudi_py.config import Options, Scope, concurrency, lock
+from hudi_py.config import Options, Scope
+from hudi_py.config import concurrency as concurrency_config
 from hudi_py.errors import ConfigError, ConflictError
 from hudi_py.wiring import metadata_writer
 from hudi_py.write.distributed import DistributedWrite, TaskId, abort_write, commit_write, plan_write, run_task
@@ -22,10 +23,10 @@ OPTIONS = {
     "hoodie.datasource.write.partitionpath.field": "p",
     "hoodie.table.ordering.fields": "ts",
     "hoodie.datasource.write.table.type": "MERGE_ON_READ",
-    concurrency.MODE.key: concurrency.NON_BLOCKING,
-    lock.LOCK_PROVIDER.key: lock.FILE_SYSTEM_LOCK,
+    concurrency_config.MODE.key: concurrency_config.NON_BLOCKING,
+    concurrency_config.LOCK_PROVIDER.key: concurrency_config.FILE_SYSTEM_LOCK,
 }
-OPTIMISTIC = {**OPTIONS, concurrency.MODE.key: concurrency.OPTIMISTIC}
+OPTIMISTIC = {**OPTIONS, concurrency_config.MODE.key: concurrency_config.OPTIMISTIC}
 SERVICE = {
     key: value for key, value in OPTIONS.items() if key.startswith(("hoodie.write.", "hoodie.index", "hoodie.bucket"))
 }
@@ -111,7 +112,7 @@ def test_first_writers_of_a_bucket_conflict_by_bucket(tmp_path: Path) -> None:
     """With optimistic concurrency each would make a file group of its own."""
     path = str(tmp_path / "t")
     hudi_py.write(path, rows([1], 1), "upsert", OPTIMISTIC)
-    mode = {concurrency.MODE.key: concurrency.OPTIMISTIC}
+    mode = {concurrency_config.MODE.key: concurrency_config.OPTIMISTIC}
     apart, same = begun(path, rows([2], 2), **mode), begun(path, rows([0], 2), **mode)
     hudi_py.write(path, rows([4], 3), "upsert", OPTIMISTIC)  # in the bucket of 0, not in that of 2
     finish(apart)

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import hudi_py
-from hudi_py.config import Options, Scope, concurrency, lock
+from hudi_py.config import Options, Scope, concurrency
 from hudi_py.errors import ConfigError, ConflictError, LockError, TableExistsError, TableNotFoundError
 from hudi_py.model.instant import Action, InstantTime
 from hudi_py.storage import LocalStorage, open_storage
@@ -21,7 +21,11 @@ from tests.support.sessions import session_of
 
 OPTIONS = Options.resolve({}, Scope.WRITE)
 OPTIMISTIC = Options.resolve(
-    {concurrency.MODE.key: concurrency.OPTIMISTIC, lock.LOCK_PROVIDER.key: lock.FILE_SYSTEM_LOCK}, Scope.WRITE
+    {
+        concurrency.MODE.key: concurrency.OPTIMISTIC,
+        concurrency.LOCK_PROVIDER.key: concurrency.FILE_SYSTEM_LOCK,
+    },
+    Scope.WRITE,
 )
 IMPATIENT = Options.resolve(
     {"hoodie.write.lock.wait_time_ms": "10", "hoodie.write.lock.client.num_retries": "0"}, Scope.WRITE

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from hudi_py.config import catalogs as config
+from hudi_py.config import interop as config
 from hudi_py.errors import UnsupportedTableError
 from hudi_py.interop.catalogs.columns import Field, hive_columns, spark_parameters, table_fields
 from hudi_py.interop.catalogs.entry import Format, TableEntry

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any, Final, TypeVar
 
 from hudi_py.config import Options
-from hudi_py.config import catalogs as config
+from hudi_py.config import interop as config
 from hudi_py.errors import ConfigError, first_line
 from hudi_py.interop.catalogs.entry import CatalogColumn, CatalogError, Format, StoredEntry, TableEntry, Values
 from hudi_py.storage.credentials import boto3_client

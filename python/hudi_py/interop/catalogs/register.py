@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from hudi_py.config import catalogs as config
+from hudi_py.config import interop as config
 from hudi_py.interop.catalogs.changes import Synced, all_partitions, partitions_since
 from hudi_py.interop.catalogs.described import (
     WRITER_VERSION,

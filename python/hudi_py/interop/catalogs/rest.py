@@ -8,7 +8,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from hudi_py.config import Options
-from hudi_py.config import catalogs as config
+from hudi_py.config import interop as config
 from hudi_py.errors import ConfigError
 from hudi_py.interop.catalogs.entry import CatalogError
 from hudi_py.interop.catalogs.report import Registered

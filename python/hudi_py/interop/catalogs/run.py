@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hudi_py.config import Options, Scope
-from hudi_py.config import catalogs as config
+from hudi_py.config import interop as config
 from hudi_py.errors import HudiError, first_line
 from hudi_py.interop.catalogs.changes import Synced
 from hudi_py.interop.catalogs.entry import Catalog

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from hudi_py.config import Options
-from hudi_py.config import catalogs as config
-from hudi_py.config.catalogs import GLUE, HMS
+from hudi_py.config import interop as config
+from hudi_py.config.interop import GLUE, HMS
 from hudi_py.errors import ConfigError
 from hudi_py.model.properties import TableConfig
 

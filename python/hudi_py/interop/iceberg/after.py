@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hudi_py.config import Options
-from hudi_py.config import iceberg as iceberg_config
+from hudi_py.config import interop as config
 from hudi_py.errors import ConfigError, first_line
 from hudi_py.interop.iceberg.api import target_of
 from hudi_py.interop.iceberg.metadata import current_snapshot
@@ -34,21 +34,24 @@ class IcebergPublication:
     options: Options
 
     def __post_init__(self) -> None:
-        catalog, table = self.options.get(iceberg_config.CATALOG), self.options.get(iceberg_config.TABLE)
+        catalog, table = (
+            self.options.get(config.ICEBERG_CATALOG),
+            self.options.get(config.ICEBERG_TABLE),
+        )
         if catalog is not None and (table is None or "." not in table):
             raise ConfigError(
-                f"Cannot publish to the Iceberg catalog {catalog!r} with {iceberg_config.TABLE.key} = {table!r}: "
+                f"Cannot publish to the Iceberg catalog {catalog!r} with {config.ICEBERG_TABLE.key} = {table!r}: "
                 "expected namespace.table"
             )
         if catalog is None and table is not None:
             raise ConfigError(
-                f"Cannot publish to Iceberg with {iceberg_config.TABLE.key} = {table!r} and no catalog: set "
-                f"{iceberg_config.CATALOG.key}, or leave the table out"
+                f"Cannot publish to Iceberg with {config.ICEBERG_TABLE.key} = {table!r} and no catalog: set "
+                f"{config.ICEBERG_CATALOG.key}, or leave the table out"
             )
-        wrong = [each for each in self.options.get(iceberg_config.CATALOG_PROPERTIES) if "=" not in each]
+        wrong = [each for each in self.options.get(config.ICEBERG_CATALOG_PROPERTIES) if "=" not in each]
         if wrong:
             raise ConfigError(
-                f"Cannot take {wrong[0]!r} as one of {iceberg_config.CATALOG_PROPERTIES.key}: expected key=value,..."
+                f"Cannot take {wrong[0]!r} as one of {config.ICEBERG_CATALOG_PROPERTIES.key}: expected key=value,..."
             )
 
     def check(self, config: TableConfig) -> None:
@@ -61,9 +64,9 @@ class IcebergPublication:
     def publish(self, storage: Storage, what: str) -> bool:
         """Publishes the table after `what`, a phrase for the warning if that fails; whether anything was to do."""
         settings = Settings(
-            self.options.get(iceberg_config.BASE_FILES_ONLY),
-            self.options.get(iceberg_config.LOCATION),
-            self.options.get(iceberg_config.SNAPSHOTS),
+            self.options.get(config.ICEBERG_BASE_FILES_ONLY),
+            self.options.get(config.ICEBERG_LOCATION),
+            self.options.get(config.ICEBERG_SNAPSHOTS),
         )
         try:
             return publish_table(storage, self.target(storage), settings, self.options.values).changed
@@ -73,12 +76,12 @@ class IcebergPublication:
 
     def target(self, storage: Storage) -> IcebergTarget:
         """Where the table is published. Raises as `target_of`."""
-        location = self.options.get(iceberg_config.LOCATION)
-        return target_of(storage, self._catalog(), self.options.get(iceberg_config.TABLE), location)
+        location = self.options.get(config.ICEBERG_LOCATION)
+        return target_of(storage, self._catalog(), self.options.get(config.ICEBERG_TABLE), location)
 
     def _catalog(self) -> CatalogName | None:
-        name = self.options.get(iceberg_config.CATALOG)
-        pairs = (each.partition("=") for each in self.options.get(iceberg_config.CATALOG_PROPERTIES))
+        name = self.options.get(config.ICEBERG_CATALOG)
+        pairs = (each.partition("=") for each in self.options.get(config.ICEBERG_CATALOG_PROPERTIES))
         return None if name is None else CatalogName(name, {key.strip(): value.strip() for key, _, value in pairs})
 
 
@@ -97,7 +100,7 @@ class Republication:
     @classmethod
     def of(cls, storage: Storage, options: Options) -> Republication | None:
         """None if options do not ask for it, and nothing was published beside the table."""
-        step = IcebergPublication(options) if options.get(iceberg_config.ENABLED) else None
+        step = IcebergPublication(options) if options.get(config.ICEBERG_ENABLED) else None
         return None if step is None and storage.stat(HINT) is None else cls(storage, options, step)
 
     def run(self, done: Sequence[Instant]) -> None:
@@ -118,7 +121,7 @@ def _undone(storage: Storage, options: Options, instant: str) -> None:
         settings = Settings(
             snapshot["summary"].get(VIEW) == "read_optimized",
             published.metadata["location"],
-            options.get(iceberg_config.SNAPSHOTS),
+            options.get(config.ICEBERG_SNAPSHOTS),
         )
         publish_table(storage, BesideTable(storage, published.metadata["location"]), settings, options.values)
     except Exception as error:  # whatever failed, the action stands

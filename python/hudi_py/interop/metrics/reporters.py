@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from hudi_py.config import Options
-from hudi_py.config import metrics as config
+from hudi_py.config import monitoring as config
 from hudi_py.errors import ConfigError, first_line
 
 _log = logging.getLogger(__name__)

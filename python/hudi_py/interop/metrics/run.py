@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from hudi_py.config import metrics as config
+from hudi_py.config import monitoring as config
 from hudi_py.errors import first_line
 from hudi_py.interop.metrics.measures import measures_of
 from hudi_py.interop.metrics.reporters import Reporter

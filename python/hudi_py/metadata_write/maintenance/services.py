@@ -14,10 +14,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from hudi_py.config import Options
-from hudi_py.config import archive as archive_config
-from hudi_py.config import clean as clean_config
 from hudi_py.config import compaction as compaction_config
-from hudi_py.config import metadata as metadata_config
+from hudi_py.config import indexes as indexes_config
+from hudi_py.config import services as config
 from hudi_py.config.option import Option
 from hudi_py.errors import ConflictError
 from hudi_py.merge import CommittedInstants
@@ -121,7 +120,7 @@ class _Services:
         self._data = data
         of_own = own_options(options)
         self._context = ServiceContext(replace(own, settings=TransactionSettings.of(of_own)), of_own)
-        self._logs_compacted = options.get(metadata_config.LOG_COMPACTION)
+        self._logs_compacted = options.get(indexes_config.METADATA_LOG_COMPACTION)
 
     def _timeline(self) -> Timeline:
         return self._own.timeline()
@@ -147,7 +146,7 @@ class _Services:
         if due or any(instant.action is Action.CLEAN for instant in timeline.pending):
             yield self._clean(timeline, newest)
         yield from self._compact(newest, due=due)
-        if len(timeline.write_completed) > options.get(archive_config.MAX_COMMITS) and self._may_archive(timeline):
+        if len(timeline.write_completed) > options.get(config.ARCHIVE_MAX_COMMITS) and self._may_archive(timeline):
             yield archive(self._context, data_timeline=self._data)
 
     def _pending(self, timeline: Timeline) -> Iterator[ServiceReport]:
@@ -229,7 +228,7 @@ class _Services:
         compactions = [i.time for i in timeline.completed if i.action is Action.COMMIT]
         since = compactions[-1] if compactions else ""
         waiting = sum(i.action is Action.DELTA_COMMIT and i.time > since for i in timeline.instants)
-        if waiting > self._context.options.get(metadata_config.MAX_DELTA_COMMITS_WHEN_PENDING):
+        if waiting > self._context.options.get(indexes_config.METADATA_MAX_DELTA_COMMITS_WHEN_PENDING):
             raise ConflictError(
                 f"Cannot compact the metadata table at {self._own.storage.uri}: it has {waiting} delta commits since "
                 f"its last compaction, and {held} is still pending in its table; complete that instant or roll it "
@@ -241,36 +240,36 @@ def own_options(options: Options) -> Options:
     """The options of the metadata table's services, derived from those of its table
     (`HoodieMetadataWriteUtils.createMetadataWriteConfig`, 1.2.0)."""
     values: dict[Option[Any], str] = {
-        compaction_config.TRIGGER_STRATEGY: options.get(metadata_config.COMPACT_TRIGGER),
-        compaction_config.MAX_DELTA_COMMITS: str(options.get(metadata_config.COMPACT_DELTA_COMMITS)),
-        compaction_config.MAX_DELTA_SECONDS: str(options.get(metadata_config.COMPACT_DELTA_SECONDS)),
+        compaction_config.TRIGGER_STRATEGY: options.get(indexes_config.METADATA_COMPACT_TRIGGER),
+        compaction_config.MAX_DELTA_COMMITS: str(options.get(indexes_config.METADATA_COMPACT_DELTA_COMMITS)),
+        compaction_config.MAX_DELTA_SECONDS: str(options.get(indexes_config.METADATA_COMPACT_DELTA_SECONDS)),
         compaction_config.STRATEGY: "UnBoundedCompactionStrategy",
-        compaction_config.LOG_BLOCKS_THRESHOLD: str(options.get(metadata_config.LOG_COMPACTION_BLOCKS)),
-        archive_config.MIN_COMMITS: str(options.get(archive_config.MIN_COMMITS) + 1),
-        archive_config.MAX_COMMITS: str(options.get(archive_config.MAX_COMMITS) + 1),
+        compaction_config.LOG_BLOCKS_THRESHOLD: str(options.get(indexes_config.METADATA_LOG_COMPACTION_BLOCKS)),
+        config.ARCHIVE_MIN_COMMITS: str(options.get(config.ARCHIVE_MIN_COMMITS) + 1),
+        config.ARCHIVE_MAX_COMMITS: str(options.get(config.ARCHIVE_MAX_COMMITS) + 1),
     }
-    if options.get(metadata_config.DERIVE_CLEAN_POLICY):
-        values[clean_config.POLICY] = clean_config.cleaning_policy(options)
-        commits = max(_MIN_COMMITS_RETAINED, int(options.get(clean_config.COMMITS_RETAINED) * _SHARE))
-        versions = math.ceil(options.get(clean_config.FILE_VERSIONS_RETAINED) * _SHARE)
-        values[clean_config.COMMITS_RETAINED] = str(commits)
-        values[clean_config.FILE_VERSIONS_RETAINED] = str(versions)
-        values[clean_config.HOURS_RETAINED] = str(math.ceil(options.get(clean_config.HOURS_RETAINED) * _SHARE))
+    if options.get(indexes_config.METADATA_DERIVE_CLEAN_POLICY):
+        values[config.CLEAN_POLICY] = config.cleaning_policy(options)
+        commits = max(_MIN_COMMITS_RETAINED, int(options.get(config.CLEAN_COMMITS_RETAINED) * _SHARE))
+        versions = math.ceil(options.get(config.CLEAN_FILE_VERSIONS_RETAINED) * _SHARE)
+        values[config.CLEAN_COMMITS_RETAINED] = str(commits)
+        values[config.CLEAN_FILE_VERSIONS_RETAINED] = str(versions)
+        values[config.CLEAN_HOURS_RETAINED] = str(math.ceil(options.get(config.CLEAN_HOURS_RETAINED) * _SHARE))
     else:
-        values[clean_config.POLICY] = clean_config.KEEP_LATEST_FILE_VERSIONS
-        values[clean_config.FILE_VERSIONS_RETAINED] = str(_VERSIONS_RETAINED)
+        values[config.CLEAN_POLICY] = config.KEEP_LATEST_FILE_VERSIONS
+        values[config.CLEAN_FILE_VERSIONS_RETAINED] = str(_VERSIONS_RETAINED)
     return options.without(*_NOT_TAKEN_OVER).replace(values)
 
 
-_CHOSEN_PARTITIONS: Final = (clean_config.PARTITION_REGEX, clean_config.PARTITIONS_SELECTED)
+_CHOSEN_PARTITIONS: Final = (config.CLEAN_PARTITION_REGEX, config.CLEAN_PARTITIONS_SELECTED)
 _NOT_TAKEN_OVER: Final = (
     *_CHOSEN_PARTITIONS,
-    clean_config.MAX_COMMITS_TO_CLEAN,
-    clean_config.INCREMENTAL,
-    clean_config.TRIGGER_STRATEGY,
-    clean_config.EMPTY_CLEAN_INTERVAL_HOURS,
-    archive_config.BEYOND_SAVEPOINT,
-    archive_config.BLOCK_ON_CLEAN,
+    config.MAX_COMMITS_TO_CLEAN,
+    config.CLEAN_INCREMENTAL,
+    config.CLEAN_TRIGGER_STRATEGY,
+    config.EMPTY_CLEAN_INTERVAL_HOURS,
+    config.ARCHIVE_BEYOND_SAVEPOINT,
+    config.ARCHIVE_BLOCK_ON_CLEAN,
 )
 """Options of a table that Apache Hudi does not pass on to the metadata table."""
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.config import Options
-from hudi_py.config import metadata as metadata_config
+from hudi_py.config import indexes as indexes_config
 from hudi_py.errors import CorruptFileError
 from hudi_py.file_stats.files import DataFile
 from hudi_py.formats.base_files import read_footer
@@ -79,14 +79,14 @@ class BloomFilters(MetadataPartition):
     check: ClassVar[type[RecordCheck]] = BloomCheck
 
     def wanted(self, options: Options, config: TableConfig) -> bool:
-        return options.get(metadata_config.BLOOM_FILTERS)
+        return options.get(indexes_config.BLOOM_FILTERS)
 
     def unwanted(self, options: Options) -> bool:
-        return options.asked(metadata_config.BLOOM_FILTERS) is False
+        return options.asked(indexes_config.BLOOM_FILTERS) is False
 
     def file_groups(self, source: TableSource) -> int:
         """As configured."""
-        return source.options.get(metadata_config.BLOOM_FILTERS_FILE_GROUPS)
+        return source.options.get(indexes_config.BLOOM_FILTERS_FILE_GROUPS)
 
     def initial(self, source: TableSource) -> Iterator[MetadataRecords]:
         """The filters of all existing base files, including older versions of file groups."""

@@ -20,8 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.config import Options
-from hudi_py.config import metadata as metadata_config
-from hudi_py.config.metadata import COLUMN_STATS_COLUMNS
+from hudi_py.config import indexes as indexes_config
+from hudi_py.config.indexes import COLUMN_STATS_COLUMNS
 from hudi_py.file_stats.columns import IndexedColumn, indexed_columns
 from hudi_py.file_stats.files import DataFile
 from hudi_py.file_stats.ranges import ColumnRanges
@@ -129,21 +129,21 @@ class ColumnStats(MetadataPartition):
     check: ClassVar[type[RecordCheck]] = StatsCheck
 
     def wanted(self, options: Options, config: TableConfig) -> bool:
-        return options.get(metadata_config.COLUMN_STATS) and not self.unsupported_by(config)
+        return options.get(indexes_config.COLUMN_STATS) and not self.unsupported_by(config)
 
     def unsupported_by(self, config: TableConfig) -> str:
         # as in Apache Hudi (`MetadataPartitionType.isMetadataPartitionEnabled`, 1.2.0)
         return "base files in Parquet or ORC" if config.base_file_format == "LANCE" else ""
 
     def unwanted(self, options: Options) -> bool:
-        return options.asked(metadata_config.COLUMN_STATS) is False
+        return options.asked(indexes_config.COLUMN_STATS) is False
 
     def combine(self, *, logs_only: bool) -> Combine:
         return combine_stats
 
     def file_groups(self, source: TableSource) -> int:
         """As configured."""
-        return source.options.get(metadata_config.COLUMN_STATS_FILE_GROUPS)
+        return source.options.get(indexes_config.COLUMN_STATS_FILE_GROUPS)
 
     def initial(self, source: TableSource) -> Iterator[MetadataRecords]:
         """Ranges of every existing file with rows, including older versions of file groups."""
@@ -253,7 +253,7 @@ def _columns(config: TableConfig, schema_json: str, options: Options, index_vers
     return indexed_columns(
         schema_json,
         names=options.get(COLUMN_STATS_COLUMNS),
-        limit=options.get(metadata_config.COLUMN_STATS_MAX_COLUMNS),
+        limit=options.get(indexes_config.COLUMN_STATS_MAX_COLUMNS),
         meta_columns=config.populates_meta_fields,
         index_version=index_version,
     )

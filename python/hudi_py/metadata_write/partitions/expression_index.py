@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from hudi_py.config import Options
-from hudi_py.config import metadata as metadata_config
+from hudi_py.config import indexes as indexes_config
 from hudi_py.errors import ConfigError, HudiError
 from hudi_py.file_stats.files import DataFile
 from hudi_py.formats.bloom import BloomFilter
@@ -96,16 +96,16 @@ class ExpressionIndex(NamedIndex):
         return _FilterCheck(source) if of_filters else _RangeCheck(source)
 
     def unwanted(self, options: Options) -> bool:
-        return not options.get(metadata_config.EXPRESSION_INDEX)
+        return not options.get(indexes_config.EXPRESSION_INDEX)
 
     @classmethod
     def asked(cls, options: Options) -> IndexRequest | None:
-        column = options.get(metadata_config.EXPRESSION_INDEX_COLUMN)
-        given = dict(options.get(metadata_config.EXPRESSION_INDEX_OPTIONS))
-        if not column or not given or not options.get(metadata_config.EXPRESSION_INDEX):
+        column = options.get(indexes_config.EXPRESSION_INDEX_COLUMN)
+        given = dict(options.get(indexes_config.EXPRESSION_INDEX_OPTIONS))
+        if not column or not given or not options.get(indexes_config.EXPRESSION_INDEX):
             return None
-        kind = options.get(metadata_config.EXPRESSION_INDEX_TYPE).lower()
-        return IndexRequest(options.get(metadata_config.INDEX_NAME), column, kind, given)
+        kind = options.get(indexes_config.EXPRESSION_INDEX_TYPE).lower()
+        return IndexRequest(options.get(indexes_config.INDEX_NAME), column, kind, given)
 
     @classmethod
     def define(
@@ -123,7 +123,7 @@ class ExpressionIndex(NamedIndex):
             sized = sorted(set(FILTER_SIZES) & request.options.keys())
             if function == IDENTITY:
                 why = (
-                    f"{STATS_KIND} of the column itself belong to {metadata_config.COLUMN_STATS_COLUMNS.key}; give expr"
+                    f"{STATS_KIND} of the column itself belong to {indexes_config.COLUMN_STATS_COLUMNS.key}; give expr"
                 )
             elif pa.types.is_nested(result):
                 why = f"the values of {function} have the type {result}, which has no order; use {BLOOM_KIND}"
@@ -153,7 +153,7 @@ class ExpressionIndex(NamedIndex):
 
     def file_groups(self, source: TableSource) -> int:
         """As configured."""
-        return source.options.get(metadata_config.EXPRESSION_INDEX_FILE_GROUPS)
+        return source.options.get(indexes_config.EXPRESSION_INDEX_FILE_GROUPS)
 
     def initial(self, source: TableSource) -> Iterator[MetadataRecords]:
         """The records of the files of the newest slices, and of all partitions."""

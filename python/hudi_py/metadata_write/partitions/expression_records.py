@@ -9,7 +9,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from hudi_py.config import Options
-from hudi_py.config import metadata as metadata_config
+from hudi_py.config import indexes as indexes_config
 from hudi_py.config import write as write_config
 from hudi_py.config.option import Option
 from hudi_py.errors import ConfigError, CorruptFileError
@@ -86,7 +86,7 @@ class ExpressionFiles:
             key_reader(source, change),
             expression_in(found),
             str(found["sourceFields"][0]),
-            source.options.get(metadata_config.EXPRESSION_INDEX_ZONE) or "UTC",
+            source.options.get(indexes_config.EXPRESSION_INDEX_ZONE) or "UTC",
         )
         why = "" if files.kind is None else files.expression.check_column(files.kind)
         if why:

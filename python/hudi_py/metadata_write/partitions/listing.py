@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Final
 
-from hudi_py.config import metadata as metadata_config
+from hudi_py.config import indexes as indexes_config
 from hudi_py.formats.log import HeaderKey, LogBlock, read_blocks
 from hudi_py.metadata.keys import UNPARTITIONED
 from hudi_py.metadata_write.table.source import TableSource
@@ -104,7 +104,7 @@ def listed(source: TableSource) -> Iterator[dict[str, dict[str, int]]]:
     Partitions whose path matches the configured regular expression are left out too.
     """
     lister = StorageLister(source.storage, source.config)
-    pattern = source.options.get(metadata_config.DIRECTORY_FILTER)
+    pattern = source.options.get(indexes_config.METADATA_DIRECTORY_FILTER)
     partitions = [each for each in lister.partitions() if not pattern or not re.fullmatch(pattern, each)]
     if not source.timeline.instants:
         return

@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.config import Options
-from hudi_py.config import metadata as metadata_config
+from hudi_py.config import indexes as indexes_config
 from hudi_py.file_stats.columns import IndexedColumn
 from hudi_py.file_stats.files import DataFile
 from hudi_py.file_stats.ranges import RANGES, ColumnRanges, Range, merge_groups, widest
@@ -102,10 +102,10 @@ class PartitionStats(MetadataPartition):
     check: ClassVar[type[RecordCheck]] = PartitionStatsCheck
 
     def wanted(self, options: Options, config: TableConfig) -> bool:
-        return options.get(metadata_config.COLUMN_STATS) and not self.unsupported_by(config)
+        return options.get(indexes_config.COLUMN_STATS) and not self.unsupported_by(config)
 
     def unwanted(self, options: Options) -> bool:
-        return options.asked(metadata_config.COLUMN_STATS) is False
+        return options.asked(indexes_config.COLUMN_STATS) is False
 
     def checking(self, source: TableSource) -> RecordCheck:
         """Values count, not the defaults in place of them: a compaction may store such a default after a later request
@@ -123,7 +123,7 @@ class PartitionStats(MetadataPartition):
 
     def file_groups(self, source: TableSource) -> int:
         """As configured."""
-        return source.options.get(metadata_config.PARTITION_STATS_FILE_GROUPS)
+        return source.options.get(indexes_config.PARTITION_STATS_FILE_GROUPS)
 
     def initial(self, source: TableSource) -> Iterator[MetadataRecords]:
         """Ranges of all partitions over their newest slices."""

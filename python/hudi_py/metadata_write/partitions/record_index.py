@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.config import Options
-from hudi_py.config import metadata as metadata_config
+from hudi_py.config import indexes as indexes_config
 from hudi_py.config.option import Option
 from hudi_py.errors import ConfigError, CorruptFileError
 from hudi_py.file_stats.keys import (
@@ -104,21 +104,21 @@ class RecordIndex(MetadataPartition):
     check: ClassVar[type[RecordCheck]] = LocationCheck
 
     def wanted(self, options: Options, config: TableConfig) -> bool:
-        return options.get(metadata_config.GLOBAL_RECORD_INDEX) or options.get(metadata_config.RECORD_INDEX)
+        return options.get(indexes_config.GLOBAL_RECORD_INDEX) or options.get(indexes_config.RECORD_INDEX)
 
     def unwanted(self, options: Options) -> bool:
-        asked = (options.asked(metadata_config.GLOBAL_RECORD_INDEX), options.asked(metadata_config.RECORD_INDEX))
+        asked = (options.asked(indexes_config.GLOBAL_RECORD_INDEX), options.asked(indexes_config.RECORD_INDEX))
         return not any(asked) and False in asked
 
     def deferred(self, options: Options) -> bool:
-        return options.get(metadata_config.DEFER_RECORD_INDEX)
+        return options.get(indexes_config.DEFER_RECORD_INDEX)
 
     def on_request(self, options: Mapping[str, str]) -> Mapping[Option[Any], str]:
         """One over all partitions, or by partition with `isPartitioned`."""
         partitioned = options.get("isPartitioned", "").strip().lower() == "true"
         return {
-            metadata_config.GLOBAL_RECORD_INDEX: "false" if partitioned else "true",
-            metadata_config.RECORD_INDEX: "true" if partitioned else "false",
+            indexes_config.GLOBAL_RECORD_INDEX: "false" if partitioned else "true",
+            indexes_config.RECORD_INDEX: "true" if partitioned else "false",
         }
 
     def check_columns(self, config: TableConfig, columns: str) -> str:
@@ -256,7 +256,7 @@ def is_partitioned_in(storage: Storage, config: TableConfig, options: Options) -
         return is_by_partition(storage, config, prefixes)
     if RECORD_INDEX in config.metadata_partitions_to_make:
         return is_by_partition(storage, config, ())
-    return options.get(metadata_config.RECORD_INDEX)
+    return options.get(indexes_config.RECORD_INDEX)
 
 
 class Arrivals:
@@ -380,10 +380,10 @@ def key_reader(source: TableSource, change: TableChange | None = None) -> KeyRea
 
 
 GLOBAL_GROUPS: Final = (
-    metadata_config.GLOBAL_RECORD_INDEX_MIN_GROUPS,
-    metadata_config.GLOBAL_RECORD_INDEX_MAX_GROUPS,
+    indexes_config.GLOBAL_RECORD_INDEX_MIN_GROUPS,
+    indexes_config.GLOBAL_RECORD_INDEX_MAX_GROUPS,
 )
-PARTITION_GROUPS: Final = (metadata_config.RECORD_INDEX_MIN_GROUPS, metadata_config.RECORD_INDEX_MAX_GROUPS)
+PARTITION_GROUPS: Final = (indexes_config.RECORD_INDEX_MIN_GROUPS, indexes_config.RECORD_INDEX_MAX_GROUPS)
 
 
 def group_count(source: TableSource, bounds: tuple[Option[int], Option[int]], slices: Iterable[FileSlice]) -> int:
@@ -391,8 +391,8 @@ def group_count(source: TableSource, bounds: tuple[Option[int], Option[int]], sl
     least, most = (source.options.get(option) for option in bounds)
     if least == most:
         return least
-    growth = source.options.get(metadata_config.RECORD_INDEX_GROWTH)
-    by_group = source.options.get(metadata_config.RECORD_INDEX_MAX_GROUP_BYTES) // _RECORD_BYTES
+    growth = source.options.get(indexes_config.RECORD_INDEX_GROWTH)
+    by_group = source.options.get(indexes_config.RECORD_INDEX_MAX_GROUP_BYTES) // _RECORD_BYTES
     bases = [slice_.base_file for slice_ in slices if slice_.base_file is not None]
     # a row takes more than a byte, so small tables need no footers read
     if sum(base.size for base in bases) * growth < (least + 1) * max(by_group, 1):

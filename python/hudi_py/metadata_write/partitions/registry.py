@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hudi_py.config import Options
-from hudi_py.config import metadata as metadata_config
+from hudi_py.config import indexes as indexes_config
 from hudi_py.config.indexes import METADATA_ENABLE
 from hudi_py.metadata.definitions import read_definitions
 from hudi_py.metadata.table import FILES
@@ -82,11 +82,11 @@ def wanted_partitions(options: Options, config: TableConfig) -> tuple[str, ...]:
 def unwanted_partitions(options: Options, config: TableConfig) -> tuple[str, ...]:
     """Partitions that the table has, or was about to get, and that the options disable or drop by name, with those that
     need them."""
-    if not options.get(metadata_config.AUTO_DELETE_PARTITIONS) or not options.get(METADATA_ENABLE):
+    if not options.get(indexes_config.METADATA_AUTO_DELETE_PARTITIONS) or not options.get(METADATA_ENABLE):
         return ()
     there = tuple(dict.fromkeys((*config.metadata_partitions, *config.metadata_partitions_to_make)))
     gone = {partition.name for partition in maintained(there) if partition.unwanted(options)}
-    gone |= {name for name in there if name == options.get(metadata_config.DROP_INDEX) and name != FILES}
+    gone |= {name for name in there if name == options.get(indexes_config.DROP_INDEX) and name != FILES}
     return with_dependants(gone, there)
 
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.config import Options
-from hudi_py.config import metadata as metadata_config
+from hudi_py.config import indexes as indexes_config
 from hudi_py.errors import ConfigError, CorruptFileError
 from hudi_py.file_stats.keys import KeyReader
 from hudi_py.formats.arrays import combined
@@ -74,14 +74,14 @@ class SecondaryIndex(NamedIndex):
     check: ClassVar[type[RecordCheck]] = _EntryCheck
 
     def unwanted(self, options: Options) -> bool:
-        return not options.get(metadata_config.SECONDARY_INDEX)
+        return not options.get(indexes_config.SECONDARY_INDEX)
 
     @classmethod
     def asked(cls, options: Options) -> IndexRequest | None:
-        column = options.get(metadata_config.SECONDARY_INDEX_COLUMN)
-        if not column or not options.get(metadata_config.SECONDARY_INDEX):
+        column = options.get(indexes_config.SECONDARY_INDEX_COLUMN)
+        if not column or not options.get(indexes_config.SECONDARY_INDEX):
             return None
-        return IndexRequest(options.get(metadata_config.INDEX_NAME), column, cls.kinds[0])
+        return IndexRequest(options.get(indexes_config.INDEX_NAME), column, cls.kinds[0])
 
     @classmethod
     def define(
@@ -112,7 +112,7 @@ class SecondaryIndex(NamedIndex):
         elif is_partitioned_in(storage, config, options):
             why = "its record index is partitioned, so a key may be in several partitions; it needs a global one:"
         if why:
-            needed = f"{metadata_config.GLOBAL_RECORD_INDEX.key}=true"
+            needed = f"{indexes_config.GLOBAL_RECORD_INDEX.key}=true"
             raise ConfigError(f"{cls.start_of_error(config, request.name)}: {why} {needed}")
         return () if there else (RECORD_INDEX,)
 

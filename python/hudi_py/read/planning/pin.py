@@ -16,7 +16,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from hudi_py.config import Options
-from hudi_py.config import spark as spark_config
+from hudi_py.config import read as read_config
 from hudi_py.errors import ConfigError, HistoryCleanedError
 from hudi_py.read.split import Split
 from hudi_py.storage import open_storage
@@ -55,7 +55,7 @@ class PlanPin:
         return base64.urlsafe_b64encode(zlib.compress(json.dumps(content).encode())).decode()
 
     @classmethod
-    def decode(cls, text: str, key: str = spark_config.PIN.key) -> PlanPin:
+    def decode(cls, text: str, key: str = read_config.PIN.key) -> PlanPin:
         """The pin that `encode` made text of. `key`: the option that has it.
 
         Raises:
@@ -110,7 +110,7 @@ class PlanPin:
 def load_pinned(path: str, options: Options) -> tuple[TableState, PlanPin | None]:
     """The table with its newest timeline, or with the timeline as of the pin in the options."""
     state = load_state(open_storage(path, options.for_storage()))
-    text = options.get(spark_config.PIN)
+    text = options.get(read_config.PIN)
     if text is None:
         return state, None
     pin = PlanPin.decode(text)

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from hudi_py.config import metadata as metadata_config
+from hudi_py.config import indexes as indexes_config
 from hudi_py.metadata.definitions import IndexDefinition, index_definitions
 from hudi_py.metadata.expressions import IDENTITY, IndexFunction, filter_texts, is_zoned_instant
 from hudi_py.metadata.locations import EXPRESSION_PREFIX, bloom_filters
@@ -223,7 +223,7 @@ def _by_expressions(sought: SoughtRows, slices: list[FileSlice]) -> Kept[FileSli
         metadata,
         index_definitions(snapshot.storage, snapshot.config),
         sought.conjuncts,
-        sought.request.options.get(metadata_config.EXPRESSION_INDEX_ZONE),
+        sought.request.options.get(indexes_config.EXPRESSION_INDEX_ZONE),
         history=snapshot.history,
         ignored=sought.columns_from_paths,
     )

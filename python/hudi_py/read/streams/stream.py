@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from hudi_py.config import Options, incremental, streaming
+from hudi_py.config import Options, incremental
 from hudi_py.config import read as read_config
 from hudi_py.config.option import Option
 from hudi_py.errors import ConfigError, HistoryCleanedError, SchemaMismatchError, UnsupportedTableError
@@ -95,8 +95,8 @@ class TableStream:
     def limits(self) -> BatchLimits:
         """The limits on a batch in the options."""
         return BatchLimits(
-            commits=self._options.get(streaming.MAX_COMMITS) or None,
-            bytes=self._options.get(streaming.MAX_BYTES) or None,
+            commits=self._options.get(incremental.STREAM_MAX_COMMITS) or None,
+            bytes=self._options.get(incremental.STREAM_MAX_BYTES) or None,
         )
 
     def initial_offset(self) -> StreamOffset:
@@ -384,7 +384,7 @@ class TableStream:
 
 def _start_of(options: Options) -> tuple[Start, str]:
     """Where a stream begins according to the options, and the instant if they name one."""
-    given = {option: options.get(option) for option in (streaming.START_OFFSET, incremental.BEGIN)}
+    given = {option: options.get(option) for option in (incremental.STREAM_START_OFFSET, incremental.BEGIN)}
     texts = {text.lower(): option for option, text in given.items() if text is not None}
     if len(texts) > 1:
         shown = " and ".join(f"{options.name_of(option)} = '{text}'" for option, text in given.items())
@@ -411,7 +411,7 @@ def _check_options(options: Options) -> None:
     if as_of is not None:
         raise ConfigError(
             f"Cannot stream with {options.name_of(read_config.AS_OF_INSTANT)} = '{as_of}': a stream continues from a "
-            f"time; set {streaming.START_OFFSET.key} to where it begins"
+            f"time; set {incremental.STREAM_START_OFFSET.key} to where it begins"
         )
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from hudi_py.config import Options
-from hudi_py.config import archive as archive_config
-from hudi_py.config.archive import check_archive
+from hudi_py.config import services as services_config
+from hudi_py.config.services import check_archive
 from hudi_py.model.properties import TableConfig
 from hudi_py.model.words import counted
 from hudi_py.services.archive.service import ArchiveReport, archive, may_be_due, preview_archive
@@ -22,7 +22,7 @@ def _archive(context: ServiceContext, state: TableState) -> bool:
 
 
 def _steps(options: Options, config: TableConfig) -> Iterator[Step]:
-    if options.get(archive_config.AUTOMATIC):
+    if options.get(services_config.ARCHIVE_AUTOMATIC):
         yield Step("archive", _archive)
 
 

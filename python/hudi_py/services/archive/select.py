@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from datetime import timezone
 from typing import NamedTuple
 
-from hudi_py.config import Options, archive, compaction, metadata
+from hudi_py.config import Options, compaction
+from hudi_py.config import indexes as indexes_config
+from hudi_py.config import services as config
 from hudi_py.errors import ConfigError
 from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant
 from hudi_py.model.words import counted
@@ -81,7 +83,7 @@ def select_instants(timeline: Timeline, options: Options, facts: ArchiveConstrai
     low, high = _numbers_to_keep(timeline, options)
     if facts.has_metadata_table and facts.metadata_compaction is None:
         found, _ = _commits(timeline, options, facts, low, high)
-        late = f"the metadata table has not been compacted yet ({metadata.COMPACT_DELTA_COMMITS.key})"
+        late = f"the metadata table has not been compacted yet ({indexes_config.METADATA_COMPACT_DELTA_COMMITS.key})"
         return Selection((), late if found else _few(timeline, high))
     commits, reason = _commits(timeline, options, facts, low, high)
     if timeline.layout.has_completion_times:
@@ -103,7 +105,7 @@ def select_instants(timeline: Timeline, options: Options, facts: ArchiveConstrai
 
 def _numbers_to_keep(timeline: Timeline, options: Options) -> tuple[int, int]:
     """The minimum and maximum number of commits on the timeline, raised if the cleaner needs more."""
-    low, high = options.get(archive.MIN_COMMITS), options.get(archive.MAX_COMMITS)
+    low, high = options.get(config.ARCHIVE_MIN_COMMITS), options.get(config.ARCHIVE_MAX_COMMITS)
     earliest = earliest_commit_to_retain(timeline, options)
     if earliest is None:
         return low, high
@@ -132,7 +134,7 @@ def _commits(
     if len(completed) <= high:
         return [], _few(timeline, high)
     limit = min(_limits(timeline, options, facts), default=None)
-    beyond = options.get(archive.BEYOND_SAVEPOINT)
+    beyond = options.get(config.ARCHIVE_BEYOND_SAVEPOINT)
     savepoints = [instant.time for instant in timeline.completed if instant.action is Action.SAVEPOINT]
     found: list[Instant] = []
     for instant in completed:
@@ -171,8 +173,8 @@ def _limits(timeline: Timeline, options: Options, facts: ArchiveConstraints) -> 
             since = [i for i in timeline.write_completed if (i.completion_time or i.time) > after]
             yield from (_Limit(instant.time, _METADATA) for instant in since[:1])
         yield from _limits_of_data(facts, options)
-    if options.get(archive.BLOCK_ON_CLEAN) and facts.earliest_retained:
-        yield _Limit(facts.earliest_retained, f"the last clean retained it ({archive.BLOCK_ON_CLEAN.key})")
+    if options.get(config.ARCHIVE_BLOCK_ON_CLEAN) and facts.earliest_retained:
+        yield _Limit(facts.earliest_retained, f"the last clean retained it ({config.ARCHIVE_BLOCK_ON_CLEAN.key})")
     # Apache Hudi does not check these: an instant that is being undone must not count as committed, and a pending index
     # is built from the commits after its plan
     yield from _limits_of_undoing(facts)
@@ -211,7 +213,7 @@ def _limits_of_data(facts: ArchiveConstraints, options: Options) -> list[_Limit]
     if data is None:
         return []
     saved = set[str]()
-    if options.get(archive.BEYOND_SAVEPOINT):
+    if options.get(config.ARCHIVE_BEYOND_SAVEPOINT):
         saved = {instant.time for instant in data.instants if instant.action is Action.SAVEPOINT}
     commits = (
         instant for instant in data.instants if instant.action.comparable in WRITE_ACTIONS and instant.time not in saved

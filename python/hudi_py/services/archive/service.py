@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from hudi_py.config import archive as archive_config
-from hudi_py.config.archive import check_archive
+from hudi_py.config import services as config
+from hudi_py.config.services import check_archive
 from hudi_py.errors import TableNotFoundError
 from hudi_py.metadata.table import FILES as FILES_PARTITION
 from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant, InstantTime
@@ -114,7 +114,7 @@ def may_be_due(context: ServiceContext, state: TableState) -> bool:
         return True
     if state.timeline.layout.has_completion_times:
         return False
-    return context.options.get(archive_config.MERGE) or v1.is_merging(context.storage, archive_folder(state.config))
+    return context.options.get(config.ARCHIVE_MERGE) or v1.is_merging(context.storage, archive_folder(state.config))
 
 
 def archive_commits(context: ServiceContext, state: TableState, commits: Sequence[Instant]) -> None:
@@ -166,18 +166,18 @@ class _Archiver:
             levels = lsm.compact_levels(
                 storage,
                 folder,
-                batch=options.get(archive_config.COMPACTION_BATCH),
-                target_bytes=options.get(archive_config.COMPACTION_TARGET),
+                batch=options.get(config.ARCHIVE_COMPACTION_BATCH),
+                target_bytes=options.get(config.ARCHIVE_COMPACTION_TARGET),
             )
-            retained = options.get(archive_config.MANIFESTS_RETAINED) + levels
+            retained = options.get(config.ARCHIVE_MANIFESTS_RETAINED) + levels
             cleaned = lsm.clean_versions(storage, folder, retained=retained)
             report = replace(report, num_levels_compacted=levels, num_files_cleaned=cleaned)
-        elif options.get(archive_config.MERGE) and not self._timeline.layout.has_completion_times:
+        elif options.get(config.ARCHIVE_MERGE) and not self._timeline.layout.has_completion_times:
             merged = v1.merge_small_files(
                 storage,
                 folder,
-                limit_bytes=options.get(archive_config.MERGE_LIMIT),
-                batch=options.get(archive_config.MERGE_BATCH),
+                limit_bytes=options.get(config.ARCHIVE_MERGE_LIMIT),
+                batch=options.get(config.ARCHIVE_MERGE_BATCH),
             )
             report = replace(report, num_files_merged=merged)
         return report if report.num_instants else replace(report, reason=selection.reason)
@@ -209,7 +209,7 @@ class _Archiver:
                 timeline,
                 self._states,
                 new,
-                batch_size=self._options.get(archive_config.BATCH_SIZE),
+                batch_size=self._options.get(config.ARCHIVE_BATCH_SIZE),
                 zone=table_zone(self._config, self._context.session.zone),
                 threads=threads,
             )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hudi_py.config import Options
-from hudi_py.config import indexes as index_config
+from hudi_py.config import indexes as indexes_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import CorruptFileError
 from hudi_py.formats.hash_ring import BucketChange, HashRing, decode_changes, encode_changes
@@ -40,13 +40,13 @@ class BucketLimits:
 
     @classmethod
     def of(cls, options: Options) -> BucketLimits:
-        size, first = options.get(write_config.MAX_FILE_SIZE), options.get(index_config.BUCKETS) or DEFAULT_BUCKETS
-        most, least = options.get(index_config.MAX_BUCKETS), options.get(index_config.MIN_BUCKETS)
+        size, first = options.get(write_config.MAX_FILE_SIZE), options.get(indexes_config.BUCKETS) or DEFAULT_BUCKETS
+        most, least = options.get(indexes_config.MAX_BUCKETS), options.get(indexes_config.MIN_BUCKETS)
         return cls(
             most if most > 0 else first,
             least if least > 0 else first,
-            int(size * options.get(index_config.SPLIT_THRESHOLD)),
-            int(size * options.get(index_config.MERGE_THRESHOLD)),
+            int(size * options.get(indexes_config.SPLIT_THRESHOLD)),
+            int(size * options.get(indexes_config.MERGE_THRESHOLD)),
         )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from hudi_py.config import Option
-from hudi_py.config import indexes as index_config
+from hudi_py.config import indexes as indexes_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConflictError, UnsupportedTableError
 from hudi_py.formats.arrays import combined
@@ -101,10 +101,10 @@ class BucketResizing(MovingService[ResizeSettings, ResizeReport]):
 
     def refused(self, context: ServiceContext) -> str:
         config, options = context.config(), context.options
-        if options.get(index_config.BUCKET_ENGINE) != "CONSISTENT_HASHING":
+        if options.get(indexes_config.BUCKET_ENGINE) != "CONSISTENT_HASHING":
             raise UnsupportedTableError(
-                f"Cannot resize the buckets of the table '{config.name}' with {index_config.BUCKET_ENGINE.key} = "
-                f"'{options.get(index_config.BUCKET_ENGINE)}'; supported: CONSISTENT_HASHING. Table.rescale_buckets "
+                f"Cannot resize the buckets of the table '{config.name}' with {indexes_config.BUCKET_ENGINE.key} = "
+                f"'{options.get(indexes_config.BUCKET_ENGINE)}'; supported: CONSISTENT_HASHING. Table.rescale_buckets "
                 "changes those of a simple bucket index"
             )
         if config.cdc_enabled:

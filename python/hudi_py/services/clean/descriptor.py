@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from hudi_py.config import Options
-from hudi_py.config import clean as clean_config
+from hudi_py.config import services as services_config
 from hudi_py.model.instant import Action
 from hudi_py.model.properties import TableConfig
 from hudi_py.model.words import counted
@@ -30,12 +30,12 @@ def _clean(context: ServiceContext, state: TableState) -> bool:
 
 
 def _steps(options: Options, config: TableConfig) -> Iterator[Step]:
-    if options.get(clean_config.AUTOMATIC):
+    if options.get(services_config.CLEAN_AUTOMATIC):
         yield Step("clean", _clean)
 
 
 def _check_options(options: Options) -> None:
-    if options.get(clean_config.AUTOMATIC):
+    if options.get(services_config.CLEAN_AUTOMATIC):
         check_cleaning(options)
 
 

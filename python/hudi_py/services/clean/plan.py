@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hudi_py.config import Options
-from hudi_py.config import clean as clean_config
-from hudi_py.config.clean import KEEP_LATEST_FILE_VERSIONS, cleaning_policy
+from hudi_py.config import services as clean_config
+from hudi_py.config.services import KEEP_LATEST_FILE_VERSIONS, cleaning_policy
 from hudi_py.model.instant import Action, Instant
 from hudi_py.model.names import PartitionPath, join_path
 from hudi_py.model.words import counted
@@ -65,7 +65,7 @@ def plan_clean(
         return Planned(None, "the metadata table has not been compacted since the last clean")
     guards = load_guards(storage, timeline)
     changed: set[str] | None = None
-    if options.get(clean_config.INCREMENTAL) and earliest is not None:
+    if options.get(clean_config.CLEAN_INCREMENTAL) and earliest is not None:
         changed = changed_partitions(state, last, earliest, guards.savepoints)
     files: dict[str, tuple[str, ...]] = {}
     partitions: list[str] = []
@@ -96,7 +96,7 @@ def plan_clean(
     kept = (
         f"what queries as of {earliest.time} and later need"
         if earliest is not None
-        else f"{counted(options.get(clean_config.FILE_VERSIONS_RETAINED), 'version')} of each file group"
+        else f"{counted(options.get(clean_config.CLEAN_FILE_VERSIONS_RETAINED), 'version')} of each file group"
     )
     return Planned(None, f"no file is superfluous in the {counted(considered, 'partition')} considered; kept: {kept}")
 
@@ -145,7 +145,7 @@ class _Planner:
         last: CleanMetadata | None,
     ) -> None:
         self._context = context
-        self._versions = options.get(clean_config.FILE_VERSIONS_RETAINED)
+        self._versions = options.get(clean_config.CLEAN_FILE_VERSIONS_RETAINED)
         self._groups = groups
         self._earliest = earliest.time if earliest is not None else None
         self._guards = guards
@@ -276,12 +276,12 @@ def needed_files(
 def _chosen(partitions: list[PartitionPath], options: Options, groups: frozenset[FileGroup] | None) -> list[str]:
     if groups is not None:
         return sorted({partition for partition, _ in groups})
-    selected = set(options.get(clean_config.PARTITIONS_SELECTED))
+    selected = set(options.get(clean_config.CLEAN_PARTITIONS_SELECTED))
     if selected:
         return [partition for partition in partitions if partition in selected]
-    pattern = options.get(clean_config.PARTITION_REGEX)
+    pattern = options.get(clean_config.CLEAN_PARTITION_REGEX)
     if pattern:
-        return matching(pattern, partitions, clean_config.PARTITION_REGEX.key, whole=True)
+        return matching(pattern, partitions, clean_config.CLEAN_PARTITION_REGEX.key, whole=True)
     return [str(partition) for partition in partitions]
 
 
@@ -300,7 +300,10 @@ def _extra(
     extra: dict[str, str] = {}
     if guards.savepoints and partitioned:
         extra[SAVEPOINTS] = ",".join(guards.savepoints)
-    selected, pattern = options.get(clean_config.PARTITIONS_SELECTED), options.get(clean_config.PARTITION_REGEX)
+    selected, pattern = (
+        options.get(clean_config.CLEAN_PARTITIONS_SELECTED),
+        options.get(clean_config.CLEAN_PARTITION_REGEX),
+    )
     if selected or pattern or groups is not None:
         chosen = selected or sorted({partition for partition, _ in groups or ()})
         extra[FILTERED] = pattern or ",".join(chosen)
@@ -316,7 +319,7 @@ def _marks_progress(
 ) -> bool:
     """Whether a plan without files is still recorded as an instant."""
     interval = options.get(clean_config.EMPTY_CLEAN_INTERVAL_HOURS)
-    if interval <= 0 or not options.get(clean_config.INCREMENTAL) or plan.earliest is None:
+    if interval <= 0 or not options.get(clean_config.CLEAN_INCREMENTAL) or plan.earliest is None:
         return False
     if last is None:
         return True

@@ -8,8 +8,8 @@ from __future__ import annotations
 from datetime import tzinfo
 
 from hudi_py.config import Options
-from hudi_py.config import clean as clean_config
-from hudi_py.config.clean import (
+from hudi_py.config import services as config
+from hudi_py.config.services import (
     KEEP_LATEST_BY_HOURS,
     KEEP_LATEST_COMMITS,
     KEEP_LATEST_FILE_VERSIONS,
@@ -30,19 +30,19 @@ COMPACTIONS = frozenset({Action.COMPACTION, Action.LOG_COMPACTION})
 def check_cleaning(options: Options) -> None:
     """Raises ConfigError as `check_clean`, or for a pattern that is not a valid regular expression."""
     check_clean(options)
-    pattern = options.get(clean_config.PARTITION_REGEX)
+    pattern = options.get(config.CLEAN_PARTITION_REGEX)
     if pattern:
-        check_regex(pattern, options.name_of(clean_config.PARTITION_REGEX))
+        check_regex(pattern, options.name_of(config.CLEAN_PARTITION_REGEX))
 
 
 def newest_versions_only(options: Options) -> Options:
     """The options of a clean that keeps nothing but the newest version of each file group."""
     kept = {
-        clean_config.POLICY: KEEP_LATEST_FILE_VERSIONS,
-        clean_config.FILE_VERSIONS_RETAINED: "1",
-        clean_config.INCREMENTAL: "false",
+        config.CLEAN_POLICY: KEEP_LATEST_FILE_VERSIONS,
+        config.CLEAN_FILE_VERSIONS_RETAINED: "1",
+        config.CLEAN_INCREMENTAL: "false",
     }
-    return options.without(clean_config.PARTITION_REGEX, clean_config.PARTITIONS_SELECTED).replace(kept)
+    return options.without(config.CLEAN_PARTITION_REGEX, config.CLEAN_PARTITIONS_SELECTED).replace(kept)
 
 
 def earliest_to_retain(
@@ -68,7 +68,7 @@ def earliest_to_retain(
     """
     completed = timeline.write_completed
     earliest: Instant | None = None
-    policy, commits = cleaning_policy(options), options.get(clean_config.COMMITS_RETAINED)
+    policy, commits = cleaning_policy(options), options.get(config.CLEAN_COMMITS_RETAINED)
     if policy == KEEP_LATEST_COMMITS and len(completed) > commits:
         earliest = completed[-commits]
         pending = oldest_pending(timeline, passed_over)
@@ -76,10 +76,10 @@ def earliest_to_retain(
             before = [instant for instant in completed if instant.time < pending.time]
             earliest = before[-1] if before else None
     elif policy == KEEP_LATEST_BY_HOURS:
-        since = format_instant(now_ms - options.get(clean_config.HOURS_RETAINED) * _HOUR_MS, zone)
+        since = format_instant(now_ms - options.get(config.CLEAN_HOURS_RETAINED) * _HOUR_MS, zone)
         earliest = next((instant for instant in completed if instant.time >= since), None)
-    if earliest is not None and last_earliest and options.given(clean_config.MAX_COMMITS_TO_CLEAN):
-        most = options.get(clean_config.MAX_COMMITS_TO_CLEAN)
+    if earliest is not None and last_earliest and options.given(config.MAX_COMMITS_TO_CLEAN):
+        most = options.get(config.MAX_COMMITS_TO_CLEAN)
         due = [instant for instant in completed if last_earliest <= instant.time < earliest.time]
         if len(due) > most:
             earliest = due[most]
@@ -100,12 +100,12 @@ def reason_not_due(timeline: Timeline, options: Options, last: CleanMetadata | N
         return ""
     after = "" if last is None else last.last_completed
     commits = sum(1 for instant in timeline.write_completed if instant.time > after)
-    needed = options.get(clean_config.TRIGGER_MAX_COMMITS)
+    needed = options.get(config.CLEAN_TRIGGER_MAX_COMMITS)
     if commits >= needed:
         return ""
     since = "" if last is None else f" since the last clean, {last.start_time}"
     return (
-        f"{counted(commits, 'commit')}{since}; a clean is due after {needed} ({clean_config.TRIGGER_MAX_COMMITS.key})"
+        f"{counted(commits, 'commit')}{since}; a clean is due after {needed} ({config.CLEAN_TRIGGER_MAX_COMMITS.key})"
     )
 
 
@@ -113,13 +113,13 @@ def reason_nothing_retained(timeline: Timeline, options: Options) -> str:
     """Why there is no earliest commit to retain, so nothing is cleaned."""
     count = len(timeline.write_completed)
     if cleaning_policy(options) == KEEP_LATEST_BY_HOURS:
-        hours = counted(options.get(clean_config.HOURS_RETAINED), "hour")
-        return f"no commit in the last {hours} ({clean_config.HOURS_RETAINED.key})"
+        hours = counted(options.get(config.CLEAN_HOURS_RETAINED), "hour")
+        return f"no commit in the last {hours} ({config.CLEAN_HOURS_RETAINED.key})"
     pending = oldest_pending(timeline)
-    retained = options.get(clean_config.COMMITS_RETAINED)
+    retained = options.get(config.CLEAN_COMMITS_RETAINED)
     if count > retained and pending is not None:
         return f"the {pending.action.value} {pending.time} is pending, and there is no commit before it"
     return (
         f"the active timeline has {counted(count, 'commit')}, and {retained} are kept "
-        f"({clean_config.COMMITS_RETAINED.key})"
+        f"({config.CLEAN_COMMITS_RETAINED.key})"
     )

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hudi_py.config import Options
-from hudi_py.config import clean as clean_config
+from hudi_py.config import services as services_config
 from hudi_py.errors import ConflictError, UnsupportedTableError
 from hudi_py.metadata.files import metadata_lister
 from hudi_py.metadata.table import FILES
@@ -185,7 +185,7 @@ class Cleaning:
     def _options(self, context: ServiceContext) -> Options:
         options = context.options
         check_cleaning(options)
-        options = options if self.waits else options.replace({clean_config.TRIGGER_MAX_COMMITS: "0"})
+        options = options if self.waits else options.replace({services_config.CLEAN_TRIGGER_MAX_COMMITS: "0"})
         return options if self.groups is None else newest_versions_only(options)
 
     def planned(self, plans: PendingPlans) -> list[Instant]:
@@ -304,7 +304,7 @@ def _work(
     started_ms: int,
     spared: frozenset[File] = frozenset(),
 ) -> CleanWork:
-    count = num_tasks(num_files, context.options.get(clean_config.PARALLELISM))
+    count = num_tasks(num_files, context.options.get(services_config.CLEAN_PARALLELISM))
     return CleanWork(action.instant, action.layout, count, started_ms, spared)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from hudi_py.config import Options, Scope
-from hudi_py.config import lock as config
+from hudi_py.config import concurrency as config
 from hudi_py.errors import LockError
 from hudi_py.storage import Storage
 from hudi_py.storage.base import ConditionalStorage

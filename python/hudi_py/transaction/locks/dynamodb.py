@@ -16,7 +16,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from hudi_py.config import lock as config
+from hudi_py.config import concurrency as config
 from hudi_py.errors import LockError, first_line
 from hudi_py.storage import Storage
 from hudi_py.storage.credentials import boto3_client

@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta, timezone
 
-from hudi_py.config import lock as config
+from hudi_py.config import concurrency as config
 from hudi_py.errors import ConfigError, LockError
 from hudi_py.model.layout import LOCK_FILE, META_FOLDER
 from hudi_py.model.names import join_path

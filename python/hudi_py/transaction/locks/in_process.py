@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import datetime, timezone
 
 from hudi_py.config import Options
-from hudi_py.config import lock as config
+from hudi_py.config import concurrency as config
 from hudi_py.errors import ConfigError
 from hudi_py.storage import Storage
 from hudi_py.transaction.locks.lease import HeldByContext, lost_lock, wait_for

@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass, field
 
 from hudi_py.config import Options, Problems
-from hudi_py.config import lock as config
+from hudi_py.config import concurrency as config
 from hudi_py.config.option import Option
 from hudi_py.errors import ConfigError
 
@@ -64,7 +64,7 @@ class LockSettings:
     shared: bool = False
     """Whether Apache Hudi is known to use the lock file at the same time."""
     provider: str | None = None
-    """One of `hudi_py.config.lock.PROVIDERS`; None: chosen by the kind of storage."""
+    """One of `hudi_py.config.concurrency.PROVIDERS`; None: chosen by the kind of storage."""
     lease: LeaseSettings = field(default_factory=LeaseSettings)
     zookeeper: ZookeeperSettings | None = None
     dynamodb: DynamoSettings = field(default_factory=DynamoSettings)

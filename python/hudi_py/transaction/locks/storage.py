@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Final
 
-from hudi_py.config import lock as config
+from hudi_py.config import concurrency as config
 from hudi_py.errors import ConfigError, CorruptFileError, LockError
 from hudi_py.model.layout import STORAGE_LOCK
 from hudi_py.storage import Storage

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from hudi_py.config import Options
 from hudi_py.config import concurrency as concurrency_config
-from hudi_py.config import indexes as index_config
+from hudi_py.config import indexes as indexes_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError
 from hudi_py.formats.base_files import iter_base_batches, read_footer
@@ -68,9 +68,9 @@ class BucketIndex:
         Raises:
             ConfigError: the table cannot have such buckets, or a hashed column is not part of the record key.
         """
-        engine = options.get(index_config.BUCKET_ENGINE)
+        engine = options.get(indexes_config.BUCKET_ENGINE)
         consistent = engine == "CONSISTENT_HASHING"
-        chosen = f"{options.name_of(index_config.BUCKET_ENGINE)} = '{engine}'"
+        chosen = f"{options.name_of(indexes_config.BUCKET_ENGINE)} = '{engine}'"
         if consistent and not config.is_mor:
             raise ConfigError(
                 f"Cannot write to the copy-on-write table '{config.name}' with {chosen}, which needs a merge-on-read "
@@ -81,16 +81,16 @@ class BucketIndex:
                 f"Cannot write to the table '{config.name}' with {chosen} and {concurrency_config.MODE.key} = "
                 f"'{concurrency_config.NON_BLOCKING}', which needs SIMPLE"
             )
-        fields, wanted = config.record_key_fields, options.get(index_config.BUCKET_FIELDS)
+        fields, wanted = config.record_key_fields, options.get(indexes_config.BUCKET_FIELDS)
         for name in wanted:
             if name not in fields:
                 raise ConfigError(
-                    f"Cannot hash the column '{name}' ({options.name_of(index_config.BUCKET_FIELDS)}) of the table "
+                    f"Cannot hash the column '{name}' ({options.name_of(indexes_config.BUCKET_FIELDS)}) of the table "
                     f"'{config.name}': it is not part of the record key {','.join(fields)}"
                 )
         hashed = tuple(name for name in fields if name in wanted) or fields
-        count = options.get(index_config.BUCKETS) or DEFAULT_BUCKETS
-        expressions = options.get(index_config.BUCKET_EXPRESSIONS)
+        count = options.get(indexes_config.BUCKETS) or DEFAULT_BUCKETS
+        expressions = options.get(indexes_config.BUCKET_EXPRESSIONS)
         rules = BucketRules(expressions, count) if expressions and not consistent else None
         if rules is not None:
             checked_rules(rules)
@@ -216,8 +216,8 @@ class SimpleBuckets:
             if number >= count:
                 raise mismatch(
                     f"its file group {slice_.file_id} is bucket {number}, so there are more than {count}; set "
-                    f"{index_config.BUCKETS.key} to the number that the table was created with, and "
-                    f"{index_config.BUCKET_EXPRESSIONS.key} to its rules if it had any",
+                    f"{indexes_config.BUCKETS.key} to the number that the table was created with, and "
+                    f"{indexes_config.BUCKET_EXPRESSIONS.key} to its rules if it had any",
                     partition,
                 )
             if number in found:
@@ -243,8 +243,8 @@ def check_file_keys(buckets: Buckets, index: BucketIndex, storage: Storage, slic
             if number != own:
                 raise mismatch(
                     f"its file {base.name} has the record key {key!r}, which belongs to bucket {number} by the hash of "
-                    f"{','.join(index.hashed)}, not to bucket {own}; set {index_config.BUCKETS.key} and "
-                    f"{index_config.BUCKET_FIELDS.key} as the table was created",
+                    f"{','.join(index.hashed)}, not to bucket {own}; set {indexes_config.BUCKETS.key} and "
+                    f"{indexes_config.BUCKET_FIELDS.key} as the table was created",
                     base.partition,
                 )
 

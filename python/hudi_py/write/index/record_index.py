@@ -13,7 +13,7 @@ from typing import ClassVar, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudi_py.config import metadata as metadata_config
+from hudi_py.config import indexes as indexes_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError
 from hudi_py.formats.arrays import combined
@@ -111,7 +111,7 @@ def open_record_index(lookup: KeyLookup) -> Index:
         return open_base_files(lookup)
     if metadata is None:
         raise ConfigError(
-            f"{start} table '{state.config.name}' has no record index; set {metadata_config.GLOBAL_RECORD_INDEX.key}"
+            f"{start} table '{state.config.name}' has no record index; set {indexes_config.GLOBAL_RECORD_INDEX.key}"
             "=true, so that the write creates one, or use another index type"
         )
     by_partition = is_by_partition(state.storage, state.config, metadata.file_groups(RECORD_INDEX))
