@@ -540,7 +540,7 @@ MUTATIONS: Final = (
     Mutation(
         "clean: one that a person asks for waits for commits",
         CORE + "services/clean/service.py",
-        '        options = options if self.waits else options.replace({clean_config.TRIGGER_MAX_COMMITS: "0"})\n',
+        '        options = options if self.waits else options.replace({services_config.CLEAN_TRIGGER_MAX_COMMITS: "0"})\n',
         "",
         "tests/unit/table/test_previews.py",
     ),
@@ -1580,7 +1580,7 @@ MUTATIONS: Final = (
     Mutation(
         "optimistic: a lock within one process will do",
         CORE + "transaction/settings.py",
-        " or provider not in (None, lock_config.IN_PROCESS_LOCK):\n",
+        " or provider not in (None, concurrency.IN_PROCESS_LOCK):\n",
         " or provider is not None:\n",
         "tests/unit/transaction/test_optimistic.py",
     ),
@@ -2116,7 +2116,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "callbacks: the key is an option like others",
-        CORE + "config/callbacks.py",
+        CORE + "config/monitoring.py",
         '    "hudi_write_commit_http_callback",\n    secret=True,\n',
         '    "hudi_write_commit_http_callback",\n',
         "tests/unit/interop/test_told.py",

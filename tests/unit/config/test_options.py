@@ -257,8 +257,8 @@ def test_each_key_is_declared_once_with_a_meaning_and_a_valid_default() -> None:
         assert not option.choices or option.default is None or str(option.default) in option.choices, option.key
 
 
-# Read by `Options` itself.
-WITHOUT_A_CHOICE = {"COMMIT_METADATA_PREFIX"}
+# The first is read by `Options` itself; all values of the second mean the same.
+WITHOUT_A_CHOICE = {"COMMIT_METADATA_PREFIX", "EARLY_STRATEGY"}
 
 
 def test_what_is_honoured_is_looked_at() -> None:
