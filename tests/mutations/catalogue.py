@@ -540,8 +540,8 @@ MUTATIONS: Final = (
     Mutation(
         "clean: one that a person asks for waits for commits",
         CORE + "services/clean/service.py",
-        '        options = options if self.waits else options.replace({services_config.CLEAN_TRIGGER_MAX_COMMITS: "0"})\n',
-        "",
+        'options.replace({services_config.CLEAN_TRIGGER_MAX_COMMITS: "0"})\n',
+        "options\n",
         "tests/unit/table/test_previews.py",
     ),
     Mutation(
