@@ -126,7 +126,7 @@ docs-check: docs ## Look at the site in a headless Chromium: no request elsewher
 docs-pages: matrix ## Write the pages that are generated from code: options, doctor, known options, statements, services, the matrix
 	@mkdir -p build
 	@$(RUN) python -m hudi_py.config.docs >build/options.md && mv build/options.md docs/options.md
-	@$(RUN) python -m hudi_py.health.docs >build/doctor.md && mv build/doctor.md docs/doctor.md
+	@$(RUN) python -m tools.doctor_page >build/doctor.md && mv build/doctor.md docs/doctor.md
 	@$(RUN) python -m tools.known_options
 	@$(RUN) python -m tools.statements
 	@$(RUN) python -m tools.services

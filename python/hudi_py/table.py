@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 
 from hudi_py.config import Options, Scope
 from hudi_py.config.write import DURABLE, PARTIAL_UPSERT
-from hudi_py.erasure.methods import ErasureMethods
-from hudi_py.health.methods import HealthMethods
+from hudi_py.erasure.run import ErasureMethods
+from hudi_py.health.doctor import HealthMethods
 from hudi_py.inspect.reports import file_report, history_report, instant_report, partition_report
 from hudi_py.model.instant import InstantTime
 from hudi_py.model.properties import TableConfig

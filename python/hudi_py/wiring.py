@@ -18,9 +18,8 @@ from hudi_py.interop.announce import announced
 from hudi_py.interop.callbacks import CommitCallback
 from hudi_py.interop.catalogs.run import CatalogSync
 from hudi_py.interop.catalogs.settings import SyncSettings
-from hudi_py.interop.iceberg.after import IcebergPublication
-from hudi_py.interop.metrics.reporters import Reporter
-from hudi_py.interop.metrics.run import MetricsStep
+from hudi_py.interop.iceberg.run import IcebergPublication
+from hudi_py.interop.metrics import MetricsStep, Reporter
 from hudi_py.metadata_write.maintenance.indexes import (
     create_index,
     drop_index,

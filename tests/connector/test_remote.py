@@ -29,7 +29,7 @@ from hudi_py.errors import (
     TableExistsError,
     TableNotFoundError,
 )
-from hudi_py.interop.iceberg.files import MetadataFiles
+from hudi_py.interop.iceberg.target import MetadataFiles
 from hudi_py.storage import Storage, open_storage
 from hudi_py.storage.local import LocalStorage, _LocalFile
 from hudi_py.transaction.publication import Publication

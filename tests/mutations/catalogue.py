@@ -560,7 +560,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "erase: versions for which the filter was true once stay",
-        CORE + "erasure/wanted.py",
+        CORE + "erasure/contents.py",
         "        return found if self.condition is None else found | satisfied(self.condition, rows)\n",
         "        return found\n",
         "tests/unit/erasure/test_erase.py::test_rows_that_were_true_before_stay",
@@ -1785,14 +1785,14 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "command line: of several tables, findings outweigh errors",
-        CORE + "cli/several.py",
+        CORE + "cli/declare.py",
         "(code not in (0, FOUND), code)",
         "code",
         "tests/unit/cli/test_several.py",
     ),
     Mutation(
         "command line: of several tables, the first error ends all",
-        CORE + "cli/several.py",
+        CORE + "cli/declare.py",
         "    except (click.UsageError, BrokenPipeError):",
         "    except (click.UsageError, OSError, BrokenPipeError, LookupError):",
         "tests/unit/cli/test_several.py",
@@ -2102,7 +2102,7 @@ MUTATIONS: Final = (
     # -- catalogs, callbacks -----------------------------------------------------------------------------------------
     Mutation(
         "catalogs: deleted partitions stay registered",
-        CORE + "interop/catalogs/changes.py",
+        CORE + "interop/catalogs/partitions.py",
         "        if metadata.operation in REPLACING:\n",
         "        if not metadata.operation:\n",
         "tests/unit/interop/test_register.py",
@@ -2131,7 +2131,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "iceberg: snapshots whose files were cleaned are kept",
-        CORE + "interop/iceberg/expire.py",
+        CORE + "interop/iceberg/snapshot.py",
         "        first = next(broken, first)\n",
         "        first = min(next(broken, first), first)\n",
         "tests/unit/interop/test_publish.py",

@@ -18,7 +18,7 @@ import pytest
 
 import hudi_py
 from hudi_py.interop.catalogs import sync
-from hudi_py.interop.catalogs.hive.client import HiveMetastore
+from hudi_py.interop.catalogs.hive_metastore import HiveMetastore
 from tests.oracle.client import Oracle
 from tests.oracle.conftest import started
 from tests.oracle.environment import default_version

@@ -18,7 +18,7 @@ from hudi_py.errors import ConfigError
 from hudi_py.interop.catalogs import CatalogError, sync
 from hudi_py.interop.catalogs.entry import Catalog
 from hudi_py.interop.catalogs.glue import GlueCatalog
-from hudi_py.interop.catalogs.hive.client import HiveMetastore
+from hudi_py.interop.catalogs.hive_metastore import HiveMetastore
 from tests.stores import servers
 from tests.stores.servers import Server
 from tests.support.catalogs import FAST, HIVE

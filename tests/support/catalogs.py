@@ -9,9 +9,8 @@ from typing import Any
 
 import hudi_py
 from hudi_py.config import Options, Scope
-from hudi_py.interop.catalogs.entry import IncompatibleError, StoredEntry, TableEntry, Values
+from hudi_py.interop.catalogs.entry import IncompatibleError, Registered, StoredEntry, TableEntry, Values
 from hudi_py.interop.catalogs.register import register_hive_like
-from hudi_py.interop.catalogs.report import Registered
 from hudi_py.interop.catalogs.settings import SyncSettings
 from hudi_py.storage import open_storage
 from hudi_py.timeline.properties import load_table_config

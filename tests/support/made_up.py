@@ -11,7 +11,7 @@ import pyarrow as pa
 from hudi_py.health import Diagnosis, Finding
 from hudi_py.inspect.reports import FILES, HISTORY, INSTANTS
 from hudi_py.model.properties import TableConfig
-from hudi_py.report.facts import TableFacts
+from hudi_py.report.overview import TableFacts
 from hudi_py.report.summary import Gathered, Older, Report, summarise
 from hudi_py.services.descriptor import Due
 from hudi_py.services.planned.pending import PLAN_SCHEMA

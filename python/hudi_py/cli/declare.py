@@ -162,7 +162,7 @@ def table_command(
 
             if len(paths) < 2:
                 return answer(paths[0] if paths else path)
-            from hudi_py.cli.several import answer_each
+            from hudi_py.cli.screen import answer_each
 
             code = answer_each(paths, answer, debug=debug, as_json=as_json)
             return click.get_current_context().exit(code) if code else None

@@ -1,4 +1,4 @@
-"""Rows of a scan for people, and as CSV, JSON lines, Parquet or Arrow."""
+"""Rows of a scan, or of a query of DuckDB over scans, for people, and as CSV, JSON lines, Parquet or Arrow."""
 
 from __future__ import annotations
 
@@ -18,10 +18,13 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import csv, parquet
 
+import hudi_py
 from hudi_py.cli.declare import CommandTarget
 from hudi_py.cli.rows import ScanQuery
 from hudi_py.cli.screen import Screen, ScreenColumn, number
+from hudi_py.errors import ConfigError, missing_library
 from hudi_py.formats.arrays import is_bytes
+from hudi_py.interop.duckdb import query as run_query
 from hudi_py.model.words import counted, show_bytes, visible_json
 from hudi_py.progress import Progress
 from hudi_py.read import Scan
@@ -40,6 +43,8 @@ _ENDINGS: Final = {
     ".feather": "arrow",
 }
 _BINARY: Final = ("parquet", "arrow")
+_ONLY = "t"
+"""Name of a table that was given none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,3 +321,39 @@ def _appearing(path: str) -> Iterator[IO[bytes]]:
         if os.path.exists(unfinished):
             os.remove(unfinished)
         raise
+
+
+def sql(target: CommandTarget, query: str, tables: Iterable[str], as_of: str | None, form: Form) -> None:
+    """`hudi-py sql`."""
+    try:
+        import duckdb
+    except ImportError as error:
+        raise ConfigError(str(missing_library(error, "run a query", "duckdb"))) from None
+    shape = form.resolved(target.as_json)
+    scans = {
+        name: hudi_py.open_table(path, target.options, storage_options=target.storage_options).scan(as_of=as_of)
+        for name, path in _named(tables).items()
+    }
+    connection = duckdb.connect()
+    try:
+        found: pa.Table = run_query(query, scans, connection=connection).to_arrow_table()
+    except duckdb.Error as error:
+        raise ConfigError(f"Cannot run the query: {error}") from error
+    finally:
+        connection.close()
+    if shape == "table" and form.output is None:
+        show_table(found)
+    else:
+        write_rows(found.to_batches(), found.schema, form, shape)
+
+
+def _named(tables: Iterable[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for given in tables:
+        name, separator, path = given.partition("=")
+        if not separator or not name.isidentifier():
+            name, path = _ONLY, given
+        if name in found:
+            raise click.UsageError(f"Two tables have the name {name}: give each as NAME=PATH.")
+        found[name] = path
+    return found

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import click
 
-from hudi_py.cli import heal, iceberg, look, maintain, reference, rows, share
+from hudi_py.cli import heal, look, maintain, rows, share
 from hudi_py.cli.failure import fail
 from hudi_py.model.words import visible_lines
 
@@ -66,12 +66,10 @@ def main() -> None:
     """
 
 
-reference.add_to(main)
 look.add_to(main)
 rows.add_to(main)
 maintain.add_to(main)
 heal.add_to(main)
-iceberg.add_to(main)
 share.add_to(main)
 
 

@@ -1,18 +1,29 @@
-"""`hudi-py show`: what a table is, how it is doing, and what to do next."""
+"""`hudi-py show`, `stats` and `report`: what a table is, how it is doing, what to do next; its sizes; it as a page."""
 
 from __future__ import annotations
 
+import os
+import re
+import webbrowser
+from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from hudi_py.cli.declare import CommandTarget
-from hudi_py.cli.screen import Screen
+from hudi_py.cli.screen import Screen, ScreenColumn, number, records
 from hudi_py.model.properties import TableConfig
 from hudi_py.model.words import ago, counted, readable, show_bytes
-from hudi_py.report.facts import read_facts
-from hudi_py.report.overview import Overview, overview
+from hudi_py.progress import Progress
+from hudi_py.report.overview import Overview, overview, read_facts
+from hudi_py.report.writes import totals
 from hudi_py.table import Table
 from hudi_py.timeline.clock import wall_clock_ms
 from hudi_py.timeline.times import epoch_ms, table_zone
+
+_ALL_PARTITIONS = "all"
 
 
 def show(target: CommandTarget) -> None:
@@ -45,6 +56,72 @@ def show_properties(target: CommandTarget) -> None:
         return
     for key, value in properties.items():
         screen.line(f"{key}={value}")
+
+
+def stats(target: CommandTarget, rows: bool) -> None:
+    """`hudi-py stats`."""
+    table, screen = target.open(), Screen()
+    files = records(table.files())
+    found: dict[str, Any] = {"base_files": sizes(files), "writes": totals(table.history())}
+    if rows:
+        progress = Progress.on_terminal("counting")
+        progress.phase("reading")
+        try:
+            found["num_rows"] = table.scan().count()
+        finally:
+            progress.close()
+    if target.as_json:
+        screen.json(found)
+        return
+    if rows:
+        screen.title(counted(found["num_rows"], "row"))
+    screen.heading("Sizes of base files")
+    columns = [ScreenColumn("partition"), *map(number, ("files", "least", "median", "95 %", "most", "total"))]
+    names = ("min_bytes", "median_bytes", "p95_bytes", "max_bytes", "num_bytes")
+    table_rows = [
+        [row["partition"] or ".", row["num_files"], *(show_bytes(row[name]) for name in names)]
+        for row in found["base_files"]
+    ]
+    screen.table(columns, table_rows, empty="There are no base files.")
+    screen.heading("Writes on the active timeline")
+    done = found["writes"]
+    changed = done["num_inserts"] + done["num_updates"] + done["num_deletes"]
+    facts = [
+        (
+            "Commits",
+            f"{done['num_commits']:,}, {show_bytes(done['num_bytes'])} in {counted(done['num_files'], 'file')}",
+        ),
+        ("Rows changed", f"{changed:,}"),
+        ("Rows written", f"{done['num_writes']:,}"),
+    ]
+    if done["write_amplification"] is not None:
+        facts.append(("Amplification", f"{done['write_amplification']:.1f} rows written for each one changed"))
+    screen.facts(facts)
+
+
+def report(target: CommandTarget, output: str | None, opened: bool, full: bool) -> None:
+    """Writes the page, says where it is, and opens it."""
+    table, screen = target.open(), Screen()
+    name = re.sub(r"[^\w.-]+", "_", TableConfig(dict(table.properties)).name).strip("._") or "table"
+    path = table.report(output or f"{name}-report.html", full=full)
+    if target.as_json:
+        screen.json({"path": path, "num_bytes": os.path.getsize(path)})
+    else:
+        screen.path(f"{path} ({show_bytes(os.path.getsize(path))})")
+    if opened and not webbrowser.open(Path(path).as_uri()):
+        screen.note("There is no browser to open it in.")
+
+
+def sizes(files: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Sizes of the base files of each partition, and of all."""
+    by_partition: dict[str, list[int]] = {}
+    for row in files:
+        if row["base_file"]:
+            by_partition.setdefault(row["partition"], []).append(row["base_bytes"])
+    found = [_spread(partition, values) for partition, values in sorted(by_partition.items())]
+    if len(found) > 1:
+        found.append(_spread(_ALL_PARTITIONS, [size for values in by_partition.values() for size in values]))
+    return found
 
 
 def _is(found: Overview) -> list[tuple[str, str]]:
@@ -91,3 +168,16 @@ def _does(found: Overview, table: Table) -> list[tuple[str, str]]:
     facts.extend(("Lock", f"held by {each['process'] or each['owner']}") for each in found.locks)
     facts.extend(("Unknown", each) for each in found.unknown)
     return facts
+
+
+def _spread(partition: str, values: Sequence[int]) -> dict[str, Any]:
+    low, median, high = (int(each) for each in np.percentile(values, (0, 50, 95)))
+    return {
+        "partition": partition,
+        "num_files": len(values),
+        "num_bytes": sum(values),
+        "min_bytes": low,
+        "median_bytes": median,
+        "p95_bytes": high,
+        "max_bytes": max(values),
+    }

@@ -133,7 +133,7 @@ def sql(
     Only the columns that the query names are read. Needs `pip install "hudi-py[duckdb]"`.
     """
     from hudi_py.cli import export
-    from hudi_py.cli import query as run
+    from hudi_py.cli import export as run
 
     run.sql(target, query, tables, as_of, export.Form(to, output))
 
@@ -242,7 +242,7 @@ def erase(
     Deletes the rows, removes all older versions of their file groups, builds indexes anew, then reads every file again.
     Time travel to earlier states of these file groups is impossible afterwards. The exit code is 5 if anything is left.
     """
-    from hudi_py.cli import erase as run
+    from hudi_py.cli import intake as run
 
     if sum(map(bool, (where, keys))) != 1:
         raise click.UsageError("Give either --where or --keys.")

@@ -1,4 +1,5 @@
-"""What commands print: tables and facts for people, JSON for programs.
+"""What commands print: tables and facts for people, JSON for programs; and the answers for several tables, one after
+the other.
 
 On a terminal, tables fit its width: long texts are shortened, and columns that do not fit are left out and named. When
 the output is not a terminal, nothing is shortened or left out, and there are no colours. Names and values of a table
@@ -8,8 +9,9 @@ never steer a terminal: their control characters are shown as escapes, in JSON a
 from __future__ import annotations
 
 import json
+import sys
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, is_dataclass, replace
@@ -23,6 +25,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
+from hudi_py.cli.failure import FOUND, fail
 from hudi_py.model.words import visible, visible_json
 
 _TABLE: Final[ContextVar[str]] = ContextVar("table", default="")
@@ -241,3 +244,34 @@ def _plain(value: Any) -> Any:
 
 def _padded(text: str, width: int, column: ScreenColumn) -> str:
     return text.rjust(width) if column.right else set_cell_size(text, max(width, cell_len(text)))
+
+
+def answer_each(paths: Sequence[str], answer: Callable[[str], Any], *, debug: bool, as_json: bool) -> int:
+    """Answers for each table, whatever became of the one before; the worst exit code.
+
+    Errors are worse than findings, and of two errors the one with the higher code.
+
+    Raises:
+        click.UsageError: the command is wrong, for whichever table.
+        click.Abort: a question was interrupted.
+    """
+    codes, screen = [], Screen()
+    for number, path in enumerate(paths):
+        with screen.part(path, first=number == 0, as_json=as_json):
+            codes.append(_answer(path, answer, debug=debug, as_json=as_json))
+        sys.stdout.flush()  # so that errors come below their heading
+    return max(codes, key=lambda code: (code not in (0, FOUND), code))
+
+
+def _answer(path: str, answer: Callable[[str], Any], *, debug: bool, as_json: bool) -> int:
+    try:
+        answer(path)
+    except click.exceptions.Exit as end:
+        return end.exit_code
+    except (click.UsageError, BrokenPipeError):
+        raise
+    except Exception as error:  # as the program shows any error of a command
+        if isinstance(error.__context__, KeyboardInterrupt):
+            raise
+        return fail(error, debug=debug, as_json=as_json, table=path)
+    return 0

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from hudi_py.config import interop as interop_config
-from hudi_py.erasure.contents import DataFiles
+from hudi_py.erasure.contents import DataFiles, ErasureScope, satisfied
 from hudi_py.erasure.report import ErasurePlan, Searched, Trace
 from hudi_py.erasure.search import BASE, CHANGES, LOG, Search, repair_of
-from hudi_py.erasure.wanted import ErasureScope, satisfied
 from hudi_py.errors import ConfigError, HudiError, first_line
 from hudi_py.formats.arrays import combined
 from hudi_py.formats.lookup import TextSet
-from hudi_py.interop.iceberg.after import IcebergPublication
+from hudi_py.interop.iceberg.run import IcebergPublication
 from hudi_py.interop.iceberg.target import HINT, BesideTable, IcebergTarget
 from hudi_py.metadata.table import FILES
 from hudi_py.metadata_write.partitions.registry import maintained_names

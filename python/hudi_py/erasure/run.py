@@ -1,22 +1,29 @@
-"""Carries an erasure out: by a delete, a compaction, a clean and new indexes, as any of them by itself."""
+"""Carries an erasure out: by a delete, a compaction, a clean and new indexes, as any of them by itself; and the methods
+of `Table` that do so."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from importlib import metadata
+from typing import Any
+
+import pyarrow.compute as pc
 
 from hudi_py.config import concurrency as concurrency_config
 from hudi_py.config import interop as interop_config
-from hudi_py.erasure.plan import Prepared, failures, find_rows, prepare, published_target, value_indexes
-from hudi_py.erasure.report import ErasureReport, ErasureStep
+from hudi_py.erasure.plan import Prepared, failures, find_rows, plan_erasure, prepare, published_target, value_indexes
+from hudi_py.erasure.report import ErasurePlan, ErasureReport, ErasureStep
 from hudi_py.errors import ConflictError
 from hudi_py.interop.iceberg.metadata import current_snapshot
 from hudi_py.interop.iceberg.publication import VIEW, Settings, publish_table, unpublish_table
 from hudi_py.interop.iceberg.target import BesideTable
 from hudi_py.metadata_write.maintenance.rebuild import rebuild
 from hudi_py.model.words import counted
+from hudi_py.read.request import key_texts
 from hudi_py.services.clean import Cleaning
 from hudi_py.services.compaction import Compaction
 from hudi_py.services.context import ServiceContext
@@ -27,6 +34,59 @@ from hudi_py.transaction.settings import ANY_STATE
 from hudi_py.write.dml.run import run_statement
 from hudi_py.write.dml.slices import Condition
 from hudi_py.write.dml.statements import Delete
+
+
+class ErasureMethods(ABC):
+    """Erasing rows from every file of a table."""
+
+    def erase(
+        self,
+        filter: str | pc.Expression | None = None,
+        *,
+        keys: str | Iterable[object] | None = None,
+        delete_savepoints: bool = False,
+        reference: str = "",
+        options: Mapping[str, Any] | None = None,
+    ) -> ErasureReport:
+        """Erases rows for good: deletes them, removes all older versions of their file groups, builds the indexes and
+        the Iceberg metadata anew, then reads every file of the table again and reports what it found.
+
+        Time travel to earlier states, and incremental and change queries from before, are impossible for these file
+        groups afterwards. `docs/erasure.md` says what is erased, and what no program can find.
+
+        Args:
+            filter: rows for which it is true, of the newest state or of an older version; see `scan`. A row that does
+                not satisfy it any more stays, and its older versions that did are removed.
+            keys: record keys, in all partitions, instead of a filter; see `scan`.
+            delete_savepoints: whether savepoints that keep files with the rows are deleted; otherwise they are in the
+                way.
+            reference: for the report, such as the number of a request.
+            options: of writes and table services.
+
+        Raises:
+            ConflictError: a savepoint, a pending plan, a running write or something else is in the way. The message
+                names all that is; nothing was changed.
+            ConfigError, SchemaMismatchError: neither filter nor keys, or the filter does not fit the table.
+            UnsupportedTableError: the table cannot be written, or its logs cannot be compacted.
+        """
+        with self._serving("erase rows of", options) as context:
+            return erase(context, filter, _keys(keys), delete_savepoints=delete_savepoints, reference=reference)
+
+    def preview_erase(
+        self,
+        filter: str | pc.Expression | None = None,
+        *,
+        keys: str | Iterable[object] | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> ErasurePlan:
+        """What `erase` would do now, and what is in the way. Reads every file of the table, and changes nothing. For
+        arguments and errors see there."""
+        with self._serving("look for rows of", options) as context:
+            return plan_erasure(context, filter, _keys(keys))
+
+    @abstractmethod
+    def _serving(self, title: str, options: Mapping[str, Any] | None = None) -> AbstractContextManager[ServiceContext]:
+        """The context of one call."""
 
 
 def erase(
@@ -175,3 +235,8 @@ def _sentence(text: str) -> str:
 
 def _now() -> str:
     return datetime.now(timezone.utc).isoformat(timespec="seconds")
+
+
+def _keys(given: str | Iterable[object] | None) -> frozenset[str] | None:
+    texts = key_texts(given)
+    return None if texts is None else frozenset(texts)

@@ -13,15 +13,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from hudi_py.erasure.contents import DataFiles, index_entries, stored_keys
+from hudi_py.erasure.contents import DataFiles, ErasureScope, index_entries, satisfied, stored_keys
 from hudi_py.erasure.report import Searched, Trace
-from hudi_py.erasure.wanted import ErasureScope, satisfied
 from hudi_py.errors import HudiError, first_line
 from hudi_py.formats.lookup import TextSet
-from hudi_py.health.mending.keeping import KEPT
-from hudi_py.interop.iceberg.files import SIDE_FOLDER
+from hudi_py.health.mending.ledger import KEPT
 from hudi_py.interop.iceberg.manifests import read_manifest
 from hudi_py.interop.iceberg.target import FOLDER as ICEBERG
+from hudi_py.interop.iceberg.target import SIDE_FOLDER
 from hudi_py.metadata.keys import file_id, partition_id
 from hudi_py.metadata.locations import SECONDARY_PREFIX
 from hudi_py.metadata.table import FILES as LISTING

@@ -1,6 +1,6 @@
 """What the doctor can find: one code for each kind of trouble, with its consequence and remedy.
 
-`python -m hudi_py.health.docs > docs/doctor.md` writes the page from this list.
+`python -m tools.doctor_page > docs/doctor.md` writes the page from this list.
 """
 
 from __future__ import annotations

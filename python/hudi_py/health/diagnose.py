@@ -10,7 +10,7 @@ from typing import Any
 from hudi_py.config import Options, Scope
 from hudi_py.config.services import check_archive
 from hudi_py.errors import StorageError, first_line
-from hudi_py.health import files, leftovers, metadata, properties, rows, timeline
+from hudi_py.health import files, metadata, properties, rows, timeline
 from hudi_py.health.codes import CODES
 from hudi_py.health.environment import check_environment, environment
 from hudi_py.health.facts import ExaminationLimits, Facts
@@ -98,10 +98,10 @@ def diagnose(
 def _of_table(facts: Facts) -> Iterator[Finding]:
     facts.progress.phase("reading properties and timeline")
     yield from properties.check_properties(facts)
-    yield from _guarded(leftovers.check_locks, facts)
+    yield from _guarded(timeline.check_locks, facts)
     if facts.config is not None:
         yield from _guarded(timeline.check_readable, facts)
-    yield from _guarded(leftovers.check_leftovers, facts)
+    yield from _guarded(timeline.check_leftovers, facts)
     if facts.config is None or facts.timeline is None:
         facts.skipped.append("files, rows and metadata table: properties or timeline cannot be read")
         return

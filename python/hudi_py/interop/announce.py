@@ -10,9 +10,8 @@ from hudi_py.config import Options
 from hudi_py.errors import first_line
 from hudi_py.interop.catalogs.run import CatalogSync
 from hudi_py.interop.catalogs.settings import SyncSettings
-from hudi_py.interop.iceberg.after import Republication
-from hudi_py.interop.metrics.reporters import Reporter
-from hudi_py.interop.metrics.run import MetricsStep
+from hudi_py.interop.iceberg.run import Republication
+from hudi_py.interop.metrics import MetricsStep, Reporter
 from hudi_py.model.instant import Action, Instant
 from hudi_py.storage import Storage
 from hudi_py.timeline.timeline import Timeline

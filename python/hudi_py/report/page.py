@@ -10,7 +10,7 @@ from typing import Final
 
 from hudi_py.markup import Content, Html, joined, raw, tag
 from hudi_py.model.words import readable
-from hudi_py.report import history, layout, sections
+from hudi_py.report import history, sections
 from hudi_py.report.parts import name
 from hudi_py.report.summary import Report
 
@@ -69,7 +69,7 @@ def _body(report: Report) -> list[Content]:
             sections.findings(report),
             history.timeline(report),
             history.writes(report),
-            layout.files(report),
+            sections.files(report),
             sections.services(report),
             sections.metadata(report.metadata),
             sections.columns(report.columns, report.num_columns, report.properties),

@@ -20,8 +20,7 @@ from hudi_py.model.layout import METADATA_TABLE
 from hudi_py.model.properties import TableConfig
 from hudi_py.model.words import counted
 from hudi_py.report.activity import Activity, activity_of
-from hudi_py.report.facts import ReportedTable, TableFacts, read_facts
-from hudi_py.report.overview import Overview, overview
+from hudi_py.report.overview import Overview, ReportedTable, TableFacts, overview, read_facts
 from hudi_py.report.sizes import FileSizes, sizes_of
 from hudi_py.report.writes import WriteSummary, writes_of
 from hudi_py.schema import META_FIELDS

@@ -16,7 +16,6 @@ import hudi_py
 from hudi_py.errors import StorageError
 from hudi_py.health import CODES, Severity
 from hudi_py.health.diagnose import diagnose
-from hudi_py.health.docs import doctor_page
 from hudi_py.health.facts import ListedStorage
 from hudi_py.health.findings import Diagnosis, Finding
 from hudi_py.storage import MemoryStorage, open_storage
@@ -25,6 +24,7 @@ from tests.golden.tables import Extracted, load
 from tests.support.choice import cases
 from tests.support.damage import files_of
 from tests.support.ill_tables import BY_NAME, FAULTS, OPTIONS, Fault, newest_file
+from tools.doctor_page import doctor_page
 
 ILL = {
     "v6_cow_orc": {"keys.duplicate"},  # inserted twice
@@ -196,7 +196,7 @@ def test_a_check_that_fails_is_a_finding_and_the_others_go_on(
 def test_the_page_is_current_and_its_example_runs(made: Callable[[int, str], Path], tmp_path: Path) -> None:
     page = Path(__file__).parents[3] / "docs" / "doctor.md"
     text = page.read_text("utf-8")
-    assert text == doctor_page(), "run: python -m hudi_py.health.docs > docs/doctor.md"
+    assert text == doctor_page(), "run: python -m tools.doctor_page > docs/doctor.md"
     (code,) = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     path = Path(shutil.copytree(made(9, "cow"), tmp_path / "t"))
     BY_NAME["staging left"].plant(path)

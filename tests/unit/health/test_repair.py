@@ -16,8 +16,7 @@ from hudi_py.errors import ConfigError, ConflictError, CorruptFileError, Unsuppo
 from hudi_py.health import CODES, Diagnosis, RepairPlan, Severity
 from hudi_py.health.diagnose import diagnose
 from hudi_py.health.mending import rewrite, run
-from hudi_py.health.mending.keeping import keeping
-from hudi_py.health.mending.ledger import undo, write_note
+from hudi_py.health.mending.ledger import keeping, undo, write_note
 from hudi_py.storage import MemoryStorage, open_storage
 from tests.support.choice import cases
 from tests.support.damage import files_of

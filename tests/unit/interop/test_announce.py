@@ -11,9 +11,10 @@ import pytest
 
 import hudi_py
 from hudi_py.errors import HudiError
+from hudi_py.interop import metrics
 from hudi_py.interop.catalogs import run
 from hudi_py.interop.catalogs.entry import Catalog
-from hudi_py.interop.metrics import measures, reported
+from hudi_py.interop.metrics import reported
 from tests.support.catalogs import FAST, MemoryCatalog
 
 ROWS = [{"id": 1, "ts": 1, "p": "x"}, {"id": 2, "ts": 1, "p": "y"}]
@@ -75,7 +76,7 @@ def test_metrics_that_cannot_be_read_are_a_warning(
         raise HudiError("cut short")
 
     with monkeypatch.context() as damaged:
-        damaged.setattr(measures, "read_commit_metadata", torn)
+        damaged.setattr(metrics, "read_commit_metadata", torn)
         assert hudi_py.write(path, ROWS, options=options, **KEYS).services == ()
         hudi_py.open_table(path, options).compact()
     assert caplog.text.count("could not be read: cut short") == 1

@@ -29,8 +29,7 @@ from hudi_py.interop.iceberg.manifests import (
     write_list,
     write_manifest,
 )
-from hudi_py.interop.iceberg.metadata import schema_json
-from hudi_py.interop.iceberg.partitions import Specs
+from hudi_py.interop.iceberg.metadata import Specs, schema_json
 from tests.support.iceberg import assert_published, iceberg_table, metadata, newest, read
 
 pytest.importorskip("pyiceberg")

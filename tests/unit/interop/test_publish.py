@@ -200,7 +200,7 @@ def test_what_was_published_on_demand_is_published_again_after_a_rollback(
     table.rollback(last)
     assert_published(tmp_path, query_type="read_optimized")
     last = table.upsert(rows(3, 3, 2))
-    monkeypatch.setattr("hudi_py.interop.iceberg.after.publish_table", _failing)
+    monkeypatch.setattr("hudi_py.interop.iceberg.run.publish_table", _failing)
     table.rollback(last)
     assert not (tmp_path / "metadata" / "version-hint.text").exists()
     assert "does not show the rollback" in caplog.text

@@ -10,7 +10,7 @@ import pytest
 
 import hudi_py
 from hudi_py.errors import ConfigError, UnsupportedTableError
-from hudi_py.interop.catalogs.columns import hive_type, spark_type
+from hudi_py.interop.catalogs.described import hive_type, spark_type
 from hudi_py.interop.catalogs.entry import CatalogError, IncompatibleError, TableEntry
 from hudi_py.interop.catalogs.partitions import extractor
 from tests.support.catalogs import FAST, MemoryCatalog, made, registered

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from hudi_py.interop.catalogs.hive.protocol import METHODS, NO_SUCH_OBJECT, TABLE
-from hudi_py.interop.catalogs.hive.thrift import (
+from hudi_py.interop.catalogs.hive_metastore import METHODS, NO_SUCH_OBJECT, TABLE
+from hudi_py.interop.catalogs.thrift import (
     BOOL,
     LIST,
     MAP,

@@ -15,8 +15,7 @@ import hudi_py
 from hudi_py.config import Options, Scope
 from hudi_py.errors import ConfigError
 from hudi_py.interop.callbacks import CommitCallback
-from hudi_py.interop.metrics import reported
-from hudi_py.interop.metrics.reporters import metric_name
+from hudi_py.interop.metrics import metric_name, reported
 from hudi_py.wiring import after_commit
 from tests.support.answering import Handler, listening
 from tests.support.catalogs import FAST
@@ -202,7 +201,7 @@ def test_metrics_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     prometheus = pytest.importorskip("prometheus_client")
     started: list[Any] = []
     monkeypatch.setattr(prometheus, "start_http_server", lambda port, registry: started.append(registry))
-    monkeypatch.setattr("hudi_py.interop.metrics.reporters._served", {})
+    monkeypatch.setattr("hudi_py.interop.metrics._served", {})
     options = {
         **FAST,
         f"{METRICS}on": "true",

@@ -12,8 +12,16 @@ from hudi_py.config import Options, Scope
 from hudi_py.config.write import DURABLE
 from hudi_py.errors import ConfigError, ConflictError
 from hudi_py.health.diagnose import diagnose
-from hudi_py.health.mending.keeping import KeepingStorage, keeping
-from hudi_py.health.mending.ledger import KeptRepair, folder_of, forget, repairs, undo, write_note
+from hudi_py.health.mending.ledger import (
+    KeepingStorage,
+    KeptRepair,
+    folder_of,
+    forget,
+    keeping,
+    repairs,
+    undo,
+    write_note,
+)
 from hudi_py.health.mending.plan import RepairPlan, RepairReport, RepairStep, StepKind
 from hudi_py.health.mending.properties import rebuilt_properties, write_properties
 from hudi_py.health.mending.rewrite import check_can_rewrite, one_row_per_key, replace_groups, rows_of, salvaged

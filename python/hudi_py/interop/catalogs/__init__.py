@@ -10,8 +10,7 @@ sync("/data/trips", "hms", options={"hoodie.datasource.hive_sync.metastore.uris"
 
 from __future__ import annotations
 
-from hudi_py.interop.catalogs.entry import CatalogError
-from hudi_py.interop.catalogs.report import Registered, SyncReport
+from hudi_py.interop.catalogs.entry import CatalogError, Registered, SyncReport
 from hudi_py.interop.catalogs.run import sync
 
 __all__ = ["CatalogError", "Registered", "SyncReport", "sync"]

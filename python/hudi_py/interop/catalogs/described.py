@@ -1,16 +1,20 @@
-"""What is registered of a table: its entries, as `HiveSyncTool` (1.2.0) makes them."""
+"""What is registered of a table: its entries, as `HiveSyncTool` (1.2.0) makes them, and its schema in the notations of
+Hive and Spark (`HiveSchemaUtil`, `SparkSchemaUtils`, `SparkDataSourceTableUtils`, 1.2.0)."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from hudi_py.config import interop as config
 from hudi_py.errors import UnsupportedTableError
-from hudi_py.interop.catalogs.columns import Field, hive_columns, spark_parameters, table_fields
-from hudi_py.interop.catalogs.entry import Format, TableEntry
+from hudi_py.formats.hudi_types import spelled_out
+from hudi_py.interop.catalogs.entry import CatalogColumn, Format, TableEntry
 from hudi_py.interop.catalogs.settings import SyncSettings
 from hudi_py.model.properties import TableConfig
+from hudi_py.schema import META_FIELDS, OPERATION
 from hudi_py.timeline.state import TableState
 from hudi_py.timeline.table_schema import resolve_table_schema
 
@@ -25,6 +29,32 @@ _ORC: Final = Format(
     "org.apache.hadoop.hive.ql.io.orc.OrcSerde",
 )
 _INPUTS: Final = {"PARQUET": "Parquet", "HFILE": "HFile", "LANCE": "Lance"}
+Field = Mapping[str, Any]
+"""A field of an Avro record, as JSON."""
+_HIVE: Final = {
+    "int": "int",
+    "long": "bigint",
+    "float": "float",
+    "double": "double",
+    "boolean": "boolean",
+    "string": "string",
+    "enum": "string",
+    "bytes": "binary",
+    "fixed": "binary",
+}
+_SPARK: Final = {
+    "int": "integer",
+    "long": "long",
+    "float": "float",
+    "double": "double",
+    "boolean": "boolean",
+    "string": "string",
+    "enum": "string",
+    "bytes": "binary",
+    "fixed": "binary",
+}
+_INSTANTS: Final = ("timestamp-millis", "timestamp-micros")
+_LOCAL: Final = ("local-timestamp-millis", "local-timestamp-micros")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,3 +147,143 @@ def format_of(base_files: str, *, snapshot: bool) -> Format:
     kind = _INPUTS[base_files]
     name = f"realtime.Hoodie{kind}RealtimeInputFormat" if snapshot else f"Hoodie{kind}InputFormat"
     return Format(_HADOOP + name, _PARQUET_OUTPUT, _PARQUET_SERDE)
+
+
+def table_fields(record: Mapping[str, Any], *, meta: bool) -> tuple[Field, ...]:
+    """The fields of a table's Avro record, with the meta columns, or without them."""
+    own = tuple(each for each in spelled_out(record)["fields"] if each["name"] != OPERATION)
+    if not meta:
+        return own
+    names = (*META_FIELDS, *(OPERATION for _ in range(len(record["fields"]) - len(own))))
+    return (*({"name": name, "type": ["null", "string"]} for name in names), *own)
+
+
+def hive_type(schema: Any, *, timestamps: bool) -> str:
+    """A type in Hive's notation, in lower case.
+
+    Args:
+        schema: an Avro type as JSON.
+        timestamps: whether timestamps are `timestamp` instead of `bigint`.
+
+    Raises:
+        UnsupportedTableError: a union of several types.
+    """
+    kind = _of_union(schema)[0]
+    name, logical = _named(kind)
+    if logical == "decimal":
+        return f"decimal({kind['precision']},{kind.get('scale', 0)})"
+    if logical == "date":
+        return "date"
+    if logical in (*_INSTANTS, *_LOCAL):
+        return "timestamp" if timestamps else "bigint"
+    if logical == "uuid":
+        return "binary"
+    if name == "array":
+        return f"array<{hive_type(kind['items'], timestamps=timestamps)}>"
+    if name == "map":
+        return f"map<string,{hive_type(kind['values'], timestamps=timestamps)}>"
+    if name == "record":
+        members = (
+            f"{each['name'].replace('$', '_dollar_')}:{hive_type(each['type'], timestamps=timestamps)}"
+            for each in kind["fields"]
+        )
+        return f"struct<{','.join(members)}>".replace("-", "_").lower()
+    return _HIVE[name]
+
+
+def hive_columns(
+    fields: Iterable[Field], partition_columns: Sequence[str], *, timestamps: bool, comments: bool
+) -> tuple[tuple[CatalogColumn, ...], tuple[CatalogColumn, ...]]:
+    """The columns, and the partition columns, which are text if the table has none of that name."""
+    types = {str(each["name"]): hive_type(each["type"], timestamps=timestamps) for each in fields}
+    docs = {str(each["name"]): str(each.get("doc") or "") if comments else "" for each in fields}
+
+    def column(name: str) -> CatalogColumn:
+        return CatalogColumn(name, types.get(name, "string"), docs.get(name, ""))
+
+    own = tuple(column(name) for name in types if name not in partition_columns)
+    return own, tuple(column(name) for name in partition_columns)
+
+
+def spark_parameters(
+    fields: Sequence[Field], partition_columns: Sequence[str], *, part_length: int, version: str
+) -> dict[str, str]:
+    """The table parameters by which Spark knows provider, schema and partition columns."""
+    by_name = {str(each["name"]): each for each in fields}
+    # a partition column that is not in the schema is text, never null
+    last = [by_name.get(name, {"name": name, "type": "string"}) for name in partition_columns]
+    text = _struct([each for each in fields if each["name"] not in partition_columns] + last)
+    parts = [text[at : at + part_length] for at in range(0, len(text), part_length)]
+    found = {"spark.sql.sources.provider": "hudi"}
+    if version:
+        found["spark.sql.create.version"] = version
+    found["spark.sql.sources.schema.numParts"] = str(len(parts))
+    found |= {f"spark.sql.sources.schema.part.{number}": part for number, part in enumerate(parts)}
+    if partition_columns:
+        found["spark.sql.sources.schema.numPartCols"] = str(len(partition_columns))
+        found |= {f"spark.sql.sources.schema.partCol.{number}": name for number, name in enumerate(partition_columns)}
+    return found
+
+
+def spark_type(schema: Any) -> str:
+    """A type in the JSON of Spark's schemas, with the blanks that Apache Hudi puts into it."""
+    kind = _of_union(schema)[0]
+    name, logical = _named(kind)
+    if logical == "decimal":
+        return f'"decimal({kind["precision"]},{kind.get("scale", 0)})"'
+    if logical == "date":
+        return '"date"'
+    if logical in _INSTANTS:
+        return '"timestamp"'
+    if logical in _LOCAL:
+        return '"timestamp_ntz"'
+    if name == "array":
+        element, nullable = kind["items"], _of_union(kind["items"])[1]
+        return f'{{"type":"array", "elementType":{spark_type(element)},"containsNull":{_bool(nullable)}}}'
+    if name == "map":
+        value, nullable = kind["values"], _of_union(kind["values"])[1]
+        kinds = f'"keyType":"string","valueType":{spark_type(value)}'
+        return f'{{"type":"map", {kinds},"valueContainsNull":{_bool(nullable)}}}'
+    if name == "record":
+        return _struct(kind["fields"])
+    return f'"{_SPARK[name]}"'
+
+
+def _struct(fields: Iterable[Field]) -> str:
+    members = []
+    for each in fields:
+        kind, nullable = _of_union(each["type"])
+        metadata = '{"hudi_type":"BLOB"}' if _named(kind)[1] == "blob" else "{}"
+        name = json.dumps(each["name"], ensure_ascii=False)
+        members.append(
+            f'{{"name":{name},"type":{spark_type(kind)},"nullable":{_bool(nullable)},"metadata":{metadata}}}'
+        )
+    return f'{{"type":"struct","fields":[{",".join(members)}]}}'
+
+
+def _bool(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _named(kind: Any) -> tuple[str, str]:
+    """The name of a type, and of its logical type."""
+    if isinstance(kind, str):
+        return kind, ""
+    return str(kind["type"]), str(kind.get("logicalType") or "")
+
+
+def _of_union(schema: Any) -> tuple[Any, bool]:
+    """The type other than null, and whether null is another."""
+    kind: Any = schema
+    nullable = False
+    if isinstance(schema, list):
+        others = [each for each in schema if each != "null"]
+        nullable = len(others) < len(schema)
+        if len(others) != 1:
+            raise UnsupportedTableError(
+                f"Cannot register a column of the Avro type {json.dumps(schema)}: catalogs have no unions of types"
+            )
+        kind = others[0]
+    if isinstance(kind, dict) and isinstance(kind["type"], (dict, list)):
+        return _of_union(kind["type"])
+    return kind, nullable

@@ -1,9 +1,9 @@
-"""The entry of a table in a catalog, and what a catalog can do with entries."""
+"""The entry of a table in a catalog, what a catalog can do with entries, and what registering a table did."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
 from hudi_py.errors import HudiError
@@ -105,3 +105,31 @@ class Catalog(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """What was done with one entry."""
+
+    catalog: str
+    name: str
+    """As the catalog names it."""
+    instant: str | None
+    """The last write that the entry shows; None for a table without one."""
+    done: str = "unchanged"
+    """`created`; `changed`: columns, parameters or partitions; `noted`: only the last write; or `unchanged`."""
+    columns_changed: bool = False
+    partitions_added: int = 0
+    partitions_changed: int = 0
+    partitions_dropped: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SyncReport:
+    """What `sync` did."""
+
+    entries: tuple[Registered, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report in JSON's types."""
+        return asdict(self)

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from hudi_py.config import interop as config
-from hudi_py.interop.catalogs.changes import Synced, all_partitions, partitions_since
 from hudi_py.interop.catalogs.described import (
     WRITER_VERSION,
     Described,
@@ -22,6 +21,7 @@ from hudi_py.interop.catalogs.entry import (
     CatalogColumn,
     CatalogError,
     IncompatibleError,
+    Registered,
     StoredEntry,
     TableEntry,
     Values,
@@ -29,13 +29,15 @@ from hudi_py.interop.catalogs.entry import (
 from hudi_py.interop.catalogs.partitions import (
     Extractor,
     PartitionChanges,
+    Synced,
     all_changes,
+    all_partitions,
     changes_of,
     extractor,
     extractor_name,
+    partitions_since,
     same_place,
 )
-from hudi_py.interop.catalogs.report import Registered
 from hudi_py.interop.catalogs.settings import SyncSettings
 from hudi_py.timeline.state import TableState
 

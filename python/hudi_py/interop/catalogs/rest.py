@@ -10,8 +10,7 @@ from urllib.parse import quote
 from hudi_py.config import Options
 from hudi_py.config import interop as config
 from hudi_py.errors import ConfigError
-from hudi_py.interop.catalogs.entry import CatalogError
-from hudi_py.interop.catalogs.report import Registered
+from hudi_py.interop.catalogs.entry import CatalogError, Registered
 from hudi_py.interop.http import Client, HttpError
 
 POLARIS_TOKEN: Final = "HUDI_PY_POLARIS_TOKEN"

@@ -11,12 +11,11 @@ from typing import Any
 from hudi_py.config import Options, Scope
 from hudi_py.config import interop as config
 from hudi_py.errors import HudiError, first_line
-from hudi_py.interop.catalogs.changes import Synced
-from hudi_py.interop.catalogs.entry import Catalog
+from hudi_py.interop.catalogs.entry import Catalog, Registered, SyncReport
 from hudi_py.interop.catalogs.glue import GlueCatalog
-from hudi_py.interop.catalogs.hive.client import HiveMetastore
+from hudi_py.interop.catalogs.hive_metastore import HiveMetastore
+from hudi_py.interop.catalogs.partitions import Synced
 from hudi_py.interop.catalogs.register import register_hive_like
-from hudi_py.interop.catalogs.report import Registered, SyncReport
 from hudi_py.interop.catalogs.rest import CatalogTable, Polaris, Unity
 from hudi_py.interop.catalogs.settings import SyncSettings, TableIdentifier
 from hudi_py.interop.opened import OpenTable, options_of, storage_of, storage_options_of

@@ -6,7 +6,7 @@ pyiceberg, so that Iceberg's engines read its rows. No data is copied but the ro
 
 from __future__ import annotations
 
-from hudi_py.interop.iceberg.api import publish, unpublish
 from hudi_py.interop.iceberg.publication import PublishedSnapshot
+from hudi_py.interop.iceberg.run import publish, unpublish
 
 __all__ = ["PublishedSnapshot", "publish", "unpublish"]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from hudi_py.errors import CorruptFileError
-from hudi_py.interop.iceberg.files import MetadataFiles
+from hudi_py.interop.iceberg.target import MetadataFiles
 from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant
 from hudi_py.model.limits import parse_json
 from hudi_py.model.names import FileId, PartitionPath, join_path

@@ -12,30 +12,43 @@ from hudi_py.config import Options, Scope, incremental
 from hudi_py.config import read as read_config
 from hudi_py.errors import ConfigError, ConflictError, CorruptFileError, HudiError, UnsupportedTableError, first_line
 from hudi_py.interop.iceberg.columns import IcebergColumns, Json, evolve
-from hudi_py.interop.iceberg.expire import expire
-from hudi_py.interop.iceberg.files import INDEX as INDEX_FILE
-from hudi_py.interop.iceberg.files import PREFIX, MetadataFiles, delete_all, named
 from hudi_py.interop.iceberg.index import Group, Index, read_index
 from hudi_py.interop.iceberg.metadata import (
     FIXED_PROPERTIES,
     MAIN,
+    Specs,
     current_schema,
     current_snapshot,
+    hidden_columns,
     new_metadata,
     properties,
     schema_json,
     snapshots,
+    values_of,
 )
-from hudi_py.interop.iceberg.partitions import Specs, hidden_columns, values_of
 from hudi_py.interop.iceberg.slices import Partition, Publishing
-from hudi_py.interop.iceberg.snapshot import Base, Made, SnapshotFiles, load_groups, load_state, make_snapshot, new_id
+from hudi_py.interop.iceberg.snapshot import (
+    Base,
+    Made,
+    SnapshotFiles,
+    expire,
+    load_groups,
+    load_state,
+    make_snapshot,
+    new_id,
+)
+from hudi_py.interop.iceberg.target import INDEX as INDEX_FILE
 from hudi_py.interop.iceberg.target import (
     MARK,
     OURS,
+    PREFIX,
     IcebergTarget,
+    MetadataFiles,
     Published,
     SupersededError,
+    delete_all,
     dropped_on_failure,
+    named,
 )
 from hudi_py.model.instant import Action
 from hudi_py.model.properties import TableConfig

@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 from hudi_py.errors import UnsupportedTableError
 from hudi_py.formats.parquet import read_metadata
 from hudi_py.interop.iceberg.columns import IcebergColumns, Json
-from hudi_py.interop.iceberg.files import MetadataFiles
 from hudi_py.interop.iceberg.footers import Reading, counts_and_bounds, why_not_read
 from hudi_py.interop.iceberg.index import group_name
 from hudi_py.interop.iceberg.manifests import ADDED, DATA, POSITION_DELETES, ManifestEntry, data_file
@@ -28,6 +27,7 @@ from hudi_py.interop.iceberg.rows import (
     write_deletes,
     write_rows,
 )
+from hudi_py.interop.iceberg.target import MetadataFiles
 from hudi_py.model.names import FileId, PartitionPath
 from hudi_py.model.properties import TableConfig
 from hudi_py.read.slices.base_file import BaseFileReader

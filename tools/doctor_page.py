@@ -1,4 +1,4 @@
-"""Generates the page about the doctor: `python -m hudi_py.health.docs > docs/doctor.md`."""
+"""Generates the page about the doctor: `python -m tools.doctor_page > docs/doctor.md`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hudi_py.health.codes import CODES, Code
 
 _HEAD = """# Doctor and repair
 
-<!-- Written by `python -m hudi_py.health.docs`; change python/hudi_py/health/ instead. -->
+<!-- Written by `python -m tools.doctor_page`; change python/hudi_py/health/ instead. -->
 
 `doctor` examines a table and says, the most harmful first, what is wrong, with what consequence, and which call mends
 it. It only reads, and takes no lock. `repair` carries out a plan that you have seen, keeps what it removes, and can
