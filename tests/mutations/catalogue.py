@@ -1785,14 +1785,14 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "command line: of several tables, findings outweigh errors",
-        CORE + "cli/declare.py",
+        CORE + "cli/screen.py",
         "(code not in (0, FOUND), code)",
         "code",
         "tests/unit/cli/test_several.py",
     ),
     Mutation(
         "command line: of several tables, the first error ends all",
-        CORE + "cli/declare.py",
+        CORE + "cli/screen.py",
         "    except (click.UsageError, BrokenPipeError):",
         "    except (click.UsageError, OSError, BrokenPipeError, LookupError):",
         "tests/unit/cli/test_several.py",
