@@ -26,6 +26,7 @@ from hudi_py.metadata.expressions import check_zone
 from hudi_py.metadata.files import metadata_lister
 from hudi_py.metadata.records import note_written
 from hudi_py.metadata.table import (
+    COLUMN_STATS,
     FILES,
     CachedLister,
     MetadataTable,
@@ -34,14 +35,15 @@ from hudi_py.metadata.table import (
 )
 from hudi_py.metadata_write.encoding.records import MetadataRecords
 from hudi_py.metadata_write.maintenance.rollback import can_undo, finish_undone, undo
-from hudi_py.metadata_write.maintenance.services import run_due
-from hudi_py.metadata_write.partitions.definitions import is_stored, put_definition, source_fields
+from hudi_py.metadata_write.maintenance.services import compact_whole, run_due
+from hudi_py.metadata_write.partitions.definitions import is_stored, put_definition, put_definitions, source_fields
 from hudi_py.metadata_write.partitions.named import NamedIndex
 from hudi_py.metadata_write.partitions.registry import (
     asked_indexes,
     define_first,
     maintained,
     maintained_names,
+    partitions_unknown_to,
     unwanted_partitions,
     wanted_partitions,
     with_dependants,
@@ -205,6 +207,33 @@ class MetadataTableWriter:
             "recorded %s in the metadata table: %s", change.instant, ", ".join(sorted(config.metadata_partitions))
         )
         return MetadataUpdate(dropped, partial(self._maintain, own, own_timeline, written=written))
+
+    def convert(self, session: TableSession, timeline: Timeline, version: int) -> TableConfig:
+        """See `MetadataWriter.convert`."""
+        storage, config = session.storage, session.config
+        forget_checked(storage)
+        there = config.metadata_partitions
+        if self._drops:
+            drop_metadata_table(storage, drop_indexes=self.options.get(DROP_INDEXES))
+            return load_table_config(storage)
+        if FILES not in there:
+            return self._discard(storage, config, config.metadata_partitions_to_make)
+        own = self._recovered(session, timeline)
+        if own is None:
+            return self._discard(storage, config, there)
+        target, definitions = TableConfig.of_version(version), read_definitions(storage, config)
+        gone = with_dependants(partitions_unknown_to(version, definitions, there), there)
+        if gone:
+            config = drop_partitions(storage, config, gone)
+        if target.index_version > config.index_version:  # where it is missing, Apache Hudi takes the table's
+            put_definitions(storage, config, {name: {"version": "V1", **each} for name, each in definitions.items()})
+        undated = [name for name in there if name == COLUMN_STATS and name not in definitions]
+        if undated and target.index_version > config.index_version:
+            # of old releases, which did not define indexes: their records would count as newer ones
+            config = drop_partitions(storage, config, with_dependants(undated, there), to_make=True)
+        if own.config.logs_named_by_instant != target.logs_named_by_instant and not compact_whole(own, timeline, self.options):
+            return self._discard(storage, config, config.metadata_partitions)
+        return config
 
     def sidecar(self, config: TableConfig, schema_json: str) -> SidecarSettings | None:
         """See `MetadataWriter.sidecar`."""

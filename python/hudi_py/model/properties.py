@@ -220,6 +220,11 @@ class TableConfig:
     def _names(self, key: str) -> tuple[str, ...]:
         return tuple(part.strip() for part in self.properties.get(key, "").split(",") if part.strip())
 
+    @classmethod
+    def of_version(cls, version: int) -> TableConfig:
+        """A table of which only the version is known, for what follows from it."""
+        return cls({"hoodie.table.version": str(version)})
+
     @property
     def name(self) -> str:
         return self.properties.get(NAME, "")

@@ -42,6 +42,7 @@ from hudi_py.services.registry import (
     due_services,
 )
 from hudi_py.services.ttl import TTL, TtlReport
+from hudi_py.services.upgrade.service import DOWNGRADE, UPGRADE, VersionReport
 from hudi_py.timeline.state import TableState
 from hudi_py.write.result import WriteResult, requested_time
 
@@ -361,6 +362,27 @@ class ServiceMethods(ABC):
         """
         given = {"strategy": strategy, "retain_days": retain_days, "partitions": _joined(partitions)}
         return self._run_step(TTL, options, **given, dry_run=dry_run)
+
+    def upgrade(
+        self, to: int = 9, *, dry_run: bool = False, options: Mapping[str, Any] | None = None
+    ) -> VersionReport:
+        """Brings the table to a newer version, by default the newest. It has the old version until all is prepared, and
+        the new one from then on; a call that dies is repeated. Open tables again afterwards.
+
+        Args:
+            to: the version, 8 or 9.
+            dry_run: only reports what would be done, what older releases can no longer do, and how to go back.
+
+        Raises:
+            ConfigError: the version is not a newer one, or an option is missing that says what the table does not.
+            ConflictError: a write is under way, or an index is being built.
+            UnsupportedTableError: the table has something that the version or this release does not know.
+        """
+        return self._run_step(UPGRADE, options, to=to, dry_run=dry_run)
+
+    def downgrade(self, to: int, *, dry_run: bool = False, options: Mapping[str, Any] | None = None) -> VersionReport:
+        """Brings the table to an older version, 8 or 6. For the rest see `upgrade`."""
+        return self._run_step(DOWNGRADE, options, to=to, dry_run=dry_run)
 
     def due(self, *, options: Mapping[str, Any] | None = None) -> list[Due]:
         """Whether services such as compaction, cleaning and archiving would find something to do now, and what. Lists

@@ -18,6 +18,7 @@ from hudi_py.services.recovery.restore import restore
 from hudi_py.services.recovery.rollback import rollback
 from hudi_py.services.recovery.savepoint import create_savepoint, delete_savepoint
 from hudi_py.services.ttl import TTL
+from hudi_py.services.upgrade.service import DOWNGRADE, UPGRADE
 
 SAVEPOINT: Final = Service(
     name="savepoint",
@@ -83,6 +84,8 @@ SERVICES: Final[Mapping[str, Service[Any]]] = {
         UNSCHEDULE,
         RESCALE_BUCKETS,
         TTL,
+        UPGRADE,
+        DOWNGRADE,
     )
 }
 _FIRST: Final = (CLEAN, ARCHIVE)

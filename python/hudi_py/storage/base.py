@@ -146,6 +146,15 @@ class BulkStorage(Storage, Protocol):
         ...
 
 
+@runtime_checkable
+class DatedStorage(Storage, Protocol):
+    """A storage on which a file can get a modification time."""
+
+    def set_modified(self, path: str, modified_ms: int) -> None:
+        """Gives a file a modification time, in milliseconds since the epoch. Raises FileNotFoundError."""
+        ...
+
+
 def clean_path(path: str) -> str:
     """The path without empty parts.
 

@@ -283,6 +283,10 @@ class LocalStorage:
                 os.utime(full)
             self._wrote(path, full)
 
+    def set_modified(self, path: str, modified_ms: int) -> None:
+        """See `base.DatedStorage`."""
+        os.utime(self._full(path), ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
+
     def sync(self) -> None:
         if self.durable:
             self._unflushed.flush()

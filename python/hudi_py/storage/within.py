@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from hudi_py.model.names import join_path
-from hudi_py.storage.base import FileInfo, Storage, clean_path
+from hudi_py.storage.base import DatedStorage, FileInfo, Storage, clean_path
 from hudi_py.storage.threads import in_threads
 
 if TYPE_CHECKING:
@@ -26,6 +26,11 @@ class FolderStorage:
     @property
     def uri(self) -> str:
         return f"{self._storage.uri}/{self._folder}"
+
+    @property
+    def beneath(self) -> Storage:
+        """The storage that the folder is in."""
+        return self._storage
 
     @property
     def is_local(self) -> bool:
@@ -83,6 +88,10 @@ class FolderStorage:
     def sync(self) -> None:
         self._storage.sync()
 
+    def set_modified(self, path: str, modified_ms: int) -> bool:
+        """As `set_modified`."""
+        return set_modified(self._storage, self._below(path), modified_ms)
+
     def _below(self, path: str) -> str:
         return join_path(self._folder, clean_path(path))
 
@@ -90,6 +99,24 @@ class FolderStorage:
         if not self._folder:
             return info
         return FileInfo(info.path[len(self._folder) + 1 :], info.size, info.modified_ms, info.is_dir)
+
+
+def set_modified(storage: Storage, path: str, modified_ms: int) -> bool:
+    """Gives a file a modification time, in milliseconds since the epoch. Returns False where a storage has none that
+    can be set."""
+    if isinstance(storage, FolderStorage):
+        return storage.set_modified(path, modified_ms)
+    if isinstance(storage, DatedStorage):
+        storage.set_modified(path, modified_ms)
+        return True
+    return False
+
+
+def can_set_modified(storage: Storage) -> bool:
+    """Whether files of a storage can get a modification time."""
+    while isinstance(storage, FolderStorage):
+        storage = storage.beneath
+    return isinstance(storage, DatedStorage)
 
 
 class HeldStorage(FolderStorage):

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
 from hudi_py.errors import CorruptFileError
@@ -41,6 +42,7 @@ __all__ = [
     "RollbackPartition",
     "RollbackPlan",
     "RollbackRequest",
+    "convert_commit_metadata",
     "decode_commit_metadata",
     "decode_compaction_plan",
     "decode_rollback_metadata",
@@ -131,14 +133,29 @@ def encode_commit_metadata(metadata: CommitMetadata, layout: Layout, *, action: 
 
     Replaced file ids are written for completed replacecommits only.
     """
+    return _encode(metadata, layout, action=action, completed=completed, stored={})
+
+
+def _encode(
+    metadata: CommitMetadata,
+    layout: Layout,
+    *,
+    action: Action,
+    completed: bool,
+    stored: Mapping[str, Sequence[Mapping[str, Any]]],
+) -> bytes:
+    """`stored`: the statistics as read from another layout, by partition in the order of those in `metadata`; what they
+    have besides is kept."""
     replaces = completed and action.comparable is Action.REPLACE_COMMIT
     by_partition: dict[str, list[WriteStat]] = defaultdict(list)
     for stat in metadata.stats:
         by_partition[stat.partition_path].append(stat)
+    as_record = _avro_stat if layout.has_completion_times else write_stat_json
     record: dict[str, Any] = {
         "partitionToWriteStats": {
             partition: [
-                write_stat_json(stat) if not layout.has_completion_times else _avro_stat(stat) for stat in stats
+                _filled(as_record(stat), kept)
+                for stat, kept in zip_longest(stats, stored.get(partition, ()), fillvalue={})
             ]
             for partition, stats in by_partition.items()
         },
@@ -156,6 +173,24 @@ def encode_commit_metadata(metadata: CommitMetadata, layout: Layout, *, action: 
         record["partitionToReplaceFileIds"] = replaced
         return encode_record("HoodieReplaceCommitMetadata", record)
     return encode_record("HoodieCommitMetadata", record)
+
+
+def convert_commit_metadata(data: bytes, layout: Layout, *, action: Action, completed: bool, context: str) -> bytes:
+    """The metadata of a commit, deltacommit or replacecommit in the format of another layout, nothing left out that it
+    has a place for. No bytes, as of a requested instant, stay so.
+
+    Raises:
+        CorruptFileError: naming `context`.
+    """
+    if not data or is_container(data) == layout.has_completion_times:
+        return data
+    metadata = decode_commit_metadata(data, context)
+    raw = decode_record(data, context) if is_container(data) else json.loads(data)
+    stored = {
+        partition: [stat if isinstance(stat, Mapping) else {} for stat in stats or ()]
+        for partition, stats in (raw.get("partitionToWriteStats") or {}).items()
+    }
+    return _encode(metadata, layout, action=action, completed=completed, stored=stored)
 
 
 def _decode_stat(stat: Fields, partition: str) -> WriteStat:
@@ -286,6 +321,17 @@ def _avro_stat(stat: WriteStat) -> dict[str, Any]:
         "tempPath": None,
         "numUpdates": 0,
     }
+
+
+def _filled(record: dict[str, Any], kept: Mapping[str, Any]) -> dict[str, Any]:
+    """A record with the values that another one has of its fields."""
+    for name, value in record.items():
+        found = kept.get(name)
+        if isinstance(value, dict) and isinstance(found, Mapping):
+            _filled(value, found)
+        elif found is not None and not isinstance(found, (Mapping, list)):
+            record[name] = found
+    return record
 
 
 def _numbers(values: Mapping[str, int] | None) -> dict[str, int] | None:

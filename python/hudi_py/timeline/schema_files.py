@@ -14,11 +14,12 @@ from hudi_py.model.layout import SCHEMAS
 from hudi_py.schema.ids import inherited
 from hudi_py.schema.internal import InternalSchema, parse_history
 from hudi_py.storage import Storage
+from hudi_py.timeline.layout import Layout
 from hudi_py.timeline.timeline import Timeline
 
 _ACTION = "schemacommit"
 # `<time>.schemacommit` in timeline layout 1, `<time>_<completion time>.schemacommit` in layout 2
-_NAME = re.compile(r"(?P<time>\d+)(?:_\d+)?\.schemacommit(?P<pending>\.requested|\.inflight)?", re.ASCII)
+_NAME = re.compile(r"(?P<time>\d+)(?:_(?P<completion>\d+))?\.schemacommit(?P<pending>\.requested|\.inflight)?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,22 @@ class StoredHistory:
     text: str
     versions: tuple[InternalSchema, ...]
     """Oldest first."""
+
+
+def history_files(storage: Storage) -> list[tuple[str, str, bool]]:
+    """Path and instant of each file of the history, and whether its name has a completion time, as in layout 2."""
+    names = ((info.path, _NAME.fullmatch(info.name)) for info in storage.list(SCHEMAS))
+    return [
+        (path, name["time"], name["completion"] is not None)
+        for path, name in names
+        if name is not None and name["pending"] is None
+    ]
+
+
+def history_path(layout: Layout, instant: str, completion: str) -> str:
+    """Path of the history that a write stores. `completion`: its completion time, which names of layout 1 lack."""
+    name = f"{instant}_{completion}" if layout.has_completion_times else instant
+    return f"{SCHEMAS}/{name}.{_ACTION}"
 
 
 def newest_history(storage: Storage, timeline: Timeline) -> StoredHistory | None:
@@ -78,8 +95,7 @@ def write_history(
     _remove_failed(storage, timeline, keep="" if newest is None else newest.instant)
     for state in ("requested", "inflight"):
         storage.put(f"{SCHEMAS}/{instant}.{_ACTION}.{state}", b"")
-    name = f"{instant}_{completion}" if timeline.layout.has_completion_times else instant
-    storage.put(f"{SCHEMAS}/{name}.{_ACTION}", text.encode())
+    storage.put(history_path(timeline.layout, instant, completion), text.encode())
 
 
 def _remove_failed(storage: Storage, timeline: Timeline, *, keep: str) -> None:

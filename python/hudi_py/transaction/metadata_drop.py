@@ -60,6 +60,10 @@ class DropMetadata:
             return MetadataUpdate()  # it has no records of the undone instants
         return MetadataUpdate(drop_metadata_table(session.storage, drop_indexes=self.drop_indexes))
 
+    def convert(self, session: TableSession, timeline: Timeline, version: int) -> TableConfig:
+        drop_metadata_table(session.storage, drop_indexes=self.drop_indexes)
+        return load_table_config(session.storage)
+
     def sidecar(self, config: TableConfig, schema_json: str) -> SidecarSettings | None:
         return None
 

@@ -90,6 +90,12 @@ class MetadataWriter(Protocol):
         instant. Properties and timeline were read after the table lock was acquired."""
         ...
 
+    def convert(self, session: TableSession, timeline: Timeline, version: int) -> TableConfig:
+        """Called before the table and its metadata table change to another version: finishes what a killed process
+        left, drops the partitions that the version cannot have, and compacts logs that it would not find. Drops the
+        metadata table if it cannot be kept. No write is pending. Returns the properties afterwards."""
+        ...
+
     def sidecar(self, config: TableConfig, schema_json: str) -> SidecarSettings | None:
         """What writers of data files store about each file in its sidecar, given the properties that `prepare` returned
         and the Avro schema of the write; None: nothing. The lock need not be held."""
@@ -112,6 +118,10 @@ class NoMetadata:
     def record(self, session: TableSession, timeline: Timeline, change: TableChange) -> MetadataUpdate:
         """See `MetadataWriter.record`."""
         return MetadataUpdate()
+
+    def convert(self, session: TableSession, timeline: Timeline, version: int) -> TableConfig:
+        """See `MetadataWriter.convert`."""
+        return session.config
 
     def sidecar(self, config: TableConfig, schema_json: str) -> SidecarSettings | None:
         """See `MetadataWriter.sidecar`."""

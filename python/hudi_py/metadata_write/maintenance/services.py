@@ -44,6 +44,7 @@ from hudi_py.timeline.times import add_ms, format_instant
 from hudi_py.transaction.owner.claim import sweep_vanished
 from hudi_py.transaction.session import TableSession
 from hudi_py.transaction.settings import TransactionSettings
+from hudi_py.view import load_view
 
 COMPACTION_SUFFIX: Final = "001"
 """Appended to the time of the newest delta commit to form a version 6 metadata table's compaction time."""
@@ -114,6 +115,19 @@ def run_due(own: TableSession, timeline: Timeline, data: Timeline, options: Opti
     return [report for report in services.run(timeline) if report.instant is not None]
 
 
+def compact_whole(own: TableSession, data: Timeline, options: Options) -> bool:
+    """Compacts every file group of the metadata table that has logs, before its version changes. The lock of its table
+    must be held, and no write may be pending.
+
+    Returns:
+        Whether no logs are left in the newest slices.
+    """
+    services = _Services(own, data, options)
+    services.compact_whole()
+    view = load_view(own.state())
+    return not any(slice_.log_files for path in view.partitions() for slice_ in view.latest_slices_for_write(path))
+
+
 class _Services:
     def __init__(self, own: TableSession, data: Timeline, options: Options) -> None:
         self._own = own
@@ -121,6 +135,8 @@ class _Services:
         of_own = own_options(options)
         self._context = ServiceContext(replace(own, settings=TransactionSettings.of(of_own)), of_own)
         self._logs_compacted = options.get(indexes_config.METADATA_LOG_COMPACTION)
+        self._always = False
+        """Whether compactions are planned whenever there are logs."""
 
     def _timeline(self) -> Timeline:
         return self._own.timeline()
@@ -149,6 +165,15 @@ class _Services:
         if len(timeline.write_completed) > options.get(config.ARCHIVE_MAX_COMMITS) and self._may_archive(timeline):
             yield archive(self._context, data_timeline=self._data)
 
+    def compact_whole(self) -> None:
+        """See the function."""
+        self._always = True
+        list(self._pending(self._timeline()))
+        newest = _newest_delta(self._timeline())
+        if newest is not None:
+            sweep_vanished(self._own.storage, {instant.time for instant in self._timeline().pending})
+            list(self._compact(newest, due=True))
+
     def _pending(self, timeline: Timeline) -> Iterator[ServiceReport]:
         """Executes pending plans."""
         for instant in timeline.pending:
@@ -168,7 +193,7 @@ class _Services:
     def _compaction(self) -> Compaction:
         timeline = self._timeline()
         rewrite = MetadataRewrite(valid_instants(timeline, self._data))
-        return Compaction(rewrite=rewrite, extra={"schema": COMMIT_SCHEMA})
+        return Compaction(rewrite=rewrite, extra={"schema": COMMIT_SCHEMA}, always=self._always)
 
     def _log_compaction(self) -> LogCompaction:
         committed = valid_instants(self._timeline(), self._data)

@@ -90,6 +90,25 @@ def unwanted_partitions(options: Options, config: TableConfig) -> tuple[str, ...
     return with_dependants(gone, there)
 
 
+def partitions_unknown_to(
+    version: int, definitions: Mapping[str, Mapping[str, Any]], there: Sequence[str]
+) -> tuple[str, ...]:
+    """The partitions, of those that a table has, which tables of another version cannot have
+    (`NineToEightDowngradeHandler`, `EightToSevenDowngradeHandler`, 1.2.0): by the version of their records, or because
+    it has no definitions of indexes."""
+    config = TableConfig.of_version(version)
+    found: list[str] = []
+    for name in there:
+        definition = definitions.get(name, {})
+        newer = str(definition.get("version") or "V1") > f"V{config.index_version}"
+        partitioned = str((definition.get("indexOptions") or {}).get("isPartitioned", "")).lower() == "true"
+        partition = partition_of(name)
+        named = partition is None or isinstance(partition, (NamedIndex, PartitionStats))
+        if newer or (partitioned and not config.merges_by_mode) or (named and not config.defines_indexes):
+            found.append(name)
+    return tuple(found)
+
+
 def with_dependants(names: Collection[str], there: Sequence[str]) -> tuple[str, ...]:
     """The partitions, and existing ones that depend on them; sorted."""
     gone = set(names)

@@ -78,7 +78,11 @@ def add_to_archive(
         transition = format_instant(written.get(file.file_name, 0), zone)
         return archive_entry(file, transition, content, f"{storage.uri}/{path}")
 
-    entries = when_remote(storage, entry, files, threads)
+    return write_entries(storage, folder, when_remote(storage, entry, files, threads), batch_size=batch_size)
+
+
+def write_entries(storage: Storage, folder: str, entries: Sequence[Mapping[str, Any]], *, batch_size: int) -> FileInfo:
+    """Writes a new archive file. `batch_size`: entries per block."""
     header = {HeaderKey.SCHEMA: json.dumps(record_schema(SCHEMA_NAME), separators=(",", ":"))}
     data = b"".join(encode_block(BlockType.AVRO, header, content) for content in encode_entries(entries, batch_size))
     path = join_path(folder, _next_name(storage, folder))

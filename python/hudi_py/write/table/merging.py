@@ -34,7 +34,7 @@ _CUSTOM_PAYLOADS = frozenset(payload.value.rpartition(".")[2] for payload in Pay
 
 
 @dataclass(frozen=True, slots=True)
-class _Replacement:
+class Replacement:
     """What takes the place of a payload class in tables of version 9."""
 
     mode: str
@@ -45,16 +45,16 @@ class _Replacement:
 
 
 _REPLACEMENTS = {
-    "DefaultHoodieRecordPayload": _Replacement(EVENT_TIME),
-    "EventTimeAvroPayload": _Replacement(EVENT_TIME),
-    "OverwriteWithLatestAvroPayload": _Replacement(COMMIT_TIME),
-    "PartialUpdateAvroPayload": _Replacement(EVENT_TIME, PartialUpdate.IGNORE_DEFAULTS),
-    "OverwriteNonDefaultsWithLatestAvroPayload": _Replacement(COMMIT_TIME, PartialUpdate.IGNORE_DEFAULTS),
-    "AWSDmsAvroPayload": _Replacement(COMMIT_TIME, deletes=(DMS_OPERATION, "D")),
-    "PostgresDebeziumAvroPayload": _Replacement(
+    "DefaultHoodieRecordPayload": Replacement(EVENT_TIME),
+    "EventTimeAvroPayload": Replacement(EVENT_TIME),
+    "OverwriteWithLatestAvroPayload": Replacement(COMMIT_TIME),
+    "PartialUpdateAvroPayload": Replacement(EVENT_TIME, PartialUpdate.IGNORE_DEFAULTS),
+    "OverwriteNonDefaultsWithLatestAvroPayload": Replacement(COMMIT_TIME, PartialUpdate.IGNORE_DEFAULTS),
+    "AWSDmsAvroPayload": Replacement(COMMIT_TIME, deletes=(DMS_OPERATION, "D")),
+    "PostgresDebeziumAvroPayload": Replacement(
         EVENT_TIME, PartialUpdate.FILL_UNAVAILABLE, ("_event_lsn",), (DEBEZIUM_OPERATION, "d")
     ),
-    "MySqlDebeziumAvroPayload": _Replacement(
+    "MySqlDebeziumAvroPayload": Replacement(
         EVENT_TIME, ordering_fields=("_event_bin_file", "_event_pos"), deletes=(DEBEZIUM_OPERATION, "d")
     ),
 }
@@ -120,12 +120,42 @@ class NewMerging:
         return _simple_name(self.payload or "") in _CUSTOM_PAYLOADS
 
 
+def replacement_of(payload: str) -> Replacement | None:
+    """What takes the place of a payload class in version 9; None for a class of a user's own."""
+    return _REPLACEMENTS.get(_simple_name(payload))
+
+
+def merges_in_its_own_way(payload: str) -> bool:
+    """Whether a payload class is one of Apache Hudi's for which tables before version 9 have the mode CUSTOM."""
+    return _simple_name(payload) in _CUSTOM_PAYLOADS
+
+
+def strategy_of(mode: str) -> str:
+    """The id of the merger of a mode."""
+    return _STRATEGIES.get(mode, PAYLOAD_STRATEGY)
+
+
+def payload_for(
+    mode: str, partial: str, ordering_fields: tuple[str, ...], deletes: tuple[str, str] | None
+) -> str | None:
+    """The payload class by which tables before version 9 merge like one of version 9 with these settings; None if there
+    is none."""
+    if not partial:
+        return _PAYLOADS.get(mode)
+    for name, each in _REPLACEMENTS.items():
+        if each.mode == mode and each.partial is not None and each.partial.value == partial:
+            given = (each.ordering_fields or ordering_fields, each.deletes)
+            if given == (ordering_fields, deletes):
+                return next(own.value for own in Payload if _simple_name(own.value) == name)
+    return None
+
+
 def asked_mode(options: Options) -> str | None:
     """The merge mode that the options name, or that of the strategy that they name."""
     return options.get(table_config.MERGE_MODE) or _MODES.get(options.get(table_config.MERGE_STRATEGY_ID) or "")
 
 
-def _partial(options: Options, version: int, replacement: _Replacement | None) -> PartialUpdate | None:
+def _partial(options: Options, version: int, replacement: Replacement | None) -> PartialUpdate | None:
     """The partial update mode of a new table."""
     key, asked = table_config.PARTIAL_UPDATE_MODE.key, options.get(table_config.PARTIAL_UPDATE_MODE)
     if asked is not None and version < 9:

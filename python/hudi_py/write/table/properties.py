@@ -304,6 +304,11 @@ PROPERTIES: Final = (
 twice if its value differs by version; the option is that of one of the two."""
 
 
+def stored_in(version: int) -> frozenset[str]:
+    """The keys of the properties that tables of a version store."""
+    return frozenset(each.key for each in PROPERTIES if each.in_version(version))
+
+
 def table_properties(options: Options) -> dict[str, str]:
     """`hoodie.properties` of a new table, without the checksum.
 

@@ -1,0 +1,1 @@
+"""Changes the version of a table, up or down, as the handlers of Apache Hudi do."""

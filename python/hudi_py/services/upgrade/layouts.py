@@ -1,0 +1,264 @@
+"""Copies the timeline of a table to another layout: active instants, the archive, and the history of the schema.
+
+Everything is copied first, to names that no reader of the table looks at. The table changes with its properties, and
+what it was made of goes last. So a process that dies leaves the old table or the new one, whole; what it left besides is
+in no one's way, and goes with the next change of the version. Apache Hudi moves one file after the other, so that
+readers miss rows meanwhile (`SevenToEightUpgradeHandler`, `EightToSevenDowngradeHandler`, 1.2.0).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import tzinfo
+from typing import Final
+
+from hudi_py.errors import ConfigError
+from hudi_py.model.instant import WRITE_ACTIONS, Action, CompletionTime, Instant, InstantTime, State
+from hudi_py.model.layout import META_FOLDER
+from hudi_py.model.properties import TableConfig
+from hudi_py.services.archive.entries import archive_entry
+from hudi_py.services.archive.lsm import HistoryEntry, append_run
+from hudi_py.services.archive.v1 import write_entries
+from hudi_py.storage import Storage
+from hudi_py.storage.threads import when_remote
+from hudi_py.storage.within import set_modified
+from hudi_py.timeline.archived import ArchivedInstant, archive_folder, archived_instants
+from hudi_py.timeline.layout import Layout, layout_for
+from hudi_py.timeline.metadata import convert_commit_metadata
+from hudi_py.timeline.properties import make_table_folders
+from hudi_py.timeline.records import decode_record, is_container
+from hudi_py.timeline.schema_files import history_files, history_path
+from hudi_py.timeline.timeline import Timeline, load_timeline
+from hudi_py.timeline.times import add_ms, epoch_ms
+
+_AT_ONCE: Final = 500
+"""Archived instants in memory at a time."""
+_BLOCK_ENTRIES: Final = 10
+"""Entries in a block of the archive of layout 1 (`hoodie.commits.archival.batch`)."""
+_STATS: Final = "partitionToWriteStats"
+_OWN_NAMES: Final = frozenset({*WRITE_ACTIONS, Action.CLUSTERING})
+"""Actions whose inflight files hold the metadata of a commit, rather than nothing or a plan."""
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """How much was copied."""
+
+    instants: int = 0
+    archived: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutChange:
+    """The change of one table, or metadata table, from one timeline layout to another."""
+
+    storage: Storage
+    before: TableConfig
+    after: TableConfig
+    """The properties with which the table will be read."""
+    zone: tzinfo
+    threads: int
+
+    def copy(self) -> Copied:
+        """Copies everything to the other layout, from nothing. The table lock must be held."""
+        self._clear(self._new)
+        timeline = load_timeline(self.storage, self.before, self.zone, locked=True)
+        make_table_folders(self.storage, self.after.properties)
+        archived = archived_instants(self.storage, self.before)
+        completions = Completions.of(self.before, timeline, archived)
+        count = self._copy_archive(timeline, archived, completions)
+        files = _counted_once(timeline)
+        when_remote(self.storage, lambda file: self._copy_file(file, completions), files, self.threads)
+        self._copy_schemas(timeline, completions)
+        return Copied(len(timeline.instants), count)
+
+    def clear_old(self) -> None:
+        """Deletes the files of the old layout, once the properties name the new one. Safe to repeat."""
+        self._clear(self._old)
+
+    @property
+    def _old(self) -> Layout:
+        return layout_for(self.before)
+
+    @property
+    def _new(self) -> Layout:
+        return layout_for(self.after)
+
+    def _clear(self, layout: Layout) -> None:
+        """Deletes the state files of a layout that is not the table's, newest first, so that whoever has still read the
+        old properties sees an older state, and never a part of one. The archive of layout 1 stays, as after an upgrade
+        by Apache Hudi."""
+        if layout.has_completion_times and not layout.folder.removeprefix(META_FOLDER).strip("/"):
+            raise ConfigError(
+                f"Cannot change the timeline layout of the table at {self.storage.uri}: hoodie.timeline.path names no "
+                "folder of its own; set it to 'timeline'"
+            )
+        found = [each for name in self.storage.names(layout.folder) if (each := layout.parse(name)) is not None]
+        for file in sorted(found, key=lambda each: each.sort_key, reverse=True):
+            self.storage.delete(layout.path(file.file_name))
+        if layout.has_completion_times:
+            self.storage.delete_tree(layout.folder)
+        histories = history_files(self.storage)
+        twice = {time for _, time, dated in histories if dated} & {time for _, time, dated in histories if not dated}
+        for path, time, dated in histories:
+            if time in twice and dated == layout.has_completion_times:
+                self.storage.delete(path)
+
+    def _copy_file(self, file: Instant, completions: Completions) -> None:
+        action = self._action_in_new(file)
+        content = self.storage.read(self._old.path(file.file_name))
+        if file.action in _OWN_NAMES and not self._is_plan(file):
+            content = convert_commit_metadata(
+                content,
+                self._new,
+                action=action,
+                completed=file.completed,
+                context=f"{self.storage.uri}/{self._old.path(file.file_name)}",
+            )
+        name = self._name(file, action, completions)
+        self.storage.put(self._new.path(name), content)
+        if file.completed and not self._new.has_completion_times and file.completion_time is not None:
+            set_modified(self.storage, self._new.path(name), epoch_ms(file.completion_time, self.zone))
+
+    def _name(self, file: Instant, action: Action, completions: Completions) -> str:
+        if file.state is State.REQUESTED:
+            return self._new.requested_name(file.time, action)
+        if file.state is State.INFLIGHT:
+            return self._new.inflight_name(file.time, action)
+        return self._new.completed_name(file.time, file.action, completions.at(file.time, file.completion_time))
+
+    def _is_plan(self, file: Instant) -> bool:
+        return file.state is State.REQUESTED and file.action.comparable is Action.REPLACE_COMMIT
+
+    def _action_in_new(self, file: Instant) -> Action:
+        """Since version 8 a pending clustering has a name of its own. Apache Hudi gives it to whatever replaces file
+        groups."""
+        if file.action is not Action.REPLACE_COMMIT or file.completed or not self._new.has_completion_times:
+            return file.action
+        path = self._old.path(self._old.requested_name(file.time, file.action))
+        try:
+            content = self.storage.read(path)
+        except FileNotFoundError:
+            return file.action
+        values = decode_record(content, f"{self.storage.uri}/{path}") if is_container(content) else {}
+        return Action.CLUSTERING if values.get("clusteringPlan") is not None else file.action
+
+    def _copy_schemas(self, timeline: Timeline, completions: Completions) -> None:
+        for path, time, dated in history_files(self.storage):
+            completion = completions.at(InstantTime(time), timeline.completion_time(time))
+            if dated != self._new.has_completion_times:
+                self.storage.put(history_path(self._new, time, completion), self.storage.read(path))
+
+    def _copy_archive(
+        self, timeline: Timeline, archived: Sequence[ArchivedInstant], completions: Completions
+    ) -> int:
+        active = {(each.time, each.action.comparable) for each in timeline.completed}
+        known = active | (set() if self._new.has_completion_times else self._archived_keys(self.after))
+        wanted = [each for each in archived if _key(each) not in known]
+        for at in range(0, len(wanted), _AT_ONCE):
+            part = wanted[at : at + _AT_ONCE]
+            keys = {_key(each) for each in part}
+            full = archived_instants(
+                self.storage,
+                self.before,
+                since=part[0].time,
+                until=part[-1].time,
+                chosen=lambda each, keys=keys: _key(each) in keys,  # type: ignore[misc]
+                metadata=True,
+                plans=True,
+            )
+            folder = archive_folder(self.after)
+            if self._new.has_completion_times:
+                append_run(self.storage, folder, [self._history_entry(each, completions) for each in full])
+            else:
+                entries = [entry for each in full for entry in _old_entries(each)]
+                write_entries(self.storage, folder, entries, batch_size=_BLOCK_ENTRIES)
+        return len(wanted)
+
+    def _archived_keys(self, config: TableConfig) -> set[tuple[str, Action]]:
+        """What the archive of layout 1 has already, from before an upgrade or from a downgrade that died."""
+        folder = archive_folder(config)
+        if not any(info.size for info in self.storage.list(folder) if not info.is_dir):
+            return set()
+        return {_key(each) for each in archived_instants(self.storage, config)}
+
+    def _history_entry(self, archived: ArchivedInstant, completions: Completions) -> HistoryEntry:
+        metadata = archived.metadata
+        if metadata is not None and archived.action in WRITE_ACTIONS:
+            context = f"the archived {archived.action.value} {archived.time} of {self.storage.uri}"
+            metadata = convert_commit_metadata(
+                metadata, self._new, action=archived.action, completed=True, context=context
+            )
+        completion = completions.at(archived.time, archived.completion_time)
+        return HistoryEntry(archived.time, completion, archived.action.value, metadata, archived.plan)
+
+
+@dataclass(frozen=True, slots=True)
+class Completions:
+    """When instants completed, as layout 2 needs it.
+
+    Layout 1 has only modification times of files, which are those of the copy where a table was copied. A write that
+    seems to have completed after a later compaction would put its logs behind that compaction, and count again what it
+    had merged. But in version 6 a compaction is planned only when no earlier write is pending: so writes before it did
+    complete before it.
+    """
+
+    compactions: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, config: TableConfig, timeline: Timeline, archived: Sequence[ArchivedInstant]) -> Completions:
+        """Those of a table."""
+        if not config.is_mor or config.has_completion_times:
+            return cls()
+        done = (each for each in (*timeline.completed, *archived) if each.action is Action.COMMIT)
+        planned = (each for each in timeline.pending if each.action is Action.COMPACTION)
+        return cls(sorted({each.time for each in (*done, *planned)}))
+
+    def at(self, time: InstantTime, found: str | None) -> CompletionTime:
+        """The completion time of an instant, given that in the old layout."""
+        completion = found or time
+        later = bisect_right(self.compactions, time)
+        while later < len(self.compactions) and self.compactions[later].startswith(time):
+            later += 1  # of a metadata table: the time of its newest commit, with a suffix
+        if later < len(self.compactions) and self.compactions[later] <= completion:
+            completion = add_ms(self.compactions[later], -1)
+        return CompletionTime(max(completion, time))
+
+
+def _counted_once(timeline: Timeline) -> list[Instant]:
+    """The state files, and of several completed ones of an instant the one that counts."""
+    counted = {each.file_name for each in timeline.completed}
+    return [each for each in timeline.files if not each.completed or each.file_name in counted]
+
+
+def _key(archived: ArchivedInstant) -> tuple[str, Action]:
+    return archived.time, archived.action.comparable
+
+
+def _old_entries(archived: ArchivedInstant) -> Iterator[dict[str, object]]:
+    """The entries of an instant in the archive of layout 1, one for each state."""
+    time, context = archived.time, f"the archived {archived.action.value} {archived.time}"
+    plan = archived.plan or b""
+    values = decode_record(plan, context) if is_container(plan) else {}
+    begun = plan if _STATS in values else b""  # of a write that replaces, the history has the inflight file
+    requested = b"" if begun else plan
+    pending = archived.action
+    if "operations" in values:
+        pending = Action.LOG_COMPACTION if archived.action is Action.DELTA_COMMIT else Action.COMPACTION
+    states = ((State.REQUESTED, pending, requested), (State.INFLIGHT, pending, begun or requested))
+    for state, action, content in states:
+        if action is not Action.SAVEPOINT or state is State.INFLIGHT:
+            if state is State.INFLIGHT and action is Action.REPLACE_COMMIT:
+                content = begun
+            yield archive_entry(Instant(time, action, state, ""), time, content, context)
+    done = Instant(time, archived.action, State.COMPLETED, "")
+    yield archive_entry(done, archived.completion_time, archived.metadata or b"", context)
+
+
+def with_changes(config: TableConfig, changes: Mapping[str, str | None]) -> TableConfig:
+    """The properties with changes."""
+    kept = {key: value for key, value in config.properties.items() if key not in changes}
+    kept.update({key: value for key, value in changes.items() if value is not None})
+    return replace(config, properties=kept)

@@ -1,0 +1,356 @@
+"""Changes the version of a table: what is planned, what comes before, and the change itself under the table lock.
+
+Sources: `UpgradeDowngrade`, `UpgradeDowngradeUtils`, 1.2.0; format reference D.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from hudi_py.config import compaction as compaction_config
+from hudi_py.errors import ConfigError, ConflictError, UnsupportedTableError
+from hudi_py.merge.settings import merge_settings
+from hudi_py.metadata.table import FILES, forget_checked
+from hudi_py.model.instant import Action
+from hudi_py.model.layout import METADATA_TABLE
+from hudi_py.model.properties import TableConfig
+from hudi_py.model.words import counted
+from hudi_py.services.compaction import Compaction
+from hudi_py.services.context import ServiceContext
+from hudi_py.services.descriptor import Argument, InstantArgument, Service
+from hudi_py.services.log_compaction import LogCompaction
+from hudi_py.services.planned.report import ServiceReport
+from hudi_py.services.planned.service import run, run_all
+from hudi_py.services.upgrade.layouts import Copied, LayoutChange, with_changes
+from hudi_py.services.upgrade.properties import changed_properties, check_keys, steps
+from hudi_py.storage import FolderStorage, Storage
+from hudi_py.storage.within import can_set_modified
+from hudi_py.timeline.layout import layout_for
+from hudi_py.timeline.pending_plans import PendingPlans
+from hudi_py.timeline.properties import WRITABLE_VERSIONS, load_table_config, update_table_config
+from hudi_py.timeline.state import TableState
+from hudi_py.transaction.recovery.failed_writes import recovered
+from hudi_py.transaction.session import LockedTable
+from hudi_py.view import FileSystemView
+
+_log = logging.getLogger(__name__)
+
+_ATTEMPTS: Final = 3
+_NEWEST: Final = WRITABLE_VERSIONS[-1]
+_LAYOUT: Final = "hoodie.timeline.layout.version"
+_FIRST_RELEASES: Final[Mapping[int, str]] = {8: "1.0", 9: "1.1"}
+"""The release of Apache Hudi that brought a version."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class VersionReport(ServiceReport):
+    """The result of an upgrade or downgrade, or what it would do. It has no instant."""
+
+    source: int = 0
+    """The version before."""
+    target: int = 0
+    """The version afterwards."""
+    steps: tuple[str, ...] = ()
+    """What it does, in order."""
+    limits: tuple[str, ...] = ()
+    """What older readers and writers can no longer do, and what is lost."""
+    undo: str = ""
+    """How to go back."""
+    properties: Mapping[str, str | None] = field(default_factory=dict)
+    """The changes of `hoodie.properties`; None: removed."""
+    num_instants: int = 0
+    """Active instants that were copied to another layout."""
+    num_archived: int = 0
+    """Archived ones."""
+
+    def _summary(self) -> Iterator[str]:
+        if self.steps:
+            yield f"version {self.source} to {self.target}"
+        if self.num_instants or self.num_archived:
+            yield f"{counted(self.num_instants, 'instant')} and {self.num_archived} archived"
+
+
+def upgrade(
+    context: ServiceContext, instant: str | None = None, *, to: int = _NEWEST, dry_run: bool = False
+) -> VersionReport:
+    """Bring the table to a newer version, by default the newest.
+
+    Args:
+        instant: must be None.
+        to: the version, 8 or 9.
+        dry_run: only report what would be done.
+
+    Raises:
+        ConfigError: the version is not a newer one, or an option is missing that says what the table does not.
+        ConflictError: a write is under way, or an index is being built, or writers do not let its logs be compacted.
+        UnsupportedTableError: the table has something that the version or this release does not know.
+    """
+    return _VersionChange(context, to, "upgrade").run(dry_run)
+
+
+def downgrade(
+    context: ServiceContext, instant: str | None = None, *, to: int = 0, dry_run: bool = False
+) -> VersionReport:
+    """Bring the table to an older version, 8 or 6. For the rest see `upgrade`."""
+    return _VersionChange(context, to, "downgrade").run(dry_run)
+
+
+class _VersionChange:
+    """One call."""
+
+    def __init__(self, context: ServiceContext, to: int, name: str) -> None:
+        self._context = replace(context, session=context.session.reread())
+        self._config = self._context.session.config
+        self._to = to
+        self._name = name
+        config, wrong = self._config, ""
+        if to not in WRITABLE_VERSIONS:
+            wrong = f"there is no version {to}" if to else "no version is given"
+        elif name == "upgrade" and to < config.version:
+            wrong = f"version {to} is older; use downgrade"
+        elif name == "downgrade" and to > config.version:
+            wrong = f"version {to} is newer; use upgrade"
+        if wrong:
+            raise ConfigError(
+                f"Cannot {name} table '{config.name}' from version {config.version}: {wrong}; supported versions are "
+                f"{', '.join(map(str, WRITABLE_VERSIONS))}"
+            )
+
+    @property
+    def _storage(self) -> Storage:
+        return self._context.storage
+
+    def run(self, dry_run: bool) -> VersionReport:
+        context, config, to = self._context, self._config, self._to
+        if config.version == to:
+            if not dry_run:
+                with context.locked(self._purpose):
+                    self._sweep(self._storage, config)
+                    self._sweep_metadata(to)
+            return VersionReport(self._name, None, None, f"the table has version {to} already", to, to)
+        report = self._planned(context.state())
+        if dry_run:
+            return replace(report, reason="this was a dry run")
+        for _ in range(_ATTEMPTS):
+            if self._compacts(config):
+                self._compact()
+            with recovered(context.session, self._purpose) as table:
+                if self._obstacles(table):
+                    continue
+                copied = self._change(table)
+                _log.info("%s: %s", self._storage.uri, report)
+                return replace(report, num_instants=copied.instants, num_archived=copied.archived)
+        raise ConflictError(
+            f"Cannot {self._purpose} at {self._storage.uri}: other writers add logs as quickly as they are compacted; "
+            "stop them, then try again"
+        )
+
+    # -- what is planned ------------------------------------------------------------------------------------------
+
+    @property
+    def _purpose(self) -> str:
+        return f"{self._name} the table to version {self._to}"
+
+    @property
+    def _moves(self) -> bool:
+        """Whether the timeline gets another layout."""
+        return self._config.has_completion_times != TableConfig.of_version(self._to).has_completion_times
+
+    def _planned(self, state: TableState) -> VersionReport:
+        """What would be done.
+
+        Raises:
+            ConfigError, ConflictError, UnsupportedTableError: it cannot be done.
+        """
+        config = state.config
+        check_keys(config, self._to, self._context.options)
+        changes = changed_properties(config, self._to, self._context.options)
+        self._check_pending(state)
+        back = "downgrade" if self._name == "upgrade" else "upgrade"
+        return VersionReport(
+            self._name,
+            None,
+            source=config.version,
+            target=self._to,
+            steps=tuple(self._steps(state)),
+            limits=tuple(self._limits(config)),
+            undo=f"hudi-py {back} PATH --to {config.version}",
+            properties=changes,
+        )
+
+    def _steps(self, state: TableState) -> Iterator[str]:
+        config, timeline = state.config, state.timeline
+        writes = PendingPlans(state.storage, timeline).writes
+        if writes:
+            yield f"{counted(len(writes), 'pending write')} rolled back, unless under way"
+        if self._compacts(config):
+            pending = [each.time for each in timeline.pending if each.action in (Action.COMPACTION, Action.LOG_COMPACTION)]
+            if pending:
+                yield f"{counted(len(pending), 'pending plan')} of compactions run"
+            groups = _groups_with_logs(self._context.view(state))
+            if groups:
+                yield f"{counted(groups, 'file group')} with logs compacted"
+        if FILES in config.metadata_partitions:
+            yield "the metadata table brought to the same version, without indexes that the version does not know"
+        if self._moves:
+            folder = layout_for(with_changes(config, {_LAYOUT: "1" if self._to < 8 else "2"})).folder
+            yield f"{counted(len(timeline.instants), 'instant')} and all archived ones copied to {folder}"
+        yield "hoodie.properties replaced: from then on the table has the new version"
+        if self._moves:
+            yield f"the files of the old timeline in {timeline.layout.folder} deleted"
+
+    def _limits(self, config: TableConfig) -> Iterator[str]:
+        for source, target in steps(config.version, self._to):
+            if target > source:
+                yield f"Apache Hudi before {_FIRST_RELEASES[target]} can no longer read or write the table"
+            elif target == 8:
+                yield "indexes with records of version 9 are dropped: create them again, or let writes do it"
+        if not self._moves:
+            return
+        yield (
+            "streams and incremental readers go on from their last time, which may give them the commits of the last "
+            "moments again"
+        )
+        if self._to >= 8:
+            yield "completion times of old commits are the modification times of their files"
+            return
+        if can_set_modified(self._storage):
+            yield "completion times become modification times of files, which copies of the table may not keep"
+        else:
+            yield "completion times are lost, as files of this storage get no other time than that of their upload"
+        yield "indexes by name and partition statistics are dropped"
+        if config.is_mor:
+            yield "time travel to before the downgrade is right in hudi-py only, where file groups had logs"
+
+    def _check_pending(self, state: TableState) -> None:
+        indexing = [each for each in state.timeline.pending if each.action is Action.INDEXING]
+        if indexing or state.config.metadata_partitions_inflight:
+            what = indexing[0].time if indexing else ", ".join(state.config.metadata_partitions_inflight)
+            raise ConflictError(
+                f"Cannot {self._purpose} at {self._storage.uri}: an index is being built ({what}); wait until it is "
+                "done, or drop it"
+            )
+
+    # -- what comes before ----------------------------------------------------------------------------------------
+
+    def _compacts(self, config: TableConfig) -> bool:
+        """Whether logs have to be merged first: the new version gives them other names, or merges them otherwise."""
+        if not config.is_mor:
+            return False
+        if self._moves:
+            return True
+        after = with_changes(config, changed_properties(config, self._to, self._context.options))
+        try:
+            return merge_settings(config) != merge_settings(after)
+        except UnsupportedTableError:  # a class of the user's own, which stays
+            return False
+
+    def _compact(self) -> None:
+        context = self._context
+        options = context.options.replace({compaction_config.STRATEGY: "UnBoundedCompactionStrategy"})
+        own = replace(context, session=context.session.reread(), options=options)
+        own.progress.phase("compacting logs")
+        for instant in own.timeline().pending:
+            if instant.action is Action.LOG_COMPACTION:
+                run(LogCompaction(), own, instant.time)
+        run_all(Compaction(always=True), own)
+
+    def _obstacles(self, table: LockedTable) -> bool:
+        """Whether logs or plans of compactions are left, which must not be there.
+
+        Raises:
+            ConflictError: a pending clustering keeps them from being compacted, or an index is being built.
+        """
+        self._check_pending(table)
+        if not self._compacts(table.config):
+            return False
+        if any(each.action in (Action.COMPACTION, Action.LOG_COMPACTION) for each in table.timeline.pending):
+            return True
+        if not _groups_with_logs(self._context.view(table)):
+            return False
+        clustering = table.plans.of(Action.CLUSTERING, Action.REPLACE_COMMIT)
+        if not clustering:
+            return True
+        if self._to >= 8 and not self._merges_otherwise(table.config):
+            return False
+        raise ConflictError(
+            f"Cannot {self._purpose} at {self._storage.uri}: the pending clustering {clustering[0].time} has file groups "
+            "with logs, which have to be compacted first; run it, or drop it (unschedule)",
+            instant=clustering[0].time,
+        )
+
+    def _merges_otherwise(self, config: TableConfig) -> bool:
+        after = with_changes(config, changed_properties(config, self._to, self._context.options))
+        return merge_settings(config) != merge_settings(after)
+
+    # -- the change -----------------------------------------------------------------------------------------------
+
+    def _change(self, table: LockedTable) -> Copied:
+        context, storage = self._context, self._storage
+        context.progress.phase(f"{self._name.removesuffix('e')}ing")
+        config = table.session.metadata.convert(table.session, table.timeline, self._to)
+        if FILES in config.metadata_partitions:
+            own = FolderStorage(storage, METADATA_TABLE)
+            own_config = load_table_config(own)
+            if own_config.version != self._to:
+                self._move(own, own_config)
+        copied = self._move(storage, config)
+        forget_checked(storage)
+        return copied
+
+    def _move(self, storage: Storage, config: TableConfig) -> Copied:
+        """Changes one table: copies, then its properties, then what it was made of."""
+        changes = changed_properties(config, self._to, self._context.options)
+        after, copied = with_changes(config, changes), Copied()
+        change = LayoutChange(storage, config, after, self._context.session.zone, self._context.threads)
+        moves = config.layout != after.layout
+        if moves:
+            copied = change.copy()
+        storage.sync()
+        update_table_config(storage, changes)
+        storage.sync()
+        if moves:
+            change.clear_old()
+        return copied
+
+    def _sweep(self, storage: Storage, config: TableConfig) -> None:
+        """Removes what a change left that died after it had replaced the properties."""
+        other = with_changes(config, {_LAYOUT: "1" if config.has_completion_times else "2"})
+        LayoutChange(storage, other, config, self._context.session.zone, self._context.threads).clear_old()
+
+    def _sweep_metadata(self, version: int) -> None:
+        own = FolderStorage(self._storage, METADATA_TABLE)
+        if FILES in self._config.metadata_partitions:
+            config = load_table_config(own)
+            if config.version == version:
+                self._sweep(own, config)
+
+
+def _groups_with_logs(view: FileSystemView) -> int:
+    return sum(bool(each.log_files) for path in view.partitions() for each in view.latest_slices_for_write(path))
+
+
+def _to(versions: str) -> Argument:
+    return Argument("to", int, f"the version, {versions}")
+
+
+_DRY_RUN: Final = Argument("dry_run", bool, "whether only to report what would be done, and what it means")
+
+
+def _described(name: str, help_: str, run_: Any, versions: str) -> Service[VersionReport]:
+    return Service(
+        name=name,
+        help=help_,
+        run=run_,
+        command=name,
+        instant=InstantArgument.REFUSED,
+        arguments=(_to(versions), _DRY_RUN),
+        asks="change its version, which older releases may not read",
+    )
+
+
+UPGRADE: Final = _described("upgrade", "Brings the table to a newer version", upgrade, "8 or 9, by default 9")
+DOWNGRADE: Final = _described("downgrade", "Brings the table to an older version", downgrade, "8 or 6")
