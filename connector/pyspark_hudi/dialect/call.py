@@ -178,8 +178,8 @@ ABSENT: Final[Mapping[str, str]] = {
     ),
     **dict.fromkeys(
         (
-            *("upgrade_table", "downgrade_table", "run_bootstrap"),
-            *("show_bootstrap_mapping", "show_bootstrap_partitions", "hdfs_parquet_import", "sync_validate"),
+            *("run_bootstrap", "show_bootstrap_mapping", "show_bootstrap_partitions"),
+            *("hdfs_parquet_import", "sync_validate"),
             *("set_audit_lock", "show_audit_lock_status", "validate_audit_lock", "cleanup_audit_lock"),
         ),
         "",

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
 from hudi_py.config import clustering as clustering_config
@@ -165,6 +165,18 @@ def _run_ttl(target: StatementTarget, given: Given) -> Rows:
     yield from ((path,) for path in report["partitions"])
 
 
+def _change_version(service: str) -> Callable[[StatementTarget, Given], Rows]:
+    """A procedure that upgrades or downgrades (`UpgradeOrDowngradeProcedure`, 1.2.0, which answers false to any
+    failure)."""
+
+    def run(target: StatementTarget, given: Given) -> Rows:
+        asked = str(needed(given, "to_version")).strip()
+        _service(target, service, to=_VERSIONS.get(asked.upper(), asked))
+        yield (True,)
+
+    return run
+
+
 def _rollback(target: StatementTarget, given: Given) -> Rows:
     _service(target, "rollback", instant=needed(given, "instant_time"))
     yield (True,)
@@ -271,6 +283,8 @@ def _bucket_rules(target: StatementTarget, given: Given) -> Rows:
         yield "SUCCESS", "OVERWRITE", details
 
 
+_VERSIONS: Final[Mapping[str, str]] = {"SIX": "6", "EIGHT": "8", "NINE": "9"}
+"""Apache Hudi's names of table versions."""
 _COMPACTION = "timestamp STRING, operation_size INT, state STRING"
 _SAVEPOINT: Final[Mapping[str, Any]] = {"table": None, "instant_time": "", "path": None}
 SERVICE_PROCEDURES: Final[Mapping[str, Procedure]] = {
@@ -311,6 +325,10 @@ SERVICE_PROCEDURES: Final[Mapping[str, Procedure]] = {
         "deleted_partitions STRING",
         _run_ttl,
     ),
+    **{
+        f"{service}_table": Procedure({"table": None, "to_version": None}, "result BOOLEAN", _change_version(service))
+        for service in ("upgrade", "downgrade")
+    },
     "rollback_to_instant": Procedure({"table": None, "instant_time": None}, "rollback_result BOOLEAN", _rollback),
     "create_savepoint": Procedure(
         {"table": None, "commit_time": "", "user": "", "comments": "", "path": None},

@@ -135,6 +135,41 @@ _planned(
 )
 
 
+def _version_command(name: str, about: str, examples: Sequence[str], *, newest: bool) -> None:
+    """Declare a command that changes the version of a table."""
+
+    def command(target: CommandTarget, to: int, dry_run: bool, yes: bool) -> None:
+        from hudi_py.cli import services
+
+        services.change_version(target, name, to, dry_run, yes)
+
+    chosen = click.option("--to", type=int, help="The version.", **({"default": 9} if newest else {"required": True}))
+    command = chosen(dry_run_option(yes_option(command)))
+    table_command(_GROUP, name, several=True, examples=examples, about=about)(command)
+
+
+_version_command(
+    "upgrade",
+    """Bring a table to a newer version.
+
+    Logs are compacted first where the new version needs it. --dry-run shows what changes, what older releases can no
+    longer do, and how to go back.
+    """,
+    ["hudi-py upgrade /data/trips --dry-run", "hudi-py upgrade /data/trips --to 9 --yes"],
+    newest=True,
+)
+_version_command(
+    "downgrade",
+    """Bring a table to an older version.
+
+    Indexes that the version does not know are dropped, and logs are compacted first. --dry-run shows what changes and
+    what is lost.
+    """,
+    ["hudi-py downgrade /data/trips --to 8 --dry-run", "hudi-py downgrade /data/trips --to 6 --yes"],
+    newest=False,
+)
+
+
 class _AnyService(Documented):
     """The command that runs a service by its name. Its help lists the services."""
 

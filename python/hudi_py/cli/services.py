@@ -138,6 +138,23 @@ def clean(target: CommandTarget, how: How, yes: bool) -> None:
     planned(target, plans, how)
 
 
+def change_version(target: CommandTarget, name: str, to: int, dry_run: bool, yes: bool) -> None:
+    """`hudi-py upgrade` and `downgrade`: shows what it means, asks, and does it."""
+    table = target.open()
+    change, screen = getattr(table, name), Screen()
+    found = change(to, dry_run=True)
+    if not target.as_json:
+        for step in found.steps:
+            screen.line(f"- {step}")
+        for limit in found.limits:
+            screen.line(f"Note: {limit}.")
+        if found.steps:
+            screen.line(f"To go back: {found.undo.replace('PATH', table.uri)}")
+    if not dry_run and found.steps:
+        confirm(f"{name.capitalize()} {table.uri} from version {found.source} to {to}?", yes)
+    report(target, found if dry_run else change(to))
+
+
 def archive(target: CommandTarget, dry_run: bool) -> None:
     """`hudi-py archive`."""
     table, screen = target.open(), Screen()

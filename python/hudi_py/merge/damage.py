@@ -21,6 +21,7 @@ from hudi_py.model.instant import WRITE_ACTIONS, Action, State
 from hudi_py.schema.meta import META_FIELDS
 from hudi_py.storage import Storage
 from hudi_py.timeline.archived import ArchivedInstant, archived_instants
+from hudi_py.timeline.history import made_in_layout_2
 from hudi_py.timeline.metadata import UNKNOWN, decode_commit_metadata, read_commit_metadata
 from hudi_py.timeline.state import TableState, load_state
 from hudi_py.view.recorded import RecordedFile, files_of, recorded_files
@@ -46,12 +47,12 @@ def damage_of(
     strange = [
         block for block in blocks if block not in corrupt and not timeline.is_committed(block.instant_time or "")
     ]
-    if config.logs_named_by_instant and strange:
+    if config.logs_named_by_instant and strange and made_in_layout_2(config):
         found = f"a block of instant {strange[0].instant_time}, which is not on the timeline"
         return _error(storage, file, f"it belongs to the commit {file.name.instant} but has {found}")
     if config.logs_named_by_instant and (instant := _another_file(state, file, blocks)) is not None:
         return _error(storage, file, f"it has blocks of {instant}, which wrote other files: one has taken its place")
-    # blocks of writes that are pending or failed are normal before version 8
+    # blocks of writes that are pending or failed are normal before version 8, and in files from before an upgrade
     strange = [block for block in strange if timeline.find(block.instant_time or "") is None]
     if not corrupt and not strange:
         return None

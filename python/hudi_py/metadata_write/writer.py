@@ -231,7 +231,9 @@ class MetadataTableWriter:
         if undated and target.index_version > config.index_version:
             # of old releases, which did not define indexes: their records would count as newer ones
             config = drop_partitions(storage, config, with_dependants(undated, there), to_make=True)
-        if own.config.logs_named_by_instant != target.logs_named_by_instant and not compact_whole(own, timeline, self.options):
+        if own.config.logs_named_by_instant != target.logs_named_by_instant and not compact_whole(
+            own, timeline, self.options
+        ):
             return self._discard(storage, config, config.metadata_partitions)
         return config
 

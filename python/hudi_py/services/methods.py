@@ -363,9 +363,7 @@ class ServiceMethods(ABC):
         given = {"strategy": strategy, "retain_days": retain_days, "partitions": _joined(partitions)}
         return self._run_step(TTL, options, **given, dry_run=dry_run)
 
-    def upgrade(
-        self, to: int = 9, *, dry_run: bool = False, options: Mapping[str, Any] | None = None
-    ) -> VersionReport:
+    def upgrade(self, to: int = 9, *, dry_run: bool = False, options: Mapping[str, Any] | None = None) -> VersionReport:
         """Brings the table to a newer version, by default the newest. It has the old version until all is prepared, and
         the new one from then on; a call that dies is repeated. Open tables again afterwards.
 

@@ -29,7 +29,7 @@ from hudi_py.timeline.history import (
     ArchiveQuery,
     Chosen,
     archived_action,
-    has_sorted_runs,
+    made_in_layout_2,
     manifest_numbers,
     read_history,
     read_manifest,
@@ -112,7 +112,7 @@ def archived_instants(
         return _read_archive(storage, folder, query)
     if not check_history(storage, config):
         _check_nothing_archived(storage, config, folder)
-    return read_history(storage, folder, query, sorted_runs=has_sorted_runs(config))
+    return read_history(storage, folder, query, sorted_runs=made_in_layout_2(config))
 
 
 class ArchivedCompletions:

@@ -90,8 +90,8 @@ def read_history(
     its footer.
 
     Args:
-        sorted_runs: whether no upgrade wrote the history (`has_sorted_runs`): runs whose names are outside of the range
-            are not even opened.
+        sorted_runs: whether no upgrade wrote the history (`made_in_layout_2`): runs whose names are outside of the
+            range are not even opened.
 
     Raises:
         CorruptFileError: a manifest or run contradicts the format, or a run is missing.
@@ -267,7 +267,7 @@ def _check_name(instants: Sequence[ArchivedInstant], run: HistoryFile, path: str
         )
 
 
-def has_sorted_runs(config: TableConfig) -> bool:
+def made_in_layout_2(config: TableConfig) -> bool:
     """Whether the table was made with layout 2, so that its history has no runs of an upgrade."""
     made = config.properties.get("hoodie.table.initial.version", "")
     return made.isdecimal() and int(made) >= 8

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from itertools import zip_longest
+from itertools import chain, repeat
 from typing import Any
 
 from hudi_py.errors import CorruptFileError
@@ -153,10 +153,7 @@ def _encode(
     as_record = _avro_stat if layout.has_completion_times else write_stat_json
     record: dict[str, Any] = {
         "partitionToWriteStats": {
-            partition: [
-                _filled(as_record(stat), kept)
-                for stat, kept in zip_longest(stats, stored.get(partition, ()), fillvalue={})
-            ]
+            partition: list(map(_filled, map(as_record, stats), chain(stored.get(partition, ()), repeat({}))))
             for partition, stats in by_partition.items()
         },
         "compacted": metadata.compacted,

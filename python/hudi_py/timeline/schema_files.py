@@ -19,7 +19,9 @@ from hudi_py.timeline.timeline import Timeline
 
 _ACTION = "schemacommit"
 # `<time>.schemacommit` in timeline layout 1, `<time>_<completion time>.schemacommit` in layout 2
-_NAME = re.compile(r"(?P<time>\d+)(?:_(?P<completion>\d+))?\.schemacommit(?P<pending>\.requested|\.inflight)?", re.ASCII)
+_NAME = re.compile(
+    r"(?P<time>\d+)(?:_(?P<completion>\d+))?\.schemacommit(?P<pending>\.requested|\.inflight)?", re.ASCII
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from hudi_py.model.properties import TableConfig
 from hudi_py.services.archive.lsm import HistoryEntry, append_run, run_name
 from hudi_py.storage import Storage
 from hudi_py.storage.threads import when_remote
-from hudi_py.timeline.history import ArchiveQuery, HistoryFile, has_sorted_runs, newest_manifest, read_history
+from hudi_py.timeline.history import ArchiveQuery, HistoryFile, made_in_layout_2, newest_manifest, read_history
 from hudi_py.timeline.timeline import Timeline
 
 _WITH_PLAN = frozenset({Action.CLEAN, Action.COMPACTION, Action.LOG_COMPACTION})
@@ -22,7 +22,7 @@ Key = tuple[str, Action]
 def archived_keys(storage: Storage, config: TableConfig, folder: str, instants: Sequence[Instant]) -> set[Key]:
     """The instants that are already in the history, of some sorted by time."""
     query = ArchiveQuery(instants[0].time, instants[-1].time)
-    found = read_history(storage, folder, query, sorted_runs=has_sorted_runs(config))
+    found = read_history(storage, folder, query, sorted_runs=made_in_layout_2(config))
     return {(instant.time, instant.action) for instant in found}
 
 

@@ -1,8 +1,8 @@
 """Copies the timeline of a table to another layout: active instants, the archive, and the history of the schema.
 
 Everything is copied first, to names that no reader of the table looks at. The table changes with its properties, and
-what it was made of goes last. So a process that dies leaves the old table or the new one, whole; what it left besides is
-in no one's way, and goes with the next change of the version. Apache Hudi moves one file after the other, so that
+what it was made of goes last. So a process that dies leaves the old table or the new one, whole; what it left besides
+is in no one's way, and goes with the next change of the version. Apache Hudi moves one file after the other, so that
 readers miss rows meanwhile (`SevenToEightUpgradeHandler`, `EightToSevenDowngradeHandler`, 1.2.0).
 """
 
@@ -151,9 +151,7 @@ class LayoutChange:
             if dated != self._new.has_completion_times:
                 self.storage.put(history_path(self._new, time, completion), self.storage.read(path))
 
-    def _copy_archive(
-        self, timeline: Timeline, archived: Sequence[ArchivedInstant], completions: Completions
-    ) -> int:
+    def _copy_archive(self, timeline: Timeline, archived: Sequence[ArchivedInstant], completions: Completions) -> int:
         active = {(each.time, each.action.comparable) for each in timeline.completed}
         known = active | (set() if self._new.has_completion_times else self._archived_keys(self.after))
         wanted = [each for each in archived if _key(each) not in known]
@@ -212,9 +210,10 @@ class Completions:
         """Those of a table."""
         if not config.is_mor or config.has_completion_times:
             return cls()
-        done = (each for each in (*timeline.completed, *archived) if each.action is Action.COMMIT)
-        planned = (each for each in timeline.pending if each.action is Action.COMPACTION)
-        return cls(sorted({each.time for each in (*done, *planned)}))
+        found = {each.time for each in timeline.completed if each.action is Action.COMMIT}
+        found.update(each.time for each in archived if each.action is Action.COMMIT)
+        found.update(each.time for each in timeline.pending if each.action is Action.COMPACTION)
+        return cls(sorted(found))
 
     def at(self, time: InstantTime, found: str | None) -> CompletionTime:
         """The completion time of an instant, given that in the old layout."""

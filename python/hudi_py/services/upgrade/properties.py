@@ -8,6 +8,7 @@ sees those of the one before, so that one call from 6 to 9 leaves what two calls
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from typing import Final
 
 from hudi_py.config import Options
@@ -90,7 +91,7 @@ def steps(version: int, to: int) -> list[tuple[int, int]]:
     low, high = sorted((version, to))
     path = [each for each in WRITABLE_VERSIONS if low <= each <= high]
     path = path if version <= to else path[::-1]
-    return list(zip(path, path[1:], strict=False))
+    return list(pairwise(path))
 
 
 def check_keys(config: TableConfig, to: int, options: Options) -> None:
@@ -250,8 +251,8 @@ def _payload_of_8(config: TableConfig, mode: str) -> str:
     if found is None:
         raise UnsupportedTableError(
             f"Cannot downgrade table '{config.name}' to version 8: it has {PARTIAL_UPDATE_MODE}={partial} with "
-            f"{_MODE}={mode}, for which older versions have no payload class with the same ordering fields and marks of "
-            "deletes; write its rows to a new table"
+            f"{_MODE}={mode}, for which older versions have no payload class with the same ordering fields and marks "
+            "of deletes; write its rows to a new table"
         )
     return found
 

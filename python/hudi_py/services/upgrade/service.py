@@ -187,7 +187,9 @@ class _VersionChange:
         if writes:
             yield f"{counted(len(writes), 'pending write')} rolled back, unless under way"
         if self._compacts(config):
-            pending = [each.time for each in timeline.pending if each.action in (Action.COMPACTION, Action.LOG_COMPACTION)]
+            pending = [
+                each.time for each in timeline.pending if each.action in (Action.COMPACTION, Action.LOG_COMPACTION)
+            ]
             if pending:
                 yield f"{counted(len(pending), 'pending plan')} of compactions run"
             groups = _groups_with_logs(self._context.view(state))
@@ -208,6 +210,8 @@ class _VersionChange:
                 yield f"Apache Hudi before {_FIRST_RELEASES[target]} can no longer read or write the table"
             elif target == 8:
                 yield "indexes with records of version 9 are dropped: create them again, or let writes do it"
+        if config.is_mor and self._merges_otherwise(config):
+            yield "time travel to before the change merges logs as the new version does, and is refused where it cannot"
         if not self._moves:
             return
         yield (
@@ -238,10 +242,9 @@ class _VersionChange:
 
     def _compacts(self, config: TableConfig) -> bool:
         """Whether logs have to be merged first: the new version gives them other names, or merges them otherwise."""
-        if not config.is_mor:
-            return False
-        if self._moves:
-            return True
+        return config.is_mor and (self._moves or self._merges_otherwise(config))
+
+    def _merges_otherwise(self, config: TableConfig) -> bool:
         after = with_changes(config, changed_properties(config, self._to, self._context.options))
         try:
             return merge_settings(config) != merge_settings(after)
@@ -277,14 +280,10 @@ class _VersionChange:
         if self._to >= 8 and not self._merges_otherwise(table.config):
             return False
         raise ConflictError(
-            f"Cannot {self._purpose} at {self._storage.uri}: the pending clustering {clustering[0].time} has file groups "
-            "with logs, which have to be compacted first; run it, or drop it (unschedule)",
+            f"Cannot {self._purpose} at {self._storage.uri}: the pending clustering {clustering[0].time} has file "
+            "groups with logs, which have to be compacted first; run it, or drop it (unschedule)",
             instant=clustering[0].time,
         )
-
-    def _merges_otherwise(self, config: TableConfig) -> bool:
-        after = with_changes(config, changed_properties(config, self._to, self._context.options))
-        return merge_settings(config) != merge_settings(after)
 
     # -- the change -----------------------------------------------------------------------------------------------
 
