@@ -377,6 +377,22 @@ def test_partition_ttl(spark: SparkSession, golden_copy: Callable[[str], Path]) 
 
 
 @pytest.mark.slow
+def test_versions(spark: SparkSession, golden_copy: Callable[[str], Path]) -> None:
+    path = str(golden_copy("v6_cow_archived"))
+    sql(spark, f"CREATE TABLE versions USING hudi-py LOCATION '{path}'")
+    before = rows(spark, "SELECT uuid, fare FROM versions ORDER BY uuid")
+    planned = run_service(spark, path, "upgrade", dry_run=True)
+    assert planned["properties"]["hoodie.table.version"] == "9"
+    assert rows(spark, "CALL upgrade_table(table => 'versions', to_version => 'NINE')") == [(True,)]
+    assert rows(spark, "SELECT uuid, fare FROM versions ORDER BY uuid") == before
+    assert rows(spark, "CALL downgrade_table('versions', '6')") == [(True,)]
+    assert rows(spark, "SELECT uuid, fare FROM versions ORDER BY uuid") == before
+    with pytest.raises(ConfigError, match="there is no version 7"):
+        rows(spark, "CALL upgrade_table('versions', '7')")
+    sql(spark, "DROP TABLE versions")
+
+
+@pytest.mark.slow
 def test_procedures(spark: SparkSession, path: str) -> None:
     create(spark, path, "mor")
     sql(spark, "INSERT INTO trips VALUES (1, 1, 1, 'a')")

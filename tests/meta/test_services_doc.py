@@ -29,6 +29,7 @@ from hudi_py.services.recovery.rollback import RollbackReport
 from hudi_py.services.recovery.savepoint import SavepointReport
 from hudi_py.services.registry import SERVICES
 from hudi_py.services.ttl import TtlReport
+from hudi_py.services.upgrade.service import VersionReport
 from tests.meta.sources import ROOT
 from tools import services
 
@@ -46,6 +47,7 @@ REPORTS = (
     RollbackReport,
     RestoreReport,
     TtlReport,
+    VersionReport,
 )
 
 

@@ -145,7 +145,7 @@ def _version_command(name: str, about: str, examples: Sequence[str], *, newest: 
 
     chosen = click.option("--to", type=int, help="The version.", **({"default": 9} if newest else {"required": True}))
     command = chosen(dry_run_option(yes_option(command)))
-    table_command(_GROUP, name, several=True, examples=examples, about=about)(command)
+    table_command(_GROUP, name, examples=examples, about=about)(command)
 
 
 _version_command(

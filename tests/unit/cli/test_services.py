@@ -101,6 +101,18 @@ def test_archive(cli: Run, trips: Path) -> None:
     assert preview["instants"][-1:] == ([done["instant"]] if done["instant"] else [])
 
 
+def test_versions(cli: Run, trips: Path) -> None:
+    shown = cli("downgrade", trips, "--to", "8", "--dry-run").out
+    assert "- hoodie.properties replaced: from then on the table has the new version\n" in shown
+    assert f"To go back: hudi-py upgrade file://{trips} --to 9\n" in shown
+    assert "confirm with --yes" in cli("downgrade", trips, "--to", "8", code=2).err
+    done = cli("downgrade", trips, "--to", "8", "--yes", "--json").json
+    assert (done["source"], done["target"], done["reason"]) == (9, 8, "")
+    assert cli("upgrade", trips, "--to", "8").out == "Upgrade: nothing done: the table has version 8 already.\n"
+    assert cli("upgrade", trips, "--yes").out.endswith("Upgrade: version 8 to 9.\n")
+    assert "there is no version 10" in cli("downgrade", trips, "--to", "10", code=2).err
+
+
 def test_any_service_by_its_name(cli: Run, trips: Path) -> None:
     assert "2 file groups with 6 files would be rewritten" in cli("run", trips, "compaction", "--dry-run").out
     planned = cli("run", trips, "compaction", "--phase", "schedule", "--json", *QUICK).json["instant"]
