@@ -121,7 +121,6 @@ OPTIONS = (
     refused("hoodie.payload.ordering.field", "use hoodie.table.ordering.fields", _WRITE, accepts=_EMPTY),
     refused("hoodie.write.track.event.time.watermark", "event-time bounds are not recorded yet", _WRITE),
     refused("hoodie.write.rolling.metadata.keys", "rolling commit metadata is not built yet", _WRITE, accepts=_EMPTY),
-    refused("hoodie.write.auto.upgrade", "hudi-py never changes the version of a table unasked", _WRITE),
     refused(
         "hoodie.fileid.prefix.provider.class",
         _CLASS,

@@ -28,6 +28,13 @@ FAIL_ON_ERROR = flag(
     Scope.SERVICE,
     True,
 )
+AUTO_UPGRADE = flag(
+    "hoodie.write.auto.upgrade",
+    "Whether a write to a table of an older version brings it to version 9 once it is committed. Apache Hudi does so "
+    "by default, before the write.",
+    Scope.SERVICE,
+    False,
+)
 
 OPTIONS = declared(globals())
 

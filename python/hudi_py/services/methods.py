@@ -365,7 +365,7 @@ class ServiceMethods(ABC):
 
     def upgrade(self, to: int = 9, *, dry_run: bool = False, options: Mapping[str, Any] | None = None) -> VersionReport:
         """Brings the table to a newer version, by default the newest. It has the old version until all is prepared, and
-        the new one from then on; a call that dies is repeated. Open tables again afterwards.
+        the new one from then on; a call that dies is repeated.
 
         Args:
             to: the version, 8 or 9.

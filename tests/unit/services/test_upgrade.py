@@ -178,6 +178,19 @@ def test_without_a_metadata_table() -> None:
     assert (config.version, config.metadata_partitions) == (9, ())
 
 
+def test_a_write_upgrades_if_it_is_asked_to() -> None:
+    storage = MemoryStorage(f"upgrade-{os.urandom(4).hex()}")
+    memory_tables.write(storage, memory_tables.rows(range(4), 1), version=6)
+    row = memory_tables.rows([1], 2)
+    hudi_py.write(storage.uri, row)
+    assert load_table_config(storage).version == 6
+    result = hudi_py.write(storage.uri, row, options={"hoodie.write.auto.upgrade": "true"})
+    assert "upgrade" in result.services
+    assert load_table_config(storage).version == 9
+    assert memory_tables.read(storage) == {0: 1, 1: 2, 2: 1, 3: 1}
+    assert "upgrade" not in hudi_py.write(storage.uri, row, options={"hoodie.write.auto.upgrade": "true"}).services
+
+
 def test_what_a_killed_change_leaves_is_swept() -> None:
     """Of both layouts, by another call to the version that the table has."""
     storage = MemoryStorage(f"upgrade-{os.urandom(4).hex()}")

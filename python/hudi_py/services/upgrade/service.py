@@ -10,7 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from hudi_py.config import Options
 from hudi_py.config import compaction as compaction_config
+from hudi_py.config import services as service_config
 from hudi_py.errors import ConfigError, ConflictError, UnsupportedTableError
 from hudi_py.merge.settings import merge_settings
 from hudi_py.metadata.table import FILES, forget_checked
@@ -20,7 +22,7 @@ from hudi_py.model.properties import TableConfig
 from hudi_py.model.words import counted
 from hudi_py.services.compaction import Compaction
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.descriptor import Argument, InstantArgument, Service
+from hudi_py.services.descriptor import AfterCommitRule, Argument, InstantArgument, Service, Step
 from hudi_py.services.log_compaction import LogCompaction
 from hudi_py.services.planned.report import ServiceReport
 from hudi_py.services.planned.service import run, run_all
@@ -332,6 +334,11 @@ def _groups_with_logs(view: FileSystemView) -> int:
     return sum(bool(each.log_files) for path in view.partitions() for each in view.latest_slices_for_write(path))
 
 
+def _steps_after_commit(options: Options, config: TableConfig) -> Iterator[Step]:
+    if options.get(service_config.AUTO_UPGRADE) and config.version < _NEWEST:
+        yield Step("upgrade", lambda context, _: bool(upgrade(context).steps))
+
+
 def _to(versions: str) -> Argument:
     return Argument("to", int, f"the version, {versions}")
 
@@ -339,7 +346,9 @@ def _to(versions: str) -> Argument:
 _DRY_RUN: Final = Argument("dry_run", bool, "whether only to report what would be done, and what it means")
 
 
-def _described(name: str, help_: str, run_: Any, versions: str) -> Service[VersionReport]:
+def _described(
+    name: str, help_: str, run_: Any, versions: str, after_commit: AfterCommitRule | None = None
+) -> Service[VersionReport]:
     return Service(
         name=name,
         help=help_,
@@ -348,8 +357,9 @@ def _described(name: str, help_: str, run_: Any, versions: str) -> Service[Versi
         instant=InstantArgument.REFUSED,
         arguments=(_to(versions), _DRY_RUN),
         asks="change its version, which older releases may not read",
+        after_commit=after_commit,
     )
 
 
-UPGRADE: Final = _described("upgrade", "Brings the table to a newer version", upgrade, "8 or 9, by default 9")
+UPGRADE: Final = _described("upgrade", "Brings the table to a newer version", upgrade, "8 or 9, by default 9", AfterCommitRule(_steps_after_commit))
 DOWNGRADE: Final = _described("downgrade", "Brings the table to an older version", downgrade, "8 or 6")
