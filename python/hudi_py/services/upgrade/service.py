@@ -361,5 +361,11 @@ def _described(
     )
 
 
-UPGRADE: Final = _described("upgrade", "Brings the table to a newer version", upgrade, "8 or 9, by default 9", AfterCommitRule(_steps_after_commit))
+UPGRADE: Final = _described(
+    "upgrade",
+    "Brings the table to a newer version",
+    upgrade,
+    "8 or 9, by default 9",
+    AfterCommitRule(_steps_after_commit),
+)
 DOWNGRADE: Final = _described("downgrade", "Brings the table to an older version", downgrade, "8 or 6")
