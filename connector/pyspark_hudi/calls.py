@@ -37,9 +37,7 @@ from hudi_py.write.result import WriteResult
 from hudi_py.write.routed import RoutedPlan, plan_routed
 from hudi_py.write.rows.input import normalise_schema
 from hudi_py.write.table.alter import alter_table
-from hudi_py.write.table.drop import drop_table
-from hudi_py.write.table.partitions import add_partitions
-from hudi_py.write.table.rename import rename_table
+from hudi_py.write.table.ddl import add_partitions, drop_table, rename_table
 from pyspark_hudi.paths import checked_path
 from pyspark_hudi.views import packed, read_view
 from pyspark_hudi.writer import commit_or_skip, driver_pid

@@ -26,8 +26,7 @@ from pyspark_hudi.environment import environment_report
 from pyspark_hudi.paths import checked_path
 from pyspark_hudi.reader import HudiReader, ReplacedReader
 from pyspark_hudi.remote import ANSWER, CallReader, call_in
-from pyspark_hudi.sink import HudiStreamWriter
-from pyspark_hudi.stream import HudiStreamReader, stream_schema
+from pyspark_hudi.stream import HudiStreamReader, HudiStreamWriter, stream_schema
 from pyspark_hudi.types import spark_schema
 from pyspark_hudi.views import ViewReader, packed, read_view
 from pyspark_hudi.writer import HudiWriter

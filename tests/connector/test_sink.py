@@ -17,9 +17,9 @@ from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import load_timeline
 from hudi_py.transaction.transaction import WriteTransaction
 from hudi_py.write.stream import CHECKPOINT_KEY
-from pyspark_hudi import sink as sink_module
-from pyspark_hudi.sink import HudiStreamWriter
+from pyspark_hudi import stream as sink_module
 from pyspark_hudi.source import DefaultSource
+from pyspark_hudi.stream import HudiStreamWriter
 from pyspark_hudi.writer import HudiWriter
 from tests.support.streams import BASE, SCHEMA, Stream, copied, part
 

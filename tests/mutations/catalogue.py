@@ -308,21 +308,21 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "merges that move: a row that stays is logged as it was given",
-        CORE + "write/placement/merged.py",
+        CORE + "write/operations/tagging.py",
         "        merging = (known if repeats else elsewhere) &",
         "        merging = elsewhere &",
         "tests/unit/write/test_moving_merges.py",
     ),
     Mutation(
         "merges that move: what a merger has made is merged once more",
-        CORE + "write/placement/merged.py",
+        CORE + "write/operations/tagging.py",
         "    if settings.merger is None:\n",
         "    if True:\n",
         "tests/unit/write/test_moving_merges.py",
     ),
     Mutation(
         "merges that move: the row stays in the old partition, too",
-        CORE + "write/placement/merged.py",
+        CORE + "write/operations/tagging.py",
         "    add(new.filter(moved), slice_.file_id, there, leaving=True)\n",
         "    pass\n",
         "tests/unit/write/test_moving_merges.py",
@@ -476,7 +476,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "add partitions: some are made although one exists",
-        CORE + "write/table/partitions.py",
+        CORE + "write/table/ddl.py",
         "            if path in there and not if_not_exists:\n",
         "            if path in there and not if_not_exists and path == paths[0]:\n",
         "tests/unit/write/test_add_partitions.py",
@@ -490,7 +490,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "drop: somebody is writing",
-        CORE + "write/table/drop.py",
+        CORE + "write/table/ddl.py",
         "        refuse_living(",
         "        _ = (",
         "tests/unit/write/test_drop_table.py",
@@ -665,14 +665,14 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "rename: a table service is under way",
-        CORE + "write/table/rename.py",
+        CORE + "write/table/ddl.py",
         "if each.time not in writes)",
         "if each.time in writes)",
         "tests/unit/write/test_rename_table.py",
     ),
     Mutation(
         "rename: another writer is under way",
-        CORE + "write/table/rename.py",
+        CORE + "write/table/ddl.py",
         'recovered(session, f"rename the table at {path}")',
         'recovered(session, f"rename the table at {path}", beside=True)',
         "tests/unit/write/test_rename_table.py",
@@ -1558,7 +1558,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "optimistic: the schema of another write is not taken over",
-        CORE + "transaction/conflicts/schemas.py",
+        CORE + "transaction/conflicts/optimistic.py",
         "        return now\n",
         "        return None\n",
         "tests/unit/transaction/test_optimistic.py",
@@ -2230,7 +2230,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "types: a write gives a vector column another dimension",
-        CORE + "write/table/custom.py",
+        CORE + "write/table/evolution.py",
         "    if given is not None and (kind is None or parse_type(given, path) != kind):\n",
         "    if given is not None and kind is None:\n",
         "tests/unit/write/test_custom_types.py",

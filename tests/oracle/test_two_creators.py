@@ -15,7 +15,7 @@ from hudi_py.model.properties import FIRST_WRITE
 from hudi_py.storage import LocalStorage
 from hudi_py.testing.rows import assert_rows_equal
 from hudi_py.timeline.properties import load_table_config
-from hudi_py.write.table.create import create_table
+from hudi_py.write.api import create_table
 from tests.oracle.client import Oracle
 from tests.oracle.test_marks import rows
 

@@ -22,7 +22,7 @@ from hudi_py.transaction.session import TableSession
 from hudi_py.transaction.settings import LockSettings, TransactionSettings
 from hudi_py.transaction.transaction import WriteTransaction
 from hudi_py.view import load_view
-from hudi_py.write.table.create import create_table
+from hudi_py.write.api import create_table
 from tests.support.sessions import session_of
 
 SCHEMA = '{"type":"record","name":"t_record","namespace":"hoodie.t","fields":[{"name":"id","type":["null","long"]}]}'

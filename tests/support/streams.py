@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType
 
 from hudi_py.config import Options, Scope
-from pyspark_hudi import sink as sink_module
-from pyspark_hudi.sink import BatchMessage, HudiStreamWriter
+from pyspark_hudi import stream as sink_module
+from pyspark_hudi.stream import BatchMessage, HudiStreamWriter
 
 SCHEMA = StructType(
     [

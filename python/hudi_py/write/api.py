@@ -6,7 +6,7 @@ What `hudi_py.write` and the methods of `Table` do, on an open storage and resol
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -23,7 +23,8 @@ from hudi_py.model.properties import FIRST_WRITE, TableConfig
 from hudi_py.progress import Progress
 from hudi_py.storage import Storage, with_durability
 from hudi_py.timeline.clock import InstantClock
-from hudi_py.timeline.properties import load_table_config
+from hudi_py.timeline.properties import create_table_config, load_table_config, make_table_folders
+from hudi_py.transaction.locks import NO_ACCESS
 from hudi_py.transaction.owner.identity import process_identity
 from hudi_py.transaction.planned import begin_planned
 from hudi_py.transaction.protocols import AfterCommit, Committed, MetadataWriter, run_after
@@ -38,7 +39,6 @@ from hudi_py.write.retry import redo_on_conflict, replayable_batches
 from hudi_py.write.rows.input import Input, normalise_schema, read_input
 from hudi_py.write.rows.keygen import key_generator
 from hudi_py.write.settings import WriteSettings, new_table_schema, write_settings
-from hudi_py.write.table.create import create_table
 from hudi_py.write.table.first import FirstWrite, check_rows
 from hudi_py.write.table.properties import CREATE_SCHEMA, check_options, table_properties
 from hudi_py.write.table.support import check_writable
@@ -321,3 +321,44 @@ def _text(keyword: str, value: object) -> str:
     if isinstance(value, (list, tuple)) and all(isinstance(part, str) for part in value):
         return ",".join(value)
     raise ConfigError(f"Argument {keyword}={value!r} is of type {type(value).__name__}; expected text or a list of it")
+
+
+def create_table(
+    storage: Storage, options: Options, adding: Callable[[dict[str, str]], dict[str, str]] = dict
+) -> tuple[TableConfig, bool]:
+    """Create the table at the storage's root, or open an existing one.
+
+    Of several callers at once one creates; the others open its table.
+
+    Args:
+        options: those of a write, with the table's name.
+        adding: adds properties that no option sets.
+
+    Returns:
+        The table's properties, and whether this call created it.
+
+    Raises:
+        ConfigError, UnsupportedTableError: as `table_properties`; an existing table contradicts the options; the path
+            cannot be written.
+    """
+    properties = adding(table_properties(options))
+    try:
+        created = _create(storage, properties)
+    except OSError as error:
+        if error.errno not in NO_ACCESS:
+            raise
+        raise ConfigError(
+            f"Cannot create a table at {storage.uri}: its folder cannot be written ({error.strerror}); give this user "
+            "write access to it, or another path"
+        ) from error
+    config = load_table_config(storage)
+    if not created:
+        check_options(config, options)
+    return config, created
+
+
+def _create(storage: Storage, properties: Mapping[str, str]) -> bool:
+    """Whether there was no table."""
+    if storage.stat(PROPERTIES) is None:
+        make_table_folders(storage, properties)
+    return create_table_config(storage, properties)

@@ -21,7 +21,7 @@ from hudi_py.timeline.layout import Layout
 from hudi_py.timeline.metadata import RollbackPlan, encode_commit_metadata, encode_rollback_plan, read_commit_metadata
 from hudi_py.timeline.timeline import load_timeline, timeline_of
 from hudi_py.transaction.conflicts import OptimisticWriters, SingleWriter, conflict_policy
-from hudi_py.transaction.conflicts.schemas import canonical
+from hudi_py.transaction.conflicts.optimistic import canonical
 from hudi_py.transaction.owner.heartbeat import now_ms
 from hudi_py.transaction.settings import ConflictStrategy, OptimisticSettings, TransactionSettings
 from hudi_py.write.api import write_options

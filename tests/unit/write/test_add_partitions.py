@@ -10,7 +10,7 @@ import hudi_py
 from hudi_py.config import Options, Scope
 from hudi_py.errors import ConfigError
 from hudi_py.storage import open_storage
-from hudi_py.write.table.partitions import add_partitions
+from hudi_py.write.table.ddl import add_partitions
 
 OPTIONS = Options.resolve({}, Scope.WRITE)
 

@@ -9,7 +9,7 @@ import pytest
 from hudi_py.config import Options
 from hudi_py.errors import ConfigError, UnsupportedTableError
 from hudi_py.storage import LocalStorage
-from hudi_py.write.table.create import create_table
+from hudi_py.write.api import create_table
 from hudi_py.write.table.properties import check_options, table_properties
 
 WRITE = "hoodie.datasource.write."

@@ -17,7 +17,7 @@ from hudi_py.transaction.instants import inflight_path
 from hudi_py.transaction.locks import table_lock
 from hudi_py.transaction.locks.settings import LockSettings
 from hudi_py.transaction.transaction import WriteTransaction
-from hudi_py.write.table.drop import drop_table
+from hudi_py.write.table.ddl import drop_table
 from tests.support.object_store import serving
 from tests.support.sessions import session_of
 

@@ -16,7 +16,7 @@ from hudi_py.transaction.instants import inflight_path
 from hudi_py.transaction.locks import table_lock
 from hudi_py.transaction.locks.settings import LockSettings
 from hudi_py.transaction.transaction import WriteTransaction
-from hudi_py.write.table.rename import check_move, rename_table
+from hudi_py.write.table.ddl import check_move, rename_table
 from tests.support.sessions import session_of
 
 OPTIONS = Options.resolve({}, Scope.WRITE)

@@ -2,10 +2,16 @@
 
 Archiving is not an action on the timeline: it has no instant and nothing to complete, so it needs only the table lock.
 
-The archive is complete before the first state file is deleted. Pending files are deleted before completed ones, because
-an instant without its completed file would look pending; completed files are deleted oldest first, so that the timeline
-never has a hole (HUDI-7207). A process that dies in between leaves instants that are both archived and active; the next
-run removes them from the active timeline.
+The archive is complete before the first state file is deleted. Pending files are deleted before completed ones,
+because an instant without its completed file would look pending; completed files are deleted oldest first, so that the
+timeline never has a hole (HUDI-7207). A process that dies in between leaves instants that are both archived and
+active; the next run removes them from the active timeline.
+
+Replacecommits are archived once the file groups that they replaced are gone, which would count again. Apache Hudi
+relies on what the last clean retained (`ClusteringUtils.getEarliestInstantToRetainForClustering`, 1.2.0). But a clean
+of chosen partitions, a savepoint, a write that was pending then, or a file that could not be deleted leaves replaced
+files behind, whose rows would reappear. And if no file ever becomes superfluous, there is no clean, and nothing would
+be archived. hudi-py looks for the files themselves instead.
 """
 
 from __future__ import annotations
@@ -23,14 +29,15 @@ from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant, InstantTime
 from hudi_py.model.layout import MARKERS, METADATA_TABLE
 from hudi_py.model.words import counted, show_bytes
 from hudi_py.services.archive import lsm, v1, v2
-from hudi_py.services.archive.replaced import first_replaced
 from hudi_py.services.archive.select import ArchiveConstraints, Selection, select_instants, too_few
 from hudi_py.services.clean.incremental import last_clean
+from hudi_py.services.clean.slices import split_base_name, split_log_name
 from hudi_py.services.context import ServiceContext
 from hudi_py.services.planned.report import ServiceReport
 from hudi_py.storage import FolderStorage, Storage
 from hudi_py.storage.threads import when_remote
 from hudi_py.timeline.archived import ArchivedInstant, archive_folder, archived_instants, check_history
+from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.pending_plans import PendingPlans
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.state import TableState
@@ -328,3 +335,34 @@ def _states(timeline: Timeline) -> dict[Key, list[Instant]]:
 
 def _key(instant: Instant) -> Key:
     return instant.time, instant.action.comparable
+
+
+def first_replaced(state: TableState) -> str | None:
+    """Requested time of the first completed replacecommit whose replaced files may still exist.
+
+    While a clean is pending, this is the first replacecommit: the metadata table does not yet record what the clean
+    deleted.
+
+    Raises:
+        CorruptFileError: a replacecommit cannot be read.
+    """
+    replacing = [instant for instant in state.timeline.write_completed if instant.action is Action.REPLACE_COMMIT]
+    cleaning = any(instant.action is Action.CLEAN for instant in state.timeline.pending)
+    there: dict[str, frozenset[str]] = {}
+
+    def holds(instant: Instant) -> bool:
+        for partition, file_ids in read_commit_metadata(state.storage, state.timeline.layout, instant).replaced.items():
+            if partition not in there:
+                there[partition] = _file_ids(state.storage, partition)
+            if not there[partition].isdisjoint(file_ids):
+                return True
+        return False
+
+    return next((instant.time for instant in replacing if cleaning or holds(instant)), None)
+
+
+def _file_ids(storage: Storage, partition: str) -> frozenset[str]:
+    """File groups that have a base, log or change data file in a partition, whoever wrote it."""
+    names = (info.name for info in storage.list(partition))
+    parts = (split_log_name(name) if name[:1] == "." else split_base_name(name) for name in names)
+    return frozenset(found[0] for found in parts if found is not None)

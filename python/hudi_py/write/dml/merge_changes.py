@@ -1,23 +1,30 @@
-"""What the clauses of a merge make of rows of the table: updated, moved to another partition, or deleted."""
+"""Applies the clauses of a merge: rows of the table are updated, moved to another partition or deleted, and new rows
+get their keys, of which each stays once."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudi_py.errors import ConfigError
+from hudi_py.errors import ConfigError, DuplicateKeyError
 from hudi_py.formats.arrays import combined, true_where
 from hudi_py.merge.ordering import ordering_codes
+from hudi_py.schema import RECORD_KEY
 from hudi_py.schema.paths import column_of, values_at
 from hudi_py.write.context import WriteContext
-from hudi_py.write.dml.merge_plan import BoundClause, BoundMerge
-from hudi_py.write.dml.merge_source import Numbers
+from hudi_py.write.dml.matching import partitions_of_source
+from hudi_py.write.dml.merge_plan import BoundClause, BoundMerge, choose
+from hudi_py.write.dml.merge_source import MergeSource, Numbers
 from hudi_py.write.dml.slices import hold_located
 from hudi_py.write.dml.statements import RowCounts, keys_as_rows, updated_rows
-from hudi_py.write.rows import PartitionedRows
+from hudi_py.write.rows import PartitionedRows, one_row_per_key
+
+_ROW = "_hudi_py_row"
 
 
 @dataclass(slots=True)
@@ -137,3 +144,140 @@ class Changes:
 def _same(left: pa.Array, right: pa.Array) -> bool:
     both = pc.or_(pc.equal(left, right).fill_null(False), pc.and_(left.is_null(), right.is_null()))
     return bool(pc.all(both, min_count=0).as_py())
+
+
+@dataclass(frozen=True, slots=True)
+class NewRows:
+    """Rows that a merge inserts, with their keys."""
+
+    context: WriteContext
+    source: MergeSource
+    rows: pa.RecordBatch
+    partitions: pa.StringArray
+    numbers: Numbers
+    """The rows of the source that they come from."""
+
+    @classmethod
+    def of(cls, context: WriteContext, source: MergeSource, alone: Numbers) -> tuple[NewRows, Numbers]:
+        """What the clauses for rows not matched make of rows of the source, in its order.
+
+        Args:
+            alone: rows of the source that match nothing.
+
+        Returns:
+            The new rows, and the rows of the source that no clause takes.
+        """
+        clauses = source.bound.not_matched
+        rows = source.inputs(alone)
+        chosen = choose(clauses, rows)
+        parts = []
+        for number, clause in enumerate(clauses):
+            at = np.flatnonzero(chosen == number)
+            if len(at):
+                parts.append((alone[at], _made(context, clause, rows.take(pa.array(at)))))
+        return cls(context, source, *_keyed(context, parts)), alone[chosen < 0]
+
+    def take(self, at: Numbers) -> NewRows:
+        """Some of them, by their numbers."""
+        rows, partitions = self.rows.take(pa.array(at)), self.partitions.take(pa.array(at))
+        return replace(self, rows=rows, partitions=partitions, numbers=self.numbers[at])
+
+    def check(self) -> None:
+        """Refuses rows whose key the table may have: ON has looked for other keys, or not in their partition."""
+        at = pa.array(self.numbers)
+        others = [(self.rows.column(0), self.source.keys.take(at), "record key")]
+        if self.source.partitions is not None:
+            others.append((self.partitions, self.source.partitions.take(at), "partition"))
+        for values, searched, what in others:
+            differs = np.flatnonzero(~true_where(pc.equal(values, searched)))
+            if len(differs):
+                first = int(differs[0])
+                raise ConfigError(
+                    f"Cannot merge into the table '{self.context.transaction.config.name}': the clause for rows not "
+                    f"matched inserts the {what} '{values[first].as_py()}' where ON compares "
+                    f"'{searched[first].as_py()}'; insert what ON compares"
+                )
+
+    def newest(self, others: Numbers) -> npt.NDArray[np.bool_]:
+        """Which new rows are the newest of the source for their key, by ordering value: a row counts even if no clause
+        takes it, see `Merging.one_for_each`.
+
+        Args:
+            others: rows of the source that match nothing, which no clause takes.
+        """
+        kept = np.ones(len(self.numbers), np.bool_)
+        both = np.r_[self.numbers, others]
+        keys = self.source.keys.take(pa.array(both))
+        if not self.source.bound.ordering or len(keys.unique()) == len(keys):
+            return kept
+        if not self.context.settings.index.is_global:
+            own: pa.Array = pa.nulls(len(others), pa.string())
+            fields = self.source.bound.own_partitions
+            if fields or not self.context.settings.keygen.partition_fields:
+                inputs, keygen = self.source.inputs(others), self.context.settings.keygen
+                own = partitions_of_source(fields, inputs, keygen) if fields else pa.repeat(pa.scalar(""), len(others))
+            keys = _pairs(pa.concat_arrays([self.partitions, own]), keys)
+        codes = keys.dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        ranks = self.source.ranks[both]
+        best = np.full(len(both) + 1, -1, np.int64)
+        np.maximum.at(best, codes, ranks)
+        kept &= (best[codes] == ranks)[: len(self.numbers)] | (codes[: len(self.numbers)] < 0)
+        return kept
+
+    def one_per_key(self) -> Numbers:
+        """The numbers of those that stay: of rows with one key the newest by ordering value, as in Apache Hudi.
+
+        Raises:
+            DuplicateKeyError: the table has no ordering fields.
+        """
+        context, rows = self.context, self.rows
+        places = self.partitions if not context.settings.index.is_global else ""
+        whole = _pairs(places, rows.column(0))
+        counts = whole.value_counts()
+        twice = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
+        every = np.arange(rows.num_rows)
+        if not len(twice):
+            return every
+        merge = context.settings.merge
+        several = true_where(pc.is_in(whole, value_set=twice))
+        if not (merge.by_event_time and merge.ordering_fields):
+            key = rows.column(0)[int(np.flatnonzero(several)[0])].as_py()
+            raise DuplicateKeyError(
+                f"Cannot merge into the table '{context.transaction.config.name}': several rows of the source would "
+                f"insert the key '{key}', and the table has no ordering field that chooses one; keep one row of the "
+                "source for each key",
+                key=key,
+            )
+        at = pa.array(np.flatnonzero(several))
+        some = pa.Table.from_batches([rows]).take(at).set_column(0, RECORD_KEY, whole.take(at)).append_column(_ROW, at)
+        won = combined(one_row_per_key(some.combine_chunks(), merge)[_ROW]).to_numpy()
+        return np.sort(np.r_[every[~several], won])
+
+
+def _keyed(
+    context: WriteContext, parts: Sequence[tuple[Numbers, pa.RecordBatch]]
+) -> tuple[pa.RecordBatch, pa.StringArray, Numbers]:
+    """New rows with their keys, their partitions, and the rows of the source that they come from, in its order."""
+    if not parts:
+        nothing = pa.RecordBatch.from_pylist([], context.row_schema)
+        return nothing, pa.array([], pa.string()), np.zeros(0, np.int64)
+    numbers = np.concatenate([numbers for numbers, _ in parts])
+    order = np.argsort(numbers, kind="stable")
+    table = pa.Table.from_batches([batch for _, batch in parts]).take(pa.array(order))
+    keyed = context.keyed(table.combine_chunks().to_batches()[0])
+    return keyed.rows, keyed.partitions, numbers[order]
+
+
+def _made(context: WriteContext, clause: BoundClause, rows: pa.RecordBatch) -> pa.RecordBatch:
+    table = context.settings.schema.arrow
+    given = {each.field.name: each for each in clause.assignments}
+    columns = [
+        given[column.name].evaluate(rows) if column.name in given else pa.nulls(rows.num_rows, column.type)
+        for column in table
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=table)
+
+
+def _pairs(partitions: pa.Array | str, keys: pa.Array) -> pa.Array:
+    """Texts of a partition and a key."""
+    return pc.binary_join_element_wise(partitions, keys, "\0")

@@ -18,8 +18,7 @@ from hudi_py.schema import RECORD_KEY
 from hudi_py.schema.paths import values_at
 from hudi_py.write.context import WriteContext
 from hudi_py.write.dml.matching import as_structs
-from hudi_py.write.dml.merge_changes import Changes
-from hudi_py.write.dml.merge_inserts import NewRows
+from hudi_py.write.dml.merge_changes import Changes, NewRows
 from hudi_py.write.dml.merge_plan import BoundMerge, choose
 from hudi_py.write.dml.merge_source import MergeSource, Numbers
 from hudi_py.write.dml.slices import hold_located

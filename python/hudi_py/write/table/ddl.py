@@ -1,19 +1,27 @@
-"""Another name of a table, and another place of its files (`AlterHoodieTableRenameCommand`, 1.2.0)."""
+"""Renames, moves and drops tables, and adds partitions without rows (`AlterHoodieTableRenameCommand`,
+`DropHoodieTableCommand`, `AlterHoodieTableAddPartitionCommand`, 1.2.0)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from hudi_py.config import Options
 from hudi_py.errors import ConfigError, TableExistsError
 from hudi_py.model.instant import State
+from hudi_py.model.layout import META_FOLDER, PARTITION_METAFILE
+from hudi_py.model.names import PartitionPath
 from hudi_py.storage import Storage, open_storage
 from hudi_py.timeline.properties import load_table_config, update_table_config
+from hudi_py.transaction.locks import TableLock
+from hudi_py.transaction.partition_metafile import partition_metafile
 from hudi_py.transaction.protocols import MetadataWriter
 from hudi_py.transaction.recovery.failed_writes import recovered, refuse_living
 from hudi_py.transaction.session import TableSession
+from hudi_py.write.api import existing_table
+from hudi_py.write.table.first import remove, remove_metadata_folder
 
 _NAME = "hoodie.table.name"
+_NO_INSTANT = "00000000000000"
 
 
 def check_move(path: str, target: str, storage: Storage) -> None:
@@ -105,3 +113,81 @@ def _shared(left: str, right: str) -> str:
             break
         parts.append(ours)
     return start + ("/".join(parts) or "/")
+
+
+def drop_table(
+    storage: Storage,
+    options: Options,
+    *,
+    metadata: MetadataWriter | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> bool:
+    """Deletes a table with all its files, under the table lock and while nobody writes: what is written to a table
+    while it is deleted would be lost, or outlast it. Stricter than Apache Hudi, which does not look.
+
+    Returns:
+        False: there is no table, and nothing is deleted.
+
+    Raises:
+        ConflictError: a write or table service is under way; names its instant.
+        LockError: the table lock could not be acquired in time.
+        UnsupportedTableError: the table version can only be read.
+    """
+    config = existing_table(storage)
+    if config is None:
+        return False
+    session = TableSession.of(storage, options, metadata, config=config, storage_options=storage_options)
+    with session.locked(f"drop the table at {storage.uri}") as table:
+        refuse_living(table, table.timeline.pending, "drop the table")
+        _delete(table.session.storage, table.lock)
+    return True
+
+
+def _delete(storage: Storage, lock: TableLock) -> None:
+    """Deletes the files of a table, those of `.hoodie` last."""
+    for info in storage.list(""):
+        if info.name != META_FOLDER:
+            remove(storage, info.path, is_folder=info.is_dir)
+    remove_metadata_folder(storage, lock)
+    storage.delete_tree("")
+
+
+"""What the file of a folder names that no commit has made (`HoodieTimeline.INIT_INSTANT_TS`)."""
+
+
+def add_partitions(
+    storage: Storage,
+    paths: Sequence[str],
+    options: Options,
+    *,
+    if_not_exists: bool = False,
+    metadata: MetadataWriter | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> None:
+    """Makes the folders of partitions, without rows. The timeline does not change, nor does the metadata table, which
+    learns of a partition with its first rows.
+
+    Args:
+        paths: of the partitions, relative to the table's.
+        if_not_exists: whether folders that are there already stay as they are.
+
+    Raises:
+        ConfigError: a folder exists, and `if_not_exists` is not set; none is made.
+        LockError: the table lock could not be acquired in time.
+        TableNotFoundError: there is no table.
+        UnsupportedTableError: the table version can only be read.
+    """
+    config = load_table_config(storage)
+    session = TableSession.of(storage, options, metadata, config=config, storage_options=storage_options)
+    with session.locked(f"add partitions to the table at {storage.uri}") as table:
+        own = table.session.storage
+        there = {path for path in paths if any(name.startswith(PARTITION_METAFILE) for name in own.names(path))}
+        for path in paths:
+            if path in there and not if_not_exists:
+                raise ConfigError(
+                    f"Cannot add the partition {path} to the table at {storage.uri}: it exists already; ADD IF NOT "
+                    "EXISTS leaves it as it is"
+                )
+        for path in dict.fromkeys(paths):
+            if path not in there:
+                own.put_if_absent(*partition_metafile(config, PartitionPath(path), _NO_INSTANT))
