@@ -491,8 +491,8 @@ MUTATIONS: Final = (
     Mutation(
         "drop: somebody is writing",
         CORE + "write/table/ddl.py",
-        "        refuse_living(",
-        "        _ = (",
+        "        refuse_living(table, table.timeline.pending,",
+        "        _ = (table, table.timeline.pending,",
         "tests/unit/write/test_drop_table.py",
     ),
     Mutation(
