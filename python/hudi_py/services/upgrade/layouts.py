@@ -18,9 +18,8 @@ from hudi_py.errors import ConfigError
 from hudi_py.model.instant import WRITE_ACTIONS, Action, CompletionTime, Instant, InstantTime, State
 from hudi_py.model.layout import META_FOLDER
 from hudi_py.model.properties import TableConfig
-from hudi_py.services.archive.entries import archive_entry
 from hudi_py.services.archive.lsm import HistoryEntry, append_run
-from hudi_py.services.archive.v1 import write_entries
+from hudi_py.services.archive.v1 import archive_entry, write_entries
 from hudi_py.storage import Storage
 from hudi_py.storage.threads import when_remote
 from hudi_py.storage.within import set_modified
