@@ -178,7 +178,7 @@ ABSENT: Final[Mapping[str, str]] = {
     ),
     **dict.fromkeys(
         (
-            *("run_bootstrap", "show_bootstrap_mapping", "show_bootstrap_partitions"),
+            "run_bootstrap",
             *("hdfs_parquet_import", "sync_validate"),
             *("set_audit_lock", "show_audit_lock_status", "validate_audit_lock", "cleanup_audit_lock"),
         ),

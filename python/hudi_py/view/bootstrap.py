@@ -7,7 +7,8 @@ that names the source file of each. Source: `HFileBootstrapIndex`, `BootstrapBas
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from hudi_py.errors import CorruptFileError, UnsupportedTableError
@@ -21,10 +22,25 @@ BASE_PATH = "hoodie.bootstrap.base.path"
 METADATA_INSTANT = "00000000000001"
 """Base files of this instant are skeletons (`HoodieTimeline.METADATA_BOOTSTRAP_INSTANT_TS`)."""
 _INDEX_CLASSES = frozenset(("", "HFileBootstrapIndex"))
+_INDEX_INFO = "INDEX_INFO"
 _INDEX_TYPES = frozenset(("", "HFILE"))
 _URI = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):(?://(?P<host>[^/]*))?(?P<path>.*)", re.DOTALL)
 _LOCAL = ("file", "")
 _OPTION = "hoodie.py.read.bootstrap.sources"
+
+
+@dataclass(frozen=True, slots=True)
+class BootstrapMapping:
+    """The source file of a file group of a METADATA_ONLY bootstrap (`BootstrapFileMapping`, 1.2.0)."""
+
+    partition: str
+    file_id: str
+    source_base: str
+    """Base path of the source, as the index has it."""
+    source_partition: str
+    """Path of the source file's folder below `source_base`."""
+    source: str
+    """URI of the source file."""
 
 
 def load_bootstrap_sources(storage: Storage, config: TableConfig) -> Mapping[tuple[str, str], str]:
@@ -34,28 +50,48 @@ def load_bootstrap_sources(storage: Storage, config: TableConfig) -> Mapping[tup
         UnsupportedTableError: the table has an index of another kind.
         CorruptFileError: the index cannot be read.
     """
+    if not has_bootstrap_index(storage, config):
+        return {}
+    return {(each.partition, each.file_id): each.source for each in bootstrap_mappings(storage)}
+
+
+def has_bootstrap_index(storage: Storage, config: TableConfig) -> bool:
+    """Whether the table was bootstrapped and its index is in use.
+
+    Raises:
+        UnsupportedTableError: the table has an index of another kind.
+    """
     properties = config.properties
     if not properties.get(BASE_PATH, "").strip():
-        return {}
+        return False
     name = properties.get("hoodie.bootstrap.index.class", "").strip()
     kind = properties.get("hoodie.bootstrap.index.type", "").strip().upper()
     enabled = properties.get("hoodie.bootstrap.index.enable", "true").strip().lower() != "false"
     if not enabled or name.endswith(".NoOpBootstrapIndex") or kind == "NO_OP":
-        return {}
+        return False
     if name.rpartition(".")[2] not in _INDEX_CLASSES or kind not in _INDEX_TYPES:
         raise UnsupportedTableError(
             f"Table at {storage.uri} has the bootstrap index {name or kind} (hoodie.bootstrap.index.class, "
             "hoodie.bootstrap.index.type); supported is HFileBootstrapIndex"
         )
-    sources: dict[tuple[str, str], str] = {}
+    return True
+
+
+def bootstrap_mappings(storage: Storage) -> Iterator[BootstrapMapping]:
+    """The entries of the bootstrap index, by partition and in its order there.
+
+    Raises:
+        CorruptFileError: the index cannot be read.
+    """
     for info in storage.list(BOOTSTRAP_INDEX):
         if info.is_dir or not info.name.endswith(".hfile"):
             continue
         context = f"the bootstrap index {storage.uri}/{info.path}"
-        entries = open_hfile(storage, info.path, info.size).scan()
-        for value in entries.values.to_pylist():
-            sources.update(_sources(decode_record(value, context), context))
-    return sources
+        index = open_hfile(storage, info.path, info.size)
+        described = index.info.get(_INDEX_INFO)
+        base = "" if described is None else decode_record(described, context).get("bootstrapBasePath") or ""
+        for value in index.scan().values.to_pylist():
+            yield from _mappings(decode_record(value, context), base, context)
 
 
 def check_source(uri: str, config: TableConfig, source: str, allowed: Iterable[str]) -> None:
@@ -105,14 +141,13 @@ def _place(uri: str) -> tuple[tuple[str, str], str]:
     return ("s3" if scheme in ("s3a", "s3n") else scheme, host), path
 
 
-def _sources(record: Mapping[str, Any], context: str) -> dict[tuple[str, str], str]:
+def _mappings(record: Mapping[str, Any], base: str, context: str) -> Iterator[BootstrapMapping]:
     partition, files = record.get("partitionPath"), record.get("fileIdToBootstrapFile")
     if not isinstance(partition, str) or not isinstance(files, dict):
         raise CorruptFileError(f"Cannot read {context}: an entry has no partitionPath or fileIdToBootstrapFile")
-    found: dict[tuple[str, str], str] = {}
+    folder = record.get("bootstrapPartitionPath") or ""
     for file_id, status in files.items():
         path = (status or {}).get("path") or {}
         if not isinstance(path.get("uri"), str):
             raise CorruptFileError(f"Cannot read {context}: the source of file {file_id} has no path")
-        found[partition, file_id] = path["uri"]
-    return found
+        yield BootstrapMapping(partition, file_id, base, folder, path["uri"])

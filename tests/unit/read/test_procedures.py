@@ -12,6 +12,7 @@ import hudi_py
 from hudi_py.config import Options, Scope
 from hudi_py.errors import ConfigError, TableNotFoundError
 from hudi_py.inspect.procedures import SHOWN, procedure_report
+from tests.support import archives
 
 BARE = {"hoodie.metadata.enable": "false", "hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
 
@@ -266,3 +267,45 @@ def test_compactions(tmp_path: Path, version: str) -> None:
     write(tmp_path / "cow", [1], 1)
     with pytest.raises(ConfigError, match="COPY_ON_WRITE, which has no logs"):
         shown(tmp_path / "cow", "show_compaction")
+
+
+BOOTSTRAPPED = Path(__file__).parent / "data" / "bootstrap" / "tables.tar.gz"
+
+
+def test_bootstrap_index(tmp_path: Path) -> None:
+    archives.extract(BOOTSTRAPPED, tmp_path)
+    path, base = tmp_path / "mor9", "/data/bootstrap/source"
+    oslo, rome = (
+        (
+            "city=oslo",
+            "34e0e70d-c708-471a-ab66-aa4d0a6a845c",
+            base,
+            "city=oslo",
+            f"file:{base}/city=oslo/part-0.parquet",
+        ),
+        (
+            "city=rome",
+            "c18669cf-36f1-42e2-9275-4b25a04ae4dc",
+            base,
+            "city=rome",
+            f"file:{base}/city=rome/part-0.parquet",
+        ),
+    )
+    assert shown(path, "show_bootstrap_mapping") == [oslo, rome]
+    assert shown(path, "show_bootstrap_mapping", desc=True, limit=1) == [rome]
+    assert shown(path, "show_bootstrap_mapping", sort_by="file_id", desc=True) == [rome, oslo]
+    assert shown(path, "show_bootstrap_mapping", partition_path="city=rome") == [rome]
+    assert shown(path, "show_bootstrap_mapping", partition_path="city=rome", file_ids=oslo[1]) == []
+    assert shown(path, "show_bootstrap_mapping", partition_path="city=oslo", file_ids=f"x, {oslo[1]}") == [oslo]
+    assert shown(path, "show_bootstrap_partitions") == [("city=oslo",), ("city=rome",)]
+    assert shown(tmp_path / "cow6", "show_bootstrap_partitions") == [("",)]
+    for given, wrong in (
+        ({"file_ids": oslo[1]}, "they are looked up in a partition"),
+        ({"partition_path": "city=x"}, "does not have it; it has: city=oslo, city=rome"),
+        ({"sort_by": "x"}, "supported: partition, file_id"),
+    ):
+        with pytest.raises(ConfigError, match=wrong):
+            shown(path, "show_bootstrap_mapping", **given)
+    write(tmp_path / "t", [1], 1)
+    with pytest.raises(ConfigError, match="was not bootstrapped"):
+        shown(tmp_path / "t", "show_bootstrap_partitions")

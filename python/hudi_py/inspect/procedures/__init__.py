@@ -10,13 +10,20 @@ import pyarrow as pa
 
 from hudi_py.config import Options
 from hudi_py.errors import ConfigError
-from hudi_py.inspect.procedures import actions, contents, index, logs, slices
+from hudi_py.inspect.procedures import actions, bootstrap, contents, index, logs, slices
 from hudi_py.inspect.procedures.shown import Opened, Shown, table_of
 
 __all__ = ["SHOWN", "Shown", "procedure_report"]
 
 SHOWN: Final[Mapping[str, Shown]] = MappingProxyType(
-    {**actions.PROCEDURES, **slices.PROCEDURES, **logs.PROCEDURES, **index.PROCEDURES, **contents.PROCEDURES}
+    {
+        **actions.PROCEDURES,
+        **slices.PROCEDURES,
+        **logs.PROCEDURES,
+        **index.PROCEDURES,
+        **contents.PROCEDURES,
+        **bootstrap.PROCEDURES,
+    }
 )
 """The procedures by name."""
 

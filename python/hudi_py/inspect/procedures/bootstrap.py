@@ -1,0 +1,85 @@
+"""The procedures that show what a table was bootstrapped from (`ShowBootstrapMappingProcedure`,
+`ShowBootstrapPartitionsProcedure`, Apache Hudi 1.2.0)."""
+
+from __future__ import annotations
+
+from dataclasses import astuple
+from typing import Final
+
+from hudi_py.errors import ConfigError
+from hudi_py.inspect.procedures.shown import Given, Opened, Rows, Shown, columns, limited, text_of
+from hudi_py.view.bootstrap import BootstrapMapping, bootstrap_mappings, has_bootstrap_index
+
+
+def _mapping(table: Opened, given: Given) -> Rows:
+    """File groups and their source files.
+
+    Raises:
+        ConfigError: file ids without a partition, a partition that the index does not have, or no such column.
+    """
+    partition, ids = text_of(given, "partition_path"), text_of(given, "file_ids")
+    by, limit = text_of(given, "sort_by"), limited(given)
+    if ids and not partition:
+        raise ConfigError(
+            f"Cannot show the bootstrap mapping of {table.storage.uri} for the file_ids {ids}: they are looked up in a "
+            "partition; give partition_path => '...'"
+        )
+    if by not in _MAPPING.names:
+        raise ConfigError(
+            f"Cannot sort the bootstrap mapping of {table.storage.uri} by '{by}'; supported: "
+            f"{', '.join(_MAPPING.names)}"
+        )
+    found = _indexed(table)
+    if partition and all(each.partition != partition for each in found):
+        known = ", ".join(sorted({each.partition for each in found}))
+        raise ConfigError(
+            f"Cannot show the bootstrap mapping of {table.storage.uri} for the partition '{partition}': its index does "
+            f"not have it; it has: {known}"
+        )
+    wanted = {each.strip() for each in ids.split(",")}
+    rows = [
+        astuple(each)
+        for each in found
+        if (not partition or each.partition == partition) and (not ids or each.file_id in wanted)
+    ]
+    at = _MAPPING.names.index(by)
+    rows.sort(key=lambda row: str(row[at]), reverse=bool(given["desc"]))
+    return rows[: max(limit, 0)]
+
+
+def _partitions(table: Opened, given: Given) -> Rows:
+    """The partitions that the bootstrap index has, in its order."""
+    return [(each,) for each in dict.fromkeys(each.partition for each in _indexed(table))]
+
+
+def _indexed(table: Opened) -> list[BootstrapMapping]:
+    if not has_bootstrap_index(table.storage, table.config):
+        raise ConfigError(
+            f"Cannot show the bootstrap index of {table.storage.uri}: the table was not bootstrapped, or without an "
+            "index (hoodie.bootstrap.base.path, hoodie.bootstrap.index.enable); only bootstrapped tables are supported"
+        )
+    return list(bootstrap_mappings(table.storage))
+
+
+_MAPPING: Final = columns(
+    "partition text, file_id text, source_base_path text, source_partition text, source_file text"
+)
+PROCEDURES: Final = {
+    "show_bootstrap_mapping": Shown(
+        {
+            "table": None,
+            "path": None,
+            "partition_path": "",
+            "file_ids": "",
+            "limit": 10,
+            "sort_by": "partition",
+            "desc": False,
+            "filter": "",
+        },
+        _MAPPING,
+        _mapping,
+    ),
+    "show_bootstrap_partitions": Shown(
+        {"table": None, "path": None, "filter": ""}, columns("indexed_partitions text"), _partitions
+    ),
+}
