@@ -48,9 +48,8 @@ from hudi_py.services.compaction import Compaction
 from hudi_py.services.planned.service import run
 from hudi_py.storage import open_storage
 from hudi_py.timeline.clock import wall_clock_ms
-from hudi_py.timeline.compaction_records import encode_compaction_plan
 from hudi_py.timeline.layout import layout_for
-from hudi_py.timeline.plans import CompactionPlan
+from hudi_py.timeline.plans import CompactionPlan, encode_compaction_plan
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.wiring import service_context
 

@@ -31,7 +31,7 @@ from unittest import mock
 import pyarrow as pa
 
 import hudi_py
-from hudi_py.formats.bloom import BloomConfig, BloomFilter
+from hudi_py.formats.keys.bloom import BloomConfig, BloomFilter
 
 OPTIONS: Final = {"hoodie.time.generator.max_expected_clock_skew_ms": "1"}
 KEYED: Final[dict[str, Any]] = {"record_key": "id", "partition_by": "p", "ordering_by": "ts"}

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import hudi_py
 from hudi_py.config import Options, Scope
-from hudi_py.formats.hashing import xx_hash64
+from hudi_py.formats.keys.hashing import xx_hash64
 from hudi_py.testing.rows import assert_rows_equal
 from pyspark_hudi import read_table
 from pyspark_hudi.native import NativePlan

@@ -24,9 +24,9 @@ from pyarrow import orc
 from hudi_py.errors import HudiError
 from hudi_py.formats.avro import decode_log_content, read_container
 from hudi_py.formats.avro.types import arrow_schema
-from hudi_py.formats.base_files import iter_base_batches, read_footer
-from hudi_py.formats.bloom import BloomConfig, BloomFilter
+from hudi_py.formats.base.files import iter_base_batches, read_footer
 from hudi_py.formats.hfile import read_hfile
+from hudi_py.formats.keys.bloom import BloomConfig, BloomFilter
 from hudi_py.formats.log import BlockType, HeaderKey, decode_deletes, read_blocks, read_content
 from hudi_py.formats.varint import varint
 from hudi_py.model.names import parse_base_file_name, parse_log_file_name

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pytest
 
 import hudi_py
-from hudi_py.formats.parquet import open_parquet
+from hudi_py.formats.base.parquet import open_parquet
 from hudi_py.metadata import METADATA_SCHEMA, MetadataLister, metadata_lister, metadata_report, open_metadata
 from hudi_py.metadata.locations import record_locations
 from hudi_py.metadata.stats import column_stats, partition_stats

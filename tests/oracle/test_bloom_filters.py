@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hudi_py
-from hudi_py.formats.base_reader import BLOOM_FILTER
+from hudi_py.formats.base.reader import BLOOM_FILTER
 from tests.oracle.client import Oracle, OracleError
 from tests.support.choice import cases
 

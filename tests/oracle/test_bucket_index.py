@@ -13,7 +13,7 @@ import pytest
 
 import hudi_py
 from hudi_py.config import Options, Scope
-from hudi_py.formats.buckets import bucket_number
+from hudi_py.formats.keys.buckets import bucket_number
 from hudi_py.wiring import metadata_writer
 from hudi_py.write.distributed import TaskId, commit_write, plan_write, run_task
 from tests.oracle import test_at_once as at_once

@@ -10,8 +10,7 @@ import pyarrow as pa
 import pytest
 
 import hudi_py
-from hudi_py.formats.bucket_rules import BucketRules
-from hudi_py.formats.buckets import bucket_number, bucket_numbers
+from hudi_py.formats.keys.buckets import BucketRules, bucket_number, bucket_numbers
 from hudi_py.timeline.bucket_rules import buckets_by_rule
 from tests.oracle.client import Oracle, OracleError
 from tests.oracle.test_bucket_index import QUICK, batch, changed

@@ -22,8 +22,8 @@ from hudi_py.services.recovery.savepoint import create_savepoint, list_savepoint
 from hudi_py.storage import LocalStorage, Storage
 from hudi_py.timeline.clock import InstantClock
 from hudi_py.timeline.metadata import decode_rollback_plan
+from hudi_py.timeline.plans import decode_restore_plan
 from hudi_py.timeline.properties import load_table_config
-from hudi_py.timeline.recovery_records import decode_restore_plan
 from hudi_py.write.api import write_options, write_rows
 from tests.faults.killing import Killed, KillingStorage
 from tests.faults.tables import SCHEMA, SETTINGS, Rows, data_files, read, rows

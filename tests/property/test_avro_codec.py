@@ -26,7 +26,7 @@ from hudi_py.errors import CorruptFileError
 from hudi_py.formats.avro import arrow_schema, decode_log_batches, decode_log_content, encode_log_content
 from hudi_py.formats.avro import decode as decode_module
 from hudi_py.formats.avro import encode as encode_module
-from hudi_py.formats.avro import encoders as encoders_module
+from hudi_py.formats.avro import encode as encoders_module
 
 QUICK = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 INT = st.one_of(st.sampled_from([-(2**31), 2**31 - 1, 0, -1, 63, 64, -64, -65, 8191]), st.integers(-(2**31), 2**31 - 1))

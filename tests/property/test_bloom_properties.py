@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hudi_py.errors import CorruptFileError, UnsupportedTableError
-from hudi_py.formats.bloom import DYNAMIC, SIMPLE, BloomConfig, BloomFilter
-from hudi_py.formats.hashing import Murmur, Texts, java_string_hash
+from hudi_py.formats.keys.bloom import DYNAMIC, SIMPLE, BloomConfig, BloomFilter
+from hudi_py.formats.keys.hashing import Murmur, Texts, java_string_hash
 
 KEYS = st.lists(st.text(st.characters(codec="utf-8"), min_size=1, max_size=40), max_size=40)
 CONFIGS = st.builds(

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hudi_py.errors import HudiError
-from hudi_py.formats.bloom import BloomConfig
 from hudi_py.formats.hfile import HFileWriter, read_hfile
+from hudi_py.formats.keys.bloom import BloomConfig
 from tests.support.hfiles import build_hfile
 
 ENTRIES = st.dictionaries(st.binary(max_size=200), st.binary(max_size=60), max_size=40)

@@ -15,11 +15,10 @@ from hudi_py.services.context import ServiceContext
 from hudi_py.services.planned.service import run, run_all
 from hudi_py.storage import FileInfo, MemoryStorage
 from hudi_py.timeline.clock import InstantClock
-from hudi_py.timeline.compaction_records import encode_compaction_plan
 from hudi_py.timeline.layout import layout_for
 from hudi_py.timeline.metadata import CompactionOperation, CompactionPlan, encode_commit_metadata
+from hudi_py.timeline.plans import SavepointMetadata, encode_compaction_plan, encode_savepoint
 from hudi_py.timeline.records import encode_record
-from hudi_py.timeline.recovery_records import SavepointMetadata, encode_savepoint
 from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline, load_timeline
 from hudi_py.timeline.times import format_instant

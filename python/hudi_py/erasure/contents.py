@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from hudi_py.errors import CorruptFileError
 from hudi_py.formats.arrays import combined
 from hudi_py.formats.avro import decode_log_content
-from hudi_py.formats.base_files import iter_base_batches
+from hudi_py.formats.base.files import iter_base_batches
 from hudi_py.formats.hfile import open_hfile, read_hfile
 from hudi_py.formats.log import BlockType, HeaderKey, LogBlock, decode_deletes, read_blocks, read_content
 from hudi_py.formats.lookup import TextSet

@@ -18,9 +18,9 @@ from hudi_py.file_stats.footers import footer_ranges
 from hudi_py.file_stats.ranges import ColumnRanges, column_ranges
 from hudi_py.file_stats.sidecar import read_sidecar
 from hudi_py.formats.avro import decode_log_content, decode_values
+from hudi_py.formats.base.parquet import block_batches
 from hudi_py.formats.hfile import read_hfile
 from hudi_py.formats.log import BlockType, HeaderKey, LogBlock, read_blocks, read_content
-from hudi_py.formats.parquet import block_batches
 from hudi_py.merge import scan_log
 from hudi_py.model.files import BaseFile, LogFile
 from hudi_py.model.names import PartitionPath, join_path, parse_base_file_name, parse_log_file_name

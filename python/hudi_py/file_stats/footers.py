@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 
 from hudi_py.file_stats.columns import IndexedColumn, ValueType
 from hudi_py.file_stats.ranges import Bound, ColumnRanges, Range, add_values, leaf, widen_zeros
-from hudi_py.formats.parquet import all_batches, open_parquet
-from hudi_py.formats.parquet_writer import NAN_COLUMNS
+from hudi_py.formats.base.parquet import all_batches, open_parquet
+from hudi_py.formats.base.parquet_writer import NAN_COLUMNS
 from hudi_py.storage import Storage
 
 _PHYSICAL: Final = {

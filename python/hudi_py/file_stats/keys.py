@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.errors import CorruptFileError
-from hudi_py.formats.base_files import iter_base_batches
+from hudi_py.formats.base.files import iter_base_batches
 from hudi_py.formats.lookup import TextSet
 from hudi_py.merge import LogSpec, MergeSettings
 from hudi_py.merge.entries import KEY as ENTRY_KEY

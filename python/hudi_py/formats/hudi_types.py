@@ -1,7 +1,9 @@
-"""VECTOR, VARIANT and BLOB: how a column is declared, and its Avro type.
+"""Declares VECTOR, VARIANT and BLOB columns, gives their Avro types, and converts the values of vectors.
 
 The entry `hudi_type` of a column's metadata declares it: `VECTOR(128)`, `VECTOR(128, DOUBLE)`, `VARIANT` or `BLOB`.
-Sources: `HoodieSchema.Vector`, `HoodieSchema.Variant`, `HoodieSchema.Blob`, `HoodieSchema.parseTypeDescriptor` and
+Vectors are fixed-size bytes in files and log blocks, little-endian, and lists of numbers in rows.
+
+Sources: `HoodieVectorUtils`, `HoodieSchema.Vector`, `HoodieSchema.Variant`, `HoodieSchema.Blob`, `HoodieSchema.parseTypeDescriptor` and
 `HoodieSparkSchemaConverters` (1.2.0), and the schemas that Apache Hudi 1.2.0 writes.
 """
 
@@ -12,11 +14,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hudi_py.errors import SchemaMismatchError
-from hudi_py.formats.vectors import ELEMENT_TYPES, vector_type
 
+ELEMENT_TYPES: Mapping[str, pa.DataType] = {"FLOAT": pa.float32(), "DOUBLE": pa.float64(), "INT8": pa.int8()}
+"""Name of a vector's element type in the schema to its Arrow type."""
 HUDI_TYPE: Final = b"hudi_type"
 """Key of a column's metadata (`HoodieSchema.TYPE_METADATA_FIELD`)."""
 BLOB: Final = "BLOB"
@@ -27,7 +32,6 @@ FIXED_BYTES: Final = "FIXED_BYTES"
 _DESCRIPTOR: Final = re.compile(r"\s*(\w+)\s*(?:\((.*)\))?\s*", re.DOTALL)
 _SUPPORTED: Final = "supported: VECTOR(<dimension>), VECTOR(<dimension>, FLOAT | DOUBLE | INT8), VARIANT and BLOB"
 _MAX_BYTES: Final = (1 << 31) - 1
-
 VARIANT_TYPE: Final = pa.struct(
     [pa.field("metadata", pa.binary(), nullable=False), pa.field("value", pa.binary(), nullable=False)]
 )
@@ -51,6 +55,97 @@ BLOB_TYPE: Final = pa.struct(
 )
 """A blob in Arrow: `type` is INLINE (the bytes are in `data`) or OUT_OF_LINE (`reference` says where they are)."""
 BLOB_KINDS: Final = ("INLINE", "OUT_OF_LINE")
+
+
+def vector_type(element: pa.DataType) -> pa.DataType:
+    """The list type of a vector, whose elements are never null."""
+    return pa.list_(pa.field("element", element, nullable=False))
+
+
+def is_vector(stored: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether values of type `stored` can be vectors of type `wanted`."""
+    if not pa.types.is_fixed_size_binary(stored) or not pa.types.is_list(wanted):
+        return False
+    element = wanted.value_type
+    return element in ELEMENT_TYPES.values() and stored.byte_width % (element.bit_width // 8) == 0
+
+
+def vector_lists(stored: pa.FixedSizeBinaryArray, wanted: pa.DataType) -> pa.ListArray:
+    """Vectors in fixed-size binary as lists of type `wanted`, for which `is_vector` holds."""
+    count, size = len(stored), stored.type.byte_width
+    element = wanted.value_type
+    length = size // (element.bit_width // 8)
+    buffer = stored.buffers()[1]
+    data = buffer.slice(stored.offset * size, count * size) if buffer is not None else pa.py_buffer(b"")
+    values = pa.Array.from_buffers(element, count * length, [None, data])
+    offsets = pa.array(np.arange(count + 1, dtype=np.int64) * length, pa.int32())
+    mask = pc.is_null(stored) if stored.null_count else None
+    return pa.ListArray.from_arrays(offsets, values, type=wanted, mask=mask)
+
+
+def vector_bytes(array: pa.Array, element: pa.DataType, dimension: int, column: str) -> pa.FixedSizeBinaryArray:
+    """Lists of numbers as the bytes of vectors; null lists stay null.
+
+    Args:
+        array: lists of any kind, whose numbers have the type `element`.
+        column: named in messages.
+
+    Raises:
+        SchemaMismatchError: a list has another type or length, or a null in it.
+    """
+    size = dimension * (element.bit_width // 8)
+    if pa.types.is_null(array.type):
+        return pa.nulls(len(array), pa.binary(size))
+    values = vector_numbers(array, element, dimension, column)
+    count = len(array)
+    if array.null_count:
+        # rows of null vectors have bytes too
+        valid = pc.is_valid(array).to_numpy(zero_copy_only=False)
+        whole = np.zeros((count, dimension), element.to_pandas_dtype())
+        whole[valid] = values.to_numpy(zero_copy_only=False).reshape(-1, dimension)
+        mask = pa.array(valid).buffers()[1]
+        return pa.Array.from_buffers(pa.binary(size), count, [mask, pa.py_buffer(whole)], array.null_count)
+    data = np.ascontiguousarray(values.to_numpy(zero_copy_only=False))
+    return pa.Array.from_buffers(pa.binary(size), count, [None, pa.py_buffer(data)])
+
+
+def vector_numbers(array: pa.Array, element: pa.DataType, dimension: int, column: str) -> pa.Array:
+    """The numbers of all vectors that are not null, one after the other; see `vector_bytes`.
+
+    Raises:
+        SchemaMismatchError: a list has another type or length, or a null in it.
+    """
+    name = f"VECTOR of {dimension} {element}"
+    kind = array.type
+    lists = (pa.ListType, pa.LargeListType, pa.FixedSizeListType, pa.ListViewType, pa.LargeListViewType)
+    if not isinstance(kind, lists) or kind.value_type != element:
+        raise SchemaMismatchError(
+            f"Column '{column}' is a {name} in the table and {kind} in the data; cast the data to list<{element}>"
+        )
+    lengths = pc.list_value_length(array)
+    wrong = pc.fill_null(pc.not_equal(lengths, dimension), False).to_numpy(zero_copy_only=False)
+    if wrong.any():
+        first = int(np.flatnonzero(wrong)[0])
+        raise SchemaMismatchError(
+            f"Column '{column}' is a {name} in the table, but {int(wrong.sum())} of {len(array)} rows have another "
+            f"number of values, the first one {lengths[first].as_py()}: {_brief(array[first])}; a vector has exactly "
+            f"{dimension} values, or is null"
+        )
+    values = array.flatten()  # without what is below null lists
+    if values.null_count:
+        per_vector = pc.is_null(values).to_numpy(zero_copy_only=False).reshape(-1, dimension).any(1)
+        given = np.flatnonzero(pc.is_valid(array).to_numpy(zero_copy_only=False))
+        first = int(given[int(np.flatnonzero(per_vector)[0])])
+        raise SchemaMismatchError(
+            f"Column '{column}' is a {name} in the table, but {int(per_vector.sum())} of {len(array)} rows have null "
+            f"among the values, the first one {_brief(array[first])}; replace the nulls, or make the whole vector null"
+        )
+    return values
+
+
+def _brief(value: pa.Scalar) -> str:
+    text = str(value.as_py())
+    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 @dataclass(frozen=True, slots=True)

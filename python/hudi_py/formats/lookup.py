@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.formats.arrays import combined, true_where
-from hudi_py.formats.hashing import Murmur, Texts
+from hudi_py.formats.keys.hashing import Murmur, Texts
 
 _AT_ONCE = 1 << 17
 _SPARE_BITS = 1

@@ -9,7 +9,7 @@ from typing import Final
 from hudi_py.config import compaction as compaction_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import CorruptFileError, HudiError, StorageError, UnsupportedTableError, first_line
-from hudi_py.formats.base_files import WRITTEN, iter_base_batches, read_footer
+from hudi_py.formats.base.files import WRITTEN, iter_base_batches, read_footer
 from hudi_py.formats.log.blocks import BlockType, LogBlock
 from hudi_py.formats.log.reader import read_blocks
 from hudi_py.health.facts import Facts, is_data, is_metafile

@@ -12,9 +12,9 @@ from typing import Final
 
 from hudi_py.config.read import DAMAGED
 from hudi_py.errors import CorruptFileError
+from hudi_py.formats.base.origin import check_partition
+from hudi_py.formats.base.parquet import block_batches
 from hudi_py.formats.log import BlockType, Deletes, LogBlock, decode_deletes, read_content
-from hudi_py.formats.origin import check_partition
-from hudi_py.formats.parquet import block_batches
 from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.files import LogFile
 from hudi_py.model.instant import WRITE_ACTIONS, Action, State

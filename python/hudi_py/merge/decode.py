@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from hudi_py.errors import CorruptFileError, UnsupportedTableError
 from hudi_py.formats.avro import decode_log_content, decode_values
+from hudi_py.formats.base.parquet import block_batches
 from hudi_py.formats.hfile import read_hfile
 from hudi_py.formats.log import BlockType, HeaderKey, LogBlock, read_content
-from hudi_py.formats.parquet import block_batches
 from hudi_py.merge.damage import check_column_names, checked_deletes
 from hudi_py.merge.entries import entry_schema, entry_table
 from hudi_py.merge.keys import with_keys

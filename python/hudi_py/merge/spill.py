@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from hudi_py.config.read import FLINK_MERGE_MEMORY, MERGE_MEMORY, SPILL_FOLDER
 from hudi_py.formats.arrays import combined
-from hudi_py.formats.hashing import java_string_hash
+from hudi_py.formats.keys.hashing import java_string_hash
 from hudi_py.merge.base import BaseMerge, MergeCounts, Watch
 from hudi_py.merge.entries import KEY
 from hudi_py.merge.records import LogRecords, reduce_versions

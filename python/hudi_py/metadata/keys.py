@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudi_py.formats.hashing import java_string_hash
+from hudi_py.formats.keys.hashing import java_string_hash
 from hudi_py.schema import java_float_texts
 
 ALL_PARTITIONS: Final = "__all_partitions__"

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from hudi_py.errors import CorruptFileError
 from hudi_py.formats.arrays import combined
-from hudi_py.formats.bloom import BloomFilter
+from hudi_py.formats.keys.bloom import BloomFilter
 from hudi_py.metadata.definitions import IndexDefinition, index_definitions
 from hudi_py.metadata.keys import (
     UNPARTITIONED,

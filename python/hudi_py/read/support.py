@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from hudi_py.errors import CorruptFileError, HistoryCleanedError, HudiError, UnsupportedTableError
-from hudi_py.formats.lance import check_lance
+from hudi_py.formats.base.lance import check_lance
 from hudi_py.metadata import metadata_lister
 from hudi_py.model.files import FileSlice
 from hudi_py.model.properties import TableConfig

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from hudi_py.errors import SchemaMismatchError, UnsupportedTableError
 from hudi_py.formats.arrays import is_bytes, is_text
-from hudi_py.formats.vectors import is_vector, vector_lists
+from hudi_py.formats.hudi_types import is_vector, vector_lists
 from hudi_py.schema.floats import java_float_texts
 
 Convert = Callable[[pa.Array, pa.DataType, str, str], pa.Array]

@@ -16,7 +16,7 @@ from hudi_py.config import Option, Options, Scope
 from hudi_py.config import indexes as indexes_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, UnsupportedTableError
-from hudi_py.formats.bucket_rules import BucketRules
+from hudi_py.formats.keys.buckets import BucketRules
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.operation import Operation
 from hudi_py.model.words import counted

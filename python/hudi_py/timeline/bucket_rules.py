@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from hudi_py.errors import ConfigError, ConflictError
-from hudi_py.formats.bucket_rules import BucketRules
+from hudi_py.formats.keys.buckets import BucketRules
 from hudi_py.model.layout import BUCKET_RULES, HASHING_METADATA
 from hudi_py.schema.patterns import check_regex, matching
 from hudi_py.storage import Storage

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hudi_py.errors import CorruptFileError
-from hudi_py.formats.parquet import open_parquet
+from hudi_py.formats.base.parquet import open_parquet
 from hudi_py.model.instant import Action, CompletionTime, InstantTime, State
 from hudi_py.model.names import join_path
 from hudi_py.model.properties import TableConfig

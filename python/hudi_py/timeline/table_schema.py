@@ -1,9 +1,15 @@
-"""Resolves the schema of a table's rows from its timeline (`TableSchemaResolver`, 1.2.0)."""
+"""Resolves the schema of a table's rows from its timeline (`TableSchemaResolver`, 1.2.0).
+
+A schema that evolves on read has a history, in `.hoodie/.schema/<instant>.schemacommit`: every write to such a table
+stores all versions again, under its own instant, and the newest file of a completed write counts
+(`FileBasedInternalSchemaStorageManager`, 1.2.0).
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,23 +17,25 @@ import pyarrow as pa
 
 from hudi_py.errors import CorruptFileError, HudiError, StorageError
 from hudi_py.formats.avro import arrow_schema, avro_schema, record_name
-from hudi_py.formats.base_files import read_footer
+from hudi_py.formats.base.files import read_footer
+from hudi_py.formats.base.orc import AVRO_SCHEMA as ORC_SCHEMA
+from hudi_py.formats.base.parquet import AVRO_SCHEMA as FOOTER_SCHEMA
 from hudi_py.formats.log import HeaderKey, read_blocks
-from hudi_py.formats.orc import AVRO_SCHEMA as ORC_SCHEMA
-from hudi_py.formats.parquet import AVRO_SCHEMA as FOOTER_SCHEMA
 from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.instant import Instant
-from hudi_py.model.layout import META_FOLDER
+from hudi_py.model.layout import META_FOLDER, SCHEMAS
 from hudi_py.model.names import parse_base_file_name, parse_log_file_name
 from hudi_py.model.operation import REWRITING
 from hudi_py.model.properties import TableConfig
 from hudi_py.schema import META_FIELDS, OPERATION, SchemaHistory, StoredRows, with_meta, without_meta
-from hudi_py.schema.internal import InternalSchema, parse_internal_schema, timestamp_repairs
+from hudi_py.schema.ids import inherited
+from hudi_py.schema.internal import InternalSchema, parse_history, parse_internal_schema, timestamp_repairs
 from hudi_py.storage import Storage
 from hudi_py.storage.recent import Recent
 from hudi_py.timeline.metadata import UNKNOWN, read_commit_metadata
-from hudi_py.timeline.schema_files import newest_history
+from hudi_py.timeline.layout import Layout
 from hudi_py.timeline.state import TableState
+from hudi_py.timeline.timeline import Timeline
 
 SCHEMA_KEY = "schema"
 """Key in `extraMetadata`: the table schema as Avro JSON."""
@@ -45,6 +53,11 @@ _NO_COLUMNS = frozenset({*META_FIELDS, OPERATION})
 _ENTRY_BYTES = 256
 _WITH_OPERATION: Recent[tuple[str, str], bool] = Recent(1024 * _ENTRY_BYTES)
 """Whether data files on remote storages have `_hoodie_operation`, by URI and path: it costs requests to see."""
+_ACTION = "schemacommit"
+# `<time>.schemacommit` in timeline layout 1, `<time>_<completion time>.schemacommit` in layout 2
+_NAME = re.compile(
+    r"(?P<time>\d+)(?:_(?P<completion>\d+))?\.schemacommit(?P<pending>\.requested|\.inflight)?", re.ASCII
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,3 +348,88 @@ def _parse(text: str, context: str) -> dict[str, Any]:
     if not all(isinstance(field, dict) for field in record["fields"]):
         raise CorruptFileError(f"Cannot read {context}: a field of its Avro record is not an object")
     return record
+
+
+@dataclass(frozen=True, slots=True)
+class StoredHistory:
+    """A history file that has been read."""
+
+    instant: str
+    text: str
+    versions: tuple[InternalSchema, ...]
+    """Oldest first."""
+
+
+def history_files(storage: Storage) -> list[tuple[str, str, bool]]:
+    """Path and instant of each file of the history, and whether its name has a completion time, as in layout 2."""
+    names = ((info.path, _NAME.fullmatch(info.name)) for info in storage.list(SCHEMAS))
+    return [
+        (path, name["time"], name["completion"] is not None)
+        for path, name in names
+        if name is not None and name["pending"] is None
+    ]
+
+
+def history_path(layout: Layout, instant: str, completion: str) -> str:
+    """Path of the history that a write stores. `completion`: its completion time, which names of layout 1 lack."""
+    name = f"{instant}_{completion}" if layout.has_completion_times else instant
+    return f"{SCHEMAS}/{name}.{_ACTION}"
+
+
+def newest_history(storage: Storage, timeline: Timeline) -> StoredHistory | None:
+    """The newest file of a completed write; None if there is none.
+
+    Raises:
+        CorruptFileError: it cannot be read.
+    """
+    found = []
+    for info in storage.list(SCHEMAS):
+        name = _NAME.fullmatch(info.name)
+        if name is not None and name["pending"] is None:
+            found.append((name["time"], info.path))
+    for time, path in sorted(found, reverse=True):
+        if timeline.is_committed(time):
+            text = storage.read(path).decode("utf-8", "replace")
+            return StoredHistory(time, text, parse_history(text, f"the schema history {storage.uri}/{path}"))
+    return None
+
+
+def write_history(
+    storage: Storage,
+    timeline: Timeline,
+    instant: str,
+    completion: str,
+    schema: InternalSchema,
+    before: Sequence[InternalSchema] = (),
+) -> None:
+    """Stores the history of a table's schema for a write that is about to complete. The table lock must be held.
+
+    Args:
+        timeline: the current one.
+        completion: a completion time for the file's name, which has none in timeline layout 1.
+        schema: the schema that the write leaves. It is added unless the history has its `version_id`.
+        before: further versions to add, oldest first, if the table had none in its newest commit.
+
+    Raises:
+        CorruptFileError: the newest history cannot be read.
+    """
+    newest = newest_history(storage, timeline)
+    text = "" if newest is None else newest.text
+    known = set() if newest is None else {each.version_id for each in newest.versions}
+    for each in (*before, schema):
+        if each.version_id not in known:
+            text = inherited(each, text)
+            known.add(each.version_id)
+    _remove_failed(storage, timeline, keep="" if newest is None else newest.instant)
+    for state in ("requested", "inflight"):
+        storage.put(f"{SCHEMAS}/{instant}.{_ACTION}.{state}", b"")
+    storage.put(history_path(timeline.layout, instant, completion), text.encode())
+
+
+def _remove_failed(storage: Storage, timeline: Timeline, *, keep: str) -> None:
+    """Removes files of writes that did not complete, and those of archived ones, as Apache Hudi does."""
+    completed = {instant.time for instant in timeline.write_completed}
+    for info in storage.list(SCHEMAS):
+        name = _NAME.fullmatch(info.name)
+        if name is not None and name["time"] != keep and name["time"] not in completed:
+            storage.delete(info.path)

@@ -22,8 +22,7 @@ from hudi_py.storage import Storage
 from hudi_py.timeline.bucket_rules import remove_buckets
 from hudi_py.timeline.layout import Layout
 from hudi_py.timeline.metadata import encode_commit_metadata, read_commit_metadata
-from hudi_py.timeline.pending_plans import planned_groups, read_plan
-from hudi_py.timeline.plan_checks import check_partition
+from hudi_py.timeline.pending_plans import check_partition, planned_groups, read_plan
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.action import CommitResult, LockedAction
 from hudi_py.transaction.column_ids import ColumnIds

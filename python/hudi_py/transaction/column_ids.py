@@ -13,8 +13,7 @@ from hudi_py.model.instant import InstantTime
 from hudi_py.schema.ids import UNSAVED, internal_json, with_meta_fields
 from hudi_py.schema.internal import InternalSchema
 from hudi_py.storage import Storage
-from hudi_py.timeline.schema_files import newest_history, write_history
-from hudi_py.timeline.table_schema import LATEST_SCHEMA_KEY, SCHEMA_KEY
+from hudi_py.timeline.table_schema import LATEST_SCHEMA_KEY, SCHEMA_KEY, newest_history, write_history
 from hudi_py.timeline.timeline import Timeline
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from hudi_py.model.names import BaseFileName, FileId, LogFileName, PartitionPath
 from hudi_py.storage import Storage
 from hudi_py.storage.inside import check_folders
 from hudi_py.storage.threads import Shared, when_remote
-from hudi_py.timeline.plan_checks import check_partition, is_data_file
+from hudi_py.timeline.pending_plans import check_partition, is_data_file
 from hudi_py.transaction.markers import MarkerType, marker_path, read_markers
 from hudi_py.transaction.owner.claim import Attempt, check_claim, check_open, superseded
 from hudi_py.transaction.partition_metafile import check_not_nested, partition_metafile

@@ -16,10 +16,10 @@ from hudi_py.file_stats.columns import IndexedColumn, indexed_columns
 from hudi_py.file_stats.keys import KeyReader
 from hudi_py.file_stats.sidecar import SidecarSettings
 from hudi_py.formats.arrays import numbered
-from hudi_py.formats.base_files import FileLayout
-from hudi_py.formats.base_rows import with_repeated
-from hudi_py.formats.bloom import BloomConfig
+from hudi_py.formats.base.files import FileLayout
+from hudi_py.formats.base.rows import with_repeated
 from hudi_py.formats.hudi_types import shared_names
+from hudi_py.formats.keys.bloom import BloomConfig
 from hudi_py.merge import CommittedInstants, LogSpec
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.names import FileId, folders_above, nested_partitions, new_file_id

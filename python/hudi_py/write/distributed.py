@@ -17,7 +17,7 @@ import pyarrow as pa
 from hudi_py.config import Options, incremental
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError, HudiError, LockError
-from hudi_py.formats.base_files import iter_base_batches
+from hudi_py.formats.base.files import iter_base_batches
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.layout import SOURCES
 from hudi_py.model.operation import Operation

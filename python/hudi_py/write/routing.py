@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.formats.arrays import combined
-from hudi_py.formats.hashing import java_string_hash
+from hudi_py.formats.keys.hashing import java_string_hash
 from hudi_py.metadata.keys import file_groups
 from hudi_py.model.names import PartitionPath
 from hudi_py.model.operation import Operation

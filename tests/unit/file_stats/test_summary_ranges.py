@@ -19,7 +19,7 @@ from hudi_py.errors import SchemaMismatchError
 from hudi_py.file_stats.columns import IndexedColumn, ValueType, indexed_columns
 from hudi_py.file_stats.footers import footer_ranges, written_ranges
 from hudi_py.file_stats.ranges import ColumnRanges, column_ranges, promoted, widest
-from hudi_py.formats.parquet_writer import BaseFileWriter
+from hudi_py.formats.base.parquet_writer import BaseFileWriter
 from hudi_py.storage.memory import MemoryStorage
 
 D = decimal.Decimal

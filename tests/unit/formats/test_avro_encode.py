@@ -14,7 +14,7 @@ import pytest
 from hudi_py.errors import SchemaMismatchError
 from hudi_py.formats.avro import arrow_schema, avro_schema, decode_log_content, encode_log_content
 from hudi_py.formats.avro import encode as encode_module
-from hudi_py.formats.avro import encoders as encoders_module
+from hudi_py.formats.avro import encode as encoders_module
 from hudi_py.formats.avro import rows as rows_module
 
 UTC = datetime.timezone.utc

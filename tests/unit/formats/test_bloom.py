@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from hudi_py.errors import ConfigError, CorruptFileError, UnsupportedTableError
-from hudi_py.formats.bloom import DYNAMIC, SIMPLE, BloomConfig, BloomFilter
+from hudi_py.formats.keys.bloom import DYNAMIC, SIMPLE, BloomConfig, BloomFilter
 from tests.unit.formats.test_hashing import TEXTS
 
 # BloomFilterFactory.createBloomFilter(entries, 0.01, 9, type) with the first `count` keys added, serializeToString

@@ -20,8 +20,8 @@ import hudi_py
 from hudi_py.errors import ConfigError, CorruptFileError, HudiError, UnsupportedTableError
 from hudi_py.formats.avro import read_container, write_container
 from hudi_py.formats.avro.types import arrow_schema
-from hudi_py.formats.base_files import iter_base_batches, read_footer
-from hudi_py.formats.lance import _damage_named
+from hudi_py.formats.base.files import iter_base_batches, read_footer
+from hudi_py.formats.base.lance import _damage_named
 from hudi_py.formats.varint import varint
 from hudi_py.model.limits import SCHEMA, UNPACKED, limit, parse_json
 from hudi_py.model.names import parse_log_file_name

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hudi_py.errors import SchemaMismatchError
-from hudi_py.formats.buckets import bucket_number, bucket_numbers, hash_values
+from hudi_py.formats.keys.buckets import bucket_number, bucket_numbers, hash_values
 
 MANY = (1 << 31) - 1
 

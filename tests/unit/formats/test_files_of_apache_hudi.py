@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hudi_py.formats.base_files import iter_base_batches, read_footer
-from hudi_py.formats.bloom import BloomConfig, BloomFilter
+from hudi_py.formats.base.files import iter_base_batches, read_footer
+from hudi_py.formats.base.parquet_writer import BaseFileWriter
+from hudi_py.formats.keys.bloom import BloomConfig, BloomFilter
 from hudi_py.formats.log import BlockType, HeaderKey, decode_deletes, encode_deletes, read_blocks, read_content
-from hudi_py.formats.parquet_writer import BaseFileWriter
 from hudi_py.storage import FileInfo, Storage, open_storage
 from tests.golden.tables import Extracted, load
 

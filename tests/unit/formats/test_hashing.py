@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from hudi_py.errors import CorruptFileError
-from hudi_py.formats.hashing import Murmur, Texts, avro_utf8_hash, java_string_hash, xx_hash64
+from hudi_py.formats.keys.hashing import Murmur, Texts, avro_utf8_hash, java_string_hash, xx_hash64
 
 # key, String.hashCode, MurmurHash of the UTF-8 bytes with seed 0 and with seed -123456789
 KEYS = [

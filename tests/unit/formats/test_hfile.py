@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 
 from hudi_py.errors import CorruptFileError, HudiError, UnsupportedTableError
-from hudi_py.formats.bloom import BloomConfig, BloomFilter
 from hudi_py.formats.hfile import Entries, open_hfile, read_hfile
 from hudi_py.formats.hfile.blocks import ByteSource
 from hudi_py.formats.hfile.entries import parse_entries
+from hudi_py.formats.keys.bloom import BloomConfig, BloomFilter
 from hudi_py.storage import MemoryStorage
 from tests.support.hfiles import HEADER_LENGTH, build_hfile
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from hudi_py.errors import CorruptFileError, UnsupportedTableError
-from hudi_py.formats.bloom import BloomConfig
 from hudi_py.formats.hfile import HFileWriter, read_hfile, write_hfile
+from hudi_py.formats.keys.bloom import BloomConfig
 from hudi_py.formats.log import BlockType, read_blocks, read_content
 from hudi_py.storage import LocalStorage
 from tests.golden import tables

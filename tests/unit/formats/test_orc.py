@@ -13,9 +13,9 @@ import pytest
 from pyarrow import orc
 
 from hudi_py.errors import CorruptFileError, UnsupportedTableError
-from hudi_py.formats.base_reader import BaseFileFooter
-from hudi_py.formats.orc import AVRO_SCHEMA, OrcBaseFile
-from hudi_py.formats.orc_tail import tail_with_pairs
+from hudi_py.formats.base.orc import AVRO_SCHEMA, OrcBaseFile
+from hudi_py.formats.base.orc_writer import tail_with_pairs
+from hudi_py.formats.base.reader import BaseFileFooter
 from hudi_py.storage import open_storage
 
 AT = datetime(2024, 7, 1, 12, 0, 0, 654)

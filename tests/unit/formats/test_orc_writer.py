@@ -19,11 +19,10 @@ from pyarrow import orc
 
 from hudi_py.errors import ConfigError, CorruptFileError, UnsupportedTableError
 from hudi_py.formats.avro import arrow_schema, avro_schema
-from hudi_py.formats.base_files import open_base_file
-from hudi_py.formats.bloom import BloomConfig
-from hudi_py.formats.orc import AVRO_SCHEMA, OrcBaseFile, open_orc
-from hudi_py.formats.orc_tail import MAX_TAIL_BYTES, tail_with_pairs
-from hudi_py.formats.orc_writer import CODECS, OrcFileWriter, readable_stripes
+from hudi_py.formats.base.files import open_base_file
+from hudi_py.formats.base.orc import AVRO_SCHEMA, OrcBaseFile, open_orc
+from hudi_py.formats.base.orc_writer import CODECS, MAX_TAIL_BYTES, OrcFileWriter, readable_stripes, tail_with_pairs
+from hudi_py.formats.keys.bloom import BloomConfig
 from hudi_py.storage import MemoryStorage
 
 SMALL = BloomConfig(num_entries=100)

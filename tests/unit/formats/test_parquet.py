@@ -17,13 +17,13 @@ import pytest
 import hudi_py
 from hudi_py.errors import ConfigError, CorruptFileError, SchemaMismatchError
 from hudi_py.formats.arrays import in_schema, numbered
-from hudi_py.formats.base_files import iter_base_batches, open_base_file, read_footer
-from hudi_py.formats.base_reader import BaseFileFooter
-from hudi_py.formats.base_rows import least_and_greatest, with_repeated
-from hudi_py.formats.bloom import SIMPLE, BloomConfig, BloomFilter
-from hudi_py.formats.parquet import _damage_named as damage_named
-from hudi_py.formats.parquet import open_parquet
-from hudi_py.formats.parquet_writer import BaseFileWriter
+from hudi_py.formats.base.files import iter_base_batches, open_base_file, read_footer
+from hudi_py.formats.base.parquet import _damage_named as damage_named
+from hudi_py.formats.base.parquet import open_parquet
+from hudi_py.formats.base.parquet_writer import BaseFileWriter
+from hudi_py.formats.base.reader import BaseFileFooter
+from hudi_py.formats.base.rows import least_and_greatest, with_repeated
+from hudi_py.formats.keys.bloom import SIMPLE, BloomConfig, BloomFilter
 from hudi_py.storage import LocalStorage, Storage, open_storage
 
 META = [

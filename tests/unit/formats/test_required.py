@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hudi_py.errors import SchemaMismatchError
-from hudi_py.formats.required import has_required, required
+from hudi_py.formats.base.parquet_writer import has_required, required
 
 LEAF = pa.struct([pa.field("x", pa.string(), nullable=False), pa.field("y", pa.int32())])
 WHOLE = pa.struct([pa.field("r", LEAF, nullable=False), pa.field("o", LEAF), pa.field("b", pa.bool_(), nullable=False)])

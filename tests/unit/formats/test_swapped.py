@@ -12,10 +12,10 @@ import pytest
 
 import hudi_py
 from hudi_py.errors import CorruptFileError
-from hudi_py.formats.base_files import iter_base_batches, read_footer
+from hudi_py.formats.base.files import iter_base_batches, read_footer
+from hudi_py.formats.base.origin import check_first_record
+from hudi_py.formats.base.parquet import block_batches, read_metadata
 from hudi_py.formats.log import read_blocks, read_content
-from hudi_py.formats.origin import check_first_record
-from hudi_py.formats.parquet import block_batches, read_metadata
 from hudi_py.health.diagnose import diagnose
 from hudi_py.health.facts import ExaminationLimits
 from hudi_py.storage import LocalStorage

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from hudi_py.errors import SchemaMismatchError, UnsupportedTableError
 from hudi_py.formats.avro import arrow_schema, decode_log_content, encode_log_content
-from hudi_py.formats.parquet_writer import encode_parquet
-from hudi_py.formats.vectors import vector_bytes, vector_lists, vector_type
+from hudi_py.formats.base.parquet_writer import encode_parquet
+from hudi_py.formats.hudi_types import vector_bytes, vector_lists, vector_type
 from hudi_py.schema import conform
 
 

@@ -15,7 +15,7 @@ import pytest
 
 import hudi_py
 from hudi_py.errors import UnsupportedTableError
-from hudi_py.formats.parquet_writer import NAN_COLUMNS
+from hudi_py.formats.base.parquet_writer import NAN_COLUMNS
 from hudi_py.interop.iceberg import publish
 from hudi_py.interop.iceberg.columns import evolve
 from hudi_py.interop.iceberg.footers import Reading, counts_and_bounds, why_not_read

@@ -8,7 +8,7 @@ import uuid
 import pytest
 
 from hudi_py.config import DEFAULTS
-from hudi_py.formats.base_files import read_footer
+from hudi_py.formats.base.files import read_footer
 from hudi_py.metadata import open_metadata
 from hudi_py.metadata.keys import bloom_filter_key
 from hudi_py.metadata.locations import bloom_filters

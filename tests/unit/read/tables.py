@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from hudi_py.formats.avro import avro_schema, encode_log_content
+from hudi_py.formats.base.parquet_writer import BaseFileWriter
 from hudi_py.formats.log import BlockType, HeaderKey, encode_block, encode_deletes, encode_rollback_block
-from hudi_py.formats.parquet_writer import BaseFileWriter
 from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.instant import Action
 from hudi_py.model.names import BaseFileName, FileId, LogFileName, join_path

@@ -11,8 +11,8 @@ import pytest
 
 import hudi_py
 from hudi_py.errors import ConfigError, HistoryCleanedError, UnsupportedTableError
+from hudi_py.formats.base.parquet_writer import BaseFileWriter
 from hudi_py.formats.log import HeaderKey
-from hudi_py.formats.parquet_writer import BaseFileWriter
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.instant import Action
 from hudi_py.model.names import BaseFileName, FileId

@@ -12,7 +12,7 @@ import pytest
 
 import hudi_py
 from hudi_py.config import Options, Scope
-from hudi_py.formats.parquet import read_metadata
+from hudi_py.formats.base.parquet import read_metadata
 from hudi_py.model.names import PartitionPath
 from hudi_py.read import plan_table
 from hudi_py.read.engines.native import why_not_native

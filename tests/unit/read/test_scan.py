@@ -259,7 +259,7 @@ def test_row_groups_are_pruned_without_logs_only(tmp_path: Path) -> None:
     table.commit(1)
     opened = hudi_py.open_table(table.uri)
     (split,) = opened.scan(filter="ts BETWEEN 35 AND 36 AND id >= '03'").splits()
-    from hudi_py.formats.parquet import open_parquet
+    from hudi_py.formats.base.parquet import open_parquet
     from hudi_py.read.pruning.bounds import row_groups_to_read
 
     assert split.spec.filter is not None

@@ -14,17 +14,19 @@ from hudi_py.errors import ConfigError, CorruptFileError, HudiError, Unsupported
 from hudi_py.model.instant import Action, InstantTime
 from hudi_py.storage import LocalStorage, MemoryStorage
 from hudi_py.timeline.clean_records import CleanPlan, encode_clean_plan
-from hudi_py.timeline.compaction_records import encode_compaction_plan
 from hudi_py.timeline.layout import layout_for
 from hudi_py.timeline.plans import (
     CompactionOperation,
     CompactionPlan,
+    InstantInfo,
+    RestorePlan,
     RollbackPlan,
     RollbackRequest,
+    encode_compaction_plan,
+    encode_restore_plan,
     encode_rollback_plan,
 )
 from hudi_py.timeline.properties import load_table_config
-from hudi_py.timeline.recovery_records import InstantInfo, RestorePlan, encode_restore_plan
 from hudi_py.transaction.instants import request
 from hudi_py.transaction.owner.claim import claim_proof
 from hudi_py.transaction.owner.identity import WriterIdentity, new_writer_id, process_identity

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from hudi_py.errors import CorruptFileError
 from hudi_py.model.instant import Action
 from hudi_py.storage import LocalStorage
-from hudi_py.timeline.plans import RollbackMetadata, RollbackPartition
-from hudi_py.timeline.properties import load_table_config
-from hudi_py.timeline.recovery_records import (
+from hudi_py.timeline.plans import (
     InstantInfo,
     RestoreMetadata,
     RestorePlan,
+    RollbackMetadata,
+    RollbackPartition,
     SavepointMetadata,
     decode_restore_metadata,
     decode_restore_plan,
@@ -23,6 +23,7 @@ from hudi_py.timeline.recovery_records import (
     encode_restore_plan,
     encode_savepoint,
 )
+from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.timeline import load_timeline
 
 TEXT = st.text(max_size=12)

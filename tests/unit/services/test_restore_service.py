@@ -17,7 +17,7 @@ from hudi_py.services.recovery.rollback import rollback
 from hudi_py.services.recovery.savepoint import create_savepoint, delete_savepoint
 from hudi_py.storage import LocalStorage, MemoryStorage
 from hudi_py.timeline.layout import Layout
-from hudi_py.timeline.recovery_records import decode_restore_metadata, decode_restore_plan, encode_restore_plan
+from hudi_py.timeline.plans import decode_restore_metadata, decode_restore_plan, encode_restore_plan
 from hudi_py.timeline.timeline import timeline_of
 from hudi_py.transaction.recovery.restore import plan_restore
 from tests.faults.tables import KINDS, data_files, leftovers, make_table, read, rows, write

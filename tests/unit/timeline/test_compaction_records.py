@@ -9,8 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hudi_py.timeline.compaction_records import LOG_COMPACTION_HELPER, encode_compaction_plan
-from hudi_py.timeline.plans import CompactionOperation, CompactionPlan, decode_compaction_plan
+from hudi_py.timeline.plans import (
+    LOG_COMPACTION_HELPER,
+    CompactionOperation,
+    CompactionPlan,
+    decode_compaction_plan,
+    encode_compaction_plan,
+)
 from tests.golden import tables
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=12)

@@ -12,7 +12,7 @@ import pytest
 import hudi_py
 from hudi_py.config import Options, Scope
 from hudi_py.errors import ConfigError
-from hudi_py.formats.buckets import bucket_number, bucket_numbers
+from hudi_py.formats.keys.buckets import bucket_number, bucket_numbers
 from hudi_py.wiring import metadata_writer
 from hudi_py.write.distributed import TaskId, commit_write, plan_write, run_task
 from tests.support.choice import cases

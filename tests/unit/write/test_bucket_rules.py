@@ -10,8 +10,7 @@ import pytest
 import hudi_py
 from hudi_py.config import Options, Scope
 from hudi_py.errors import ConfigError, ConflictError, CorruptFileError
-from hudi_py.formats.bucket_rules import BucketRules
-from hudi_py.formats.buckets import bucket_number, bucket_numbers
+from hudi_py.formats.keys.buckets import BucketRules, bucket_number, bucket_numbers
 from hudi_py.model.layout import BUCKET_RULES
 from hudi_py.timeline.bucket_rules import FIRST_INSTANT, buckets_by_rule
 from hudi_py.wiring import metadata_writer

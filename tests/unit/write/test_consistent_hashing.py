@@ -11,9 +11,9 @@ import pytest
 
 import hudi_py
 from hudi_py.errors import ConfigError, ConflictError, CorruptFileError
-from hudi_py.formats.buckets import hash_values
-from hudi_py.formats.hash_ring import HashRing, decode_changes, encode_changes
-from hudi_py.formats.hashing import xx_hash32
+from hudi_py.formats.keys.buckets import hash_values
+from hudi_py.formats.keys.hash_ring import HashRing, decode_changes, encode_changes
+from hudi_py.formats.keys.hashing import xx_hash32
 from hudi_py.model.layout import HASHING_METADATA
 from hudi_py.services.bucket_resize.plan import BucketGroup, BucketLimits, Resizing, planned
 from hudi_py.timeline.clustering_records import ClusteringGroup, ClusteringSlice

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 import hudi_py
 from hudi_py.errors import ConfigError
 from hudi_py.formats import lookup
-from hudi_py.formats.bloom import BloomConfig
-from hudi_py.formats.parquet_writer import BaseFileWriter
+from hudi_py.formats.base.parquet_writer import BaseFileWriter
+from hudi_py.formats.keys.bloom import BloomConfig
 from hudi_py.model.files import BaseFile, FileSlice
 from hudi_py.model.names import BaseFileName, FileId, PartitionPath
 from hudi_py.storage import MemoryStorage, Storage

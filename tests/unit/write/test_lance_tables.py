@@ -10,7 +10,7 @@ import pytest
 
 import hudi_py
 from hudi_py.errors import ConfigError, CorruptFileError, UnsupportedTableError
-from hudi_py.formats.base_files import read_footer
+from hudi_py.formats.base.files import read_footer
 from hudi_py.interop.iceberg import publish
 from hudi_py.storage import open_storage
 from hudi_py.testing.machine import HudiPy, NewTable, check_writes

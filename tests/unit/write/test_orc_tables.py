@@ -11,8 +11,8 @@ import pytest
 
 import hudi_py
 from hudi_py.errors import ConfigError, UnsupportedTableError
-from hudi_py.formats.base_files import open_base_file
-from hudi_py.formats.orc import AVRO_SCHEMA
+from hudi_py.formats.base.files import open_base_file
+from hudi_py.formats.base.orc import AVRO_SCHEMA
 from hudi_py.storage import open_storage
 from hudi_py.testing.machine import HudiPy, NewTable, check_writes
 from tests.support import base_formats

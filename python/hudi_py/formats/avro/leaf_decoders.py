@@ -25,7 +25,7 @@ from hudi_py.formats.avro.cursor import (
     lengths,
     varints,
 )
-from hudi_py.formats.vectors import vector_lists
+from hudi_py.formats.hudi_types import vector_lists
 
 
 class Decoder(Protocol):

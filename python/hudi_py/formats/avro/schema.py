@@ -17,9 +17,8 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from hudi_py.errors import SchemaMismatchError, UnsupportedTableError
+from hudi_py.formats.hudi_types import ELEMENT_TYPES, declaration, vector_type
 from hudi_py.formats.hudi_types import Vector as VectorType
-from hudi_py.formats.hudi_types import declaration
-from hudi_py.formats.vectors import ELEMENT_TYPES, vector_type
 from hudi_py.model.limits import SCHEMA, limit
 
 AvroSchema: TypeAlias = dict[str, Any] | list[Any] | str

@@ -12,6 +12,7 @@ from hudi_py.formats.avro.schema import AvroSchema, arrow_field, arrow_of, resol
 from hudi_py.formats.hudi_types import (
     BLOB,
     BLOB_TYPE,
+    ELEMENT_TYPES,
     VARIANT_TYPE,
     Vector,
     custom_avro,
@@ -19,7 +20,6 @@ from hudi_py.formats.hudi_types import (
     parse_type,
     shared_names,
 )
-from hudi_py.formats.vectors import ELEMENT_TYPES
 
 _MEMBER = re.compile(r"member\d+")
 _LISTS = (pa.ListType, pa.LargeListType, pa.FixedSizeListType, pa.ListViewType, pa.LargeListViewType)

@@ -1,4 +1,6 @@
-"""Reads blocks of an HFile (format reference 10.4).
+"""Reads the blocks, trailer and file info of an HFile (format reference 10.4).
+
+A block is
 
 ```
 8   magic
@@ -12,6 +14,8 @@
 ..  checksums
 ```
 
+The trailer and the file info are protobuf messages (`HFile.proto`, `TrailerProto`).
+
 Sources: `HFileBlock` of Apache Hudi 1.2.0, HBase's of the same name. Checksums are not verified, as in Apache Hudi's
 own reader (its writer leaves them zero), except for that of a gzip payload.
 """
@@ -20,10 +24,12 @@ from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from hudi_py.errors import CorruptFileError, UnsupportedTableError
+from hudi_py.formats.varint import read_varint
 
 if TYPE_CHECKING:
     from hudi_py.storage import Storage
@@ -49,6 +55,12 @@ _DEFLATE_RATIO: Final = 1032
 _GZIP_WINDOW: Final = 31
 _WHOLE: Final = 1 << 16
 """Files up to this size are read with one request."""
+TRAILER_LENGTH: Final = 4096
+_MAGIC: Final = b'TRABLK"$'
+_MAJOR: Final = 3
+_PBUF: Final = b"PBUF"
+_MAX_LEVELS: Final = 12
+"""An index with more levels would have more blocks than a file has bytes."""
 
 
 class ByteSource:
@@ -165,3 +177,89 @@ def _decompress(data: bytes, size: int, codec: int, source: ByteSource, offset: 
     if len(unpacked) != size or not decoder.eof:
         raise source.corrupt(f"the block at byte {offset} does not decompress to the {size} bytes it claims")
     return unpacked
+
+
+@dataclass(frozen=True, slots=True)
+class Trailer:
+    """Content of the last 4096 bytes."""
+
+    file_info_offset: int
+    load_on_open_offset: int
+    data_index_count: int
+    meta_index_count: int
+    entry_count: int
+    index_levels: int
+    codec: int
+
+
+def read_trailer(source: ByteSource) -> Trailer:
+    """Raises CorruptFileError, or UnsupportedTableError for another version or codec."""
+    if source.length < TRAILER_LENGTH:
+        raise source.corrupt(f"it has {source.length} bytes, its trailer alone takes {TRAILER_LENGTH}")
+    data = source.read(source.length - TRAILER_LENGTH, TRAILER_LENGTH)
+    if not data.startswith(_MAGIC):
+        raise source.corrupt(f"its trailer starts with {data[:8]!r} instead of {_MAGIC!r}")
+    version = int.from_bytes(data[-3:], "big")  # the byte before is HBase's minor version
+    if version != _MAJOR:
+        raise UnsupportedTableError(f"Cannot read the HFile {source.context}: version {version}, supported is {_MAJOR}")
+    length, at = _varint(data, len(_MAGIC), source)
+    if at + length > TRAILER_LENGTH - 4:
+        raise source.corrupt(f"its trailer claims {length} bytes")
+    fields = {number: value for number, value in _fields(data[at : at + length], source) if isinstance(value, int)}
+    trailer = Trailer(
+        file_info_offset=fields.get(1, 0),
+        load_on_open_offset=fields.get(2, 0),
+        data_index_count=fields.get(5, 0),
+        meta_index_count=fields.get(6, 0),
+        entry_count=fields.get(7, 0),
+        index_levels=fields.get(8, 1),
+        codec=fields.get(12, 2),
+    )
+    if not 0 <= trailer.load_on_open_offset <= trailer.file_info_offset < source.length:
+        raise source.corrupt(f"its trailer points at bytes {trailer.load_on_open_offset}, {trailer.file_info_offset}")
+    if not 1 <= trailer.index_levels <= _MAX_LEVELS:
+        raise source.corrupt(f"its index has {trailer.index_levels} levels")
+    check_codec(trailer.codec, source)
+    return trailer
+
+
+def parse_file_info(payload: bytes, source: ByteSource) -> dict[str, bytes]:
+    """Keys and values of the file info block: `PBUF`, a length, and pairs of bytes."""
+    if not payload.startswith(_PBUF):
+        raise source.corrupt(f"its file info starts with {payload[:4]!r} instead of {_PBUF!r}")
+    length, at = _varint(payload, len(_PBUF), source)
+    found: dict[str, bytes] = {}
+    for number, pair in _fields(payload[at : at + length], source):
+        if number != 1 or isinstance(pair, int):
+            continue
+        parts = {n: value for n, value in _fields(pair, source) if isinstance(value, bytes)}
+        found[parts.get(1, b"").decode("utf-8", "replace")] = parts.get(2, b"")
+    return found
+
+
+def _fields(data: bytes, source: ByteSource) -> Iterator[tuple[int, int | bytes]]:
+    """Number and value of each field: varints as int, length-delimited ones as bytes."""
+    at = 0
+    while at < len(data):
+        tag, at = _varint(data, at, source)
+        kind = tag & 7
+        if kind == 0:
+            value, at = _varint(data, at, source)
+            yield tag >> 3, value
+        elif kind == 2:
+            length, at = _varint(data, at, source)
+            if at + length > len(data):
+                raise source.corrupt("a protobuf field runs past the end")
+            yield tag >> 3, data[at : at + length]
+            at += length
+        elif kind in (1, 5):
+            at += 8 if kind == 1 else 4
+        else:
+            raise source.corrupt(f"a protobuf field has wire type {kind}")
+
+
+def _varint(data: bytes, at: int, source: ByteSource) -> tuple[int, int]:
+    try:
+        return read_varint(data, at)
+    except ValueError:
+        raise source.corrupt("a protobuf number does not end") from None

@@ -18,7 +18,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.errors import CorruptFileError, UnsupportedTableError
-from hudi_py.formats.bloom import BloomConfig, BloomFilter
 from hudi_py.formats.hfile.blocks import (
     DATA,
     FILE_INFO,
@@ -29,8 +28,9 @@ from hudi_py.formats.hfile.blocks import (
     META,
     NO_COMPRESSION,
     ROOT_INDEX,
+    TRAILER_LENGTH,
 )
-from hudi_py.formats.hfile.trailer import TRAILER_LENGTH
+from hudi_py.formats.keys.bloom import BloomConfig, BloomFilter
 from hudi_py.formats.varint import varint
 
 Compression = Literal["GZ", "NONE"]

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from hudi_py.formats.log.blocks import BlockType, HeaderKey, LogBlock, encode_block, encode_rollback_block
-from hudi_py.formats.log.data import encode_data_block
+from hudi_py.formats.log.blocks import (
+    BlockType,
+    HeaderKey,
+    LogBlock,
+    encode_block,
+    encode_data_block,
+    encode_rollback_block,
+)
 from hudi_py.formats.log.delete_decoding import Deletes, decode_deletes
 from hudi_py.formats.log.delete_encoding import encode_deletes
 from hudi_py.formats.log.positions import decode_positions, encode_positions

@@ -17,12 +17,17 @@ All integers are big-endian:
 
 from __future__ import annotations
 
+import json
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
 
 import pyarrow as pa
+
+from hudi_py.formats.avro import encode_log_pieces
+from hudi_py.formats.base.parquet_writer import encode_parquet
 
 MAGIC = b"#HUDI#"
 LOG_FORMAT_VERSION = 1
@@ -130,3 +135,24 @@ def encode_rollback_block(instant_time: str, target_instant_time: str) -> bytes:
         },
         b"",
     )
+
+
+def encode_data_block(
+    rows: pa.Table, avro: dict[str, Any], header: Mapping[HeaderKey, str], *, parquet_codec: str | None = None
+) -> list[bytes | pa.Buffer]:
+    """Return a complete data block, in pieces.
+
+    Args:
+        rows: with all columns of `avro`.
+        avro: the schema of the records, which the block's header gets.
+        header: other entries of the header.
+        parquet_codec: of a Parquet block; None: an Avro block.
+
+    Raises:
+        SchemaMismatchError: the rows do not fit the schema.
+    """
+    text = json.dumps(avro, separators=(",", ":"), ensure_ascii=False)
+    whole = {**header, HeaderKey.SCHEMA: text}
+    if parquet_codec is None:
+        return encode_block_pieces(BlockType.AVRO, whole, encode_log_pieces(rows, avro))
+    return encode_block_pieces(BlockType.PARQUET, whole, [encode_parquet(rows, text, parquet_codec)])

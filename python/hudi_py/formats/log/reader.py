@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from hudi_py.errors import CorruptFileError, UnsupportedTableError
+from hudi_py.formats.base.origin import check_first_record
 from hudi_py.formats.log.blocks import (
     LOG_FORMAT_VERSION,
     MAGIC,
@@ -19,7 +20,6 @@ from hudi_py.formats.log.blocks import (
     HeaderKey,
     LogBlock,
 )
-from hudi_py.formats.origin import check_first_record
 
 if TYPE_CHECKING:
     from hudi_py.storage import Storage

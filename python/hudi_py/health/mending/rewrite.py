@@ -16,11 +16,11 @@ from hudi_py.config import Options, Scope
 from hudi_py.config.read import DAMAGED
 from hudi_py.errors import ConfigError, ConflictError, CorruptFileError, UnsupportedTableError
 from hudi_py.formats.arrays import combined
-from hudi_py.formats.base_files import extension_of, iter_base_batches
+from hudi_py.formats.base.files import extension_of, iter_base_batches
+from hudi_py.formats.base.orc import open_orc
+from hudi_py.formats.base.orc_writer import readable_stripes
+from hudi_py.formats.base.parquet import open_parquet
 from hudi_py.formats.log import read_blocks
-from hudi_py.formats.orc import open_orc
-from hudi_py.formats.orc_writer import readable_stripes
-from hudi_py.formats.parquet import open_parquet
 from hudi_py.merge import merge_settings, reduce_input
 from hudi_py.merge.damage import check_first_rows
 from hudi_py.model.commit import WriteStat

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any, Final
 
 from hudi_py.errors import ConfigError, CorruptFileError, UnsupportedTableError
-from hudi_py.formats.base_files import read_footer
+from hudi_py.formats.base.files import read_footer
 from hudi_py.inspect.procedures.actions import TimelineEntry, active_entries, archived_entries
 from hudi_py.inspect.procedures.shown import (
     Given,

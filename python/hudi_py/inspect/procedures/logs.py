@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from hudi_py.errors import ConfigError, CorruptFileError
 from hudi_py.formats.avro import decode_log_content, decode_values
+from hudi_py.formats.base.parquet import block_batches
 from hudi_py.formats.hfile import read_hfile
 from hudi_py.formats.log import BlockType, HeaderKey, LogBlock, decode_deletes, read_blocks, read_content
-from hudi_py.formats.parquet import block_batches
 from hudi_py.inspect.procedures.shown import Given, Opened, Rows, Shown, below, columns, limited, lister, needed_text
 from hudi_py.model.limits import parse_json
 from hudi_py.model.names import parse_log_file_name

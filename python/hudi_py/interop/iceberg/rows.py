@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hudi_py.formats.parquet_writer import float_columns, leaf_paths
+from hudi_py.formats.base.parquet_writer import float_columns, leaf_paths
 from hudi_py.interop.iceberg.columns import IcebergColumns
 from hudi_py.read.slices.parts import CHUNK_ROWS, added_rows, replaced_rows
 from hudi_py.read.slices.task import read_split_on

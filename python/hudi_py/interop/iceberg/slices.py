@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hudi_py.errors import UnsupportedTableError
-from hudi_py.formats.parquet import read_metadata
+from hudi_py.formats.base.parquet import read_metadata
 from hudi_py.interop.iceberg.columns import IcebergColumns, Json
 from hudi_py.interop.iceberg.footers import Reading, counts_and_bounds, why_not_read
 from hudi_py.interop.iceberg.index import group_name

@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 
 from hudi_py.errors import CorruptFileError, UnsupportedTableError
 from hudi_py.formats.avro import decode_log_batches, encode_values
-from hudi_py.formats.bloom import BloomConfig
 from hudi_py.formats.hfile import HFileWriter, open_hfile, write_hfile
+from hudi_py.formats.keys.bloom import BloomConfig
 from hudi_py.formats.log import (
     BlockType,
     HeaderKey,

@@ -31,8 +31,7 @@ from hudi_py.timeline.metadata import (
     encode_rollback_metadata,
     encode_rollback_plan,
 )
-from hudi_py.timeline.pending_plans import PendingPlans
-from hudi_py.timeline.plan_checks import check_rollback_plan
+from hudi_py.timeline.pending_plans import PendingPlans, check_rollback_plan
 from hudi_py.timeline.timeline import INITIAL, Timeline
 from hudi_py.transaction.instants import begin, complete, request, requested_path
 from hudi_py.transaction.session import TableSession

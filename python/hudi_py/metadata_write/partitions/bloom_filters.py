@@ -21,8 +21,8 @@ from hudi_py.config import Options
 from hudi_py.config import indexes as indexes_config
 from hudi_py.errors import CorruptFileError
 from hudi_py.file_stats.files import DataFile
-from hudi_py.formats.base_files import read_footer
-from hudi_py.formats.bloom import SIMPLE
+from hudi_py.formats.base.files import read_footer
+from hudi_py.formats.keys.bloom import SIMPLE
 from hudi_py.metadata.keys import bloom_filter_key
 from hudi_py.metadata.table import BLOOM_FILTERS
 from hudi_py.metadata_write.encoding.records import ARROW_SCHEMA, BLOOM_FILTER_RECORD, MetadataRecords, encode_values

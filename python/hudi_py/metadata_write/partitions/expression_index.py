@@ -19,7 +19,7 @@ from hudi_py.config import Options
 from hudi_py.config import indexes as indexes_config
 from hudi_py.errors import ConfigError, HudiError
 from hudi_py.file_stats.files import DataFile
-from hudi_py.formats.bloom import BloomFilter
+from hudi_py.formats.keys.bloom import BloomFilter
 from hudi_py.metadata.definitions import IndexDefinition
 from hudi_py.metadata.expressions import EXPR, FILTER_SIZES, IDENTITY, IndexFunction
 from hudi_py.metadata.locations import EXPRESSION_PREFIX

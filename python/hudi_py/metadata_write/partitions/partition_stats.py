@@ -28,7 +28,7 @@ from hudi_py.config import indexes as indexes_config
 from hudi_py.file_stats.columns import IndexedColumn
 from hudi_py.file_stats.files import DataFile
 from hudi_py.file_stats.ranges import RANGES, ColumnRanges, Range, merge_groups, widest
-from hudi_py.formats.buckets import FIXED_FILE_ID
+from hudi_py.formats.keys.buckets import FIXED_FILE_ID
 from hudi_py.metadata.keys import column_id, partition_id, partition_stats_key
 from hudi_py.metadata.table import COLUMN_STATS, PARTITION_STATS
 from hudi_py.metadata_write.encoding.payloads import Combine, combine_stats, covers

@@ -32,7 +32,7 @@ from hudi_py.file_stats.keys import (
 )
 from hudi_py.file_stats.sidecar import KEY, REMOVED, SidecarContent, read_sidecar
 from hudi_py.formats.avro import arrow_schema
-from hudi_py.formats.base_files import read_footer
+from hudi_py.formats.base.files import read_footer
 from hudi_py.merge import CommittedInstants, LogSpec, merge_settings
 from hudi_py.metadata.definitions import IndexDefinition
 from hudi_py.metadata.key_scope import KeyScope, note_built, note_write, read_scope

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from hudi_py.errors import UnsupportedTableError
-from hudi_py.formats.bloom import BloomConfig
+from hudi_py.formats.keys.bloom import BloomConfig
 from hudi_py.metadata_write.encoding.records import SCHEMA_JSON
 from hudi_py.model.instant import Action, Instant, InstantTime
 from hudi_py.model.layout import METADATA_TABLE

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 
 from hudi_py.errors import UnsupportedTableError
 from hudi_py.formats.arrays import is_bytes, is_text
-from hudi_py.formats.hashing import avro_utf8_hash, java_string_hash
+from hudi_py.formats.keys.hashing import avro_utf8_hash, java_string_hash
 from hudi_py.schema import java_float_texts
 
 _Offsets = npt.NDArray[np.int64]

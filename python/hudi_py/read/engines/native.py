@@ -14,7 +14,7 @@ from collections.abc import Collection, Sequence
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hudi_py.formats.parquet import read_metadata
+from hudi_py.formats.base.parquet import read_metadata
 from hudi_py.read.split import ChangeSplit, ReadSpec, Split
 from hudi_py.read.support import missing_file
 from hudi_py.storage import Storage

@@ -16,8 +16,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from hudi_py.formats.bucket_rules import BucketRules
-from hudi_py.formats.buckets import KEY_PLACEHOLDERS, bucket_of_values
+from hudi_py.formats.keys.buckets import KEY_PLACEHOLDERS, BucketRules, bucket_of_values
 from hudi_py.model.files import FileSlice
 from hudi_py.model.names import PartitionPath
 from hudi_py.model.properties import TableConfig

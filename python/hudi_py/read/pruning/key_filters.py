@@ -9,8 +9,8 @@ from typing import Final
 import pyarrow as pa
 
 from hudi_py.errors import HudiError, StorageError
-from hudi_py.formats.base_files import open_base_file
-from hudi_py.formats.base_reader import OpenBaseFile
+from hudi_py.formats.base.files import open_base_file
+from hudi_py.formats.base.reader import OpenBaseFile
 from hudi_py.metadata.locations import bloom_filters
 from hudi_py.metadata.table import BLOOM_FILTERS
 from hudi_py.model.files import BaseFile, FileSlice

@@ -10,8 +10,8 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from hudi_py.errors import CorruptFileError, UnsupportedTableError
-from hudi_py.formats.base_files import extension_of, iter_base_batches, open_base_file
-from hudi_py.formats.base_reader import OpenBaseFile
+from hudi_py.formats.base.files import extension_of, iter_base_batches, open_base_file
+from hudi_py.formats.base.reader import OpenBaseFile
 from hudi_py.model.files import BaseFile
 from hudi_py.model.names import NULL_PARTITION
 from hudi_py.read.filter import Filter

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from hudi_py.formats.hashing import xx_hash64
+from hudi_py.formats.keys.hashing import xx_hash64
 from hudi_py.merge import LogRecords
 from hudi_py.merge.base import BaseMerge
 from hudi_py.merge.reduce import Mask, Rows

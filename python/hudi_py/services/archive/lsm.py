@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hudi_py.errors import CorruptFileError
-from hudi_py.formats.parquet import AVRO_SCHEMA, all_batches, open_parquet
+from hudi_py.formats.base.parquet import AVRO_SCHEMA, all_batches, open_parquet
 from hudi_py.model.names import join_path
 from hudi_py.storage import Storage
 from hudi_py.timeline.history import (

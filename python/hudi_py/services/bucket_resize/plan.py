@@ -11,7 +11,7 @@ from hudi_py.config import Options
 from hudi_py.config import indexes as indexes_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import CorruptFileError
-from hudi_py.formats.hash_ring import BucketChange, HashRing, decode_changes, encode_changes
+from hudi_py.formats.keys.hash_ring import BucketChange, HashRing, decode_changes, encode_changes
 from hudi_py.model.files import FileSlice
 from hudi_py.model.instant import InstantTime
 from hudi_py.model.names import PartitionPath

@@ -14,7 +14,7 @@ from hudi_py.config import indexes as indexes_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConflictError, UnsupportedTableError
 from hudi_py.formats.arrays import combined
-from hudi_py.formats.hash_ring import HashRing
+from hudi_py.formats.keys.hash_ring import HashRing
 from hudi_py.model.commit import CommitMetadata, WriteStat
 from hudi_py.model.instant import CompletionTime, InstantTime
 from hudi_py.model.operation import Operation

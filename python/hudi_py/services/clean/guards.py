@@ -9,7 +9,7 @@ from hudi_py.model.instant import Action, Instant
 from hudi_py.storage import Storage
 from hudi_py.timeline.metadata import FileGroup
 from hudi_py.timeline.pending_plans import COMPACTIONS, PendingPlans
-from hudi_py.timeline.recovery_records import SavepointMetadata, decode_savepoint
+from hudi_py.timeline.plans import SavepointMetadata, decode_savepoint
 from hudi_py.timeline.timeline import Timeline
 
 

@@ -47,8 +47,7 @@ from hudi_py.timeline.clean_records import (
 from hudi_py.timeline.clock import wall_clock_ms
 from hudi_py.timeline.layout import Layout
 from hudi_py.timeline.metadata import FileGroup
-from hudi_py.timeline.pending_plans import PendingPlans, read_plan
-from hudi_py.timeline.plan_checks import check_clean_plan
+from hudi_py.timeline.pending_plans import PendingPlans, check_clean_plan, read_plan
 from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.action import LockedAction

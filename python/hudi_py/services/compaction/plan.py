@@ -16,10 +16,15 @@ from hudi_py.model.names import FileId, PartitionPath
 from hudi_py.services.compaction.strategy import choose_operations, choose_partitions, slice_metrics
 from hudi_py.services.planned.codec import PlanCodec
 from hudi_py.storage import Storage
-from hudi_py.timeline.compaction_records import encode_compaction_plan
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.pending_plans import PendingPlans, compaction_plan
-from hudi_py.timeline.plans import CompactionOperation, CompactionPlan, FileGroup, decode_compaction_plan
+from hudi_py.timeline.plans import (
+    CompactionOperation,
+    CompactionPlan,
+    FileGroup,
+    decode_compaction_plan,
+    encode_compaction_plan,
+)
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.view import FileSystemView
 

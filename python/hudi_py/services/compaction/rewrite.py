@@ -14,8 +14,8 @@ from hudi_py.config import write as write_config
 from hudi_py.errors import UnsupportedTableError
 from hudi_py.file_stats.columns import IndexedColumn
 from hudi_py.file_stats.footers import written_ranges
-from hudi_py.formats.base_files import FileLayout, base_writer
-from hudi_py.formats.bloom import BloomConfig
+from hudi_py.formats.base.files import FileLayout, base_writer
+from hudi_py.formats.keys.bloom import BloomConfig
 from hudi_py.merge import CommittedInstants, LogMemory, LogSpec, merge_settings
 from hudi_py.merge.base import MergeCounts, Watch
 from hudi_py.model.commit import CompactedLogs

@@ -9,7 +9,7 @@ from hudi_py.errors import CorruptFileError, HistoryCleanedError
 from hudi_py.model.files import BaseFile, FileSlice, LogFile
 from hudi_py.model.names import FileId, PartitionPath, join_path, parse_base_file_name, parse_log_file_name
 from hudi_py.storage import Storage
-from hudi_py.timeline.plan_checks import check_partition
+from hudi_py.timeline.pending_plans import check_partition
 from hudi_py.timeline.plans import CompactionOperation
 
 _DEAD_PLAN: Final = "so the plan can no longer be executed; unschedule it, or restore an earlier savepoint"

@@ -14,7 +14,7 @@ from hudi_py.services.context import ServiceContext
 from hudi_py.services.recovery.rollback import UndoReport
 from hudi_py.storage.threads import in_threads
 from hudi_py.timeline.metadata import read_commit_metadata
-from hudi_py.timeline.recovery_records import RestorePlan
+from hudi_py.timeline.plans import RestorePlan
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.recovery.failed_writes import recovered
 from hudi_py.transaction.recovery.plan import check_logs

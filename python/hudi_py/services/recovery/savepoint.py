@@ -23,7 +23,7 @@ from hudi_py.timeline.archived import archived_instants
 from hudi_py.timeline.clean_records import CleanMetadata, CleanPlan, decode_clean_metadata
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.pending_plans import PendingPlans
-from hudi_py.timeline.recovery_records import SavepointMetadata, encode_savepoint
+from hudi_py.timeline.plans import SavepointMetadata, encode_savepoint
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.action import LockedAction
 from hudi_py.transaction.instants import inflight_path

@@ -28,7 +28,7 @@ from hudi_py.timeline.layout import Layout, layout_for
 from hudi_py.timeline.metadata import convert_commit_metadata
 from hudi_py.timeline.properties import make_table_folders
 from hudi_py.timeline.records import decode_record, is_container
-from hudi_py.timeline.schema_files import history_files, history_path
+from hudi_py.timeline.table_schema import history_files, history_path
 from hudi_py.timeline.timeline import Timeline, load_timeline
 from hudi_py.timeline.times import add_ms, epoch_ms
 

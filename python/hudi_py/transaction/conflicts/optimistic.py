@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from hudi_py.config import concurrency
 from hudi_py.errors import ConflictError
-from hudi_py.formats.buckets import BUCKET_DIGITS
+from hudi_py.formats.keys.buckets import BUCKET_DIGITS
 from hudi_py.model.commit import CommitMetadata
 from hudi_py.model.instant import Action, Instant, InstantTime, State
 from hudi_py.model.properties import TableConfig

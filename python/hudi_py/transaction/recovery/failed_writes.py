@@ -15,7 +15,7 @@ from hudi_py.model.instant import Action, Instant, InstantTime
 from hudi_py.model.layout import BACKUP, marker_folder
 from hudi_py.model.words import visible
 from hudi_py.storage import Storage
-from hudi_py.timeline.plan_checks import check_rollback_plan
+from hudi_py.timeline.pending_plans import check_rollback_plan
 from hudi_py.timeline.properties import check_writable, update_table_config
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.instants import inflight_path, remove_pending, requested_path

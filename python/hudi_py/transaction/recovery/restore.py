@@ -14,9 +14,8 @@ from collections.abc import Callable, Sequence
 from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant, InstantTime
 from hudi_py.storage import Storage
 from hudi_py.timeline.metadata import RollbackMetadata, decode_rollback_metadata
-from hudi_py.timeline.pending_plans import PendingPlans
-from hudi_py.timeline.plan_checks import check_restore_plan
-from hudi_py.timeline.recovery_records import (
+from hudi_py.timeline.pending_plans import PendingPlans, check_restore_plan
+from hudi_py.timeline.plans import (
     InstantInfo,
     RestoreMetadata,
     RestorePlan,

@@ -29,8 +29,7 @@ from hudi_py.timeline.metadata import (
     encode_rollback_metadata,
     encode_rollback_plan,
 )
-from hudi_py.timeline.pending_plans import PendingPlans
-from hudi_py.timeline.plan_checks import check_rollback_plan
+from hudi_py.timeline.pending_plans import PendingPlans, check_rollback_plan
 from hudi_py.timeline.timeline import Timeline
 from hudi_py.transaction.action import LockedAction
 from hudi_py.transaction.instants import begin, inflight_path, remove_pending, requested_path, revert

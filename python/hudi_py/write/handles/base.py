@@ -12,8 +12,8 @@ import pyarrow as pa
 from hudi_py.file_stats.footers import written_ranges
 from hudi_py.file_stats.sidecar import Sidecar
 from hudi_py.formats.arrays import combined
-from hudi_py.formats.base_files import base_writer
-from hudi_py.formats.base_rows import BaseFileSummary
+from hudi_py.formats.base.files import base_writer
+from hudi_py.formats.base.rows import BaseFileSummary
 from hudi_py.model.commit import NO_PREVIOUS_COMMIT, WriteStat
 from hudi_py.model.files import BaseFile
 from hudi_py.model.names import FileId, PartitionPath

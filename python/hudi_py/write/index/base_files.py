@@ -18,8 +18,8 @@ import pyarrow as pa
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError
 from hudi_py.formats.arrays import combined
-from hudi_py.formats.base_files import open_base_file
-from hudi_py.formats.base_reader import BaseFileFooter
+from hudi_py.formats.base.files import open_base_file
+from hudi_py.formats.base.reader import BaseFileFooter
 from hudi_py.formats.lookup import TextSet
 from hudi_py.merge.keys import key_columns, keys_of
 from hudi_py.model.files import BaseFile, FileSlice

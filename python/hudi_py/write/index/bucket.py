@@ -20,9 +20,8 @@ from hudi_py.config import concurrency as concurrency_config
 from hudi_py.config import indexes as indexes_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import ConfigError
-from hudi_py.formats.base_files import iter_base_batches, read_footer
-from hudi_py.formats.bucket_rules import BucketRules
-from hudi_py.formats.buckets import BUCKET_DIGITS, FIXED_FILE_ID, bucket_number, bucket_numbers
+from hudi_py.formats.base.files import iter_base_batches, read_footer
+from hudi_py.formats.keys.buckets import BUCKET_DIGITS, FIXED_FILE_ID, BucketRules, bucket_number, bucket_numbers
 from hudi_py.merge.keys import key_columns, keys_of
 from hudi_py.model.files import FileSlice
 from hudi_py.model.names import FileId, new_file_id

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hudi_py.errors import ConflictError
-from hudi_py.formats.hash_ring import COMMITTED_SUFFIX, FIRST_INSTANT, RING_SUFFIX, HashRing
+from hudi_py.formats.keys.hash_ring import COMMITTED_SUFFIX, FIRST_INSTANT, RING_SUFFIX, HashRing
 from hudi_py.model.files import FileSlice
 from hudi_py.model.layout import HASHING_METADATA
 from hudi_py.model.names import FileId, PartitionPath

@@ -39,9 +39,8 @@ from hudi_py.schema.paths import type_at
 from hudi_py.schema.stored import compact_json
 from hudi_py.storage import Storage, with_durability
 from hudi_py.timeline.metadata import read_commit_metadata
-from hudi_py.timeline.schema_files import newest_history
 from hudi_py.timeline.state import TableState
-from hudi_py.timeline.table_schema import SCHEMA_KEY, SCHEMA_OF_PLAN, resolve_table_schema
+from hudi_py.timeline.table_schema import SCHEMA_KEY, SCHEMA_OF_PLAN, newest_history, resolve_table_schema
 from hudi_py.transaction.column_ids import ColumnIds
 from hudi_py.transaction.conflicts.policy import ALTER_SCHEMA
 from hudi_py.transaction.planned import NothingToDoError, begin_planned

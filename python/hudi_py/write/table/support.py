@@ -6,10 +6,10 @@ from typing import Any
 
 from hudi_py.errors import ConfigError, UnsupportedTableError, first_line
 from hudi_py.formats.avro.schema import resolve_record
-from hudi_py.formats.base_files import WRITTEN
+from hudi_py.formats.base.files import WRITTEN
+from hudi_py.formats.base.lance import unwritable_to_lance
+from hudi_py.formats.base.orc_values import unwritable as unwritable_to_orc
 from hudi_py.formats.hudi_types import vector_columns
-from hudi_py.formats.lance_writer import unwritable_to_lance
-from hudi_py.formats.orc_values import unwritable as unwritable_to_orc
 from hudi_py.merge import merge_settings
 from hudi_py.model.changes import logging_mode
 from hudi_py.model.properties import TableConfig

@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hudi_py.errors import ConfigError, SchemaMismatchError
-from hudi_py.formats.base_reader import BLOOM_FILTER, BLOOM_FILTER_TYPE_CODE, MAX_RECORD_KEY, MIN_RECORD_KEY
-from hudi_py.formats.bloom import SIMPLE, BloomConfig, BloomFilter
-from hudi_py.formats.hashing import Texts
+from hudi_py.formats.base.reader import BLOOM_FILTER, BLOOM_FILTER_TYPE_CODE, MAX_RECORD_KEY, MIN_RECORD_KEY
+from hudi_py.formats.keys.bloom import SIMPLE, BloomConfig, BloomFilter
+from hudi_py.formats.keys.hashing import Texts
 from hudi_py.model.names import RECORD_KEY
 
 W = TypeVar("W", bound="BaseWriter")

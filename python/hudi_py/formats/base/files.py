@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from hudi_py.formats.base_reader import BATCH_ROWS, BaseFileFooter, OpenBaseFile
-from hudi_py.formats.base_rows import BaseWriter
-from hudi_py.formats.bloom import BloomConfig
-from hudi_py.formats.lance import LanceBaseFile
-from hudi_py.formats.lance_writer import LanceFileWriter
-from hudi_py.formats.orc import OrcBaseFile
-from hudi_py.formats.orc_writer import OrcFileWriter
-from hudi_py.formats.parquet import ParquetBaseFile
-from hudi_py.formats.parquet_writer import ROW_GROUP_BYTES, BaseFileWriter, Pages
+from hudi_py.formats.base.lance import LanceBaseFile, LanceFileWriter
+from hudi_py.formats.base.orc import OrcBaseFile
+from hudi_py.formats.base.orc_writer import OrcFileWriter
+from hudi_py.formats.base.parquet import ParquetBaseFile
+from hudi_py.formats.base.parquet_writer import ROW_GROUP_BYTES, BaseFileWriter, Pages
+from hudi_py.formats.base.reader import BATCH_ROWS, BaseFileFooter, OpenBaseFile
+from hudi_py.formats.base.rows import BaseWriter
+from hudi_py.formats.keys.bloom import BloomConfig
 from hudi_py.model.zones import local_zone_name
 
 if TYPE_CHECKING:

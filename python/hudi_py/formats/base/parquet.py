@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hudi_py.errors import CorruptFileError
-from hudi_py.formats.base_reader import (
+from hudi_py.formats.base.origin import check_footer, check_origin, footer_text
+from hudi_py.formats.base.reader import (
     BATCH_ROWS,
     BaseFileFooter,
     OpenBaseFile,
@@ -24,7 +25,6 @@ from hudi_py.formats.base_reader import (
     empty_columns,
     footer_with,
 )
-from hudi_py.formats.origin import check_footer, check_origin, footer_text
 from hudi_py.model.limits import EXTREME, UNPACKED, limit
 from hudi_py.model.names import COMMIT_TIME, FILE_NAME, PARTITION_PATH
 

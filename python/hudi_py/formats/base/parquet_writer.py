@@ -4,6 +4,9 @@ Like Java's writers it uses format version 1.0, three-level lists, maps as `key_
 arrays of minimal width, timestamps as INT64 microseconds, and column and offset indexes, and stores in the footer the
 bloom filter and range of the record keys (`HoodieBloomFilterWriteSupport`) and the Avro schema (`AvroWriteSupport`).
 VECTOR columns are fixed-length byte arrays, which the footer names (`HoodieRowParquetWriteSupport`, 1.2.0).
+
+Arrow allows anything below a null struct, and readers of Parquet leave nulls there. Arrow's Parquet writer refuses
+those in a required column, such as the member `type` of a BLOB that is null; `required` fills them.
 """
 
 from __future__ import annotations
@@ -16,18 +19,18 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from hudi_py.errors import ConfigError
+from hudi_py.errors import ConfigError, SchemaMismatchError
 from hudi_py.formats.arrays import in_schema
-from hudi_py.formats.base_rows import BaseFileSummary, BaseWriter, estimated_bytes, with_repeated
-from hudi_py.formats.bloom import BloomConfig
-from hudi_py.formats.hudi_types import Vector, vector_columns, vector_footer
-from hudi_py.formats.parquet import AVRO_SCHEMA
-from hudi_py.formats.required import has_required, required
-from hudi_py.formats.vectors import ELEMENT_TYPES, vector_bytes
+from hudi_py.formats.base.parquet import AVRO_SCHEMA
+from hudi_py.formats.base.rows import BaseFileSummary, BaseWriter, estimated_bytes, with_repeated
+from hudi_py.formats.hudi_types import ELEMENT_TYPES, Vector, vector_bytes, vector_columns, vector_footer
+from hudi_py.formats.keys.bloom import BloomConfig
 
 if TYPE_CHECKING:
     from hudi_py.storage import Storage
@@ -38,6 +41,11 @@ unknown whether they cover all values. Columns with a NaN have no statistics."""
 ROW_GROUP_BYTES = 128 << 20
 """Arrow bytes of a row group; Java limits its row groups to 120 MB in memory."""
 PAGE_BYTES = 1 << 20
+_CODECS = {"gzip": "gzip", "snappy": "snappy", "zstd": "zstd", "uncompressed": "none", "": "none"}
+_LEVELS = {"gzip": 4, "zstd": 3}
+"""Arrow's default for gzip, 9, makes files 4 % smaller but takes seven times as long. Its default for zstd, 1, is no
+faster than 3, Java's default, and makes larger files."""
+Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +56,6 @@ class Pages:
     """Maximum bytes of a page, and of a dictionary."""
     dictionary: bool = True
     """Whether columns have dictionaries."""
-
-
-_CODECS = {"gzip": "gzip", "snappy": "snappy", "zstd": "zstd", "uncompressed": "none", "": "none"}
-_LEVELS = {"gzip": 4, "zstd": 3}
-"""Arrow's default for gzip, 9, makes files 4 % smaller but takes seven times as long. Its default for zstd, 1, is no
-faster than 3, Java's default, and makes larger files."""
 
 
 class BaseFileWriter(BaseWriter):
@@ -304,3 +306,74 @@ def leaf_paths(each: pa.Field, above: str = "") -> Iterator[str]:
 def _inner(batch: pa.RecordBatch, path: tuple[str, ...]) -> pa.Array:
     array = batch.column(path[0])
     return pc.struct_field(array, list(path[1:])) if len(path) > 1 else array
+
+
+def has_required(kind: pa.DataType) -> bool:
+    """Whether something within a type may not be null, keys of maps apart."""
+    if pa.types.is_map(kind):
+        return not kind.item_field.nullable or has_required(kind.item_type)
+    if not pa.types.is_struct(kind) and not pa.types.is_list(kind):
+        return False
+    members = (kind.field(at) for at in range(kind.num_fields))
+    return any(not member.nullable or has_required(member.type) for member in members)
+
+
+def _both(left: Mask | None, right: Mask | None) -> Mask | None:
+    if left is None or right is None:
+        return right if left is None else left
+    return left & right
+
+
+def required(array: pa.Array, field: pa.Field, path: str = "", live: Mask | None = None) -> pa.Array:
+    """The array without nulls where there may be none.
+
+    Args:
+        array: values of the field.
+        path: of the field, for messages.
+        live: where a value is part of a row; None: everywhere.
+
+    Raises:
+        SchemaMismatchError: a value is null that is part of a row and may not be null.
+    """
+    path = path or field.name
+    kind = array.type
+    nulls = array.null_count
+    valid: Mask | None = array.is_valid().to_numpy(zero_copy_only=False) if nulls else None
+    if valid is not None and not field.nullable:
+        wrong = ~valid if live is None else ~valid & live
+        if wrong.any():
+            raise SchemaMismatchError(
+                f"Column '{path}' has {int(wrong.sum())} nulls in {len(array)} values, but may not be null; fill them"
+            )
+    keep = field.nullable
+    if pa.types.is_struct(kind):
+        inside = _both(valid, live)
+        members = [required(array.field(at), member, f"{path}.{member.name}", inside) for at, member in enumerate(kind)]
+        mask = pa.array(~valid) if valid is not None and keep else None
+        return pa.StructArray.from_arrays(members, fields=list(kind), mask=mask)
+    if (pa.types.is_list(kind) or pa.types.is_map(kind)) and has_required(kind):
+        buffers = array.buffers()[:2]
+        child = _values(array, path)
+        bits = buffers[0] if keep else None
+        return pa.Array.from_buffers(kind, len(array), [bits, buffers[1]], offset=array.offset, children=[child])
+    if nulls and not keep:
+        children = [array.values] if pa.types.is_list(kind) else None
+        own = array.buffers()[1 : 2 if children else None]
+        return pa.Array.from_buffers(kind, len(array), [None, *own], offset=array.offset, children=children)
+    return array
+
+
+def _values(array: pa.ListArray | pa.MapArray, path: str) -> pa.Array:
+    """All values of lists or entries of maps, also those beyond a slice."""
+    offsets = np.frombuffer(array.buffers()[1], np.int32)[array.offset : array.offset + len(array) + 1]
+    if isinstance(array, pa.MapArray):
+        entry = pa.struct([array.type.key_field, array.type.item_field])
+        values: pa.Array = pa.StructArray.from_arrays([array.keys, array.items], fields=list(entry))
+        field = pa.field("entries", entry, nullable=False)
+    else:
+        values, field = array.values, array.type.value_field
+    ends = np.zeros(len(values) + 1, np.int64)
+    lists = array.is_valid().to_numpy(zero_copy_only=False)
+    np.add.at(ends, offsets[:-1][lists], 1)
+    np.add.at(ends, offsets[1:][lists], -1)
+    return required(values, field, f"{path}.{field.name}", np.cumsum(ends[:-1]) > 0)

@@ -1,22 +1,29 @@
-"""Record keys to the numbers of their buckets (`BucketIdentifier`, `KeyGenUtils.extractRecordKeysByFields`, 1.2.0).
+"""Finds the numbers of the buckets of record keys, and the number of buckets of each partition.
 
 A key is hashed by the values of some of its columns, which are taken from the text of the key: from `a:1,b:2`, unless
-the key lacks a comma or a colon; then it is hashed as a whole.
+the key lacks a comma or a colon; then it is hashed as a whole. Rules give partitions numbers of buckets of their own; files keep them with a table.
+
+Sources: `BucketIdentifier`, `KeyGenUtils.extractRecordKeysByFields`, `RegexRuleEngine`,
+`PartitionBucketIndexCalculator` and `PartitionBucketIndexHashingConfig`, Apache Hudi 1.2.0.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudi_py.errors import SchemaMismatchError
-from hudi_py.formats.hashing import java_string_hash
+from hudi_py.errors import ConfigError, CorruptFileError, SchemaMismatchError
+from hudi_py.formats.keys.hashing import java_string_hash
+from hudi_py.model.limits import parse_json
 from hudi_py.model.names import EMPTY_KEY_PART, NULL_KEY_PART
+from hudi_py.model.words import visible
 
 BUCKET_DIGITS = 8
 """The file id of a bucket begins with its number, in eight digits."""
@@ -25,6 +32,9 @@ FIXED_FILE_ID = "-0000-0000-0000-000000000000-0"
 _NUMBER = re.compile(r"[0-9]{8}-")
 KEY_PLACEHOLDERS = {NULL_KEY_PART: None, EMPTY_KEY_PART: ""}
 """Parts of keys that stand for null and the empty string, whose hashes are 0."""
+RULE = "regex"
+"""The only kind of rule."""
+_MAX_BUCKETS = 2**31 - 1
 
 
 def bucket_number(file_id: str) -> int | None:
@@ -172,3 +182,66 @@ def _unreadable(key: str) -> SchemaMismatchError:
         f"Cannot determine the bucket of record key {key!r}: Apache Hudi's bucket index cannot split it at its "
         "commas and colons; change the values of the key columns, or use another index"
     )
+
+
+@dataclass(frozen=True, slots=True)
+class BucketRules:
+    """How many buckets each partition has. Pickles."""
+
+    expressions: str
+    """`pattern,buckets;pattern,buckets`: the first pattern found in the path of a partition counts."""
+    default: int
+    """Buckets of a partition in which no pattern is found."""
+
+    def parsed(self) -> list[tuple[str, int]]:
+        """The patterns and their numbers of buckets, in their order.
+
+        Raises:
+            ConfigError: the expressions have another form.
+        """
+        return [self._rule(text) for text in _split(self.expressions, ";")]
+
+    def _rule(self, text: str) -> tuple[str, int]:
+        parts = [part.strip() for part in _split(text.strip(), ",")]
+        if len(parts) != 2 or not parts[1].isascii() or not parts[1].isdigit() or not 0 < int(parts[1]) <= _MAX_BUCKETS:
+            raise ConfigError(
+                f"The bucket rule '{visible(text)}' of '{visible(self.expressions)}' is not valid; expected "
+                "'pattern,buckets', with a regular expression without commas and semicolons, and a number of at least 1"
+            )
+        return parts[0], int(parts[1])
+
+    def encode(self, instant: str) -> bytes:
+        """The content of the `.hashing_config` file of the commit that made these rules, as Java writes it."""
+        fields = {"expressions": self.expressions, "defaultBucketNumber": self.default}
+        text = json.dumps(
+            {**fields, "rule": RULE, "version": 1, "instant": instant},
+            indent=2,
+            separators=(",", " : "),
+            ensure_ascii=False,
+        )
+        return text.encode()
+
+    @classmethod
+    def decode(cls, data: bytes, context: str) -> BucketRules:
+        """From the content of a `.hashing_config` file.
+
+        Raises:
+            CorruptFileError: the content is something else; names `context`.
+            ConfigError: its rules are of another kind.
+        """
+        try:
+            found = parse_json(data)
+            rules, rule = cls(str(found["expressions"]), int(found["defaultBucketNumber"])), str(found["rule"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise CorruptFileError(f"Cannot read {context}: no rules for numbers of buckets ({error})") from error
+        if rule.lower() != RULE:
+            raise ConfigError(f"Cannot use the bucket rules of {context}: their kind is '{rule}'; supported: {RULE}")
+        return rules
+
+
+def _split(text: str, by: str) -> list[str]:
+    """As Java's `String.split`, which leaves out empty parts at the end."""
+    parts = text.split(by)
+    while len(parts) > 1 and not parts[-1]:
+        parts.pop()
+    return parts

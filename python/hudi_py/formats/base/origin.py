@@ -15,7 +15,7 @@ from typing import Any, Final
 import pyarrow.parquet as pq
 
 from hudi_py.errors import CorruptFileError
-from hudi_py.formats.buckets import FIXED_FILE_ID
+from hudi_py.formats.keys.buckets import FIXED_FILE_ID
 from hudi_py.formats.varint import read_varint
 from hudi_py.model.names import FILE_NAME, PARTITION_PATH, parse_base_file_name
 

@@ -17,8 +17,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hudi_py.errors import CorruptFileError
-from hudi_py.formats.buckets import hashed_texts
-from hudi_py.formats.hashing import xx_hash32
+from hudi_py.formats.keys.buckets import hashed_texts
+from hudi_py.formats.keys.hashing import xx_hash32
 from hudi_py.model.limits import parse_json
 from hudi_py.model.names import FileId
 

@@ -23,7 +23,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hudi_py.errors import ConfigError, CorruptFileError, UnsupportedTableError
-from hudi_py.formats.hashing import Murmur, Texts
+from hudi_py.formats.keys.hashing import Murmur, Texts
 
 SIMPLE = "SIMPLE"
 DYNAMIC = "DYNAMIC_V0"

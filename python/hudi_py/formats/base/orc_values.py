@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from hudi_py.errors import UnsupportedTableError
 from hudi_py.formats.avro.schema import Array, Choice, Integer, Map, Node, Nullable, Record
-from hudi_py.formats.base_reader import canonical_type
+from hudi_py.formats.base.reader import canonical_type
 
 UTC_NAMES: Final = ("UTC", "Etc/UTC", "+00:00")
 _MICROS: Final = pa.timestamp("us")

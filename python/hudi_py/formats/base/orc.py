@@ -2,7 +2,7 @@
 
 Apache Hudi (`AvroOrcUtils`, 1.2.0) writes timestamps with a zone as ORC's TIMESTAMP: wall-clock time in the writer's
 zone, without the milliseconds, which it loses; timestamps without a zone are longs. Like its reader, this module
-interprets the wall-clock time in the reading process's zone. `formats.orc_values` has the types.
+interprets the wall-clock time in the reading process's zone. `formats.base.orc_values` has the types.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import pyarrow as pa
 
 from hudi_py.errors import CorruptFileError, SchemaMismatchError, UnsupportedTableError
 from hudi_py.formats.avro.schema import Node, resolve_record
-from hudi_py.formats.base_reader import BaseFileFooter, OpenBaseFile, empty_columns, footer_with
-from hudi_py.formats.orc_values import from_orc, read_type
-from hudi_py.formats.origin import check_origin
+from hudi_py.formats.base.orc_values import from_orc, read_type
+from hudi_py.formats.base.origin import check_origin
+from hudi_py.formats.base.reader import BaseFileFooter, OpenBaseFile, empty_columns, footer_with
 from hudi_py.model.limits import EXTREME, UNPACKED, limit
 from hudi_py.model.names import FILE_NAME
 

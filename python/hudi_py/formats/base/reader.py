@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from hudi_py.formats.bloom import BloomFilter
-from hudi_py.formats.hashing import Texts
+from hudi_py.formats.keys.bloom import BloomFilter
+from hudi_py.formats.keys.hashing import Texts
 
 BLOOM_FILTER = "org.apache.hudi.bloomfilter"
 OLD_BLOOM_FILTER = "com.uber.hoodie.bloomfilter"

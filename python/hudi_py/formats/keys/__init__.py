@@ -1,0 +1,1 @@
+"""What is computed of record keys: hashes, buckets and bloom filters, all bit for bit those of Java."""
