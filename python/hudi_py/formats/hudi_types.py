@@ -3,8 +3,9 @@
 The entry `hudi_type` of a column's metadata declares it: `VECTOR(128)`, `VECTOR(128, DOUBLE)`, `VARIANT` or `BLOB`.
 Vectors are fixed-size bytes in files and log blocks, little-endian, and lists of numbers in rows.
 
-Sources: `HoodieVectorUtils`, `HoodieSchema.Vector`, `HoodieSchema.Variant`, `HoodieSchema.Blob`, `HoodieSchema.parseTypeDescriptor` and
-`HoodieSparkSchemaConverters` (1.2.0), and the schemas that Apache Hudi 1.2.0 writes.
+Sources: `HoodieVectorUtils`, `HoodieSchema.Vector`, `HoodieSchema.Variant`, `HoodieSchema.Blob`,
+`HoodieSchema.parseTypeDescriptor` and `HoodieSparkSchemaConverters` (1.2.0), and the schemas that Apache Hudi 1.2.0
+writes.
 """
 
 from __future__ import annotations

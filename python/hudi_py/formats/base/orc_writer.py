@@ -1,7 +1,7 @@
 """Writes ORC base files that Apache Hudi reads (`HoodieAvroOrcWriter`, 1.2.0).
 
-Types are those of `formats.base.orc_values`. The footer has the Avro schema and the bloom filter and range of the record
-keys. Unlike `AvroOrcUtils`, which leaves out the milliseconds of timestamps, this writer keeps all digits.
+Types are those of `formats.base.orc_values`. The footer has the Avro schema and the bloom filter and range of the
+record keys. Unlike `AvroOrcUtils`, which leaves out the milliseconds of timestamps, this writer keeps all digits.
 
 Arrow's writer cannot write key-value pairs into the footer, so they are added here. The end of a file is its footer (a
 message of protocol buffers, as a row of compressed chunks), the postscript with the footer's length, and a byte with

@@ -1,7 +1,8 @@
 """Finds the numbers of the buckets of record keys, and the number of buckets of each partition.
 
 A key is hashed by the values of some of its columns, which are taken from the text of the key: from `a:1,b:2`, unless
-the key lacks a comma or a colon; then it is hashed as a whole. Rules give partitions numbers of buckets of their own; files keep them with a table.
+the key lacks a comma or a colon; then it is hashed as a whole. Rules give partitions numbers of buckets of their own;
+files keep them with a table.
 
 Sources: `BucketIdentifier`, `KeyGenUtils.extractRecordKeysByFields`, `RegexRuleEngine`,
 `PartitionBucketIndexCalculator` and `PartitionBucketIndexHashingConfig`, Apache Hudi 1.2.0.
