@@ -204,21 +204,21 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "log: blocks of rolled-back instants count (version 6)",
-        CORE + "merge/log.py",
+        CORE + "merge/slice_log.py",
         '                blocks.pop(block.header.get(HeaderKey.TARGET_INSTANT_TIME, ""), None)\n',
         "",
         "tests/unit/merge/test_log.py",
     ),
     Mutation(
         "log: blocks of uncommitted instants count (version 6)",
-        CORE + "merge/log.py",
+        CORE + "merge/slice_log.py",
         " or (committed is not None and instant not in committed)",
         "",
         "tests/unit/merge/test_log.py",
     ),
     Mutation(
         "log: a compacted block and those it replaces both count",
-        CORE + "merge/log.py",
+        CORE + "merge/slice_log.py",
         "                replaced_by[original.strip()] = replaced_by.get(instant, instant)\n",
         "                pass\n",
         "tests/unit/merge/test_log.py",
@@ -1046,7 +1046,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "stored rows: files keep the partition columns that they should lack",
-        CORE + "schema/stored.py",
+        CORE + "schema/meta.py",
         "            frozenset(config.partition_fields if config.drops_partition_columns else ()),\n",
         "            frozenset(),\n",
         "tests/unit/write/test_stored_rows.py",
@@ -1622,7 +1622,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "record index: writes that hudi-py has not seen leave keys unique",
-        CORE + "metadata/key_scope.py",
+        CORE + "metadata/locations.py",
         "self.repeated is None and not _unseen(self.seen, config, timeline)",
         "self.repeated is None",
         "tests/unit/metadata_write/test_key_scope.py",
@@ -2016,7 +2016,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "storage: files are deleted through a link that leads out of the table",
-        CORE + "storage/inside.py",
+        CORE + "storage/local.py",
         "    if real != real_root and not real.startswith(",
         "    if not real or real_root.startswith(",
         "tests/unit/services/test_hostile_plans.py",

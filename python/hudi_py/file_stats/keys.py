@@ -17,9 +17,9 @@ from hudi_py.errors import CorruptFileError
 from hudi_py.formats.base.files import iter_base_batches
 from hudi_py.formats.lookup import TextSet
 from hudi_py.merge import LogSpec, MergeSettings
-from hudi_py.merge.entries import KEY as ENTRY_KEY
 from hudi_py.merge.keys import key_columns, keys_of
 from hudi_py.merge.reduce import Mask
+from hudi_py.merge.versions import KEY as ENTRY_KEY
 from hudi_py.model.files import FileSlice, LogFile
 from hudi_py.read.slices.reader import MERGE_ROWS, SliceReader
 from hudi_py.read.split import ReadSpec, Split

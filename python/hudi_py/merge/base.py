@@ -12,10 +12,9 @@ import pyarrow as pa
 
 from hudi_py.formats.arrays import in_schema
 from hudi_py.formats.lookup import TextSet
-from hudi_py.merge.fold import FoldSpace, combine
+from hudi_py.merge.fold import FoldSpace, RowStore, combine, merge_rows
 from hudi_py.merge.merger import RecordMerger, load_merger
 from hudi_py.merge.ordering import default_mask, field_codes, ordering_codes
-from hudi_py.merge.pairs import RowStore, merge_rows
 from hudi_py.merge.records import LogRecords
 from hudi_py.merge.reduce import Mask, Rows, row_ordering
 from hudi_py.merge.settings import MergeSettings

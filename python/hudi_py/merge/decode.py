@@ -16,11 +16,10 @@ from hudi_py.formats.base.parquet import block_batches
 from hudi_py.formats.hfile import read_hfile
 from hudi_py.formats.log import BlockType, HeaderKey, LogBlock, read_content
 from hudi_py.merge.damage import check_column_names, checked_deletes
-from hudi_py.merge.entries import entry_schema, entry_table
 from hudi_py.merge.keys import with_keys
 from hudi_py.merge.reduce import Mask, Rows
 from hudi_py.merge.settings import MergeSettings
-from hudi_py.merge.versions import LogVersions
+from hudi_py.merge.versions import LogVersions, entry_schema, entry_table
 from hudi_py.schema import RECORD_KEY, SchemaHistory
 from hudi_py.storage import Storage
 

@@ -9,10 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from hudi_py.formats.arrays import combined, is_text, last_of_each
-from hudi_py.merge.fold import FoldSpace, binlog_positions, fold_versions
+from hudi_py.merge.fold import FoldSpace, RowStore, binlog_positions, fold_pairs, fold_versions
 from hudi_py.merge.merger import load_merger
 from hudi_py.merge.ordering import field_codes
-from hudi_py.merge.pairs import RowStore, fold_pairs
 from hudi_py.merge.reduce import Rows, row_versions, winning_rows
 from hudi_py.merge.settings import EVENT_TIME, MergeSettings, Payload
 from hudi_py.schema import PARTITION_PATH, RECORD_KEY

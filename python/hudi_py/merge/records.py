@@ -9,14 +9,12 @@ import numpy as np
 import pyarrow as pa
 
 from hudi_py.formats.arrays import combined
-from hudi_py.merge.entries import INSTANT, KEY, PARTITION
-from hudi_py.merge.fold import FoldSpace, Records, fold_versions
+from hudi_py.merge.fold import FoldSpace, Records, RowStore, fold_pairs, fold_versions
 from hudi_py.merge.merger import load_merger
 from hudi_py.merge.ordering import field_codes
-from hudi_py.merge.pairs import RowStore, fold_pairs
 from hudi_py.merge.reduce import Mask, Rows, Versions, Winners, find_winners
 from hudi_py.merge.settings import MergeSettings
-from hudi_py.merge.versions import LogVersions
+from hudi_py.merge.versions import INSTANT, KEY, PARTITION, LogVersions
 from hudi_py.schema import COMMIT_TIME, PARTITION_PATH, RECORD_KEY
 
 

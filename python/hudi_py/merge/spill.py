@@ -21,11 +21,10 @@ from hudi_py.config.read import FLINK_MERGE_MEMORY, MERGE_MEMORY, SPILL_FOLDER
 from hudi_py.formats.arrays import combined
 from hudi_py.formats.keys.hashing import java_string_hash
 from hudi_py.merge.base import BaseMerge, MergeCounts, Watch
-from hudi_py.merge.entries import KEY
 from hudi_py.merge.records import LogRecords, reduce_versions
 from hudi_py.merge.reduce import Mask, Rows
 from hudi_py.merge.settings import MergeSettings
-from hudi_py.merge.versions import LogVersions
+from hudi_py.merge.versions import KEY, LogVersions
 from hudi_py.schema import RECORD_KEY
 
 _MAX_PARTS: Final = 64

@@ -17,12 +17,12 @@ from hudi_py.schema.internal import SchemaHistory
 from hudi_py.schema.meta import (
     META_FIELDS,
     OPERATION,
+    StoredRows,
     with_meta,
     with_operation,
     without_meta,
 )
 from hudi_py.schema.paths import backticked
-from hudi_py.schema.stored import StoredRows
 
 __all__ = [
     "BLOB",

@@ -1,10 +1,25 @@
-"""The five meta columns that precede a row's own columns (`HoodieRecord.HOODIE_META_COLUMNS`, 1.2.0)."""
+"""Defines the five meta columns that precede a row's own columns, and which columns the files of a table hold.
+
+Files hold all columns of a row, or fewer where properties of the table say so. Sources:
+`HoodieRecord.HOODIE_META_COLUMNS`, `HoodieTableConfig.populateMetaFields` (virtual keys) and
+`shouldDropPartitionColumns`, `HoodieSparkSqlWriter` (`dropPartitionColumns`), Apache Hudi 1.2.0, checked on its files:
+base files lack the columns, and so do the schemas of commits. Log blocks have all columns, of which the meta columns
+are null where base files lack them.
+"""
 
 from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from hudi_py.model.names import COMMIT_SEQNO, COMMIT_TIME, FILE_NAME, PARTITION_PATH, RECORD_KEY
+
+if TYPE_CHECKING:
+    from hudi_py.model.properties import TableConfig
 
 META_FIELDS: tuple[str, ...] = (COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY, PARTITION_PATH, FILE_NAME)
 """The meta columns in file order; each is a nullable string."""
@@ -29,3 +44,60 @@ def with_operation(schema: pa.Schema) -> pa.Schema:
 def without_meta(schema: pa.Schema) -> pa.Schema:
     """The schema without the five meta columns."""
     return pa.schema([field for field in schema if field.name not in META_FIELDS], metadata=schema.metadata)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRows:
+    """How rows of a table are stored. Pickles."""
+
+    has_meta: bool = True
+    """Whether base files have the meta columns."""
+    key_fields: tuple[str, ...] = ()
+    """The columns that make up the record key where files have no meta columns."""
+    omitted: frozenset[str] = frozenset()
+    """Columns of the table that base files lack: their values are in partition paths."""
+
+    @classmethod
+    def of(cls, config: TableConfig) -> StoredRows:
+        """As the properties of a table say."""
+        return cls(
+            config.populates_meta_fields,
+            () if config.populates_meta_fields else config.record_key_fields,
+            frozenset(config.partition_fields if config.drops_partition_columns else ()),
+        )
+
+    def columns(self, schema: pa.Schema) -> pa.Schema:
+        """The columns of base files. `schema`: the table's, with meta columns or without."""
+        own = pa.schema([field for field in schema if field.name not in META_FIELDS and field.name not in self.omitted])
+        return with_meta(own) if self.has_meta else own
+
+    def keyed(self, schema: pa.Schema) -> pa.Schema:
+        """The columns of base files, as rows are merged: with the record key, the first one where files lack it."""
+        stored = self.columns(schema)
+        return stored if self.has_meta else pa.schema([pa.field(RECORD_KEY, pa.string()), *stored])
+
+    def own_avro(self, record: Mapping[str, Any]) -> dict[str, Any]:
+        """The Avro record of the table's own columns in base files, which commits record."""
+        left_out = {*META_FIELDS, *self.omitted}
+        return {**record, "fields": [field for field in record["fields"] if field["name"] not in left_out]}
+
+    def avro(self, record: Mapping[str, Any]) -> dict[str, Any]:
+        """The Avro record of base files."""
+        own = self.own_avro(record)
+        return avro_with_meta(own) if self.has_meta else own
+
+
+def avro_with_meta(record: Mapping[str, Any]) -> dict[str, Any]:
+    """The Avro record with the five meta columns first, replacing columns of these names."""
+    own = [field for field in record["fields"] if field["name"] not in META_FIELDS]
+    return {**record, "fields": [*map(avro_text_field, META_FIELDS), *own]}
+
+
+def avro_text_field(name: str) -> dict[str, Any]:
+    """A meta column in an Avro record."""
+    return {"name": name, "type": ["null", "string"], "doc": "", "default": None}
+
+
+def compact_json(avro: Mapping[str, Any]) -> str:
+    """An Avro record as text."""
+    return json.dumps(avro, separators=(",", ":"), ensure_ascii=False)

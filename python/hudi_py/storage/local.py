@@ -8,6 +8,9 @@ What is written outlasts a power failure as follows (`durable`):
 - `sync` waits for everything. What is to count only once other files are there comes after a `sync`.
 
 Nothing is deleted outside of the root through symbolic links (`storage.inside`).
+
+Reading follows symbolic links. Deleting does not follow one out of the table: whoever may put a link into a table's
+folder could otherwise have the next clean or rollback delete files elsewhere, with the rights of whoever runs it.
 """
 
 from __future__ import annotations
@@ -19,15 +22,17 @@ import os
 import shutil
 import stat as status_bits
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, BinaryIO
 
 import pyarrow as pa
 
+from hudi_py.errors import UnsupportedTableError
 from hudi_py.storage.base import (
     TEMPORARY_PREFIX,
     TEMPORARY_SUFFIX,
     FileInfo,
+    Storage,
     clean_path,
     crc_sibling,
     exists,
@@ -38,7 +43,6 @@ from hudi_py.storage.base import (
     walk_folders,
 )
 from hudi_py.storage.flushing import Unflushed, flush_descriptor
-from hudi_py.storage.inside import check_folder
 
 # What file systems without hard links answer
 _NO_LINKS = frozenset(
@@ -46,6 +50,7 @@ _NO_LINKS = frozenset(
 )
 _CREATE = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
 _NOT_A_FILE = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
+_LOCAL = "file://"
 
 
 class _LocalFile(io.FileIO):
@@ -399,3 +404,37 @@ def _remove_tree(full: str) -> None:
         # Gone files are another process deleting the same tree: start over with what is left
         with contextlib.suppress(FileNotFoundError):
             shutil.rmtree(full)
+
+
+def check_folder(root: str, folder: str, purpose: str = "delete files") -> None:
+    """Raises UnsupportedTableError if a folder, given by its absolute path, leads out of `root`.
+
+    Args:
+        purpose: what the caller means to do there; follows "Cannot" in the message.
+    """
+    inner = folder
+    while len(inner) > len(root) and not os.path.islink(inner):
+        inner = os.path.dirname(inner)
+    if len(inner) <= len(root):
+        return
+    real, real_root = os.path.realpath(folder), os.path.realpath(root)
+    if real != real_root and not real.startswith(real_root.rstrip("/") + "/"):
+        raise UnsupportedTableError(
+            f"Cannot {purpose} in {folder}: symbolic links lead from there to {real}, outside of the table's folder "
+            f"{real_root}; supported: folders of the table itself; put the folder in place of the link",
+            path=folder[len(root) :].strip("/"),
+        )
+
+
+def check_folders(storage: Storage, folders: Iterable[str], purpose: str) -> None:
+    """`check_folder` for folders of a storage, given by paths relative to its root. Only local ones have links.
+
+    Raises:
+        ConfigError: a path is absolute, or has a part `.` or `..`.
+        UnsupportedTableError: a folder leads out of the table.
+    """
+    chosen = sorted({clean_path(folder) for folder in folders})
+    if storage.is_local and storage.uri.startswith(_LOCAL):
+        root = storage.uri.removeprefix(_LOCAL)
+        for folder in chosen:
+            check_folder(root, f"{root.rstrip('/')}/{folder}", purpose)

@@ -20,7 +20,7 @@ from hudi_py.model.instant import WRITE_ACTIONS, Action, Instant
 from hudi_py.model.layout import META_FOLDER
 from hudi_py.model.names import parse_base_file_name, parse_log_file_name
 from hudi_py.storage import Storage
-from hudi_py.storage.inside import check_folders
+from hudi_py.storage.local import check_folders
 from hudi_py.timeline.clean_records import CleanPlan, decode_clean_plan
 from hudi_py.timeline.clustering_records import ClusteringPlan, decode_clustering_plan
 from hudi_py.timeline.layout import Layout

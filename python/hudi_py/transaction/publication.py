@@ -16,7 +16,7 @@ from hudi_py.model.instant import InstantTime
 from hudi_py.model.layout import temporary_folder
 from hudi_py.model.names import BaseFileName, FileId, LogFileName, PartitionPath, join_path
 from hudi_py.storage import Storage
-from hudi_py.storage.inside import check_folders
+from hudi_py.storage.local import check_folders
 from hudi_py.storage.threads import Shared, when_remote
 from hudi_py.timeline.pending_plans import check_partition, is_data_file
 from hudi_py.transaction.markers import MarkerType, marker_path, read_markers

@@ -26,7 +26,7 @@ from hudi_py.model.names import FileId, folders_above, nested_partitions, new_fi
 from hudi_py.model.operation import Operation
 from hudi_py.progress import Progress
 from hudi_py.schema import META_FIELDS, RECORD_KEY, StoredRows, with_meta
-from hudi_py.schema.stored import avro_with_meta, compact_json
+from hudi_py.schema.meta import avro_with_meta, compact_json
 from hudi_py.transaction.action import CommitResult
 from hudi_py.transaction.attempt import RunningAction
 from hudi_py.transaction.protocols import Committed

@@ -20,8 +20,8 @@ from hudi_py.merge import MergeSettings, merge_settings
 from hudi_py.model.operation import Operation
 from hudi_py.model.properties import TableConfig
 from hudi_py.schema import META_FIELDS, RECORD_KEY, StoredRows
+from hudi_py.schema.meta import compact_json
 from hudi_py.schema.paths import column_of
-from hudi_py.schema.stored import compact_json
 from hudi_py.storage.threads import write_threads
 from hudi_py.timeline.table_schema import resolve_table_schema
 from hudi_py.view import FileSystemView

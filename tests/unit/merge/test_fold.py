@@ -10,9 +10,8 @@ import pyarrow as pa
 import pytest
 
 from hudi_py.merge import MergeSettings, merge_with_base, reduce_versions
-from hudi_py.merge.entries import entry_schema
 from hudi_py.merge.settings import COMMIT_TIME, CUSTOM, EVENT_TIME, PartialUpdate, Payload
-from hudi_py.merge.versions import LogVersions
+from hudi_py.merge.versions import LogVersions, entry_schema
 
 SCHEMA = pa.schema(
     [

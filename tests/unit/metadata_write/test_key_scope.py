@@ -11,7 +11,7 @@ import pytest
 
 import hudi_py
 from hudi_py import ConfigError
-from hudi_py.metadata.key_scope import read_scope
+from hudi_py.metadata.locations import read_scope
 from hudi_py.storage import open_storage
 from hudi_py.write import api
 from hudi_py.write.operations import run_operation

@@ -35,8 +35,15 @@ from hudi_py.formats.avro import arrow_schema
 from hudi_py.formats.base.files import read_footer
 from hudi_py.merge import CommittedInstants, LogSpec, merge_settings
 from hudi_py.metadata.definitions import IndexDefinition
-from hudi_py.metadata.key_scope import KeyScope, note_built, note_write, read_scope
-from hudi_py.metadata.locations import is_by_partition, partition_groups, places_of
+from hudi_py.metadata.locations import (
+    KeyScope,
+    is_by_partition,
+    note_built,
+    note_write,
+    partition_groups,
+    places_of,
+    read_scope,
+)
 from hudi_py.metadata.table import GROUP_NUMBER, RECORD_INDEX
 from hudi_py.metadata_write.encoding.records import MetadataRecords
 from hudi_py.metadata_write.partitions.base import MetadataPartition, RecordCheck

@@ -22,9 +22,8 @@ from hudi_py.errors import ConfigError, CorruptFileError
 from hudi_py.file_stats.keys import KeyReader
 from hudi_py.formats.arrays import combined
 from hudi_py.metadata.definitions import IndexDefinition
-from hudi_py.metadata.key_scope import read_scope
 from hudi_py.metadata.keys import secondary_keys, secondary_texts
-from hudi_py.metadata.locations import SECONDARY_PREFIX
+from hudi_py.metadata.locations import SECONDARY_PREFIX, read_scope
 from hudi_py.metadata.table import RECORD_INDEX
 from hudi_py.metadata_write.encoding.payloads import removed_entries
 from hudi_py.metadata_write.encoding.records import SECONDARY_INDEX_RECORD, MetadataRecords, encode_values, no_values

@@ -6,8 +6,13 @@ from typing import Final
 
 from hudi_py.config import indexes
 from hudi_py.metadata.definitions import index_definitions
-from hudi_py.metadata.key_scope import read_scope
-from hudi_py.metadata.locations import SECONDARY_PREFIX, is_by_partition, keys_of_secondary, record_locations
+from hudi_py.metadata.locations import (
+    SECONDARY_PREFIX,
+    is_by_partition,
+    keys_of_secondary,
+    read_scope,
+    record_locations,
+)
 from hudi_py.metadata.table import RECORD_INDEX, MetadataTable
 from hudi_py.model.files import FileSlice
 from hudi_py.model.words import counted

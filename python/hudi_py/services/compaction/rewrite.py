@@ -25,7 +25,7 @@ from hudi_py.model.properties import TableConfig
 from hudi_py.read.slices.reader import MERGE_ROWS, SliceReader
 from hudi_py.read.split import ReadSpec, Split
 from hudi_py.schema import FILE_NAME, META_FIELDS, OPERATION, SchemaHistory, with_meta, with_operation
-from hudi_py.schema.stored import avro_text_field, avro_with_meta, compact_json
+from hudi_py.schema.meta import avro_text_field, avro_with_meta, compact_json
 from hudi_py.storage import Storage
 from hudi_py.storage.threads import write_threads
 from hudi_py.timeline.state import TableState

@@ -22,12 +22,11 @@ from hudi_py.formats.lookup import TextSet
 from hudi_py.merge import LogRecords, Versions, Winners, find_winners
 from hudi_py.merge.base import BaseMerge, Watch
 from hudi_py.merge.base import MergeCounts as MergedCounts
-from hudi_py.merge.entries import DEFAULT, POSITION, entry_schema
-from hudi_py.merge.entries import KEY as ENTRY_KEY
 from hudi_py.merge.keys import with_keys
 from hudi_py.merge.records import reduce_versions
 from hudi_py.merge.reduce import row_versions
-from hudi_py.merge.versions import LogVersions
+from hudi_py.merge.versions import DEFAULT, POSITION, LogVersions, entry_schema
+from hudi_py.merge.versions import KEY as ENTRY_KEY
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.files import BaseFile, FileSlice
 from hudi_py.read.slices.base_file import BaseFileReader

@@ -19,8 +19,7 @@ from hudi_py.errors import ConfigError
 from hudi_py.formats.arrays import combined
 from hudi_py.formats.lookup import TextSet
 from hudi_py.metadata import MetadataTable, open_metadata
-from hudi_py.metadata.key_scope import read_scope
-from hudi_py.metadata.locations import is_by_partition, partition_groups, places_of
+from hudi_py.metadata.locations import is_by_partition, partition_groups, places_of, read_scope
 from hudi_py.metadata.table import RECORD_INDEX
 from hudi_py.model.files import FileSlice
 from hudi_py.model.names import PartitionPath

@@ -35,8 +35,8 @@ from hudi_py.schema.changes import (
 from hudi_py.schema.conform import promotable
 from hudi_py.schema.ids import avro_with_ids, reconciled, with_ids
 from hudi_py.schema.internal import InternalSchema
+from hudi_py.schema.meta import compact_json
 from hudi_py.schema.paths import type_at
-from hudi_py.schema.stored import compact_json
 from hudi_py.storage import Storage, with_durability
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.state import TableState
