@@ -7,10 +7,9 @@ What is written outlasts a power failure as follows (`durable`):
   created or moved. So no deletion, nor a published file, can outlast what made it right.
 - `sync` waits for everything. What is to count only once other files are there comes after a `sync`.
 
-Nothing is deleted outside of the root through symbolic links (`storage.inside`).
-
-Reading follows symbolic links. Deleting does not follow one out of the table: whoever may put a link into a table's
-folder could otherwise have the next clean or rollback delete files elsewhere, with the rights of whoever runs it.
+Reading follows symbolic links. Deleting does not follow one out of the root (`check_folders`): whoever may put a link
+into a table's folder could otherwise have the next clean or rollback delete files elsewhere, with the rights of whoever
+runs it.
 """
 
 from __future__ import annotations
