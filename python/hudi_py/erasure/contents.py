@@ -23,8 +23,8 @@ from hudi_py.formats.log import BlockType, HeaderKey, LogBlock, decode_deletes, 
 from hudi_py.formats.lookup import TextSet
 from hudi_py.merge import LogSpec, SliceLog, merge_settings
 from hudi_py.merge.keys import record_keys
-from hudi_py.metadata.keys import secondary_keys
 from hudi_py.merge.versions import KEY as ENTRY_KEY
+from hudi_py.metadata.keys import secondary_keys
 from hudi_py.model.changes import AFTER, BEFORE
 from hudi_py.model.changes import KEY as CHANGED_KEY
 from hudi_py.model.files import BaseFile
