@@ -263,7 +263,7 @@ class _Verifier:
                     self._compare(key, *nothing)
         found = self._found
         if self._check.source.repeated_keys:
-            # an index may have any place of a key that has several: readers do without it (`metadata.locations.KeyScope`)
+            # an index may have any place of a key that has several: readers do without it (`KeyScope`)
             found.wrong, found.examples = 0, [each for each in found.examples if not each.startswith("wrong: ")]
         return PartitionCheck(name, found.records, found.missing, found.wrong, found.superfluous, tuple(found.examples))
 
