@@ -32,8 +32,8 @@ from hudi_py.schema.ids import inherited
 from hudi_py.schema.internal import InternalSchema, parse_history, parse_internal_schema, timestamp_repairs
 from hudi_py.storage import Storage
 from hudi_py.storage.recent import Recent
-from hudi_py.timeline.metadata import UNKNOWN, read_commit_metadata
 from hudi_py.timeline.layout import Layout
+from hudi_py.timeline.metadata import UNKNOWN, read_commit_metadata
 from hudi_py.timeline.state import TableState
 from hudi_py.timeline.timeline import Timeline
 
