@@ -14,7 +14,6 @@ import pytest
 from hudi_py.errors import SchemaMismatchError
 from hudi_py.formats.avro import arrow_schema, avro_schema, decode_log_content, encode_log_content
 from hudi_py.formats.avro import encode as encode_module
-from hudi_py.formats.avro import encode as encoders_module
 from hudi_py.formats.avro import rows as rows_module
 
 UTC = datetime.timezone.utc
@@ -337,7 +336,7 @@ def test_rows_too_large_for_one_piece_are_split(monkeypatch: pytest.MonkeyPatch)
     )
     content = encode_log_content(rows, schema)
     monkeypatch.setattr(rows_module, "_LIMIT", 400)
-    monkeypatch.setattr(encoders_module, "_LIMIT", 400)
+    monkeypatch.setattr(encode_module, "_LIMIT", 400)
     assert encode_log_content(rows, schema) == content
     monkeypatch.setattr(rows_module, "_LIMIT", 60)
     with pytest.raises(SchemaMismatchError, match="more than 2 GiB"):
@@ -355,7 +354,6 @@ def test_many_rows_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     content = encode_log_content(table, schema)
     monkeypatch.setattr(encode_module, "CHUNK_ROWS", 64)
-    monkeypatch.setattr(encoders_module, "CHUNK_ROWS", 100)
     assert encode_log_content(table, schema) == content
     decoded = decode_log_content([content], schema)
     assert decoded.schema == arrow_schema(schema)
