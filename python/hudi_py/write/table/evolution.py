@@ -26,8 +26,16 @@ import pyarrow.compute as pc
 from hudi_py.config import write as write_config
 from hudi_py.errors import SchemaMismatchError
 from hudi_py.formats.avro import arrow_schema, avro_schema, record_name
-from hudi_py.formats.hudi_types import BLOB, BLOB_KINDS, Vector, declared, parse_type, shared_names
-from hudi_py.formats.hudi_types import ELEMENT_TYPES, vector_numbers
+from hudi_py.formats.hudi_types import (
+    BLOB,
+    BLOB_KINDS,
+    ELEMENT_TYPES,
+    Vector,
+    declared,
+    parse_type,
+    shared_names,
+    vector_numbers,
+)
 from hudi_py.schema import SchemaHistory, conform
 from hudi_py.schema.ids import UNSAVED, reconciled, with_ids
 from hudi_py.timeline.table_schema import TableSchema
