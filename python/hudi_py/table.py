@@ -41,8 +41,7 @@ from hudi_py.wiring import (
 )
 from hudi_py.write.api import create_empty_table, existing_table, naming_partitions, write_options, write_rows
 from hudi_py.write.dml.bound import Statement
-from hudi_py.write.dml.builder import MergeBuilder
-from hudi_py.write.dml.merge import Merge
+from hudi_py.write.dml.merge import Merge, MergeBuilder
 from hudi_py.write.dml.merge_plan import MergePlan
 from hudi_py.write.dml.run import run_statement
 from hudi_py.write.dml.statements import Delete, Update

@@ -26,9 +26,8 @@ from hudi_py.metadata_write.maintenance.indexes import (
     index_report,
     refresh_index,
 )
-from hudi_py.metadata_write.maintenance.rebuild import drop, rebuild
+from hudi_py.metadata_write.maintenance.rebuild import change_metadata_table, drop, rebuild
 from hudi_py.metadata_write.maintenance.verify import VerifyReport, verify
-from hudi_py.metadata_write.maintenance.whole import change_metadata_table
 from hudi_py.metadata_write.partitions.named import IndexRequest
 from hudi_py.metadata_write.writer import MetadataTableWriter
 from hudi_py.model.properties import TableConfig

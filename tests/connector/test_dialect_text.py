@@ -16,8 +16,8 @@ from hudi_py.errors import ConfigError
 from pyspark_hudi.dialect.change import _bare
 from pyspark_hudi.dialect.indexes import show_indexes
 from pyspark_hudi.dialect.insert import insert_operation
-from pyspark_hudi.dialect.parameters import bound
 from pyspark_hudi.dialect.queries import hudi_references
+from pyspark_hudi.dialect.run import bound
 from pyspark_hudi.dialect.text import Cursor, first_word, tokens_of
 
 

@@ -1432,7 +1432,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "routed writes: of equal rows any one counts",
-        CORE + "write/groups.py",
+        CORE + "write/exchange.py",
         "    return table.take(pc.sort_indices(table[ORDER.name])).combine_chunks()\n",
         "    return table\n",
         "tests/unit/write/test_routed.py::test_of_equal_rows_the_last_of_the_input_counts",

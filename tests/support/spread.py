@@ -14,7 +14,6 @@ import pyarrow as pa
 from hudi_py.config import Options, Scope
 from hudi_py.wiring import after_commit, metadata_writer
 from hudi_py.write.context import TaskId
-from hudi_py.write.dml.builder import MergeBuilder
 from hudi_py.write.dml.distributed import (
     WORK,
     Delete,
@@ -33,6 +32,7 @@ from hudi_py.write.dml.distributed import (
     run_spread_task,
     stage_source,
 )
+from hudi_py.write.dml.merge import MergeBuilder
 
 Batches = list[pa.RecordBatch]
 

@@ -32,7 +32,7 @@ from hudi_py.transaction.settings import TransactionSettings
 from hudi_py.transaction.transaction import WriteTransaction
 from hudi_py.write.api import existing_table, open_or_create
 from hudi_py.write.context import TaskId, WriteContext
-from hudi_py.write.groups import write_in_parts, write_routed
+from hudi_py.write.exchange import write_in_parts, write_routed
 from hudi_py.write.operation import combines, effective_operation, operation_on
 from hudi_py.write.operations import knows_keys, relied_on, run_operation
 from hudi_py.write.operations.bulk_insert import write_new_file_groups

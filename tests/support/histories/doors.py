@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import hudi_py
-from hudi_py.write.dml.builder import MergeBuilder
+from hudi_py.write.dml.merge import MergeBuilder
 from hudi_py.write.dml.statements import Delete, Update
 from hudi_py.write.result import WriteResult
 from tests.support.histories.forms import Form

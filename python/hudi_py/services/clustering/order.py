@@ -1,16 +1,185 @@
-"""The order of rows in clustered files."""
+"""Orders the rows of clustered files: by columns one after the other, or by several at once along a curve that fills
+their space (`SpaceCurveSortingHelper`, `BinaryUtil`, `HilbertCurveUtils`, Apache Hudi 1.2.0)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hudi_py.errors import ConfigError, UnsupportedTableError
-from hudi_py.formats.arrays import double_codes
-from hudi_py.services.clustering.curves import hilbert, is_orderable, z_order
+from hudi_py.formats.arrays import combined, double_codes
+
+Longs: TypeAlias = npt.NDArray[np.int64]
+Bytes: TypeAlias = npt.NDArray[np.uint8]
+
+_MAX_LONG: Final = np.iinfo(np.int64).max
+_SIGN: Final = np.int64(np.iinfo(np.int64).min)
+_HILBERT_BITS: Final = 63
+_HILBERT_BYTES: Final = 63
+_PREFIX: Final = 8
+"""Bytes of a text that count."""
+
+
+def is_orderable(kind: pa.DataType) -> bool:
+    """Whether a column of a type can be one of a curve."""
+    return any(
+        test(kind)
+        for test in (
+            pa.types.is_signed_integer,
+            pa.types.is_floating,
+            pa.types.is_boolean,
+            pa.types.is_decimal,
+            pa.types.is_date32,
+            _is_text,
+            _is_instant,
+        )
+    )
+
+
+def z_order(columns: Sequence[pa.Array]) -> pa.Array:
+    """The bits of all columns in turn, the first column first."""
+    words = np.stack([_z_number(column) for column in columns], axis=1)
+    bits = np.unpackbits(words.astype(">i8").view(np.uint8).reshape(len(words), len(columns), 8), axis=2)
+    return _binary(np.packbits(bits.transpose(0, 2, 1).reshape(len(words), -1), axis=1))
+
+
+def hilbert(columns: Sequence[pa.Array]) -> pa.Array:
+    """The place on a Hilbert curve with 63 bits for each column (Skilling's algorithm), as Apache Hudi stores the
+    number: in 63 bytes, of which a longer one loses the last."""
+    axes = [_hilbert_number(column) for column in columns]
+    _transpose(axes)
+    planes = np.stack(axes, axis=1).astype(">i8").view(np.uint8).reshape(len(axes[0]), len(axes), 8)
+    bits = np.unpackbits(planes, axis=2)[:, :, 64 - _HILBERT_BITS :].transpose(0, 2, 1).reshape(len(planes), -1)
+    padding = -bits.shape[1] % 8
+    whole = np.packbits(np.pad(bits, ((0, 0), (padding, 0))), axis=1)
+    return _binary(_cut(whole) if whole.shape[1] >= _HILBERT_BYTES else whole)
+
+
+def _transpose(axes: list[Longs]) -> None:
+    """Coordinates to the transposed index of the curve (J. Skilling, "Programming the Hilbert curve", 2004)."""
+    for place in range(_HILBERT_BITS - 1, 0, -1):
+        bit, below = np.int64(1 << place), np.int64((1 << place) - 1)
+        for number in range(len(axes)):
+            inverts = (axes[number] & bit) != 0
+            swapped = np.where(inverts, 0, (axes[0] ^ axes[number]) & below)
+            axes[0] = np.where(inverts, axes[0] ^ below, axes[0] ^ swapped)
+            if number:
+                axes[number] = axes[number] ^ swapped
+    for number in range(1, len(axes)):
+        axes[number] = axes[number] ^ axes[number - 1]
+    gray = np.zeros_like(axes[0])
+    for place in range(_HILBERT_BITS - 1, 0, -1):
+        gray = np.where((axes[-1] & np.int64(1 << place)) != 0, gray ^ np.int64((1 << place) - 1), gray)
+    for number in range(len(axes)):
+        axes[number] = axes[number] ^ gray
+
+
+def _cut(numbers: Bytes) -> Bytes:
+    """Numbers as `BigInteger.toByteArray` gives them, of which 63 bytes are kept: without leading zeros, but for one
+    byte before a first bit that is set; short ones are padded at the front, long ones are cut at the end."""
+    rows, width = numbers.shape
+    signed = np.concatenate([np.zeros((rows, _HILBERT_BYTES), np.uint8), numbers], axis=1)
+    first = np.where(numbers.any(axis=1), (numbers != 0).argmax(axis=1), width - 1)
+    needs_zero = numbers[np.arange(rows), first] >= 128
+    start = np.minimum(_HILBERT_BYTES + first - needs_zero, width)
+    return np.take_along_axis(signed, start[:, None] + np.arange(_HILBERT_BYTES), axis=1)
+
+
+def _z_number(column: pa.Array) -> Longs:
+    """Eight bytes, compared without a sign."""
+    kind = column.type
+    if _is_text(kind):
+        return _prefixes(column)
+    if pa.types.is_floating(kind):
+        largest = np.finfo(np.float64 if pa.types.is_float64(kind) else np.float32).max
+        numbers = _filled(column.cast(pa.float64()), float(largest))
+        bits = numbers.view(np.int64)
+        return np.where(numbers > 0, bits ^ _SIGN, np.where(numbers < 0, ~bits, bits))
+    if pa.types.is_int8(kind):
+        return _filled(column, 127).astype(np.uint8).astype(np.int64)
+    if pa.types.is_boolean(kind) or pa.types.is_int16(kind) or pa.types.is_int32(kind):
+        null = 0 if pa.types.is_boolean(kind) else np.iinfo(kind.to_pandas_dtype()).max
+        return _filled(column.cast(pa.int32()), int(null)).astype(np.int64) + (1 << 31)
+    longs: Longs = _filled(_as_longs(column), _MAX_LONG) ^ _SIGN
+    return longs
+
+
+def _hilbert_number(column: pa.Array) -> Longs:
+    """A number of which the lowest 63 bits count."""
+    kind = column.type
+    if pa.types.is_boolean(kind):
+        return np.where(_filled(column.cast(pa.int8()), 0) != 0, _MAX_LONG, 0).astype(np.int64)
+    if pa.types.is_floating(kind):
+        bits = _filled(column.cast(pa.float64()), 0.0).view(np.int64)
+    elif _is_text(kind):
+        bits = _prefixes(column)
+    elif pa.types.is_int8(kind):
+        bits = _filled(column, 0).astype(np.uint8).astype(np.int64)
+    else:
+        bits = _filled(_as_longs(column), 0)
+    return np.where(column.is_null().to_numpy(zero_copy_only=False), _MAX_LONG, bits)
+
+
+def _as_longs(column: pa.Array) -> pa.Array:
+    """Integers, the milliseconds of dates and timestamps, and decimals toward zero."""
+    kind = column.type
+    if pa.types.is_date32(kind):
+        return pc.multiply(column.cast(pa.int32()).cast(pa.int64()), 86_400_000)
+    if pa.types.is_timestamp(kind):
+        units = {"s": 1_000, "ms": 1, "us": -1_000, "ns": -1_000_000}[kind.unit]
+        numbers = column.cast(pa.int64())
+        return pc.multiply(numbers, units) if units > 0 else _floor_divided(numbers, -units)
+    if pa.types.is_decimal(kind):
+        return pc.trunc(column).cast(pa.int64(), safe=False)
+    return column.cast(pa.int64())
+
+
+def _floor_divided(numbers: pa.Array, divisor: int) -> pa.Array:
+    result = _filled(numbers, 0) // divisor
+    return pa.array(result, mask=numbers.is_null().to_numpy(zero_copy_only=False))
+
+
+def _prefixes(column: pa.Array) -> Longs:
+    """The first eight bytes of texts, shorter ones padded at the front."""
+    kept = pc.binary_slice(column.cast(pa.large_binary()).fill_null(b""), 0, _PREFIX)
+    offsets = np.frombuffer(kept.buffers()[1], np.int64, len(kept) + 1, kept.offset * 8)
+    data = np.frombuffer(kept.buffers()[2] or b"", np.uint8)
+    lengths = np.diff(offsets)
+    places = np.arange(_PREFIX) - (_PREFIX - lengths)[:, None]
+    padded = np.concatenate([data, np.zeros(1, np.uint8)])
+    found = padded[np.where(places >= 0, offsets[:-1, None] + places, len(data))]
+    return np.ascontiguousarray(found).view(">i8").reshape(-1).astype(np.int64)
+
+
+def _filled(column: pa.Array, null: float) -> npt.NDArray[Any]:
+    return np.array(combined(column.fill_null(pa.scalar(null, column.type))).to_numpy(zero_copy_only=False))
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    tests: tuple[Callable[[pa.DataType], bool], ...] = (
+        pa.types.is_string,
+        pa.types.is_large_string,
+        pa.types.is_binary,
+        pa.types.is_large_binary,
+    )
+    return any(test(kind) for test in tests)
+
+
+def _is_instant(kind: pa.DataType) -> bool:
+    return pa.types.is_timestamp(kind) and kind.tz is not None
+
+
+def _binary(values: Bytes) -> pa.Array:
+    rows, width = values.shape
+    kind = pa.binary(width)
+    return pa.Array.from_buffers(kind, rows, [None, pa.py_buffer(np.ascontiguousarray(values))]).cast(pa.binary())
+
 
 LINEAR: Final = "LINEAR"
 _CURVES: Final[Mapping[str, Callable[[Sequence[pa.Array]], pa.Array]]] = {"ZORDER": z_order, "HILBERT": hilbert}

@@ -1,32 +1,51 @@
-"""Log compaction as a planned service (`HoodieLogCompactionPlanGenerator`, `ScheduleCompactionActionExecutor`,
-1.2.0)."""
+"""Merges the log files of a slice into one, as a planned service (`HoodieLogCompactionPlanGenerator`,
+`ScheduleCompactionActionExecutor`, `FileGroupReaderBasedAppendHandle`, 1.2.0).
+
+The new log has the result of merging the old ones with each other: one version of each key, and deletes with their
+ordering values. Its blocks name the instants that they replace in later merges (`COMPACTED_BLOCK_TIMES`).
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar
+from typing import Any, BinaryIO, ClassVar, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from hudi_py.config import Options
 from hudi_py.config import compaction as compaction_config
 from hudi_py.config import write as write_config
 from hudi_py.errors import UnsupportedTableError
-from hudi_py.merge import CommittedInstants, merge_settings, scan_log
+from hudi_py.formats.log import BlockType, HeaderKey, encode_block, encode_data_block, encode_deletes
+from hudi_py.merge import CommittedInstants, LogRecords, MergeSettings, SliceLog, merge_settings, scan_log
+from hudi_py.model.commit import CompactedLogs, WriteStat
 from hudi_py.model.files import FileSlice
 from hudi_py.model.instant import InstantTime
+from hudi_py.model.names import PartitionPath, parse_log_file_name
 from hudi_py.model.properties import TableConfig
 from hudi_py.model.words import counted
+from hudi_py.schema import RECORD_KEY
 from hudi_py.services.compaction.base import CompactionSlice, LogRewriting
+from hudi_py.services.compaction.execute import publish_rewritten
 from hudi_py.services.compaction.plan import LOG_COMPACTION_PLANS, busy_groups, operations_of, without_obsolete
-from hudi_py.services.compaction.rewrite import RewriteSettings, check_compactable
+from hudi_py.services.compaction.rewrite import Rewrite, RewriteSettings, RewriteTask, Rewritten, check_compactable
 from hudi_py.services.compaction.trigger import since_compaction, since_log_compaction
 from hudi_py.services.context import ServiceContext
-from hudi_py.services.log_compaction.execute import compact_logs, rewrite_logs
 from hudi_py.services.planned.codec import PlanCodec
 from hudi_py.services.planned.phases import Chosen, UnitOutcome
+from hudi_py.services.planned.slices import slice_of
 from hudi_py.storage import Storage
 from hudi_py.timeline.plans import CompactionOperation, CompactionPlan
 from hudi_py.timeline.state import TableState
+from hudi_py.write.context import TaskId
+from hudi_py.write.settings import base_file_codec
 
 _FIRST_VERSION = 8
 """First table version in which log files are named by their own instant."""
@@ -132,3 +151,161 @@ def _has_enough(storage: Storage, threshold: int, committed: CommittedInstants |
     instants = {block.instant_time for block in blocks}
     enough = len(slice_.log_files) >= threshold or len(instants) >= threshold
     return enough and len(instants) > 1
+
+
+Slots: TypeAlias = npt.NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class _LogStatistics:
+    """Statistics of the new log file."""
+
+    size: int = 0
+    rows: int = 0
+    deletes: int = 0
+    records: int = 0
+    keys: int = 0
+
+
+def compact_logs(context: ServiceContext, planned: CompactionSlice, rewrite: Rewrite) -> WriteStat:
+    """Writes and publishes the new log file of one operation.
+
+    Raises:
+        RolledBackError: the attempt was given up in the meantime.
+        HistoryCleanedError: a file of the plan is missing.
+    """
+    started = time.monotonic()
+    whole = slice_of(context.storage, planned.unit, planned.sizes)
+    publication = planned.running.publication
+    token = str(TaskId.fresh(planned.number))
+    permit = publication.permit_log_file(whole.partition, whole.file_id, token, new_group=False)
+    name = permit.path.rpartition("/")[2]
+    parsed = parse_log_file_name(name)
+    assert parsed is not None
+    done = publish_rewritten(context, planned, rewrite, whole, permit)
+    return WriteStat(
+        file_id=whole.file_id,
+        path=permit.path,
+        partition_path=whole.partition,
+        prev_commit=planned.unit.base_instant,
+        num_writes=done.num_rows,
+        num_updates=done.num_rows,
+        num_deletes=done.deletes,
+        total_write_bytes=done.size,
+        file_size=done.size,
+        log_version=parsed.version,
+        log_offset=0,
+        base_file="",
+        log_files=(name,),
+        upsert_time_ms=int((time.monotonic() - started) * 1000),
+        compacted=done.logs,
+    )
+
+
+def rewrite_logs(task: RewriteTask) -> Rewritten:
+    """Writes the logs of a slice of a table of rows as one log file."""
+    started = time.monotonic()
+    storage, whole, settings = task.storage, task.slice, task.settings
+    assert settings is not None
+    log = settings.logs.open(storage, whole.log_files, settings.history)
+    with storage.open_output(task.path) as sink:
+        written = _write(sink, task.instant, whole.partition, log, settings, task.options)
+    logs = CompactedLogs(
+        files=len(whole.log_files),
+        size=sum(block.content_length for block in log.blocks if block.type.is_data),
+        blocks=len(log.blocks),
+        records=written.records,
+        updated=written.keys,
+        read_ms=int((time.monotonic() - started) * 1000),
+    )
+    return Rewritten(written.rows, written.size, deletes=written.deletes, logs=logs)
+
+
+def _write(
+    sink: BinaryIO,
+    instant: InstantTime,
+    partition: PartitionPath,
+    log: SliceLog,
+    settings: RewriteSettings,
+    options: Options,
+) -> _LogStatistics:
+    written = _LogStatistics()
+    header = {
+        HeaderKey.INSTANT_TIME: instant,
+        HeaderKey.SCHEMA: settings.avro_json,
+        HeaderKey.COMPACTED_BLOCK_TIMES: ",".join(dict.fromkeys(block.instant_time or "" for block in log.blocks)),
+    }
+    avro, merge = json.loads(settings.avro_json), settings.logs.merge
+    for found in log.parts(settings.schema):
+        records = found if not merge.key_fields else replace(found, rows=_without_keys(found.rows))
+        written.records += len(records.winners.ids)
+        written.keys += len(records)
+        for piece in _data(records, header, avro, options, written):
+            written.size += sink.write(piece)
+        gone = np.flatnonzero(records.winners.deletes)
+        if len(gone):
+            content = _deletes(records, gone, partition, merge)
+            written.size += sink.write(encode_block(BlockType.DELETE, header, content))
+            written.deletes += len(gone)
+    return written
+
+
+def _without_keys(rows: pa.Table) -> pa.Table:
+    """Rows of a table whose files do not store the record key, which it was computed for."""
+    at = rows.schema.get_field_index(RECORD_KEY)
+    return rows.set_column(at, rows.schema.field(at), pa.nulls(rows.num_rows, pa.string()))
+
+
+def _data(
+    records: LogRecords, header: dict[HeaderKey, str], avro: dict[str, Any], options: Options, written: _LogStatistics
+) -> Iterator[bytes | pa.Buffer]:
+    """Yield the pieces of blocks of complete rows, then of rows that lack the same columns (partial updates)."""
+    block_bytes = options.get(write_config.LOG_BLOCK_MAX_SIZE)
+    codec = base_file_codec(options) if options.get(write_config.LOG_BLOCK_FORMAT) == "parquet" else None
+    slots = np.sort(records.slots[(records.slots >= 0) & ~records.winners.deletes])
+    for lacking, some in _by_columns(records, slots):
+        rows = records.rows if len(some) == records.rows.num_rows else records.rows.take(pa.array(some))
+        own, schema = header, avro
+        if lacking:
+            rows = rows.drop_columns(list(lacking))
+            schema = {**avro, "fields": [field for field in avro["fields"] if field["name"] not in lacking]}
+            own = {**header, HeaderKey.IS_PARTIAL: "true"}
+        written.rows += rows.num_rows
+        at_once = rows.num_rows
+        if rows.nbytes > block_bytes:
+            at_once = max(1, int(rows.num_rows * block_bytes / rows.nbytes))
+        for start in range(0, rows.num_rows, at_once):
+            yield from encode_data_block(rows.slice(start, at_once).combine_chunks(), schema, own, parquet_codec=codec)
+
+
+def _by_columns(records: LogRecords, slots: Slots) -> Iterator[tuple[tuple[str, ...], Slots]]:
+    """The rows by the columns that they lack, those that lack none first."""
+    names = sorted(records.absent)
+    codes = np.zeros(len(slots), np.int64)
+    groups: list[tuple[str, ...]] = [()]
+    for name in names:
+        lacks = records.absent[name][slots]
+        pairs, codes = np.unique(codes * 2 + lacks, return_inverse=True)
+        groups = [(*groups[pair // 2], name) if pair % 2 else groups[pair // 2] for pair in pairs.tolist()]
+    for code in sorted(range(len(groups)), key=lambda code: groups[code]):
+        some = slots[codes == code]
+        if len(some):
+            yield groups[code], some
+
+
+def _deletes(records: LogRecords, gone: npt.NDArray[np.intp], partition: str, merge: MergeSettings) -> bytes:
+    winners = records.winners
+    keys = winners.keys.take(pa.array(gone))
+    # deletes that win over everything before them have no ordering value
+    always = pa.array(winners.always[gone])
+    columns = (
+        [pc.if_else(always, pa.scalar(None, column.type), column.take(pa.array(gone))) for column in winners.ordering]
+        if merge.ordered
+        else []
+    )
+    ordering: pa.Array | None = None
+    if len(columns) == 1:
+        ordering = columns[0]
+    elif columns:
+        ordering = pa.StructArray.from_arrays(columns, names=list(merge.ordering_fields), mask=always)
+    return encode_deletes(keys, pa.repeat(pa.scalar(partition, pa.string()), len(keys)), ordering)

@@ -24,8 +24,7 @@ from hudi_py.schema import META_FIELDS
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.plans import FileGroup
 from hudi_py.timeline.table_schema import SCHEMA_KEY, SCHEMA_OF_PLAN
-from hudi_py.transaction.conflicts.plans import check_plan
-from hudi_py.transaction.conflicts.policy import ALTER_SCHEMA, BUCKET_RESCALE, WriteScope, completed_since
+from hudi_py.transaction.conflicts.policy import ALTER_SCHEMA, BUCKET_RESCALE, WriteScope, check_plan, completed_since
 from hudi_py.transaction.settings import ConflictStrategy, OptimisticSettings
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ from hudi_py.model.operation import REWRITING
 from hudi_py.timeline.metadata import read_commit_metadata
 from hudi_py.timeline.pending_plans import COMPACTIONS
 from hudi_py.timeline.plans import FileGroup
-from hudi_py.transaction.conflicts.plans import check_plan
-from hudi_py.transaction.conflicts.policy import WriteScope
+from hudi_py.transaction.conflicts.policy import WriteScope, check_plan
 
 if TYPE_CHECKING:
     from hudi_py.transaction.session import LockedTable

@@ -19,8 +19,7 @@ from hudi_py.transaction.protocols import AfterCommit, MetadataWriter
 from hudi_py.transaction.session import TableSession
 from hudi_py.write.context import TaskId
 from hudi_py.write.dml.bound import BoundStatement, PlannedStatement
-from hudi_py.write.dml.builder import MergeBuilder
-from hudi_py.write.dml.merge import Merge
+from hudi_py.write.dml.merge import Merge, MergeBuilder
 from hudi_py.write.dml.merge_plan import BoundMerge, MergePlan
 from hudi_py.write.dml.run import bind_statement, run_bound, statement_session
 from hudi_py.write.dml.source import SourceColumns, StagedSource, stage_rows

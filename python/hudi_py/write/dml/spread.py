@@ -35,12 +35,11 @@ from hudi_py.view import FileSystemView
 from hudi_py.write.context import TaskId, WriteContext
 from hudi_py.write.distributed import TASK_MEMORY, DistributedWrite, TaskResult, abort_write, commit_write
 from hudi_py.write.dml.bound import BoundRows, BoundStatement, PlannedStatement
-from hudi_py.write.dml.located import located_rows, write_located, write_located_shares
 from hudi_py.write.dml.merge import Merge, merge_request
 from hudi_py.write.dml.merge_plan import BoundMerge
 from hudi_py.write.dml.merge_source import MergeSource
 from hudi_py.write.dml.merging import Merging
-from hudi_py.write.dml.slices import places_of
+from hudi_py.write.dml.slices import located_rows, places_of, write_located, write_located_shares
 from hudi_py.write.dml.source import KeyFilter, SourceColumns, StagedSource
 from hudi_py.write.dml.statements import RowCounts
 from hudi_py.write.parcels import parcels, unpacked

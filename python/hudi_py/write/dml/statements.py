@@ -19,8 +19,7 @@ from hudi_py.schema import RECORD_KEY, with_meta
 from hudi_py.view import FileSystemView
 from hudi_py.write.context import WriteContext
 from hudi_py.write.dml.assignments import Assignment, check_changeable, parse_assignments
-from hudi_py.write.dml.located import located_rows, write_located
-from hudi_py.write.dml.slices import Condition, hold, read_slices, scan_request
+from hudi_py.write.dml.slices import Condition, hold, located_rows, read_slices, scan_request, write_located
 from hudi_py.write.rows import PartitionedRows
 from hudi_py.write.settings import WriteSettings
 
