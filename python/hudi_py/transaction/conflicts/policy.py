@@ -1,5 +1,5 @@
-"""Declares the interface of conflict policies and their input, and has the rule that all of them share: what others have
-changed in the file groups that a plan replaces, between the plan and its completion.
+"""Declares the interface of conflict policies and their input, and has the rule that all of them share: a plan is not
+completed if others have changed its file groups since it was made.
 
 Writes of hudi-py refuse such file groups while the plan is pending. Those of Apache Hudi may not
 (`SparkAllowUpdateStrategy`, 1.2.0): it then completes the plan, and loses their rows.

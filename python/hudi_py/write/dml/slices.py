@@ -1,5 +1,5 @@
-"""Reads the rows that a statement changes, with the file groups that hold them, and writes what it makes of them: updates
-and deletes of rows of the table, and new rows among them."""
+"""Reads the rows that a statement changes, with the file groups that hold them, and writes what it makes of them:
+updates and deletes of rows of the table, and new rows among them."""
 
 from __future__ import annotations
 
