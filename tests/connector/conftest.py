@@ -28,6 +28,20 @@ def connect_port() -> int:
     return port
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out, through Connect, what does not depend on the kind of session."""
+    if not CONNECT:
+        return
+    left_out = [item for item in items if item.get_closest_marker("classic_only")]
+    for item in items:
+        only = item.get_closest_marker("connect_only")
+        if only is not None and only.args[0] not in item.name:
+            left_out.append(item)
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[SparkSession]:
     # Spark looks for data sources, and runs workers, with this Python

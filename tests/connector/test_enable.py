@@ -90,6 +90,7 @@ def test_every_way_to_say_it(enabled: SparkSession, table: str) -> None:
     assert is_native(some)
 
 
+@pytest.mark.classic_only
 def test_what_the_plain_format_reads(enabled: SparkSession, table: str) -> None:
     projected = enabled.read.format(FORMAT).schema("v LONG, id LONG").load(table)
     assert not is_native(projected)
@@ -237,6 +238,7 @@ def test_writes(enabled: SparkSession, path: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.classic_only
 def test_operations_and_modes(enabled: SparkSession, path: str) -> None:
     frame = enabled.createDataFrame([(1, "a", 1, 10), (2, "b", 1, 20)], "id long, p string, ts long, v long")
     save(frame, path, PARTITIONED, "bulk_insert")
@@ -261,6 +263,7 @@ def test_writes_to_tables_of_the_catalog(enabled: SparkSession, pair: str, table
     assert enabled.table(pair).count() == 8
 
 
+@pytest.mark.classic_only
 def test_errors_of_writes_are_those_of_the_plain_format(spark: SparkSession, table: str) -> None:
     frame = spark.createDataFrame([(1, "b", 3, "x")], "id long, p string, ts long, v string")
     wrong: list[Callable[[], object]] = [
@@ -290,6 +293,7 @@ def test_temporary_views(enabled: SparkSession, table: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.classic_only
 def test_many_threads(spark: SparkSession, table: str) -> None:
     def work(n: int) -> int:
         (enable if n % 3 else disable)(spark)

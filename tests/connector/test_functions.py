@@ -54,6 +54,7 @@ def test_timeline_and_file_slices_as_apache_hudi_shows_them(spark: SparkSession,
     assert empty.first() == (0,)
 
 
+@pytest.mark.classic_only
 def test_metadata_has_the_listing_of_the_table(spark: SparkSession, golden: Extracted) -> None:
     path = golden("v9_cow_clustering")
     files = ask(spark, "hudi_metadata", path).where("type in (1, 2)").select("key", "type", "filesystemMetadata")
@@ -89,6 +90,7 @@ def test_every_type_comes_through(spark: SparkSession, golden: Extracted, name: 
     assert_rows_equal(changes.toArrow(), plain.toArrow())
 
 
+@pytest.mark.classic_only
 def test_changes_of_a_range_with_options(spark: SparkSession, path: str) -> None:
     for n in range(3):
         hudi_py.write(path, [{"id": n, "p": "a", "ts": n, "v": n}], options=PARTITIONED)

@@ -186,6 +186,7 @@ def test_insert_into(enabled: SparkSession, name: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.classic_only
 def test_streams_into_tables(enabled: SparkSession, name: str, tmp_path: Path) -> None:
     """A stream makes its table with the keys of its options, then writes to it as to a path."""
     source = tmp_path / "source"

@@ -93,6 +93,7 @@ def test_both_readers_together(spark: SparkSession, table: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.classic_only
 def test_one_frame_used_often(spark: SparkSession, table: str) -> None:
     """Deletes and rows of the past in logs, a view, a cached frame, a union, and a self-join without the right side."""
     hudi_py.write(table, [{"id": 3, "p": "0", "ts": 2, "v": 0}], "delete")
@@ -113,6 +114,7 @@ def test_one_frame_used_often(spark: SparkSession, table: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.classic_only
 def test_more_files_than_one_reader_lists(spark: SparkSession, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     data = [{"id": n, "p": f"{n % 7}", "v": n} for n in range(21)]
     hudi_py.write(path, data, record_key="id", partition_by="p", table_type="mor")
@@ -131,6 +133,7 @@ def test_more_files_than_one_reader_lists(spark: SparkSession, path: str, monkey
 
 
 @pytest.mark.slow
+@pytest.mark.classic_only
 def test_incremental_reads(spark: SparkSession, table: str) -> None:
     hudi_py.write(table, [{"id": 1, "p": "1", "ts": 2, "v": -2}, {"id": 0, "p": "0", "ts": 1, "v": -3}])
     times = hudi_py.open_table(table).history().column("completion_time").to_pylist()
@@ -188,6 +191,7 @@ def test_a_file_cleaned_between_plan_and_load(spark: SparkSession, table: str, m
         read_table(spark, table)
 
 
+@pytest.mark.classic_only
 def test_damage_is_an_error(spark: SparkSession, table: str) -> None:
     frame = read_table(spark, table)
     (log,) = Path(table, "p=0").glob(".*.log.*")
@@ -248,6 +252,7 @@ def test_bad_options_are_reported_at_once(spark: SparkSession, table: str) -> No
         read_table(spark, table, options=wrong)
 
 
+@pytest.mark.classic_only
 def test_options_reach_the_plan(spark: SparkSession, table: str) -> None:
     instants = hudi_py.open_table(table).history().column("instant").to_pylist()
     first = read_table(spark, table, options={"as.of.instant": instants[0]})
@@ -274,6 +279,7 @@ def test_views_through_spark(spark: SparkSession, table: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.classic_only
 def test_a_projection_by_schema_of_an_incremental_read(spark: SparkSession, table: str) -> None:
     begin = hudi_py.open_table(table).history().column("completion_time").to_pylist()[0]
     wanted = StructType([StructField("V", LongType()), StructField("_hoodie_record_key", StringType())])
@@ -349,12 +355,14 @@ def test_a_translated_filter_means_the_same(spark: SparkSession, session_zone: N
 
 
 @pytest.mark.parametrize("text", NOT_TRANSLATED)
+@pytest.mark.classic_only
 def test_what_depends_on_the_session_is_not_translated(text: str) -> None:
     found = parse_filter(text, DATA.schema)
     assert found is not None
     assert spark_condition(found) is None
 
 
+@pytest.mark.classic_only
 def test_a_limit_leaves_files_unread(spark: SparkSession, path: str) -> None:
     count = 150_000
     data = {

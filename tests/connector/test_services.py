@@ -76,6 +76,7 @@ def test_a_plan_made_now_and_run_later(spark: SparkSession, path: str) -> None:
     assert (nothing["instant"], nothing["reason"], nothing["num_rows"]) == (None, "no plan is pending", 0)
 
 
+@pytest.mark.classic_only
 def test_pending_plans_first_then_what_is_left(spark: SparkSession, path: str) -> None:
     """As `Table.compact()` does."""
     make(path, writes=2)
@@ -107,6 +108,7 @@ def test_a_plan_that_cannot_be_carried_out_stays(spark: SparkSession, path: str)
     assert read(path) == rows
 
 
+@pytest.mark.classic_only
 def test_a_clean_that_lost_its_plan_is_removed(spark: SparkSession, path: str) -> None:
     make(path, "cow", writes=3)
     one = {"hoodie.clean.commits.retained": "1"}
@@ -118,6 +120,7 @@ def test_a_clean_that_lost_its_plan_is_removed(spark: SparkSession, path: str) -
     assert run_service(spark, path, "clean", options=one)["num_files"] == 3
 
 
+@pytest.mark.classic_only
 def test_clean_and_archive(spark: SparkSession, path: str) -> None:
     rows = make(path, "cow", writes=7)
     before = sum(row["num_files"] for row in hudi_py.open_table(path).partitions().to_pylist())
@@ -159,6 +162,7 @@ def test_a_log_compaction_that_was_overtaken_is_dropped(spark: SparkSession, pat
 
 
 @pytest.mark.slow
+@pytest.mark.classic_only
 def test_savepoint_restore_and_rollback(spark: SparkSession, path: str) -> None:
     rows = make(path)
     saved = run_service(spark, path, "savepoint", user="ana", comment="before")["instant"]

@@ -102,6 +102,7 @@ def test_a_stream_into_a_table_without_meta_columns(files: Files, kind: str) -> 
     assert [each for each in findings if not each.code.startswith("environment")] == []
 
 
+@pytest.mark.classic_only
 def test_complete_output_replaces_the_rows(files: Files) -> None:
     files.add("a", 1, 2)
     files.add("b", 1)

@@ -168,6 +168,7 @@ def test_the_format_under_another_name_in_a_thread_of_its_own(spark: SparkSessio
         register(spark, name="parquet")
 
 
+@pytest.mark.classic_only
 def test_the_libraries_of_sparks_python(spark: SparkSession) -> None:
     found = spark.read.format("hudi-py").option("view", "environment").load().collect()
     assert [row["library"] for row in found] == ["python", "pyarrow", "numpy", "fastavro", "sqlglot"]

@@ -53,6 +53,7 @@ def test_update_and_delete(spark: SparkSession, path: str, options: dict[str, st
 
 
 @pytest.mark.parametrize("options", [QUIET, TASKS], ids=["process", "tasks"])
+@pytest.mark.connect_first
 def test_merge(spark: SparkSession, path: str, options: dict[str, str]) -> None:
     make(path, "cow")
     source = spark.range(4, 12, 1, 3).selectExpr("id", "element_at(array('a', 'b'), CAST(id % 2 AS INT) + 1) AS p")
@@ -136,6 +137,7 @@ def test_generated_merges_in_tasks(spark: SparkSession, path: str, version: int,
 
 
 @pytest.mark.slow
+@pytest.mark.classic_only
 def test_a_task_that_fails_once_runs_again(
     spark: SparkSession, path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -114,6 +114,7 @@ def test_limits_and_restart_between_them(spark: SparkSession, table: str, tmp_pa
 
 
 @pytest.mark.slow
+@pytest.mark.classic_only
 def test_processing_time(spark: SparkSession, table: str, tmp_path: Path) -> None:
     query = Query(spark, table, tmp_path, **{START_OFFSET: "latest", **ONE})
     running = query.start(processingTime="200 milliseconds")
@@ -130,6 +131,7 @@ def test_processing_time(spark: SparkSession, table: str, tmp_path: Path) -> Non
     assert query.run()[-1] == [("f", 6)]
 
 
+@pytest.mark.classic_only
 def test_columns_filter_and_schema(spark: SparkSession, table: str, tmp_path: Path) -> None:
     options = {"filter": "p <> 'b' and v < 3", "columns": "v,id", START_OFFSET: "earliest", **ONE}
     frame = spark.readStream.format(FORMAT).options(**options).load(table)
@@ -140,6 +142,7 @@ def test_columns_filter_and_schema(spark: SparkSession, table: str, tmp_path: Pa
 
 
 @pytest.mark.slow
+@pytest.mark.classic_only
 def test_a_file_sink(spark: SparkSession, table: str, tmp_path: Path) -> None:
     def run() -> None:
         frame = spark.readStream.format(FORMAT).load(table).select("id", "v")
@@ -154,6 +157,7 @@ def test_a_file_sink(spark: SparkSession, table: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.classic_only
 def test_changes(spark: SparkSession, tmp_path: Path) -> None:
     """Each change once, deletes among them, from the first commit."""
     path = str(Extracted(tmp_path)("v9_cow_cdc_before_after"))
@@ -172,6 +176,7 @@ def test_changes(spark: SparkSession, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.classic_only
 def test_a_consumer_that_the_cleaner_overtook(spark: SparkSession, tmp_path: Path) -> None:
     path = str(Extracted(tmp_path)("v8_cow_cleaning"))
     start = {START_OFFSET: "000", **ONE}
@@ -193,18 +198,21 @@ def test_a_consumer_that_the_cleaner_overtook(spark: SparkSession, tmp_path: Pat
         ({"columns": "idd"}, "no column 'idd'.*did you mean 'id'"),
     ],
 )
+@pytest.mark.classic_only
 def test_refusals(spark: SparkSession, table: str, tmp_path: Path, options: dict[str, str], message: str) -> None:
     with pytest.raises(PySparkException, match=message):
         Query(spark, table, tmp_path, "id", **options).run()
 
 
 @pytest.mark.parametrize("more", [{}, {"hoodie.datasource.query.type": "incremental"}])
+@pytest.mark.classic_only
 def test_a_start_that_is_no_time_is_told_at_load(spark: SparkSession, table: str, more: dict[str, str]) -> None:
     with pytest.raises(AnalysisException, match="Cannot take 'soon' as the time of an instant"):
         spark.readStream.format(FORMAT).options(**{START_OFFSET: "soon", **more}).load(table).schema  # noqa: B018
 
 
 @pytest.mark.slow
+@pytest.mark.classic_only
 def test_a_schema_that_no_longer_fits(spark: SparkSession, table: str, tmp_path: Path) -> None:
     """A query whose table is made anew with other columns: while it handles a batch, as it looks at the table between
     two of them, and might find half of it."""

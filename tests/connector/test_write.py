@@ -29,6 +29,8 @@ TYPES = {"cow": "COPY_ON_WRITE", "mor": "MERGE_ON_READ"}
     ("version", "kind"),
     cases(product((6, 8, 9), ("cow", "mor")), "every operation", 1, quick=[]),
 )
+@pytest.mark.connect_only("9-mor")
+@pytest.mark.connect_first
 def test_every_operation(spark: SparkSession, path: str, version: int, kind: str) -> None:
     options = {
         **PARTITIONED,
@@ -123,6 +125,7 @@ VALUES = (
 
 
 @pytest.mark.parametrize(("version", "kind"), cases(product((6, 9), ("cow", "mor")), "types", 1, quick=[(9, "cow")]))
+@pytest.mark.connect_only("9-cow")
 def test_every_type(spark: SparkSession, path: str, version: int, kind: str) -> None:
     options = {**KEYED, "hoodie.write.table.version": str(version), "hoodie.datasource.write.table.type": TYPES[kind]}
     frame = spark.createDataFrame([VALUES, (2, *[None] * 19)], ALL_TYPES)
@@ -151,6 +154,7 @@ def test_a_read_frame_may_be_written_back(spark: SparkSession, path: str, tmp_pa
     ("operation", "version"),
     cases(product(("upsert", "insert", "bulk_insert"), (6, 9)), "overwrite", 2, quick=[("upsert", 9)]),
 )
+@pytest.mark.connect_only("upsert-9")
 def test_overwrite_replaces_the_table(spark: SparkSession, path: str, version: int, operation: str) -> None:
     options = {**PARTITIONED, "hoodie.write.table.version": str(version)}
     save(spark.range(10).selectExpr("id", "cast(id % 2 as string) p", "1L ts", "id v"), path, options)
@@ -171,6 +175,7 @@ def test_overwrite_of_a_table_from_itself(spark: SparkSession, path: str) -> Non
 
 
 @pytest.mark.parametrize("operation", cases(["insert", "bulk_insert", "upsert"], "few files", 1))
+@pytest.mark.classic_only
 def test_many_and_empty_partitions_make_few_files(spark: SparkSession, path: str, operation: str) -> None:
     frame = (
         spark.range(0, 300, 1, 12)
@@ -184,6 +189,7 @@ def test_many_and_empty_partitions_make_few_files(spark: SparkSession, path: str
     assert sequence == frame.count()
 
 
+@pytest.mark.classic_only
 def test_large_pieces_are_files_of_their_tasks(spark: SparkSession, path: str) -> None:
     frame = spark.range(0, 120_000, 1, 2).selectExpr("id", "repeat(cast(id as string), 150) v")
     save(frame, path, KEYED, "bulk_insert")
@@ -255,6 +261,8 @@ def test_writes_at_once_of_one_session(spark: SparkSession, path: str) -> None:
 
 
 @pytest.mark.parametrize("operation", ["upsert", pytest.param("bulk_insert", marks=pytest.mark.slow)])
+@pytest.mark.connect_only("upsert")
+@pytest.mark.connect_first
 def test_a_task_that_is_tried_again(spark: SparkSession, path: str, operation: str) -> None:
     def fails_once(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
@@ -300,6 +308,7 @@ REFUSED = (
 )
 
 
+@pytest.mark.connect_first
 def test_refused_writes_change_nothing(spark: SparkSession, path: str) -> None:
     frame = spark.range(3).selectExpr("id", "'a' p", "1L ts", "id v")
     save(frame, path, PARTITIONED)
@@ -311,6 +320,7 @@ def test_refused_writes_change_nothing(spark: SparkSession, path: str) -> None:
     assert rows(read(spark, path), "v") == [(0,), (1,), (2,)]
 
 
+@pytest.mark.connect_first
 def test_what_a_first_write_needs(spark: SparkSession, path: str) -> None:
     frame = spark.range(3).selectExpr("id", "id v")
     with pytest.raises(PySparkException, match="TableNotFoundError|none"):

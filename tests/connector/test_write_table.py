@@ -88,6 +88,7 @@ def test_equal_to_the_core(spark: SparkSession, path: str, version: int, kind: s
 
 
 @pytest.mark.slow
+@pytest.mark.classic_only
 def test_every_type(spark: SparkSession, path: str) -> None:
     frame = spark.createDataFrame([VALUES, (2, *[None] * 19)], ALL_TYPES)
     for _ in range(2):
@@ -153,6 +154,7 @@ OPTIMISTIC = {
 
 
 @pytest.mark.slow
+@pytest.mark.classic_only
 def test_a_task_that_fails_once_runs_again(spark: SparkSession, path: str, tmp_path: Path) -> None:
     options = {**PARTITIONED, **QUIET}
     write_table(numbers(spark, 0, 50, "1L ts", "id v"), path, options=options)
