@@ -1,7 +1,7 @@
 """Finds the winning version of each record key, exactly as Apache Hudi 1.2.0 decides.
 
 Source of the rules: `BufferedRecordMergerFactory.EventTimeRecordMerger`, `CommitTimeRecordMerger` and
-`FileGroupRecordBuffer` (1.2.0); format reference, section 7.2. Versions are ordered by their position in the log:
+`FileGroupRecordBuffer` (1.2.0). Versions are ordered by their position in the log:
 
 - COMMIT_TIME_ORDERING: the last version wins.
 - EVENT_TIME_ORDERING: the greatest ordering value wins, the last one among equals. A *commit-time delete* (a delete

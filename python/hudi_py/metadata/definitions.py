@@ -1,4 +1,4 @@
-"""Definitions of the indexes of a metadata table: `.hoodie/.index_defs/index.json` (format reference 9.2).
+"""Definitions of the indexes of a metadata table: `.hoodie/.index_defs/index.json`.
 
 Sources: `HoodieIndexMetadata`, `HoodieIndexDefinition` (1.2.0).
 """

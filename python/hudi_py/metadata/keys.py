@@ -1,4 +1,4 @@
-"""Keys of the metadata table's records, and the file group of a key (format reference 10.1, 10.2).
+"""Keys of the metadata table's records, and the file group of a key.
 
 Sources: `HashID`, `ColumnIndexID`, `PartitionIndexID`, `FileIndexID`, `SecondaryIndexKeyUtils`,
 `HoodieTableMetadataUtil.mapRecordKeyToFileGroupIndex`, 1.2.0.

@@ -1,7 +1,7 @@
 """Records of the metadata table: versions from base HFiles and log blocks, and which of them are current.
 
 The value of an HFile entry is the Avro binary of a `HoodieMetadataRecord`, in the schema that the file or block names.
-The entry's key counts, not the key inside the record (format reference 10.2).
+The entry's key counts, not the key inside the record.
 """
 
 from __future__ import annotations

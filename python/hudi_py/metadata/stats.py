@@ -1,6 +1,6 @@
 """Column statistics of files (`column_stats`) and of whole partitions (`partition_stats`).
 
-Bounds are unions of wrapper records, whose types and units differ between releases (format reference 10.2). They are
+Bounds are unions of wrapper records, whose types and units differ between releases. They are
 converted to Python values of the column's Arrow type; bounds that are not certain count as unknown.
 """
 

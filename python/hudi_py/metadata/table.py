@@ -1,6 +1,6 @@
 """The metadata table: which of its files and instants count, and its records by partition and key.
 
-It is a merge-on-read table of HFiles below `.hoodie/metadata`, whose partitions are indexes (format reference 10).
+It is a merge-on-read table of HFiles below `.hoodie/metadata`, whose partitions are indexes.
 """
 
 from __future__ import annotations
@@ -397,5 +397,5 @@ def _is_new(file: BaseFile | LogFile | None, stamps: Stamps, before: Stamps) -> 
 
 
 def _is_initial(time: str) -> bool:
-    """Whether an instant is one at which partitions are initialised (format reference 10.3)."""
+    """Whether an instant is one at which partitions are initialised."""
     return time.startswith("00000000000000")

@@ -1,1 +1,1 @@
-"""Writes the metadata table as part of every action of its table (format reference 10)."""
+"""Writes the metadata table as part of every action of its table."""

@@ -2,7 +2,7 @@
 
 An action is recorded by a delta commit with the same requested time, which completes before the action does. Readers
 ignore it until the action is completed, so a writer that dies in between leaves nothing half visible: the next write
-rolls back the action, including its delta commit (format reference 10.3; `HoodieBackedTableMetadataWriter`, 1.2.0).
+rolls back the action, including its delta commit (`HoodieBackedTableMetadataWriter`, 1.2.0).
 """
 
 from __future__ import annotations

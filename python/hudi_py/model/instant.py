@@ -1,4 +1,4 @@
-"""Instants: the entries of a table's timeline (format reference: timeline, file names and ordering)."""
+"""Instants: the entries of a table's timeline, their names and their order."""
 
 from __future__ import annotations
 

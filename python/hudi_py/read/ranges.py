@@ -1,6 +1,6 @@
 """Incremental queries: the commits of a range, and the rows that they wrote, as of the end of the range.
 
-Rules of `IncrementalRelationV1`, `MergeOnReadIncrementalRelationV1` and `V2`, 1.2.0 (format reference 12.1): commit
+Rules of `IncrementalRelationV1`, `MergeOnReadIncrementalRelationV1` and `V2`, 1.2.0: commit
 metadata names the files; of each file group the newest slice of these files is read, keeping rows whose
 `_hoodie_commit_time` is the requested time of a commit in the range.
 

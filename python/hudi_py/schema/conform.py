@@ -1,7 +1,7 @@
 """Conforms batches to a schema: matches columns by name, fills missing ones with nulls, promotes types.
 
 Every base file and log block has the schema of its writer. The promotions are those that Apache Hudi allows without
-schema on read (format reference, section 13; `HoodieAvroUtils.rewritePrimaryTypeWithDiffSchemaType`, 1.2.0).
+schema on read (`HoodieAvroUtils.rewritePrimaryTypeWithDiffSchemaType`, 1.2.0).
 """
 
 from __future__ import annotations

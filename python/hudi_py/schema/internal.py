@@ -1,6 +1,6 @@
 """Schema on read: schemas that identify columns by id, and the mapping of a file's columns to those of a query.
 
-A table with schema on read keeps every version of its schema (`.hoodie/.schema`, format reference section 13). A file
+A table with schema on read keeps every version of its schema (in `.hoodie/.schema`). A file
 was written with the newest version that is not later than its instant; a column of the query is the file's column with
 the same id, whatever their names. Source: `InternalSchema`, `SerDeHelper`, `InternalSchemaMerger`,
 `InternalSchemaUtils.searchSchema` (1.2.0).

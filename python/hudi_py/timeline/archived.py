@@ -1,7 +1,7 @@
 """Reads archived instants: the archive of layout 1, and one entry point for both layouts.
 
 Layout 1 keeps log files `.commits_.archive.<n>_<token>` whose Avro blocks hold `HoodieArchivedMetaEntry` records, one
-for each state of an instant (`ArchivedTimelineLoaderV1`, 1.2.0; format reference 4.1).
+for each state of an instant (`ArchivedTimelineLoaderV1`, 1.2.0).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Reads the completed writes of a range of time, active and archived, with their metadata.
 
 Ranges use completion times in layout 2 (`IncrementalQueryAnalyzer`, 1.2.0) and requested times in layout 1
-(`IncrementalRelationV1`, 1.2.0); format reference 12.1.
+(`IncrementalRelationV1`, 1.2.0).
 """
 
 from __future__ import annotations

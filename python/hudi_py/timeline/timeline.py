@@ -19,7 +19,7 @@ from hudi_py.timeline.layout import Layout, layout_for
 from hudi_py.timeline.times import format_instant, table_zone
 
 INITIAL = "00000000000000"
-"""Prefix of the times of a metadata table's initial commits (format reference 10.3)."""
+"""Prefix of the times of a metadata table's initial commits."""
 _QUICK_S = 0.1
 """No instant is requested and completes while a listing runs that takes no longer than this."""
 _LISTINGS = 10

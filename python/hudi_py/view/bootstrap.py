@@ -1,4 +1,4 @@
-"""Reads the bootstrap index (format reference 1.6: `.aux/.bootstrap`).
+"""Reads the bootstrap index (`.hoodie/.aux/.bootstrap`).
 
 A METADATA_ONLY bootstrap writes base files with only the meta columns, at the instant `00000000000001`, and an index
 that names the source file of each. Source: `HFileBootstrapIndex`, `BootstrapBaseFileMapping` (1.2.0).

@@ -157,7 +157,7 @@ class FileContext:
         return self._with_meta(rows, partition, place, schema) if stored.has_meta else rows
 
     def _with_meta(self, rows: pa.RecordBatch, partition: str, place: str, schema: pa.Schema) -> pa.RecordBatch:
-        """Source of the values: section 8.1 of the format reference. Sequence numbers are
+        """Put the meta columns before rows, as `HoodieCreateHandle` does (1.2.0); sequence numbers are
         `<instant>_<task>_<number>`."""
         count = rows.num_rows
         columns = [

@@ -1,4 +1,4 @@
-"""Reads Parquet base files (format reference 8.4).
+"""Reads Parquet base files.
 
 Files of Avro writers and of Spark's row writers, with two- and three-level lists, are read in the same Arrow types.
 """

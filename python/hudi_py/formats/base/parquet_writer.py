@@ -1,4 +1,4 @@
-"""Writes Parquet base files that Apache Hudi 0.15 to 1.2 can read (format reference 8.4).
+"""Writes Parquet base files that Apache Hudi 0.15 to 1.2 can read.
 
 Like Java's writers it uses format version 1.0, three-level lists, maps as `key_value`, decimals as fixed-length byte
 arrays of minimal width, timestamps as INT64 microseconds, and column and offset indexes, and stores in the footer the

@@ -1,4 +1,4 @@
-"""Reads the blocks, trailer and file info of an HFile (format reference 10.4).
+"""Reads the blocks, trailer and file info of an HFile.
 
 A block is
 

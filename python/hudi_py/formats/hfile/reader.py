@@ -1,4 +1,4 @@
-"""Reads HFiles completely, by keys or by prefixes, fetching only the necessary blocks (format reference 10.4).
+"""Reads HFiles completely, by keys or by prefixes, fetching only the necessary blocks.
 
 The block index gives the position of each data block and the keys it can hold. Files are written by HBase (Apache Hudi
 0.x and 1.0) or by Apache Hudi itself (1.1 and later). Source: `HFileReaderImpl`, 1.2.0.

@@ -1,4 +1,4 @@
-"""Writes HFiles like Apache Hudi 1.1 and later (format reference 10.4; `HFileWriterImpl` 1.2.0).
+"""Writes HFiles like Apache Hudi 1.1 and later (`HFileWriterImpl` 1.2.0).
 
 A file has data blocks, meta blocks, the root index, the meta index, the file info, and a trailer of 4096 bytes. For the
 same entries, creation time and compression library, the bytes are equal to those of Apache Hudi.

@@ -1,4 +1,4 @@
-"""Bloom filters of record keys, bit for bit equal to Java's (format reference 9.1).
+"""Bloom filters of record keys, bit for bit equal to Java's.
 
 Sources: `SimpleBloomFilter`, `HoodieDynamicBoundedBloomFilter`, `InternalDynamicBloomFilter`, `BloomFilterUtils` 1.2.0.
 

@@ -1,6 +1,6 @@
 """The buckets of a partition under consistent hashing: each is a range of the hashes of keys, and has one file group.
 
-Sources: `HoodieConsistentHashingMetadata`, `ConsistentBucketIdentifier`, Apache Hudi 1.2.0 (format reference 9.2).
+Sources: `HoodieConsistentHashingMetadata`, `ConsistentBucketIdentifier`, Apache Hudi 1.2.0.
 """
 
 from __future__ import annotations

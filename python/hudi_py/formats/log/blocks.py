@@ -1,4 +1,4 @@
-"""Log blocks and their encoding (format reference 6.1, 6.2; `HoodieLogFormatWriter`, `HoodieLogBlock` 1.2.0).
+"""Log blocks and their encoding (`HoodieLogFormatWriter`, `HoodieLogBlock` 1.2.0).
 
 All integers are big-endian:
 

@@ -1,4 +1,4 @@
-"""Decodes delete blocks (format reference 6.3; `HoodieDeleteBlock`, `HoodieAvroWrapperUtils` 1.2.0).
+"""Decodes delete blocks (`HoodieDeleteBlock`, `HoodieAvroWrapperUtils` 1.2.0).
 
 Version 3: `int32 3`, `int32 length`, then Avro binary of `HoodieDeleteRecordList`: an array of
 `{recordKey: null|string, partitionPath: null|string, orderingVal: union of wrapper records}`. Versions 1 and 2, which

@@ -1,4 +1,4 @@
-"""Encodes delete blocks (format reference 6.3; `HoodieDeleteBlock`, `HoodieAvroWrapperUtils` 1.2.0)."""
+"""Encodes delete blocks (`HoodieDeleteBlock`, `HoodieAvroWrapperUtils` 1.2.0)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The header `RECORD_POSITIONS`: positions of a log block's records in the base file (format reference 6.3).
+"""The header `RECORD_POSITIONS`: positions of a log block's records in the base file.
 
 It is the Base64 of a 64-bit roaring bitmap in portable form (`Roaring64NavigableMap.serializePortable`,
 `LogReaderUtils.encodePositions` and `decodeRecordPositionsHeader`, 1.2.0). All integers are little-endian and unsigned:

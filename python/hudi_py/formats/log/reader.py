@@ -1,4 +1,4 @@
-"""Reads the blocks of a log file, with Java's checks (format reference 6.4; `HoodieLogFileReader` 1.2.0).
+"""Reads the blocks of a log file, with Java's checks (`HoodieLogFileReader` 1.2.0).
 
 Reads only headers, not contents. Memory is limited to one window plus one header, whatever the file's size.
 """

@@ -1,7 +1,7 @@
 """Records of the metadata table as index builders pass them to its writer, and the encoding of their values.
 
 A value is the Avro binary of a `HoodieMetadataRecord` after five empty meta columns, with an empty key field: the key
-is that of the HFile entry (format reference 10.2; `HoodieMetadataPayload`, 1.2.0).
+is that of the HFile entry (`HoodieMetadataPayload`, 1.2.0).
 """
 
 from __future__ import annotations

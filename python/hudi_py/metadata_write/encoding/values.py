@@ -1,7 +1,7 @@
 """Values of the metadata table copied from file to file: their meta columns, and schemas of older releases.
 
 A value is the Avro binary of a `HoodieMetadataRecord` after five nullable strings, the meta columns. Apache Hudi leaves
-them null, except `_hoodie_file_name` in the base files of compactions (format reference 10.2).
+them null, except `_hoodie_file_name` in the base files of compactions.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 From table version 8 on the log files of the instant are deleted; in version 6, where file groups share logs, a rollback
 block is appended. The rollback is an instant of the metadata table itself, so a killed one is finished later.
 Sources: `HoodieBackedTableMetadataWriter.update(HoodieRollbackMetadata)`, `validateRollback`,
-`HoodieTableMetadataUtil.createRollbackTimestamp` (1.2.0); format reference 10.3.
+`HoodieTableMetadataUtil.createRollbackTimestamp` (1.2.0).
 """
 
 from __future__ import annotations

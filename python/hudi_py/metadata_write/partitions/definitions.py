@@ -1,4 +1,4 @@
-"""Stores the definitions of a table's indexes (format reference 9.2).
+"""Stores the definitions of a table's indexes.
 
 Sources: `HoodieIndexMetadata`, `HoodieIndexDefinition`, `HoodieTableMetaClient.buildIndexDefinition`,
 `HoodieTableMetadataUtil.createRecordIndexDefinition`, `HoodieIndexVersion` (1.2.0).

@@ -2,7 +2,7 @@
 
 Sources: `HoodieMetadataPayload.createPartitionFilesRecord`, `createPartitionListRecord`,
 `HoodieTableMetadataUtil.convertMetadataToFilesPartitionRecords`, `HoodieBackedTableMetadataWriter.DirectoryInfo`
-(1.2.0); format reference 10.2, 10.3.
+(1.2.0).
 """
 
 from __future__ import annotations

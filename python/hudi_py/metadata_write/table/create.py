@@ -4,7 +4,7 @@ A partition counts once the table's properties name it, which is the last step: 
 killed process left before that. The partitions to create are stored in the properties before the first of them, so that
 the next writer creates the remaining ones (`METADATA_TO_MAKE`). Sources:
 `HoodieBackedTableMetadataWriter.initializeFromFilesystem`, `HoodieTableConfig.setMetadataPartitionState`,
-`HoodieTableMetadataUtil.deleteMetadataPartition` (1.2.0); format reference 10.1, 10.3.
+`HoodieTableMetadataUtil.deleteMetadataPartition` (1.2.0).
 """
 
 from __future__ import annotations

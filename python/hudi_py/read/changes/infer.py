@@ -1,4 +1,4 @@
-"""Infers which files hold the changes of a commit (`HoodieCDCExtractor`, 1.2.0; format reference 12.2)."""
+"""Infers which files hold the changes of a commit (`HoodieCDCExtractor`, 1.2.0)."""
 
 from __future__ import annotations
 

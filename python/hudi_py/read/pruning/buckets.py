@@ -1,7 +1,7 @@
 """Prunes by the simple bucket index. No table property records how a table was hashed, so read options must say it;
 rules by partition are stored with the table.
 
-Source: `BucketIdentifier`, `BucketIndexSupport`, 1.2.0 (format reference 9.2). The id of a bucket's file group begins
+Source: `BucketIdentifier`, `BucketIndexSupport`, 1.2.0. The id of a bucket's file group begins
 with its number, in eight digits.
 """
 

@@ -1,6 +1,6 @@
 """Changes the version of a table: what is planned, what comes before, and the change itself under the table lock.
 
-Sources: `UpgradeDowngrade`, `UpgradeDowngradeUtils`, 1.2.0; format reference D.
+Sources: `UpgradeDowngrade`, `UpgradeDowngradeUtils`, 1.2.0.
 """
 
 from __future__ import annotations

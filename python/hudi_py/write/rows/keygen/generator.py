@@ -126,7 +126,7 @@ class KeyGenerator:
         return [column_of(field, schema) for field in self.partition_fields]
 
     def record_keys(self, batch: pa.RecordBatch) -> pa.StringArray:
-        """One key per row, without nulls. Source: `KeyGenUtils.getRecordKey` (8.2 of the format reference).
+        """One key per row, without nulls. Source: `KeyGenUtils.getRecordKey`, 1.2.0.
 
         Raises:
             ConfigError: a key column has a type that cannot be a key.
