@@ -1,7 +1,7 @@
 """Reads the log of a file slice: the blocks that count, and the versions of records in them.
 
-Which blocks count follows `BaseHoodieLogRecordReader.scanInternalV2`, and how their records are matched with base rows by
-position `PositionBasedFileGroupRecordBuffer` (1.2.0).
+Which blocks count follows `BaseHoodieLogRecordReader.scanInternalV2`, and how their records are matched with base rows
+by position `PositionBasedFileGroupRecordBuffer` (1.2.0).
 """
 
 from __future__ import annotations
