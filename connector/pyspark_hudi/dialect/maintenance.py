@@ -285,6 +285,7 @@ def _bucket_rules(target: StatementTarget, given: Given) -> Rows:
 
 _VERSIONS: Final[Mapping[str, str]] = {"SIX": "6", "EIGHT": "8", "NINE": "9"}
 """Apache Hudi's names of table versions."""
+_TO_VERSION: Final[Mapping[str, Any]] = {"table": None, "to_version": None}
 _COMPACTION = "timestamp STRING, operation_size INT, state STRING"
 _SAVEPOINT: Final[Mapping[str, Any]] = {"table": None, "instant_time": "", "path": None}
 SERVICE_PROCEDURES: Final[Mapping[str, Procedure]] = {
@@ -325,10 +326,8 @@ SERVICE_PROCEDURES: Final[Mapping[str, Procedure]] = {
         "deleted_partitions STRING",
         _run_ttl,
     ),
-    **{
-        f"{service}_table": Procedure({"table": None, "to_version": None}, "result BOOLEAN", _change_version(service))
-        for service in ("upgrade", "downgrade")
-    },
+    "upgrade_table": Procedure(_TO_VERSION, "result BOOLEAN", _change_version("upgrade")),
+    "downgrade_table": Procedure(_TO_VERSION, "result BOOLEAN", _change_version("downgrade")),
     "rollback_to_instant": Procedure({"table": None, "instant_time": None}, "rollback_result BOOLEAN", _rollback),
     "create_savepoint": Procedure(
         {"table": None, "commit_time": "", "user": "", "comments": "", "path": None},
