@@ -77,7 +77,7 @@ class _Clustered(_Buckets):
     def change(self, table: hudi_py.Table, turn: int) -> None:
         if turn % 3 == 2 and table.table_type == "MERGE_ON_READ":
             table.compact()
-        table.cluster("part,ts" if turn % 2 else (), layout="hilbert" if turn % 4 else "linear")
+        table.cluster("part,ts" if turn % 2 else (), layout="hilbert" if turn % 4 == 1 else "linear")
 
 
 FORMS: tuple[tuple[type[_Buckets], str], ...] = (
