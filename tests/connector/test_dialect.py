@@ -227,7 +227,7 @@ def test_what_is_refused_names_what_to_do(spark: SparkSession, path: str) -> Non
         "ALTER TABLE trips DROP PARTITION (city = 'a', City = 'b')": "the partition column 'City' is named twice",
         "CREATE TABLE copy USING hudi PARTITIONED BY (city)": "leave the clause out, or give columns",
         "TRUNCATE TABLE trips PARTITION (id = 1)": "all partition columns need a value; they are city",
-        "CALL upgrade_table(table => 'trips')": "hudi-py does not have this procedure of Apache Hudi's; CALL help()",
+        "CALL run_bootstrap(table => 'trips')": "hudi-py does not have this procedure of Apache Hudi's; CALL help()",
         "CALL delete_marker(table => 'trips')": "does not have this procedure of Apache Hudi's; the next write does it",
         "CALL show_commit(table => 'trips')": "there is none of this name, the nearest is show_commits; CALL help()",
         "CALL help('show_comits')": "Cannot describe the procedure .* the nearest is show_commits",
