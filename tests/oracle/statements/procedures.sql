@@ -137,13 +137,12 @@ CALL show_clustering(table => '{t}');
 == upgrades
 CREATE TABLE {t} (id INT, name STRING) USING hudi TBLPROPERTIES (primaryKey = 'id', hoodie.write.table.version = 8);
 INSERT INTO {t} VALUES (1, 'a1');
-differs: not-built.md: Not bootstrap, upgrades, syncs, audit locks and the `repair_` ones
 ? CALL upgrade_table(table => '{t}', to_version => 'NINE');
 
 == repairs
 CREATE TABLE {t} (id INT, name STRING) USING hudi TBLPROPERTIES (primaryKey = 'id');
 INSERT INTO {t} VALUES (1, 'a1');
-differs: not-built.md: Not bootstrap, upgrades, syncs, audit locks and the `repair_` ones
+differs: not-built.md: Not `run_bootstrap`, syncs, audit locks and the `repair_` ones
 CALL repair_add_partition_meta(table => '{t}');
 CALL repair_corrupted_clean_files(table => '{t}');
 
