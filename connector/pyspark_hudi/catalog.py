@@ -13,7 +13,7 @@ from pyspark.sql.udtf import UserDefinedTableFunction
 from hudi_py.config import STORAGE_PREFIX
 from hudi_py.config import read as read_config
 from hudi_py.errors import ConfigError
-from hudi_py.read import literal
+from hudi_py.expressions import literal
 from hudi_py.schema import backticked
 from pyspark_hudi.enabled import (
     SqlTable,

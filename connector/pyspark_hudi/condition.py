@@ -13,8 +13,19 @@ import re
 
 import pyarrow as pa
 
-from hudi_py.read import Filter
-from hudi_py.read.predicate import Column, Comparison, IsNull, Like, Literal, Logical, Membership, Node, Not, kind_of
+from hudi_py.expressions import (
+    Column,
+    Comparison,
+    Filter,
+    IsNull,
+    Like,
+    Literal,
+    Logical,
+    Membership,
+    Node,
+    Not,
+    kind_of,
+)
 from hudi_py.schema import backticked
 
 _SAFE_TEXT = re.compile(r"[^'\"\\\x00-\x1f]*")

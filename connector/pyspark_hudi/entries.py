@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pyspark.errors import PySparkException
 
 from hudi_py.config import read as read_config
-from hudi_py.read import literal
+from hudi_py.expressions import literal
 from hudi_py.schema import backticked
 from pyspark_hudi.enabled import statements_are_sparks
 from pyspark_hudi.table import FORMAT

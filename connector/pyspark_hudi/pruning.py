@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.functions import expr
 
 from hudi_py.errors import HudiError
-from hudi_py.read import Pinned, Split, parse_filter
+from hudi_py.expressions import parse_filter
+from hudi_py.read import Pinned, Split
 from hudi_py.schema import backticked
 from pyspark_hudi.condition import spark_condition, spark_literal
 from pyspark_hudi.reader import HudiPartition, HudiReader

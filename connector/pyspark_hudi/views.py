@@ -10,8 +10,9 @@ from pyspark.sql.types import StructType
 
 from hudi_py.config import Options
 from hudi_py.config import read as read_config
+from hudi_py.expressions import parse_filter
 from hudi_py.inspect import split_report, table_report
-from hudi_py.read import check_columns, parse_filter
+from hudi_py.read import check_columns
 from hudi_py.services.distributed import pending_report
 from hudi_py.wiring import index_table
 from pyspark_hudi.native import NativePlan

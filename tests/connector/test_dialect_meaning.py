@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 import hudi_py
 from hudi_py.errors import ConfigError
-from hudi_py.read import parse_filter
+from hudi_py.expressions import parse_filter
 from pyspark_hudi import sql
 from pyspark_hudi.dialect.meaning import Meaning
 

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import hudi_py
 from hudi_py.errors import ConfigError
-from hudi_py.read import Filter, parse_filter
+from hudi_py.expressions import Filter, parse_filter
 from pyspark_hudi import read_table
 from pyspark_hudi.condition import spark_condition
 from pyspark_hudi.types import spark_schema

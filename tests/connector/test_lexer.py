@@ -10,7 +10,7 @@ import pytest
 from pyspark.errors import ParseException
 from pyspark.sql import SparkSession
 
-from hudi_py.read import lexemes
+from hudi_py.expressions import lexemes
 from pyspark_hudi.dialect.change import _assignments
 from pyspark_hudi.dialect.text import Cursor, first_word, tokens_of
 from tests.connector.conftest import CONNECT

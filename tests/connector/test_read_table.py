@@ -20,7 +20,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 import hudi_py
 import pyspark_hudi
 from hudi_py.errors import ConfigError, HistoryCleanedError, SchemaMismatchError
-from hudi_py.read import parse_filter
+from hudi_py.expressions import parse_filter
 from hudi_py.testing.rows import assert_rows_equal
 from pyspark_hudi.condition import spark_condition
 from pyspark_hudi.native import NativePlan

@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from hudi_py.errors import ConfigError, SchemaMismatchError
-from hudi_py.read import parse_expression
+from hudi_py.expressions import parse_expression
 from pyspark_hudi.types import spark_schema
 from tests.connector.conftest import CONNECT
 from tests.connector.test_dialect_meaning import KOLKATA, LENIENT, settings

@@ -16,13 +16,14 @@ import pyarrow.compute as pc
 import pytest
 
 import hudi_py
+from hudi_py.expressions import parse_filter
 from hudi_py.formats.base.parquet import open_parquet
 from hudi_py.metadata import METADATA_SCHEMA, MetadataLister, metadata_lister, metadata_report, open_metadata
 from hudi_py.metadata.locations import record_locations
 from hudi_py.metadata.stats import column_stats, partition_stats
 from hudi_py.metadata.table import PARTITION_STATS, RECORD_INDEX
 from hudi_py.model.names import PartitionPath, join_path, parse_base_file_name, parse_log_file_name
-from hudi_py.read import parse_filter, read_split
+from hudi_py.read import read_split
 from hudi_py.read.pruning import statistics
 from hudi_py.read.pruning.bounds import has_usable_bounds
 from hudi_py.read.pruning.statistics import Statistics

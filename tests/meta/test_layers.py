@@ -21,6 +21,7 @@ LAYERS: Final = (
     Layer(("storage",), "bytes at a path"),
     Layer(("formats",), "bytes to Arrow and back; no table"),
     Layer(("schema",), "Avro and Arrow schemas, meta fields; no timeline"),
+    Layer(("expressions",), "SQL expressions over Arrow batches; Java's dates and patterns"),
     Layer(("timeline",), "instants and their metadata"),
     Layer(("view",), "partitions, file groups and slices at an instant"),
     Layer(("merge",), "log records, and how versions of a record merge"),
@@ -59,9 +60,9 @@ FOR_CONNECTOR: Final = frozenset(
     {
         "hudi_py.config",
         "hudi_py.errors",
+        "hudi_py.expressions",
         "hudi_py.inspect",
         "hudi_py.read",
-        "hudi_py.read.predicate",
         "hudi_py.schema",
         "hudi_py.services.distributed",
         "hudi_py.wiring",

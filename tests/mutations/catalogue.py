@@ -799,10 +799,10 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "timestamp keys: a text that has the form of the first pattern, but names no time, is taken",
-        CORE + "write/rows/keygen/dates/rule.py",
+        CORE + "expressions/dates/rule.py",
         "            if (found.fit & ~exist).any():\n",
         "            if (found.fit & ~exist).all():\n",
-        "tests/unit/write/test_dates.py",
+        "tests/unit/expressions/test_dates.py",
     ),
     Mutation(
         "ranges: a gap in an archive of version 6 is passed over",
@@ -1320,7 +1320,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "spark: a comment ends at a line that goes on",
-        CORE + "read/lexer.py",
+        CORE + "expressions/lexer.py",
         "    | (?P<comment>--(?:\\\\\\n|[^\\r\\n])*",
         "    | (?P<comment>--(?:[^\\r\\n])*",
         "tests/connector/test_dialect_text.py",

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hudi_py.metadata.expressions import IndexFunction
+from hudi_py.expressions.functions import IndexFunction
 from tests.oracle.client import Oracle
 from tests.oracle.test_secondary_index import sql
 

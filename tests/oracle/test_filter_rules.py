@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hudi_py
-from hudi_py.read import parse_filter
+from hudi_py.expressions import parse_filter
 from tests.golden.tables import Extracted
 from tests.oracle.client import Oracle
 

@@ -18,7 +18,8 @@ import pyarrow.compute as pc
 import pytest
 
 import hudi_py
-from hudi_py.read import parse_filter, read_split
+from hudi_py.expressions import parse_filter
+from hudi_py.read import read_split
 from tests.golden.test_metadata import predicates
 from tests.oracle.client import Oracle
 from tests.support.choice import cases

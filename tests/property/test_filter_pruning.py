@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 import hudi_py
 from hudi_py.errors import ConfigError, SchemaMismatchError
-from hudi_py.read import Filter, parse_filter
+from hudi_py.expressions import Filter, parse_filter
 from hudi_py.read.pruning.bounds import row_groups_to_read
 
 D = decimal.Decimal

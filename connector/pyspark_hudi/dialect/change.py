@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql.types import DataType, StructType
 
 from hudi_py.errors import ConfigError, SchemaMismatchError
-from hudi_py.read import parse_condition, parse_expression, parse_filter
+from hudi_py.expressions import parse_condition, parse_expression, parse_filter
 from hudi_py.schema import PARTITION_PATH, RECORD_KEY, backticked
 from pyspark_hudi import statements
 from pyspark_hudi.catalog import sql_type

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
 from hudi_py.errors import SchemaMismatchError
-from hudi_py.read import literal
+from hudi_py.expressions import literal
 from hudi_py.schema import BLOB, BLOB_TYPE, HUDI_TYPE, Vector, parse_type
 from pyspark_hudi.catalog import sql_type
 from pyspark_hudi.types import spark_schema

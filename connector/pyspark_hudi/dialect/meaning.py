@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 
 from hudi_py.errors import ConfigError, SchemaMismatchError
-from hudi_py.read import text_constants
+from hudi_py.expressions import text_constants
 from pyspark_hudi.dialect.text import tokens_of
 
 if TYPE_CHECKING:

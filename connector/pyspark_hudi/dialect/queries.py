@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from hudi_py.config import read as read_config
 from hudi_py.errors import ConfigError
-from hudi_py.read import literal
+from hudi_py.expressions import literal
 from hudi_py.schema import backticked
 from pyspark_hudi import catalog
 from pyspark_hudi.dialect.statement import SqlStatement

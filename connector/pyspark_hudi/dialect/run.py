@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
 from hudi_py.errors import ConfigError
-from hudi_py.read import literal
+from hudi_py.expressions import literal
 from pyspark_hudi.dialect import alter, call, change, create, drop, indexes, insert, queries, show
 from pyspark_hudi.dialect.tables import Tables
 from pyspark_hudi.dialect.text import Cursor, first_word, tokens_of

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.types import StringType, StructField, StructType
 
 from hudi_py.errors import ConfigError
-from hudi_py.read import literal
+from hudi_py.expressions import literal
 from hudi_py.schema import backticked
 from pyspark_hudi import catalog
 from pyspark_hudi.dialect.columns import column_type

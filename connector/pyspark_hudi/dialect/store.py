@@ -21,7 +21,7 @@ from pyspark.sql.types import (
 )
 
 from hudi_py.errors import SchemaMismatchError
-from hudi_py.read import literal
+from hudi_py.expressions import literal
 from hudi_py.schema import backticked
 from pyspark_hudi.catalog import sql_type
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from hudi_py.errors import ConfigError
-from hudi_py.read import lexemes, text_value
+from hudi_py.expressions import lexemes, text_value
 
 _OPENING, _CLOSING = ("(", "["), (")", "]")
 _BEFORE_OPERANDS = frozenset(

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.errors import CorruptFileError
+from hudi_py.expressions.filter import Filter
 from hudi_py.formats.arrays import combined
 from hudi_py.formats.avro import decode_log_content
 from hudi_py.formats.base.files import iter_base_batches
@@ -30,7 +31,6 @@ from hudi_py.model.changes import KEY as CHANGED_KEY
 from hudi_py.model.files import BaseFile
 from hudi_py.model.names import BaseFileName, PartitionPath, parse_base_file_name
 from hudi_py.model.properties import TableConfig
-from hudi_py.read.filter import Filter
 from hudi_py.read.partition import path_values
 from hudi_py.read.slices.reader import SliceReader
 from hudi_py.read.split import KnownValues, ReadSpec, Split

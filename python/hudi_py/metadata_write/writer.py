@@ -19,10 +19,10 @@ from hudi_py.config import indexes as indexes_config
 from hudi_py.config.indexes import METADATA_ENABLE
 from hudi_py.config.write import DROP_INDEXES
 from hudi_py.errors import ConfigError, CorruptFileError, HudiError, StorageError
+from hudi_py.expressions.functions import check_zone
 from hudi_py.file_stats.sidecar import SidecarSettings
 from hudi_py.formats.avro import arrow_schema
 from hudi_py.metadata.definitions import read_definitions
-from hudi_py.metadata.expressions import check_zone
 from hudi_py.metadata.files import metadata_lister
 from hudi_py.metadata.records import note_written
 from hudi_py.metadata.table import (

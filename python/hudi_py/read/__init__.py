@@ -9,10 +9,6 @@ from hudi_py.read.engines.planned import (
     read_splits,
     tasks_of,
 )
-from hudi_py.read.expressions import parse_condition, parse_expression
-from hudi_py.read.filter import Filter, parse_filter
-from hudi_py.read.lexer import Lexeme, lexemes
-from hudi_py.read.literals import literal, text_constants, text_value
 from hudi_py.read.planning.pin import PlanPin
 from hudi_py.read.planning.plan import check_columns
 from hudi_py.read.scan import Scan, make_scan
@@ -27,8 +23,6 @@ __all__ = [
     "CHUNK_ROWS",
     "REPLACED_SCHEMA",
     "BatchLimits",
-    "Filter",
-    "Lexeme",
     "Pinned",
     "PlanPin",
     "PlannedScan",
@@ -41,12 +35,7 @@ __all__ = [
     "count_splits",
     "have_distinct_hashes",
     "is_counted_by_footer",
-    "lexemes",
-    "literal",
     "make_scan",
-    "parse_condition",
-    "parse_expression",
-    "parse_filter",
     "pin_table",
     "plan_table",
     "read_replaced",
@@ -54,6 +43,4 @@ __all__ = [
     "read_splits",
     "table_schema",
     "tasks_of",
-    "text_constants",
-    "text_value",
 ]

@@ -18,10 +18,10 @@ import pyarrow.compute as pc
 from hudi_py.config import Options, incremental, indexes
 from hudi_py.config import read as read_config
 from hudi_py.errors import ConfigError
+from hudi_py.expressions.filter import all_of
 from hudi_py.merge import LogMemory
 from hudi_py.model.instant import CommitTimes
 from hudi_py.model.properties import TableConfig
-from hudi_py.read.filter import all_of
 from hudi_py.read.pruning.buckets import BucketHashing, buckets_of
 from hudi_py.read.split import SliceMode
 

@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 
 from hudi_py.config import incremental
 from hudi_py.errors import ConfigError, missing_library
+from hudi_py.expressions.filter import all_of
 from hudi_py.markup import Content, Html, folded, named, view
 from hudi_py.model.words import counted, show_bytes
 from hudi_py.read.changes.plan import ChangeRange, change_range, plan_changes
-from hudi_py.read.filter import all_of
 from hudi_py.read.planning.explain import explain_plan, log_plan
 from hudi_py.read.planning.pin import PlanPin
 from hudi_py.read.planning.plan import ScanPlan, divide, plan_scan

@@ -9,12 +9,12 @@ from typing import Final, Literal
 
 import pyarrow as pa
 
+from hudi_py.expressions.filter import Filter
 from hudi_py.merge import LogSpec, SliceLog
 from hudi_py.merge.keys import key_columns
 from hudi_py.model.changes import AFTER, BEFORE, OP, TS_MS, LoggingMode
 from hudi_py.model.files import BaseFile, FileSlice, LogFile
 from hudi_py.model.names import PartitionPath
-from hudi_py.read.filter import Filter
 from hudi_py.schema import COMMIT_TIME, RECORD_KEY, SchemaHistory
 from hudi_py.storage import Storage
 

@@ -14,10 +14,10 @@ import pytest
 
 import hudi_py
 from hudi_py.errors import CorruptFileError, UnsupportedTableError
+from hudi_py.expressions.filter import parse_filter
 from hudi_py.model.files import BaseFile
 from hudi_py.model.names import PartitionPath, parse_base_file_name
 from hudi_py.model.properties import TableConfig
-from hudi_py.read.filter import parse_filter
 from hudi_py.read.slices import base_file
 from hudi_py.read.slices.base_file import BaseFileReader, folder_values
 from hudi_py.storage import Storage, open_beside, open_storage

@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import hudi_py
+from hudi_py.expressions import parse_filter
 from hudi_py.metadata.keys import column_stats_key, partition_stats_key
 from hudi_py.model.properties import TableConfig
-from hudi_py.read import parse_filter
 from hudi_py.read.pruning.bounds import Bounds, may_be_true, row_groups_to_read
 from hudi_py.read.pruning.keys import keys_of_filter
 from tests.support.metadata_tables import MetadataTableWriter, files_record, stats_record

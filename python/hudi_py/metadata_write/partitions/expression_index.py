@@ -18,10 +18,10 @@ import pyarrow as pa
 from hudi_py.config import Options
 from hudi_py.config import indexes as indexes_config
 from hudi_py.errors import ConfigError, HudiError
+from hudi_py.expressions.functions import EXPR, FILTER_SIZES, IDENTITY, IndexFunction
 from hudi_py.file_stats.files import DataFile
 from hudi_py.formats.keys.bloom import BloomFilter
 from hudi_py.metadata.definitions import IndexDefinition
-from hudi_py.metadata.expressions import EXPR, FILTER_SIZES, IDENTITY, IndexFunction
 from hudi_py.metadata.locations import EXPRESSION_PREFIX
 from hudi_py.metadata_write.encoding.payloads import Combine, combine_stats
 from hudi_py.metadata_write.encoding.records import MetadataRecords

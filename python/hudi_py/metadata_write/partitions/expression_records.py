@@ -13,13 +13,13 @@ from hudi_py.config import indexes as indexes_config
 from hudi_py.config import write as write_config
 from hudi_py.config.option import Option
 from hudi_py.errors import ConfigError, CorruptFileError
+from hudi_py.expressions.functions import FILTER_SIZES, IDENTITY, IndexFunction, filter_texts
 from hudi_py.file_stats.columns import IndexedColumn, ValueType, named_columns
 from hudi_py.file_stats.files import DataFile
 from hudi_py.file_stats.keys import KeyReader
 from hudi_py.file_stats.ranges import RANGES, ColumnRanges, Range, add_values, merge_rows, widen_zeros
 from hudi_py.formats.arrays import combined
 from hudi_py.formats.keys.bloom import BloomConfig, BloomFilter
-from hudi_py.metadata.expressions import FILTER_SIZES, IDENTITY, IndexFunction, filter_texts
 from hudi_py.metadata.keys import bloom_filter_key, column_id, column_stats_key, partition_id
 from hudi_py.metadata_write.encoding.records import COLUMN_STATS_RECORD, PARTITION_STATS_RECORD, MetadataRecords
 from hudi_py.metadata_write.encoding.stats_values import FILE, removal_values, stats_values, stored_ranges

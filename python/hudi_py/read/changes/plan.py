@@ -10,10 +10,10 @@ from datetime import date, tzinfo
 from typing import Any
 
 from hudi_py.errors import ConfigError, HistoryCleanedError, UnsupportedTableError
+from hudi_py.expressions.filter import parse_filter
 from hudi_py.model.instant import CommitTimes
 from hudi_py.model.names import FileId, PartitionPath
 from hudi_py.read.changes.infer import Inference, mode_of
-from hudi_py.read.filter import parse_filter
 from hudi_py.read.planning.plan import ScanPlan, check_columns, check_known, log_spec
 from hudi_py.read.ranges import time_of
 from hudi_py.read.request import ScanRequest

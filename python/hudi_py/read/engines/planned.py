@@ -11,12 +11,12 @@ import pyarrow as pa
 from hudi_py.config import Options
 from hudi_py.config import read as read_config
 from hudi_py.errors import HudiError, StorageError
+from hudi_py.expressions.filter import all_of, parse_filter
 from hudi_py.metadata.files import warn_unused
 from hudi_py.metadata.stats import ColumnRange, column_stats
 from hudi_py.metadata.table import COLUMN_STATS
 from hudi_py.model.instant import Action
 from hudi_py.read.engines.native import why_not_native
-from hudi_py.read.filter import all_of, parse_filter
 from hudi_py.read.planning.pin import PlanPin, load_pinned
 from hudi_py.read.planning.plan import ScanPlan, divide, is_divided
 from hudi_py.read.request import ScanArguments, ScanRequest

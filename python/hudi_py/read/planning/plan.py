@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from hudi_py.errors import SchemaMismatchError
+from hudi_py.expressions.filter import parse_filter
 from hudi_py.merge import LogSpec, merge_settings
 from hudi_py.metadata.files import MetadataLister
 from hudi_py.metadata.table import MetadataTable
 from hudi_py.model.files import FileSlice
 from hudi_py.model.names import PartitionPath
-from hudi_py.read.filter import parse_filter
 from hudi_py.read.partition import path_values
 from hudi_py.read.pruning.keys import virtual_key_fields
 from hudi_py.read.pruning.pruner import Pruned, SoughtRows

@@ -15,8 +15,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hudi_py.read.filter import Filter
-from hudi_py.read.predicate import Column, Comparison, IsNull, Literal, Logical, Membership, Node, Not
+from hudi_py.expressions.filter import Filter
+from hudi_py.expressions.predicate import Column, Comparison, IsNull, Literal, Logical, Membership, Node, Not
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,14 +13,14 @@ from typing import Any, Final
 import pyarrow as pa
 
 from hudi_py.config import indexes as indexes_config
+from hudi_py.expressions.applied import Applied
+from hudi_py.expressions.functions import IDENTITY, IndexFunction, filter_texts, is_zoned_instant
+from hudi_py.expressions.predicate import Column, Comparison, Literal, Membership, Node, kind_of
 from hudi_py.metadata.definitions import IndexDefinition, index_definitions
-from hudi_py.metadata.expressions import IDENTITY, IndexFunction, filter_texts, is_zoned_instant
 from hudi_py.metadata.locations import EXPRESSION_PREFIX, bloom_filters
 from hudi_py.metadata.stats import ColumnRange, expression_stats
 from hudi_py.metadata.table import MetadataTable
 from hudi_py.model.files import FileSlice
-from hudi_py.read.applied import Applied
-from hudi_py.read.predicate import Column, Comparison, Literal, Membership, Node, kind_of
 from hudi_py.read.pruning.bounds import Bounds, has_usable_bounds, may_be_true
 from hudi_py.read.pruning.pruner import Kept, Pruner, SoughtRows
 from hudi_py.read.pruning.statistics import bounds_over, names_of

@@ -9,13 +9,13 @@ from typing import Final
 import pyarrow as pa
 
 from hudi_py.errors import HudiError, StorageError
+from hudi_py.expressions.filter import Filter
 from hudi_py.formats.base.files import open_base_file
 from hudi_py.formats.base.reader import OpenBaseFile
 from hudi_py.metadata.locations import bloom_filters
 from hudi_py.metadata.table import BLOOM_FILTERS
 from hudi_py.model.files import BaseFile, FileSlice
 from hudi_py.model.words import counted
-from hudi_py.read.filter import Filter
 from hudi_py.read.pruning.bounds import row_groups_to_read
 from hudi_py.read.pruning.keys import key_bounds
 from hudi_py.read.pruning.pruner import Kept, Pruner, SoughtRows, place_of

@@ -9,12 +9,12 @@ from math import prod
 import pyarrow as pa
 
 from hudi_py.errors import UnsupportedTableError
+from hudi_py.expressions.filter import Filter
+from hudi_py.expressions.predicate import Column, Comparison, Literal, Membership, Node
 from hudi_py.merge.keys import has_own_text
 from hudi_py.metadata.keys import secondary_texts
 from hudi_py.model.names import EMPTY_KEY_PART
 from hudi_py.model.properties import TableConfig
-from hudi_py.read.filter import Filter
-from hudi_py.read.predicate import Column, Comparison, Literal, Membership, Node
 from hudi_py.schema import RECORD_KEY
 from hudi_py.schema.paths import type_at
 

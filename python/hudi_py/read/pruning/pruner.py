@@ -11,11 +11,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from hudi_py.errors import HudiError, StorageError
+from hudi_py.expressions.predicate import Node
 from hudi_py.metadata import MetadataTable
 from hudi_py.metadata.files import warn_unused
 from hudi_py.model.files import BaseFile
 from hudi_py.read.partition import columns_from_paths
-from hudi_py.read.predicate import Node
 from hudi_py.read.pruning.keys import equalities, key_bounds, keys_of_filter, texts_of_filter
 from hudi_py.read.split import ReadSpec
 from hudi_py.schema import RECORD_KEY

@@ -11,11 +11,11 @@ from typing import Final
 
 import pyarrow as pa
 
+from hudi_py.expressions.predicate import Column, IsNull, Node
 from hudi_py.metadata.stats import ColumnRange, column_stats, partition_stats
 from hudi_py.metadata.table import COLUMN_STATS, PARTITION_STATS, MetadataTable
 from hudi_py.model.files import FileSlice
 from hudi_py.model.names import PartitionPath
-from hudi_py.read.predicate import Column, IsNull, Node
 from hudi_py.read.pruning.bounds import Bounds, has_usable_bounds, may_be_true
 from hudi_py.read.pruning.pruner import Kept, Pruner, SoughtRows
 from hudi_py.schema import RECORD_KEY, SchemaHistory

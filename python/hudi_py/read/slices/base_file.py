@@ -10,13 +10,13 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from hudi_py.errors import CorruptFileError, UnsupportedTableError
+from hudi_py.expressions.filter import Filter
+from hudi_py.expressions.predicate import Column, Comparison, Literal
 from hudi_py.formats.base.files import extension_of, iter_base_batches, open_base_file
 from hudi_py.formats.base.reader import OpenBaseFile
 from hudi_py.model.files import BaseFile
 from hudi_py.model.names import NULL_PARTITION
-from hudi_py.read.filter import Filter
 from hudi_py.read.partition import parse_value
-from hudi_py.read.predicate import Column, Comparison, Literal
 from hudi_py.read.pruning.bounds import row_groups_to_read
 from hudi_py.read.support import BASE_FORMATS
 from hudi_py.schema import META_FIELDS, RECORD_KEY, SchemaHistory, conform

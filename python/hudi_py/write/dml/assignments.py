@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from hudi_py.errors import ConfigError, SchemaMismatchError
+from hudi_py.expressions.assigned import Expression, parse_expression
+from hudi_py.expressions.coercion import convert
+from hudi_py.expressions.predicate import Literal
 from hudi_py.formats.arrays import combined
 from hudi_py.model.properties import TableConfig
-from hudi_py.read.coercion import convert
-from hudi_py.read.expressions import Expression, parse_expression
-from hudi_py.read.predicate import Literal
 from hudi_py.schema import META_FIELDS, assigned_members, conform_array
 from hudi_py.write.rows.casts import cast_exactly
 

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hudi_py.expressions.assigned import Expression
 from hudi_py.formats.arrays import combined, true_where
-from hudi_py.read.expressions import Expression
 from hudi_py.schema import RECORD_KEY
 from hudi_py.write.dml.assignments import Assignment
 from hudi_py.write.rows.keygen import KeyGenerator

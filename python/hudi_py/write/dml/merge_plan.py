@@ -12,12 +12,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hudi_py.errors import ConfigError, SchemaMismatchError
+from hudi_py.expressions.assigned import Expression, parse_condition, parse_expression
+from hudi_py.expressions.calls import Cast
+from hudi_py.expressions.grammar import syntax_tree
+from hudi_py.expressions.predicate import Column, kind_of
 from hudi_py.formats.arrays import true_where
 from hudi_py.model.properties import TableConfig
-from hudi_py.read.expressions import Expression, parse_condition, parse_expression
-from hudi_py.read.functions import Cast
-from hudi_py.read.grammar import syntax_tree
-from hudi_py.read.predicate import Column, kind_of
 from hudi_py.schema import PARTITION_PATH, RECORD_KEY
 from hudi_py.schema.paths import backticked, column_of, type_at
 from hudi_py.write.dml.assignments import Assignment, column_named, empty_batch, parse_assignments

@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 
 from hudi_py.config import Options, incremental
 from hudi_py.config import read as read_config
+from hudi_py.expressions import Filter
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.operation import Operation
-from hudi_py.read import Filter
 from hudi_py.read.request import ScanArguments, ScanRequest
 from hudi_py.read.slices.task import ordered, read_split_on
 from hudi_py.read.split import Split

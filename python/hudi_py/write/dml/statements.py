@@ -9,10 +9,10 @@ from typing import Protocol
 import pyarrow as pa
 
 from hudi_py.errors import ConfigError
+from hudi_py.expressions.filter import Filter, parse_filter
 from hudi_py.model.commit import WriteStat
 from hudi_py.model.operation import Operation
 from hudi_py.model.properties import TableConfig
-from hudi_py.read.filter import Filter, parse_filter
 from hudi_py.read.request import ScanRequest
 from hudi_py.read.split import Split
 from hudi_py.schema import RECORD_KEY, with_meta

@@ -13,11 +13,11 @@ import pyarrow.compute as pc
 
 from hudi_py.config import table as table_config
 from hudi_py.errors import ConfigError, SchemaMismatchError, UnsupportedTableError
+from hudi_py.expressions.dates import DateRule
 from hudi_py.model.names import EMPTY_KEY_PART, NULL_KEY_PART
 from hudi_py.model.properties import CONSISTENT_TIMESTAMPS, SLASHED_DATES
 from hudi_py.model.zones import local_zone_name
 from hudi_py.schema.paths import column_of, values_at
-from hudi_py.write.rows.keygen.dates import DateRule
 from hudi_py.write.rows.keygen.partition import join_segments, partition_segment
 from hudi_py.write.rows.keygen.render import is_instant, java_timestamps, render
 

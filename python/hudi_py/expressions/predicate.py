@@ -15,8 +15,8 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hudi_py.expressions.coercion import cast
 from hudi_py.formats.arrays import combined
-from hudi_py.read.coercion import cast
 from hudi_py.schema.patterns import escaped
 
 Values: TypeAlias = Any  # pa.Array | pa.ChunkedArray | pa.Scalar; pyarrow publishes no types

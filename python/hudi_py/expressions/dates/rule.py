@@ -14,12 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.errors import ConfigError, SchemaMismatchError
-from hudi_py.formats.calendar import Longs
+from hudi_py.expressions.calendar import Longs
+from hudi_py.expressions.dates.parsing import DateParser
+from hudi_py.expressions.dates.patterns import DAY, HOUR, MINUTE, SECOND
+from hudi_py.expressions.dates.printing import DatePrinter
+from hudi_py.expressions.dates.zones import EARLIEST, END, offsets_at, offsets_at_local, zone
 from hudi_py.model.zones import local_zone
-from hudi_py.write.rows.keygen.dates.parsing import DateParser
-from hudi_py.write.rows.keygen.dates.patterns import DAY, HOUR, MINUTE, SECOND
-from hudi_py.write.rows.keygen.dates.printing import DatePrinter
-from hudi_py.write.rows.keygen.dates.zones import EARLIEST, END, offsets_at, offsets_at_local, zone
 
 PREFIX = "hoodie.keygen.timebased."
 OLD_PREFIX = "hoodie.deltastreamer.keygen.timebased."

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hudi_py.expressions.coercion import cast
+from hudi_py.expressions.predicate import IsNull, Node, Not, Value, Values, as_kind, kind_of
 from hudi_py.formats.arrays import combined, is_text, true_where
-from hudi_py.read.coercion import cast
-from hudi_py.read.predicate import IsNull, Node, Not, Value, Values, as_kind, kind_of
 from hudi_py.schema.conform import conform_array
 
 _WHOLE = r"^[+-]?[0-9]+$"

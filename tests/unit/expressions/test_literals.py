@@ -7,9 +7,9 @@ import random
 import pyarrow as pa
 import pytest
 
-from hudi_py.read import parse_condition, parse_expression, parse_filter, text_constants
-from hudi_py.read.literals import plain
-from hudi_py.read.predicate import Literal
+from hudi_py.expressions import parse_condition, parse_expression, parse_filter, text_constants
+from hudi_py.expressions.literals import plain
+from hudi_py.expressions.predicate import Literal
 
 ROWS = pa.record_batch({"t": ["it's", "its", "A", "C:\\", None], "x": [b"", b"a", b"\x00\xff", None, None]})
 VALUES = {

@@ -14,12 +14,12 @@ from typing import Any
 import pyarrow as pa
 
 from hudi_py.errors import ConfigError, SchemaMismatchError, first_line
+from hudi_py.expressions.calls import Call, Case, Cast, castable, values_of
+from hudi_py.expressions.coercion import common_type, is_number, number
+from hudi_py.expressions.functions import is_zoned_instant
+from hudi_py.expressions.grammar import SUPPORTED, Binder, syntax_tree
+from hudi_py.expressions.predicate import Column, Literal, Node, kind_of
 from hudi_py.formats.arrays import is_text
-from hudi_py.metadata.expressions import is_zoned_instant
-from hudi_py.read.coercion import common_type, is_number, number
-from hudi_py.read.functions import Call, Case, Cast, castable, values_of
-from hudi_py.read.grammar import SUPPORTED, Binder, syntax_tree
-from hudi_py.read.predicate import Column, Literal, Node, kind_of
 
 VALUES = (
     f"{SUPPORTED}; values also: + - * of decimals, /, %, DIV, ||, CAST, CASE, IF, COALESCE, NVL, NULLIF, CONCAT, "

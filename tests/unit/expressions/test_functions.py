@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from hudi_py.metadata.expressions import NAMES, IndexFunction, check_zone, filter_texts
+from hudi_py.expressions.functions import NAMES, IndexFunction, check_zone, filter_texts
 
 OSLO = "Europe/Oslo"
 UTC = datetime.timezone.utc

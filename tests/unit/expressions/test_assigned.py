@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from hudi_py.errors import ConfigError, SchemaMismatchError
-from hudi_py.read.expressions import parse_condition, parse_expression
+from hudi_py.expressions.assigned import parse_condition, parse_expression
 
 ROWS = pa.record_batch(
     {

@@ -10,11 +10,11 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hudi_py.expressions.functions import texts, times
+from hudi_py.expressions.functions.patterns import DatePattern
+from hudi_py.expressions.functions.regex import JavaRegex, replacement
+from hudi_py.expressions.functions.times import DEFAULT_PATTERN, INSTANT, UTC, is_time
 from hudi_py.formats.arrays import is_bytes, is_text
-from hudi_py.metadata.expressions import texts, times
-from hudi_py.metadata.expressions.patterns import DatePattern
-from hudi_py.metadata.expressions.regex import JavaRegex, replacement
-from hudi_py.metadata.expressions.times import DEFAULT_PATTERN, INSTANT, UTC, is_time
 
 EXPR: Final = "expr"
 IDENTITY: Final = "identity"

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from hudi_py.expressions.functions import IDENTITY, NAMES, IndexFunction
+from hudi_py.expressions.predicate import Node, Value, Values
 from hudi_py.formats.arrays import combined
-from hudi_py.metadata.expressions import IDENTITY, NAMES, IndexFunction
-from hudi_py.read.predicate import Node, Value, Values
 
 _ALIASES: Final = {
     "dayofmonth": "day",

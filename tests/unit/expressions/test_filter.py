@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import pytest
 
 from hudi_py.errors import ConfigError, SchemaMismatchError
-from hudi_py.read.filter import all_of, parse_filter
+from hudi_py.expressions.filter import all_of, parse_filter
 
 UTC = datetime.timezone.utc
 ROWS = pa.table(

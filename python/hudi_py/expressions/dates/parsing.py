@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.errors import ConfigError
-from hudi_py.formats.calendar import MONTHS, OFFSET, Bools, Longs, local_times, named_months, offsets_of
-from hudi_py.write.rows.keygen.dates.patterns import DAY, SECOND, JodaToken, tokens
+from hudi_py.expressions.calendar import MONTHS, OFFSET, Bools, Longs, local_times, named_months, offsets_of
+from hudi_py.expressions.dates.patterns import DAY, SECOND, JodaToken, tokens
 
 _LETTERS = "YyMdDaHhKkmsSZ"
 _CLASHES = ("Yy", "DM", "Dd", "HhKk")

@@ -11,10 +11,8 @@ from typing import Any
 import pyarrow as pa
 
 from hudi_py.errors import ConfigError, SchemaMismatchError, first_line
-from hudi_py.formats.arrays import is_text
-from hudi_py.metadata.expressions import is_zoned_instant
-from hudi_py.read.applied import OF_TIMES, Applied, call_of, dialect, expression_of
-from hudi_py.read.coercion import (
+from hudi_py.expressions.applied import OF_TIMES, Applied, call_of, dialect, expression_of
+from hudi_py.expressions.coercion import (
     common_type,
     convert,
     converts,
@@ -23,8 +21,9 @@ from hudi_py.read.coercion import (
     names_zone,
     number,
 )
-from hudi_py.read.literals import plain
-from hudi_py.read.predicate import (
+from hudi_py.expressions.functions import is_zoned_instant
+from hudi_py.expressions.literals import plain
+from hudi_py.expressions.predicate import (
     Arithmetic,
     Column,
     Comparison,
@@ -37,6 +36,7 @@ from hudi_py.read.predicate import (
     Not,
     kind_of,
 )
+from hudi_py.formats.arrays import is_text
 from hudi_py.schema import META_FIELDS
 
 SUPPORTED = (

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hudi_py.errors import ConfigError, first_line
+from hudi_py.expressions.grammar import SUPPORTED, parse
+from hudi_py.expressions.predicate import Logical, Node
 from hudi_py.formats.arrays import combined
-from hudi_py.read.grammar import SUPPORTED, parse
-from hudi_py.read.predicate import Logical, Node
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from hudi_py.formats.calendar import DAYS, MONTHS, Longs, WallClock
-from hudi_py.write.rows.keygen.dates.patterns import DAY, HOUR, MINUTE, SECOND, JodaToken, tokens
+from hudi_py.expressions.calendar import DAYS, MONTHS, Longs, WallClock
+from hudi_py.expressions.dates.patterns import DAY, HOUR, MINUTE, SECOND, JodaToken, tokens
 
 _LETTERS = "CYyxwMdDeEaHhKkmsSZ"
 _MAX_MINUTES = 2_048

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudi_py.formats.calendar import Bools, Longs, WallClock
-from hudi_py.metadata.expressions.patterns import DAY, HOUR, MINUTE, SECOND, DatePattern
-from hudi_py.metadata.expressions.texts import as_texts
+from hudi_py.expressions.calendar import Bools, Longs, WallClock
+from hudi_py.expressions.functions.patterns import DAY, HOUR, MINUTE, SECOND, DatePattern
+from hudi_py.expressions.functions.texts import as_texts
 
 UTC: Final = "UTC"
 DEFAULT_PATTERN: Final = "yyyy-MM-dd HH:mm:ss"

@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hudi_py.errors import ConfigError, SchemaMismatchError
-from hudi_py.write.rows.keygen.dates import DateRule
-from hudi_py.write.rows.keygen.dates.parsing import DateParser
-from hudi_py.write.rows.keygen.dates.printing import DatePrinter
+from hudi_py.expressions.dates import DateRule
+from hudi_py.expressions.dates.parsing import DateParser
+from hudi_py.expressions.dates.printing import DatePrinter
 
 PREFIX = "hoodie.keygen.timebased."
 RECORDED: list[dict[str, Any]] = json.loads(Path(__file__).parent.joinpath("data", "dates.json").read_text())

@@ -3,7 +3,7 @@
 Source: `ExpressionIndexSparkFunctions`, 1.2.0.
 """
 
-from hudi_py.metadata.expressions.function import (
+from hudi_py.expressions.functions.function import (
     EXPR,
     FILTER_SIZES,
     IDENTITY,
@@ -12,7 +12,7 @@ from hudi_py.metadata.expressions.function import (
     filter_texts,
     is_zoned_instant,
 )
-from hudi_py.metadata.expressions.times import check_zone
+from hudi_py.expressions.functions.times import check_zone
 
 __all__ = [
     "EXPR",

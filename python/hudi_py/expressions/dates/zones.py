@@ -10,8 +10,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import numpy as np
 
 from hudi_py.errors import ConfigError
-from hudi_py.formats.calendar import Bools, Longs
-from hudi_py.write.rows.keygen.dates.patterns import DAY, MINUTE
+from hudi_py.expressions.calendar import Bools, Longs
+from hudi_py.expressions.dates.patterns import DAY, MINUTE
 
 EARLIEST, END = -62_135_596_800_000, 253_402_300_800_000
 """The first millisecond of year 1 and that of year 10000."""

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from hudi_py.expressions.functions.regex import JavaRegex, replacement
 from hudi_py.formats.arrays import combined, is_bytes
-from hudi_py.metadata.expressions.regex import JavaRegex, replacement
 from hudi_py.schema.conform import conform_array
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from hudi_py.read.lexer import lexemes
+from hudi_py.expressions.lexer import lexemes
 
 _ESCAPE: Final = re.compile(
     r"""\\u(?P<four>[0-9a-fA-F]{4}) | \\U(?P<eight>[0-9a-fA-F]{8}) | \\(?P<octal>[01][0-7]{2}) | \\(?P<one>.)

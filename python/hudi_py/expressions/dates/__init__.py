@@ -1,5 +1,5 @@
 """Points in time from columns, and the texts that stand for them in partition paths."""
 
-from hudi_py.write.rows.keygen.dates.rule import DateRule
+from hudi_py.expressions.dates.rule import DateRule
 
 __all__ = ["DateRule"]

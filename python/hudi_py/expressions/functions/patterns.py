@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hudi_py.formats.calendar import (
+from hudi_py.expressions.calendar import (
     DAYS,
     MONTHS,
     OFFSET,
