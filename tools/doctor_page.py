@@ -29,8 +29,8 @@ plan = table.repair_plan(diagnosis)
 print(plan)
 report = table.repair(plan)
 if report.id is not None:
-    # or table.forget_repair(report.id), which deletes what is kept
-    table.undo_repair(report.id)
+    # or table.health.forget(report.id), which deletes what is kept
+    table.health.undo(report.id)
 ```
 
 For a table that cannot be opened there are `hudi_py.doctor`, `repair_plan`, `repair`, `undo_repair` and

@@ -55,7 +55,7 @@ def run_service(
         phase: `schedule` only makes a plan; `execute` only runs a pending plan, by default the oldest; None does both.
         instant: the plan to run or drop, or the instant to roll back, restore to or save (default: the newest commit).
         options: write options, by Apache Hudi's keys.
-        arguments: those that the service takes, such as `comment` of a savepoint; as `Table.run_service` takes them.
+        arguments: those that the service takes, such as `comment` of a savepoint; as `Table.services.run` takes them.
 
     Returns:
         The report of the last plan that ran, or of the service, as `to_dict()` of the report that `Table` returns:

@@ -29,11 +29,11 @@ from hudi_py.timeline.archived import ArchivedInstant, archived_instants
 from hudi_py.timeline.properties import load_table_config
 from hudi_py.timeline.state import TableState, load_state
 from hudi_py.timeline.timeline import Timeline, load_timeline
-from hudi_py.transaction.locks import LockHolder, break_lock, lock_holders
+from hudi_py.transaction.locks import TableLocks
 from hudi_py.wiring import (
     Alterable,
+    Indexable,
     MetadataPartitions,
-    TableIndexes,
     after_commit,
     metadata_writer,
     serving,
@@ -179,7 +179,7 @@ def _rows(storage: Storage, data: Any) -> Any:
     return table_schema(load_state(storage)).empty_table()
 
 
-class Table(TableIndexes, ServiceMethods, ErasureMethods, HealthMethods, ReportMethods, Alterable):
+class Table(Indexable, ServiceMethods, ErasureMethods, HealthMethods, ReportMethods, Alterable):
     """A Hudi table. Each scan and property sees its current state; a `Scan` is pinned when it is created."""
 
     def __init__(
@@ -404,14 +404,10 @@ class Table(TableIndexes, ServiceMethods, ErasureMethods, HealthMethods, ReportM
         """The partitions of the metadata table."""
         return MetadataPartitions(self._serving)
 
-    def locks(self, *, options: Mapping[str, Any] | None = None) -> list[LockHolder]:
-        """The holder of the table lock, if there is one. `options` configure the lock, like those of writes."""
-        return lock_holders(self._storage, {**self._options, **(options or {})}, self._storage_options)
-
-    def break_lock(self, owner: str, *, options: Mapping[str, Any] | None = None) -> None:
-        """Releases the table lock of an owner that is no longer running, named as in `locks`. An owner that is still
-        running fails before it completes anything. Raises LockError if another owner, or none, holds the lock."""
-        break_lock(self._storage, owner, {**self._options, **(options or {})}, self._storage_options)
+    @property
+    def locks(self) -> TableLocks:
+        """The table lock: who holds it, and how to release it."""
+        return TableLocks(self._storage, self._options, self._storage_options)
 
     # -- reports
 

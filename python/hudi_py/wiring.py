@@ -30,7 +30,6 @@ from hudi_py.metadata_write.maintenance.rebuild import change_metadata_table, dr
 from hudi_py.metadata_write.maintenance.verify import VerifyReport, verify
 from hudi_py.metadata_write.partitions.named import IndexRequest
 from hudi_py.metadata_write.writer import MetadataTableWriter
-from hudi_py.model.properties import TableConfig
 from hudi_py.progress import Progress
 from hudi_py.services.after_commit import InlineServices
 from hudi_py.services.context import ServiceContext
@@ -285,12 +284,48 @@ class MetadataPartitions:
             return drop(context, names)
 
 
-class TableIndexes(ABC):
+class TableIndexes:
     """The indexes of a table, by name. `options` are write options; they override those with which it was opened."""
+
+    def __init__(self, storage: Storage, serve: Serving) -> None:
+        self._storage = storage
+        self._serve = serve
+
+    def drop(self, name: str, *, if_exists: bool = False, options: Mapping[str, Any] | None = None) -> bool:
+        """Drops an index, by its name or that of its partition, and the indexes that need it.
+
+        Returns:
+            False if there is none and `if_exists` is set.
+
+        Raises:
+            ConfigError: there is no such index.
+            ConflictError: a write is running.
+        """
+        with self._serve("drop an index of", options) as context:
+            return drop_index(context, name, if_exists=if_exists)
+
+    def refresh(self, name: str, *, options: Mapping[str, Any] | None = None) -> None:
+        """Rebuilds an index from the table's files. Raises as `metadata.rebuild`."""
+        with self._serve("refresh an index of", options) as context:
+            refresh_index(context, name)
+
+    def list(self) -> pa.Table:
+        """The indexes in the metadata table by name: name, kind, columns (list), function, options (map), version, and
+        whether it is ready: if not, the next write completes it."""
+        return index_report(self._storage, load_table_config(self._storage))
+
+
+class Indexable(ABC):
+    """Building indexes of a table."""
 
     _storage: Storage
 
-    def create_index(
+    @property
+    def indexes(self) -> TableIndexes:
+        """The indexes of the table."""
+        return TableIndexes(self._storage, self._serving)
+
+    def index(
         self,
         name: str,
         column: str = "",
@@ -322,36 +357,9 @@ class TableIndexes(ABC):
         with self._serving("create an index of", options) as context:
             return create_index(context, request, if_not_exists=if_not_exists)
 
-    def drop_index(self, name: str, *, if_exists: bool = False, options: Mapping[str, Any] | None = None) -> bool:
-        """Drops an index, by its name or that of its partition, and the indexes that need it.
-
-        Returns:
-            False if there is none and `if_exists` is set.
-
-        Raises:
-            ConfigError: there is no such index.
-            ConflictError: a write is running.
-        """
-        with self._serving("drop an index of", options) as context:
-            return drop_index(context, name, if_exists=if_exists)
-
-    def refresh_index(self, name: str, *, options: Mapping[str, Any] | None = None) -> None:
-        """Rebuilds an index from the table's files. Raises as `metadata.rebuild`."""
-        with self._serving("refresh an index of", options) as context:
-            refresh_index(context, name)
-
-    def indexes(self) -> pa.Table:
-        """The indexes in the metadata table by name: name, kind, columns (list), function, options (map), version, and
-        whether it is ready: if not, the next write completes it."""
-        return index_report(self._storage, self._reload())
-
     @abstractmethod
     def _serving(self, title: str, options: Mapping[str, Any] | None = None) -> AbstractContextManager[ServiceContext]:
         """The context of one call."""
-
-    @abstractmethod
-    def _reload(self) -> TableConfig:
-        """The present properties."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,7 +377,7 @@ class IndexChange:
     """Whether an index that exists already, or is not there to be dropped, is no error."""
 
     def run(self, path: str, options: Options) -> None:
-        """Run the statement and announce what it did, as the methods of `TableIndexes`. Raises as they do."""
+        """Run the statement and announce what it did, as `Table.index` and `Table.indexes`. Raises as they do."""
         given = options.for_storage()
         storage = open_storage(path, given)
         context = ServiceContext.of(storage, options, metadata_writer(options), storage_options=given)
@@ -386,7 +394,7 @@ class IndexChange:
 
 
 def index_table(path: str, options: Options) -> pa.Table:
-    """`Table.indexes` of the table at a path."""
+    """`Table.indexes.list` of the table at a path."""
     storage = open_storage(path, options.for_storage())
     return index_report(storage, load_table_config(storage))
 

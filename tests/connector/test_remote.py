@@ -101,7 +101,7 @@ def test_the_driver_makes_a_call_once_and_tasks_bring_its_answer(path: str) -> N
     (partition,) = reader.partitions()
     first, again = (list(reader.read(partition)) for _ in range(2))
     assert first == again
-    assert hudi_py.open_table(path).savepoints().num_rows == 1
+    assert hudi_py.open_table(path).savepoints.list().num_rows == 1
 
 
 def test_tasks_divide_their_numbers(path: str) -> None:
@@ -195,7 +195,7 @@ def test_a_call_behind_connect_runs_in_the_driver_once(
     make(path)
     (report,) = _asked(spark, _Call(calls.run_single_step, (request(path, "savepoint"), None)))
     assert report["service"] == "savepoint"
-    assert hudi_py.open_table(path).savepoints().num_rows == 1
+    assert hudi_py.open_table(path).savepoints.list().num_rows == 1
     told = _raised(lambda: _asked(spark, _Call(calls.run_single_step, (request(path + "no"), None))))
     assert isinstance(told, TableNotFoundError)
 
@@ -226,7 +226,7 @@ def test_changes_of_indexes_are_announced(path: str, monkeypatch: pytest.MonkeyP
         told.append(storage.uri)
 
     monkeypatch.setattr("hudi_py.wiring.announced", announced)
-    hudi_py.open_table(path).create_index("record_index", "id", using="record_index")
+    hudi_py.open_table(path).index("record_index", "id", using="record_index")
     by_table = list(told)
     calls.change_index(path, {}, IndexChange("drop", "record_index"))
     assert told == by_table * 2 != []

@@ -101,7 +101,7 @@ def test_a_plan_that_cannot_be_carried_out_stays(spark: SparkSession, path: str)
     torn.rename(torn.with_suffix(".away"))
     with pytest.raises(HistoryCleanedError, match=f"the file {row['partition']}/{torn.name} of the plan is missing"):
         run_service(spark, path, "compaction")
-    assert hudi_py.open_table(path).plans()["state"].to_pylist() == ["REQUESTED"] * 3
+    assert hudi_py.open_table(path).services.pending()["state"].to_pylist() == ["REQUESTED"] * 3
     assert not [name for name in Path(path).rglob("*.parquet") if planned in name.name]
     torn.with_suffix(".away").rename(torn)
     assert run_service(spark, path, "compaction")["instant"] == planned
@@ -140,7 +140,7 @@ def test_a_plan_is_dropped(spark: SparkSession, path: str) -> None:
     planned = run_service(spark, path, "compaction", phase="schedule")["instant"]
     report = run_service(spark, path, "unschedule", instant=int(planned))
     assert (report["service"], report["instant"], report["plan"]) == ("unschedule", planned, "compaction")
-    assert hudi_py.open_table(path).plans().num_rows == 0
+    assert hudi_py.open_table(path).services.pending().num_rows == 0
     assert read(path) == rows
     with pytest.raises(
         ConfigError, match=rf"^Cannot unschedule {planned} of .*: there is no such plan; pending: none$"
@@ -157,7 +157,7 @@ def test_a_log_compaction_that_was_overtaken_is_dropped(spark: SparkSession, pat
     report = run_service(spark, path, "log_compaction", options=few)
     assert report["instant"] is None
     assert report["reason"].startswith(f"the logcompaction {planned} was removed: later compactions cover the logs")
-    assert hudi_py.open_table(path).plans().num_rows == 0
+    assert hudi_py.open_table(path).services.pending().num_rows == 0
     assert read(path) == rows
 
 
@@ -166,7 +166,7 @@ def test_a_log_compaction_that_was_overtaken_is_dropped(spark: SparkSession, pat
 def test_savepoint_restore_and_rollback(spark: SparkSession, path: str) -> None:
     rows = make(path)
     saved = run_service(spark, path, "savepoint", user="ana", comment="before")["instant"]
-    (row,) = hudi_py.open_table(path).savepoints().to_pylist()
+    (row,) = hudi_py.open_table(path).savepoints.list().to_pylist()
     assert (row["instant"], row["user"], row["comment"]) == (saved, "ana", "before")
     more = [{"id": n, "p": "abc"[n % 3], "ts": 50, "v": -1.0} for n in range(12)]
     last = hudi_py.write(path, more, "upsert", QUIET).instant

@@ -129,10 +129,10 @@ def test_ttl_drops_what_apache_hudi_drops(copy: Copy, tmp_path: Path) -> None:
     expected = read_commit_metadata(LocalStorage(path), theirs.timeline.layout, commit)
     golden = load()["v9_mor_compaction"].extract(tmp_path / "before")
     table = hudi_py.open_table(str(golden))
-    every = table.run_ttl(retain_days=1, dry_run=True)
+    every = table.ttl(retain_days=1, dry_run=True)
     assert set(expected.replaced) < set(every.partitions)
     assert len(every.partitions) == 3
-    report = table.run_ttl(retain_days=1, partitions=list(expected.replaced))
+    report = table.ttl(retain_days=1, partitions=list(expected.replaced))
     table = hudi_py.open_table(str(golden))
     ours = read_commit_metadata(LocalStorage(str(golden)), table.timeline.layout, table.timeline.write_completed[-1])
     assert report.instant is not None
@@ -187,7 +187,7 @@ def test_a_plan_of_apache_hudi_is_carried_out(columns: str, copy: Copy) -> None:
     options["hoodie.bucket.index.num.buckets"] = "4"
     table = hudi_py.open_table(path, options)
     before = table.scan().to_table()
-    assert set(table.plans()["service"].to_pylist()) == {"resize_buckets"}
+    assert set(table.services.pending()["service"].to_pylist()) == {"resize_buckets"}
     with pytest.raises(ConflictError, match="is about to replace it; run it"):
         table.delete(before.slice(0, 1))
     report = table.bucket_resizing.run()
@@ -232,7 +232,7 @@ def test_a_plan_of_buckets_is_dropped_by_the_name_of_its_service(copy: Copy, dam
     if damaged:
         requested.write_bytes(b"x")
     table = hudi_py.open_table(path)
-    report = table.unschedule(_PLANNED)
+    report = table.services.unschedule(_PLANNED)
     assert (report.plan, str(report)) == (
         service,
         f"unschedule {_PLANNED}: the {service.replace('_', ' ')} plan dropped",
@@ -263,7 +263,7 @@ def test_a_plan_of_the_same_clustering(name: str, copy: Copy) -> None:
     for later in [each.time for each in reversed(table.timeline.write_completed) if each.time >= instant]:
         table.rollback(later)
     if not written:
-        table.unschedule(instant)
+        table.services.unschedule(instant)
     context = _clustering(path)
     scheduled = Clustering().schedule(context)
     (requested,) = Path(path, ".hoodie").rglob(f"{scheduled.instant}.*.requested")
@@ -287,7 +287,7 @@ def test_a_clustering_of_apache_hudi_is_carried_out(copy: Copy) -> None:
     before = table.scan().to_table()
     row = before.filter(pc.is_in(before["_hoodie_file_name"], pa.array([before["_hoodie_file_name"][0].as_py()])))
     row = row.slice(0, 1).drop([each for each in row.column_names if each.startswith("_hoodie")])
-    assert set(table.plans()["service"].to_pylist()) == {"clustering"}
+    assert set(table.services.pending()["service"].to_pylist()) == {"clustering"}
     report = run(Clustering(), _clustering(path))
     assert (report.num_replaced, report.num_files, report.num_rows) == (4, 2, 40)
     after = hudi_py.open_table(path).scan().to_table()

@@ -56,7 +56,7 @@ def test_plans_of_one_side_are_carried_out_by_the_other(
     before = hudi_py.open_table(path).scan().to_table()
     table = hudi_py.open_table(path, SMALL)
     if planner == "ours":
-        instant = table.service_plans("clustering", sort_by="v,k").schedule()
+        instant = table.services.planned("clustering", sort_by="v,k").schedule()
         oracle.call(path, "run_clustering(op => 'execute', table => '{table}')", SMALL)
         assert table.clustering.pending() == []
     else:
@@ -118,7 +118,7 @@ def test_the_plan_of_the_same_table(oracle: Oracle, tmp_path: Path) -> None:
             plan = decode_clustering_plan(requested.read_bytes())
             assert plan is not None
             plans.append(plan)
-            table.unschedule(requested.name.partition(".")[0])
+            table.services.unschedule(requested.name.partition(".")[0])
         own, theirs = plans
         if f"{prefix}class" in options:  # their order is that of a listing
             assert {group.slices for group in own.groups} == {group.slices for group in theirs.groups}

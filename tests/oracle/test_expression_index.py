@@ -85,7 +85,7 @@ def test_both_find_rows(oracle: Oracle, tmp_path: Path, version: int, kind: str,
     table = hudi_py.open_table(path, OURS)
     for name, using, column, given in INDEXES:
         if maker == "ours":
-            table.create_index(name, column, using=using, index_options=given)
+            table.index(name, column, using=using, index_options=given)
         else:
             create = f"CREATE INDEX {name} ON {{table}} USING {using} ({column}) OPTIONS ({made_of(given)})"
             oracle.sql(create, path, {**OPTIONS, **LOCK})

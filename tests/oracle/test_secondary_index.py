@@ -56,7 +56,7 @@ def test_by_turns(oracle: Oracle, tmp_path: Path, version: int, kind: str, maker
     )
     model = {row["k"]: row for row in rows}
     if maker == "ours":
-        hudi_py.open_table(path, OURS).create_index("ix", "name")
+        hudi_py.open_table(path, OURS).index("ix", "name")
     else:
         oracle.sql("CREATE INDEX ix ON {table} (name)", path, {**OPTIONS, **LOCK})
     steps = ["upsert", "upsert", "delete", "upsert", "upsert", "delete"]
@@ -95,7 +95,7 @@ def test_apache_hudi_uses_ours(oracle: Oracle, tmp_path: Path) -> None:
     path = tmp_path / "t"
     rows = [{"k": f"k{i}", "p": str(i), "ts": 1, "name": f"n{i}"} for i in range(4)]
     hudi_py.write(str(path), pa.Table.from_pylist(rows, SCHEMA), options=OURS, record_key="k", partition_by="p")
-    hudi_py.open_table(str(path), OURS).create_index("ix", "name")
+    hudi_py.open_table(str(path), OURS).index("ix", "name")
     assert oracle.read(path, where="name = 'n2'", options=SKIPPING)["k"].to_pylist() == ["k2"]
     assert [row["index_name"] for row in oracle.sql("SHOW INDEXES FROM {table}", path)] == [
         "record_index",
@@ -105,4 +105,4 @@ def test_apache_hudi_uses_ours(oracle: Oracle, tmp_path: Path) -> None:
         file.unlink()
     assert oracle.read(path, where="name = 'n2'", options=SKIPPING).num_rows == 0
     oracle.sql("DROP INDEX secondary_index_ix ON {table}", path, {**OPTIONS, **LOCK})
-    assert hudi_py.open_table(str(path)).indexes()["name"].to_pylist() == ["record_index"]
+    assert hudi_py.open_table(str(path)).indexes.list()["name"].to_pylist() == ["record_index"]

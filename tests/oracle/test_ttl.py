@@ -24,7 +24,7 @@ def test_the_same_partitions_expire(oracle: Oracle, golden: Extracted, tmp_path:
     for path in (ours, theirs):
         shutil.copytree(golden(name), path)
     dropped = oracle.call(theirs, "run_ttl(table => '{table}', retain_days => 1)")
-    report = hudi_py.open_table(ours).run_ttl(retain_days=1)
+    report = hudi_py.open_table(ours).ttl(retain_days=1)
     assert {row["deleted_partitions"] for row in dropped} == set(report.partitions) != set()
     for path in (ours, theirs):
         table = hudi_py.open_table(path)

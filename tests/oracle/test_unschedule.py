@@ -34,7 +34,7 @@ def test_apache_hudi_goes_on_without_it(oracle: Oracle, tmp_path: Path, version:
         oracle.write(str(path), rows(range(3, 9), 400), "upsert", options=OFF)
         hudi_py.write(str(path), rows(range(7, 14), 500), "upsert", options)
     before = same(oracle, path)
-    assert table.unschedule(theirs).rollback is None
+    assert table.services.unschedule(theirs).rollback is None
     same(oracle, path, before)
     hudi_py.write(str(path), rows(range(23, 30), 600), "upsert", options)
     planned = table.compaction.schedule()
@@ -44,7 +44,7 @@ def test_apache_hudi_goes_on_without_it(oracle: Oracle, tmp_path: Path, version:
         Compaction().execute(context, work, range(work.num_tasks))
         end_work(work.attempt.owner.id)
     before = ours(path)
-    assert table.unschedule(planned).rollback is not None
+    assert table.services.unschedule(planned).rollback is not None
     agree(oracle, path, before)
     oracle.write(str(path), rows(range(1, 3), 700), "upsert", options=OFF)
     before = same(oracle, path)
@@ -70,7 +70,7 @@ def test_in_version_6_rows_would_be_lost(oracle: Oracle, oracle_015: Oracle, tmp
     oracle.write(str(path), rows(range(3, 9), 400), "upsert", options=OFF)
     before = same(oracle, path)
     with pytest.raises(ConflictError, match="no longer be found"):
-        table.unschedule(planned)
+        table.services.unschedule(planned)
     shutil.copytree(path, lost)
     (lost / ".hoodie" / f"{planned}.compaction.requested").unlink()
     listed = {"hoodie.metadata.enable": "false"}
@@ -91,13 +91,13 @@ def test_other_plans(oracle: Oracle, tmp_path: Path, version: int) -> None:
     if version >= 8:
         planned = table.log_compaction.schedule()
         assert planned is not None
-        table.unschedule(planned)
+        table.services.unschedule(planned)
     table.compact()
     keep = {"hoodie.clean.policy": "KEEP_LATEST_FILE_VERSIONS", "hoodie.clean.fileversions.retained": "1"}
     planned = table.cleaning.schedule(options=keep)
     assert planned is not None
     before = same(oracle, path)
-    table.unschedule(planned)
+    table.services.unschedule(planned)
     assert timeline(path).pending == ()
     same(oracle, path, before)
     oracle.call(
@@ -122,7 +122,7 @@ def test_a_clustering(oracle: Oracle, tmp_path: Path, version: int, kind: str) -
     before = same(oracle, path)
     with pytest.raises(ConflictError, match=f"the pending clustering {planned} is about to replace it"):
         hudi_py.write(str(path), rows(range(3), 200), "upsert", options)
-    assert hudi_py.open_table(str(path)).unschedule(planned).plan == "clustering"
+    assert hudi_py.open_table(str(path)).services.unschedule(planned).plan == "clustering"
     same(oracle, path, before)
     hudi_py.write(str(path), rows(range(3), 200), "upsert", options)
     oracle.write(str(path), rows(range(5, 8), 300), "upsert", options=OFF)

@@ -438,7 +438,13 @@ def test_nothing_of_them_is_left_behind(
         more = {"record_key": "id", "partition_by": "city", "table_type": "mor", "storage_options": options}
         shown.append(hudi_py.write(path, rows(range(6), 1), **more))
         table = hudi_py.open_table(path, storage_options=options)
-        shown += [table.upsert(rows(range(6), 2)), table.compact(), table.clean(), table.plans(), table.locks()]
+        shown += [
+            table.upsert(rows(range(6), 2)),
+            table.compact(),
+            table.clean(),
+            table.services.pending(),
+            table.locks.holders(),
+        ]
         scan = table.scan(filter="fare > 1")
         shown += [scan, scan.explain(), table, table.properties, table.timeline, open_storage(path, options)]
         pickled = [pickle.dumps(open_storage(path, options)), pickle.dumps(scan.splits())]

@@ -59,7 +59,7 @@ def test_writes_get_through_what_goes_wrong_now_and_then(s3: Server, bucket: str
         table.compact()
     proxy.reset()
     assert found(table) == expected, spoilt
-    assert table.locks() == []
+    assert table.locks.holders() == []
     assert table.metadata.verify().ok
 
 

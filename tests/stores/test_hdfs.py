@@ -140,7 +140,7 @@ def test_another_name_node_takes_over(hadoop: tuple[str, str]) -> None:
         table.upsert(rows(range(4, 8), 2))
         assert found(table) == {f"k{key}": 2 if key > 3 else 1 for key in range(8)}
         assert table.metadata.verify().ok
-        assert table.locks() == []
+        assert table.locks.holders() == []
 
 
 @pytest.mark.parametrize(("kind", "version"), [("mor", 9), ("cow", 6)])
@@ -175,11 +175,11 @@ def test_a_writer_that_was_killed_under_the_lock(folder: str) -> None:
     table = hudi_py.open_table(path, OFF)
     done = subprocess.run([sys.executable, "-c", KILLED, path], cwd=ROOT, stdin=subprocess.DEVNULL)
     assert done.returncode == -9
-    assert [holder.provider for holder in table.locks()] == ["FileSystemBasedLockProvider"]
+    assert [holder.provider for holder in table.locks.holders()] == ["FileSystemBasedLockProvider"]
     assert found(table) == {f"k{key}": 1 for key in range(6)}
     table.upsert(rows(range(2), 3))
     assert found(table) == {f"k{key}": 3 if key < 2 else 1 for key in range(6)}
-    assert table.locks() == []
+    assert table.locks.holders() == []
     assert table.metadata.verify().ok
 
 

@@ -338,11 +338,11 @@ def test_a_table_is_written_under_the_lock_of_a_service(
     more = {"storage_options": moto.options, "options": options}
     hudi_py.write(path, pa.table({"id": ["a"]}), record_key="id", **more)
     table = hudi_py.open_table(path, options, storage_options=moto.options)
-    assert table.locks() == []
+    assert table.locks.holders() == []
     settings = LockSettings.of(Options.resolve(options, defaults={}))
     storage = open_storage(path, moto.options)
     with table_lock(storage, settings, purpose="test", storage_options=moto.options) as lock:
-        (holder,) = table.locks()
+        (holder,) = table.locks.holders()
         assert holder.place.endswith(f"/{table.properties['hoodie.table.name']}")
         assert "process" in holder.process
         brief = LockSettings.of(Options.resolve({**options, "hoodie.write.lock.client.num_retries": "0"}, defaults={}))
@@ -352,12 +352,12 @@ def test_a_table_is_written_under_the_lock_of_a_service(
         lock.check()  # it was renewed meanwhile
         with pytest.raises(LockError, match="not somebody"):
             break_lock(storage, "somebody", options, moto.options)
-        table.break_lock(holder.owner)
+        table.locks.release(holder.owner)
         with pytest.raises(LockError):
             lock.check()
         table.upsert(pa.table({"id": ["b"]}))
     assert table.scan().to_table().num_rows == 2
-    assert table.locks() == []
+    assert table.locks.holders() == []
 
 
 def test_the_item_in_dynamodb_is_that_of_amazons_client(

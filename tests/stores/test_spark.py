@@ -111,7 +111,7 @@ def test_a_table_is_written_and_read(s3: Server, bucket: str, spark: Any, kind: 
     assert read.where("city = 'a' and ts = 2").count() == 4
     with pytest.raises(Exception, match="not supported through Spark: writes and services run in several processes"):
         write(spark, path, {**options, "hoodie.write.lock.provider": "InProcessLockProvider"}, range(1), 3)
-    assert hudi_py.open_table(path, storage_options=s3.options).locks() == []
+    assert hudi_py.open_table(path, storage_options=s3.options).locks.holders() == []
 
 
 def test_keys_among_the_options_are_not_left_behind(

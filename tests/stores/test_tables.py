@@ -82,7 +82,7 @@ def live(path: str, kind: str, version: int, storage_options: Mapping[str, str])
     table.bulk_insert(rows(range(50, 60), 1))
     table.insert_overwrite_table(rows(range(3), 20))
     assert found(table) == {"k0": 20, "k1": 20, "k2": 20}
-    assert table.locks() == []
+    assert table.locks.holders() == []
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_a_writer_whose_lease_was_lost_completes_nothing(
 
     def and_breaks(self: object, name: str, data: bytes) -> bool:
         if name.startswith(".hoodie/metadata/.hoodie/timeline/") and name.endswith(".deltacommit.inflight"):
-            table.break_lock(table.locks()[0].owner)
+            table.locks.release(table.locks.holders()[0].owner)
         return put(self, name, data)
 
     monkeypatch.setattr(type(storage), "put_if_absent", and_breaks)

@@ -165,7 +165,7 @@ def _target(tables: Tables, name: str, procedure: Procedure, given: Given) -> St
 
 
 ABSENT: Final[Mapping[str, str]] = {
-    "run_rollback_inflight_tableservice": "Table.unschedule, or `hudi-py unschedule`,",
+    "run_rollback_inflight_tableservice": "Table.services.unschedule, or `hudi-py unschedule`,",
     "show_fs_path_detail": "Table.partitions, or `hudi-py show`,",
     "delete_marker": "the next write",
     "hive_sync": "`hudi-py sync`",

@@ -47,7 +47,7 @@ _ERROR: Final = "Error: "
 _WORDS: Final = {
     "set with_newer=True": "give --with-newer",
     "(delete_savepoints=True)": "(--delete-savepoints)",
-    "look at Table.locks() again": "look at `hudi-py locks show` again",
+    "look at Table.locks.holders() again": "look at `hudi-py locks show` again",
 }
 """Advice in messages of the Python API, and what it is on the command line."""
 

@@ -34,7 +34,7 @@ def _planned(
         from hudi_py.cli import services
 
         named = {key: text for key, text in given.items() if text is not None}
-        services.planned(target, target.open().service_plans(service, **named), services.How(schedule, run, dry_run))
+        services.planned(target, target.open().services.planned(service, **named), services.How(schedule, run, dry_run))
 
     for key, text in reversed([*(arguments or {}).items()]):
         command = click.option(f"--{key.replace('_', '-')}", key, help=text)(command)
@@ -223,7 +223,7 @@ def unschedule(target: CommandTarget, instant: str, yes: bool) -> None:
 
     table = target.open()
     confirm(f"Remove the plan {instant} of {table.uri}?", yes)
-    services.report(target, table.unschedule(instant))
+    services.report(target, table.services.unschedule(instant))
 
 
 @table_command(
@@ -266,7 +266,7 @@ def restore(target: CommandTarget, instant: str, dry_run: bool, yes: bool) -> No
 
     table = target.open()
     if instant == "latest":
-        instant = max(table.savepoints()["instant"].to_pylist(), default=instant)
+        instant = max(table.savepoints.list()["instant"].to_pylist(), default=instant)
     undone = services.Undone(table.preview_restore(instant), f"restore {table.uri} to {instant}")
     if services.agreed(target, undone, dry_run, yes):
         services.report(target, table.restore(instant))

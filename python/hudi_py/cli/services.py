@@ -79,11 +79,11 @@ def run_service(
     if dry_run:
         if service.plans is None:
             raise click.UsageError(f"The service {name} has no plan to show with --dry-run.")
-        _preview(target, table.service_plans(name, **arguments).preview())
+        _preview(target, table.services.planned(name, **arguments).preview())
         return
     if service.asks and phase != "schedule" and not arguments.get("dry_run"):
         confirm(f"Run {name} on {table.uri}, to {service.asks}?", yes)
-    done = table.run_service(name, phase=phase, instant=instant, **arguments)
+    done = table.services.run(name, phase=phase, instant=instant, **arguments)
     if phase == "schedule" and done.instant is not None and not target.as_json:
         Screen().line(f"Planned: {done.instant}. Run it with --phase execute --instant {done.instant}.")
     else:
@@ -203,13 +203,13 @@ def create_index(
     target: CommandTarget, name: str, column: str, using: str, given: dict[str, str], if_not_exists: bool
 ) -> None:
     """`hudi-py index create`. `given`: options stored with the index."""
-    made = target.open().create_index(name, column, using=using, index_options=given, if_not_exists=if_not_exists)
+    made = target.open().index(name, column, using=using, index_options=given, if_not_exists=if_not_exists)
     _said(target, {"created": made}, f"Created the index {name}." if made else f"The index {name} exists already.")
 
 
 def refresh_index(target: CommandTarget, name: str) -> None:
     """`hudi-py index refresh`."""
-    target.open().refresh_index(name)
+    target.open().indexes.refresh(name)
     _said(target, {"refreshed": True}, f"Built the index {name} anew.")
 
 
@@ -217,7 +217,7 @@ def drop_index(target: CommandTarget, name: str, yes: bool) -> None:
     """`hudi-py index drop`."""
     table = target.open()
     confirm(f"Drop the index {name} of {table.uri}, and what depends on it?", yes)
-    table.drop_index(name)
+    table.indexes.drop(name)
     _said(target, {"dropped": True}, f"Dropped the index {name}.")
 
 
@@ -264,7 +264,7 @@ def break_lock(target: CommandTarget, owner: str, yes: bool) -> None:
     """`hudi-py locks break`."""
     table, screen = target.open(), Screen()
     confirm(f"Release the lock of {table.uri} that {owner} holds? A holder that still runs will fail.", yes)
-    table.break_lock(owner)
+    table.locks.release(owner)
     if target.as_json:
         screen.json({"owner": owner, "released": True})
     else:

@@ -154,7 +154,7 @@ def schema(target: CommandTarget, meta: bool, as_of: str | None) -> None:
 
 def plans(target: CommandTarget) -> None:
     """`hudi-py plans`."""
-    found, screen = records(target.open().plans()), Screen()
+    found, screen = records(target.open().services.pending()), Screen()
     if target.as_json:
         screen.json_lines(found)
         return
@@ -168,7 +168,7 @@ def plans(target: CommandTarget) -> None:
 
 def savepoints(target: CommandTarget) -> None:
     """`hudi-py savepoint list`."""
-    found, screen = records(target.open().savepoints()), Screen()
+    found, screen = records(target.open().savepoints.list()), Screen()
     if target.as_json:
         screen.json_lines(found)
         return
@@ -182,7 +182,7 @@ def savepoints(target: CommandTarget) -> None:
 
 def indexes(target: CommandTarget) -> None:
     """`hudi-py index list`."""
-    found, screen = records(target.open().indexes()), Screen()
+    found, screen = records(target.open().indexes.list()), Screen()
     if target.as_json:
         screen.json_lines({**row, "options": dict(row["options"])} for row in found)
         return
@@ -202,7 +202,7 @@ def indexes(target: CommandTarget) -> None:
 
 def locks(target: CommandTarget) -> None:
     """`hudi-py locks show`."""
-    found, screen = target.open().locks(), Screen()
+    found, screen = target.open().locks.holders(), Screen()
     if target.as_json:
         screen.json_lines(asdict(each) for each in found)
         return

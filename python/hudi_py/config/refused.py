@@ -167,7 +167,7 @@ OPTIONS = (
     # the metadata table
     refused(
         "hoodie.metadata.index.async",
-        "indexes are built by the write that asks for them, or by Table.create_index, not beside writers",
+        "indexes are built by the write that asks for them, or by Table.index, not beside writers",
         _WRITE,
     ),
     # reading

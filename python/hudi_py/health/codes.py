@@ -196,8 +196,8 @@ _ALL: Final = (
         _W,
         "a table service was begun, and its process has ended or shows no sign of life",
         "What it planned is not done; cleaning and archiving stop before it.",
-        _REPAIR
-        + " undoes the attempt; then run the plan (table.compact(), table.clean()) or table.unschedule(instant)",
+        _REPAIR + " undoes the attempt; then run the plan (table.compact(), table.clean()) or "
+        "table.services.unschedule(instant)",
         True,
     ),
     Code(
@@ -212,7 +212,7 @@ _ALL: Final = (
         _N,
         "a table service is planned and not begun",
         "Cleaning and archiving stop before it.",
-        "run it: table.compact(), table.log_compact(), table.clean(); or table.unschedule(instant)",
+        "run it: table.compact(), table.log_compact(), table.clean(); or table.services.unschedule(instant)",
     ),
     Code(
         "timeline.ahead",
@@ -425,9 +425,15 @@ _ALL: Final = (
         _W,
         "another engine has held the table lock for more than an hour",
         "Writers and services fail after waiting for it.",
-        "make sure that its process has ended, then table.break_lock(owner)",
+        "make sure that its process has ended, then table.locks.release(owner)",
     ),
-    Code("lock.held", _N, "the table lock is held", "Writers wait for it.", "wait; Table.locks() shows the holder"),
+    Code(
+        "lock.held",
+        _N,
+        "the table lock is held",
+        "Writers wait for it.",
+        "wait; Table.locks.holders() shows the holder",
+    ),
     Code(
         "leftovers.markers",
         _N,
@@ -465,14 +471,14 @@ _ALL: Final = (
         _W,
         "a repair was begun and not finished",
         "The table is between two states; what was removed is kept.",
-        "table.undo_repair(id)",
+        "table.health.undo(id)",
     ),
     Code(
         "repair.kept",
         _N,
         "what an earlier repair removed is kept",
         "It takes space.",
-        "table.undo_repair(id), or table.forget_repair(id)",
+        "table.health.undo(id), or table.health.forget(id)",
     ),
     Code(
         "examination.stopped",

@@ -64,7 +64,7 @@ def repairs(
     *,
     storage_options: Mapping[str, str] | None = None,
 ) -> list[KeptRepair]:
-    """The repairs of the table at a path that can be undone; see `Table.repairs`."""
+    """The repairs of the table at a path that can be undone; see `Table.health.repairs`."""
     return kept_repairs(_opened(path, options, storage_options))
 
 
@@ -75,7 +75,7 @@ def undo_repair(
     *,
     storage_options: Mapping[str, str] | None = None,
 ) -> KeptRepair:
-    """Undoes a repair of the table at a path, even one that cannot be opened; see `Table.undo_repair`."""
+    """Undoes a repair of the table at a path, even one that cannot be opened; see `Table.health.undo`."""
     return undo(_opened(path, options, storage_options), id, options, storage_options=storage_options)
 
 
@@ -86,7 +86,7 @@ def forget_repair(
     *,
     storage_options: Mapping[str, str] | None = None,
 ) -> KeptRepair:
-    """Deletes what a repair has kept; see `Table.forget_repair`."""
+    """Deletes what a repair has kept; see `Table.health.forget`."""
     return forget(_opened(path, options, storage_options), id)
 
 
@@ -128,12 +128,44 @@ def _opened(path: StrPath, options: Mapping[str, Any] | None, storage_options: M
     return open_storage(path, resolved.for_storage(storage_options))
 
 
+class TableHealth:
+    """The repairs of a table that can be undone. `Table.doctor` examines the table and `Table.repair` mends it."""
+
+    def __init__(self, storage: Storage, options: Mapping[str, Any], storage_options: Mapping[str, str] | None) -> None:
+        self._storage = storage
+        self._options = options
+        self._storage_options = storage_options
+
+    def repairs(self) -> list[KeptRepair]:
+        """Repairs that can be undone, oldest first."""
+        return kept_repairs(self._storage)
+
+    def undo(self, id: str, *, options: Mapping[str, Any] | None = None) -> KeptRepair:
+        """Brings the table back to what it was before a repair. Readers may see a state in between.
+
+        Raises:
+            ConfigError: there is no such repair.
+            ConflictError: the table has been written to since, or a later repair is kept.
+        """
+        given = {**self._options, **(options or {})}
+        return undo(self._storage, id, given, storage_options=self._storage_options)
+
+    def forget(self, id: str) -> KeptRepair:
+        """Deletes what a repair has kept. It cannot be undone any more."""
+        return forget(self._storage, id)
+
+
 class HealthMethods:
     """Doctor and repair of a table."""
 
     _storage: Storage
     _options: Mapping[str, Any]
     _storage_options: Mapping[str, str] | None
+
+    @property
+    def health(self) -> TableHealth:
+        """Repairs that can be undone."""
+        return TableHealth(self._storage, self._options, self._storage_options)
 
     def doctor(self, *, full: bool = False, options: Mapping[str, Any] | None = None) -> Diagnosis:
         """Examines the table: properties, timeline, files, keys, metadata table, locks and leftovers. Changes nothing.
@@ -165,7 +197,7 @@ class HealthMethods:
 
     def repair(self, plan: RepairPlan, *, options: Mapping[str, Any] | None = None) -> RepairReport:
         """Carries out a plan, if it still holds. What is removed or replaced is kept in `.hoodie/.hudi_py_repair` until
-        `forget_repair`. If a step fails, those before it stay done, and the repair can be undone.
+        `health.forget`. If a step fails, those before it stay done, and the repair can be undone.
 
         Raises:
             ConflictError: the plan no longer holds, or another action is in the way.
@@ -174,21 +206,3 @@ class HealthMethods:
         """
         given = {**self._options, **(options or {})}
         return repair_of(self._storage, plan, given, storage_options=self._storage_options)
-
-    def repairs(self) -> list[KeptRepair]:
-        """Repairs that can be undone, oldest first."""
-        return kept_repairs(self._storage)
-
-    def undo_repair(self, id: str, *, options: Mapping[str, Any] | None = None) -> KeptRepair:
-        """Brings the table back to what it was before a repair. Readers may see a state in between.
-
-        Raises:
-            ConfigError: there is no such repair.
-            ConflictError: the table has been written to since, or a later repair is kept.
-        """
-        given = {**self._options, **(options or {})}
-        return undo(self._storage, id, given, storage_options=self._storage_options)
-
-    def forget_repair(self, id: str) -> KeptRepair:
-        """Deletes what a repair has kept. It cannot be undone any more."""
-        return forget(self._storage, id)

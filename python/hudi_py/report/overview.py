@@ -18,9 +18,10 @@ from hudi_py.model.operation import REWRITING
 from hudi_py.model.properties import TableConfig
 from hudi_py.schema import META_FIELDS
 from hudi_py.services.descriptor import Due
+from hudi_py.services.methods import TableServices
 from hudi_py.services.planned.pending import PLAN_SCHEMA
 from hudi_py.services.registry import SERVICES
-from hudi_py.transaction.locks import LockHolder
+from hudi_py.transaction.locks import LockHolder, TableLocks
 
 _Value = TypeVar("_Value")
 _WRITES: Final = ("commit", "deltacommit", "replacecommit")
@@ -40,9 +41,10 @@ class ReportedTable(Protocol):
     def instants(self) -> pa.Table: ...
     def history(self) -> pa.Table: ...
     def files(self) -> pa.Table: ...
-    def plans(self) -> pa.Table: ...
-    def due(self) -> list[Due]: ...
-    def locks(self) -> list[LockHolder]: ...
+    @property
+    def services(self) -> TableServices: ...
+    @property
+    def locks(self) -> TableLocks: ...
     def doctor(self, *, full: bool = False) -> Diagnosis: ...
 
 
@@ -57,7 +59,7 @@ class TableFacts:
     schema: pa.Schema
     """Meta columns first."""
     instants: pa.Table
-    """As `Table.instants()`; those below as the methods of their names."""
+    """As `Table.instants()`; those below as the methods of these names."""
     history: pa.Table
     files: pa.Table
     plans: pa.Table
@@ -84,11 +86,11 @@ def read_facts(source: ReportedTable, *, lenient: bool = False) -> TableFacts:
         instants=read.needed("the timeline", source.instants, INSTANTS.empty_table()),
         history=read.needed("what was written", source.history, HISTORY.empty_table()),
         files=read.needed("files", source.files, FILES.empty_table()),
-        plans=read.needed("pending plans", source.plans, PLAN_SCHEMA.empty_table())
+        plans=read.needed("pending plans", source.services.pending, PLAN_SCHEMA.empty_table())
         if read_only is None
         else PLAN_SCHEMA.empty_table(),
-        due=() if read_only else tuple(read.wanted("what services are due", source.due, [])),
-        locks=tuple(read.wanted("who holds the lock", source.locks, [])),
+        due=() if read_only else tuple(read.wanted("what services are due", source.services.due, [])),
+        locks=tuple(read.wanted("who holds the lock", source.locks.holders, [])),
         unknown=tuple(read.unknown),
     )
 

@@ -98,10 +98,15 @@ class ServicePlans(Generic[Report]):
             return run_all(self._service, context)
 
 
-class ServiceMethods(ABC):
-    """Running table services: `options` are write options, instants are requested times or results of writes."""
+class TableServices:
+    """Services of a table by name, their pending plans, and what is due. `options` are write options; they override
+    those with which the table was opened."""
 
-    def run_service(
+    def __init__(self, serve: Serving, load_state: Callable[[], TableState]) -> None:
+        self._serve = serve
+        self._load_state = load_state
+
+    def run(
         self,
         name: str,
         *,
@@ -123,10 +128,10 @@ class ServiceMethods(ABC):
             ConfigError: there is no such service or phase, or an argument does not fit it.
         """
         call = check_call(name, phase, None if instant is None else requested_time(instant), arguments)
-        with self._serving(name.replace("_", " "), options) as context:
+        with self._serve(name.replace("_", " "), options) as context:
             return call.run(context)
 
-    def service_plans(self, name: str, **arguments: Any) -> ServicePlans[ServiceReport]:
+    def planned(self, name: str, **arguments: Any) -> ServicePlans[ServiceReport]:
         """Plans of the service of this name, such as `compaction`, for arguments that it takes.
 
         Raises:
@@ -134,8 +139,59 @@ class ServiceMethods(ABC):
         """
         call = check_call(name, None, None, arguments)
         if call.service.plans is None:
-            raise ConfigError(f"Cannot plan the service {name}: it is a single step; run it by run_service")
-        return ServicePlans(call.service, self._serving, **call.arguments)
+            raise ConfigError(f"Cannot plan the service {name}: it is a single step; run it by services.run")
+        return ServicePlans(call.service, self._serve, **call.arguments)
+
+    def pending(self) -> pa.Table:
+        """Pending plans of services, oldest first: service, instant, state, partition, file_id
+        (string), files (list of string); a row for each file group to rewrite and each partition to clean."""
+        return plan_report(self._load_state())
+
+    def due(self, *, options: Mapping[str, Any] | None = None) -> list[Due]:
+        """Whether services such as compaction, cleaning and archiving would find something to do now, and what. Lists
+        files, but reads no rows. `options` are those of writes, after which the services run."""
+        with self._serve("due services", options) as context:
+            return due_services(context)
+
+    def unschedule(
+        self, instant: str | int | WriteResult, *, options: Mapping[str, Any] | None = None
+    ) -> UnscheduleReport:
+        """Removes a pending plan of a service, or of any clustering, after rolling back an unfinished attempt to
+        execute it. Rows do not change.
+
+        Raises:
+            ConfigError: there is no such pending plan.
+            ConflictError: another process is executing it, it is a clean that has begun, or it is a compaction of table
+                version 6 after which rows were written, which readers would no longer see.
+        """
+        return cast(UnscheduleReport, self.run(UNSCHEDULE.name, instant=instant, options=options))
+
+
+class TableSavepoints:
+    """The savepoints of a table; `Table.savepoint` and `Table.delete_savepoint` make and delete them."""
+
+    def __init__(self, serve: Serving) -> None:
+        self._serve = serve
+
+    def list(self) -> pa.Table:
+        """Savepoints, oldest first: instant, user, comment (string), created (timestamp in UTC),
+        num_partitions, num_files (int64)."""
+        with self._serve("savepoints", None) as context:
+            return savepoint_report(context)
+
+
+class ServiceMethods(ABC):
+    """Running table services: `options` are write options, instants are requested times or results of writes."""
+
+    @property
+    def services(self) -> TableServices:
+        """Services by name, their pending plans, and what is due."""
+        return TableServices(self._serving, self._state)
+
+    @property
+    def savepoints(self) -> TableSavepoints:
+        """The savepoints of the table."""
+        return TableSavepoints(self._serving)
 
     @property
     def compaction(self) -> ServicePlans[CompactionReport]:
@@ -162,11 +218,6 @@ class ServiceMethods(ABC):
     def cleaning(self) -> ServicePlans[CleanReport]:
         """Plans of cleans."""
         return ServicePlans(CLEAN, self._serving)
-
-    def plans(self) -> pa.Table:
-        """Pending plans of services, oldest first: service, instant, state, partition, file_id
-        (string), files (list of string); a row for each file group to rewrite and each partition to clean."""
-        return plan_report(self._state())
 
     def compact(self, *, options: Mapping[str, Any] | None = None) -> CompactionReport:
         """Merges logs into new base files: runs pending compactions, then compacts the rest.
@@ -197,7 +248,7 @@ class ServiceMethods(ABC):
     ) -> ClusteringReport:
         """Moves rows to fewer, larger or sorted files: runs pending plans, then plans and runs a new one. The options
         `hoodie.clustering.*` say which files, and how large new ones become. Updates of the file groups of a plan are
-        refused until it has been run or dropped (`unschedule`).
+        refused until it has been run or dropped (`services.unschedule`).
 
         Args:
             sort_by: columns to sort the rows of each group of files by; default: those of the options, or none.
@@ -231,19 +282,6 @@ class ServiceMethods(ABC):
         """Moves old instants from the active timeline to the archived one (`hoodie.keep.min.commits`, `.max.commits`),
         where `instants(archived=True)` and incremental queries still find them."""
         return self._run_step(ARCHIVE, options)
-
-    def unschedule(
-        self, instant: str | int | WriteResult, *, options: Mapping[str, Any] | None = None
-    ) -> UnscheduleReport:
-        """Removes a pending plan of a service, or of any clustering, after rolling back an unfinished attempt to
-        execute it. Rows do not change.
-
-        Raises:
-            ConfigError: there is no such pending plan.
-            ConflictError: another process is executing it, it is a clean that has begun, or it is a compaction of table
-                version 6 after which rows were written, which readers would no longer see.
-        """
-        return self._run_step(UNSCHEDULE, options, instant)
 
     def rollback(
         self, instant: str | int | WriteResult, *, with_newer: bool = False, options: Mapping[str, Any] | None = None
@@ -282,12 +320,6 @@ class ServiceMethods(ABC):
         """Deletes a savepoint, so that its commit may be cleaned and archived."""
         return self._run_step(DELETE_SAVEPOINT, options, instant)
 
-    def savepoints(self) -> pa.Table:
-        """Savepoints, oldest first: instant, user, comment (string), created (timestamp in UTC),
-        num_partitions, num_files (int64)."""
-        with self._serving("savepoints") as context:
-            return savepoint_report(context)
-
     def restore(self, instant: str | int | WriteResult, *, options: Mapping[str, Any] | None = None) -> RestoreReport:
         """Restores the table to a savepoint; everything later is undone permanently.
 
@@ -302,7 +334,7 @@ class ServiceMethods(ABC):
         """Splits the large buckets of a table with consistent hashing, and merges its small ones: runs pending plans,
         then plans and runs what is left to change. How large and how many is said by
         `hoodie.bucket.index.split.threshold` and the options beside it. A plan is a clustering, and updates of its file
-        groups are refused until it has been run or dropped (`unschedule`).
+        groups are refused until it has been run or dropped (`services.unschedule`).
 
         Raises:
             UnsupportedTableError: the table has other buckets, or logs changes.
@@ -337,7 +369,7 @@ class ServiceMethods(ABC):
         given = {"expressions": expressions, "buckets": buckets, "add": add, "dry_run": dry_run}
         return self._run_step(RESCALE_BUCKETS, options, **given)
 
-    def run_ttl(
+    def ttl(
         self,
         *,
         strategy: str = "",
@@ -382,12 +414,6 @@ class ServiceMethods(ABC):
         """Brings the table to an older version, 8 or 6. For the rest see `upgrade`."""
         return self._run_step(DOWNGRADE, options, to=to, dry_run=dry_run)
 
-    def due(self, *, options: Mapping[str, Any] | None = None) -> list[Due]:
-        """Whether services such as compaction, cleaning and archiving would find something to do now, and what. Lists
-        files, but reads no rows. `options` are those of writes, after which the services run."""
-        with self._serving("due services", options) as context:
-            return due_services(context)
-
     def preview_archive(self, *, options: Mapping[str, Any] | None = None) -> Selection:
         """The `instants` that `archive` would move now, oldest first, or the `reason` why there are none."""
         with self._serving("archive", options) as context:
@@ -423,7 +449,7 @@ class ServiceMethods(ABC):
         **arguments: Any,
     ) -> Report:
         """Run a service of a single step."""
-        return cast(Report, self.run_service(service.name, instant=instant, options=options, **arguments))
+        return cast(Report, self.services.run(service.name, instant=instant, options=options, **arguments))
 
 
 def _joined(names: str | Iterable[str]) -> str:

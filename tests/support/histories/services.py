@@ -82,19 +82,19 @@ class Services(Queries):
         options = {**QUIET, **more}
         self._tried(
             f"create index {name}",
-            lambda: self.table.create_index(name, **arguments, if_not_exists=True, options=options),
+            lambda: self.table.index(name, **arguments, if_not_exists=True, options=options),
         )
 
     @rule(name=st.sampled_from(sorted(CREATED)), anew=st.booleans())
     def drop_or_refresh_index(self, name: str, anew: bool) -> None:
         table = self.table
-        if name not in table.indexes()["name"].to_pylist():
+        if name not in table.indexes.list()["name"].to_pylist():
             return
         if anew:
-            table.refresh_index(name, options=QUIET)
+            table.indexes.refresh(name, options=QUIET)
             self.done["refresh index"] += 1
         elif name != "record_index" or self.form.index != "RECORD":
-            self._tried("drop index", lambda: table.drop_index(name, options=QUIET))
+            self._tried("drop index", lambda: table.indexes.drop(name, options=QUIET))
 
     @precondition(lambda self: self.form.index in ("BUCKET", "HASHES"))
     @rule(turn=st.integers(0, 5))

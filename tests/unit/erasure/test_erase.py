@@ -113,8 +113,8 @@ def test_nothing_is_left(tmp_path: Path, version: int, kind: str, options: dict[
     path = tmp_path / "t"
     table = make(path, version=version, kind=kind, **options)
     if options.keys() >= INDEXES.keys() and version > 6:
-        table.create_index("by_email", "email")
-        table.create_index("low", "email", using="column_stats", index_options={"expr": "lower"})
+        table.index("by_email", "email")
+        table.index("low", "email", using="column_stats", index_options={"expr": "lower"})
     if published:
         iceberg.publish(table)
     others = [row for row in shown(table) if row["id"] != JANE.decode()]
@@ -242,7 +242,7 @@ def test_what_else_is_in_the_way(tmp_path: Path) -> None:
     for file in running:
         file.unlink()
     table.compact()
-    table.forget_repair("20260101000000000-abc")
+    table.health.forget("20260101000000000-abc")
     stranger.unlink()
     assert table.erase(keys=["person-jane"]).complete
 

@@ -151,7 +151,7 @@ def test_tables(tmp_path: Path, change: str) -> None:
         commit.write_text(json.dumps({"operationType": "UPSERT", "extraMetadata": {"schema": schema}}))
     tried: list[Callable[[], Any]] = [
         lambda: hudi_py.open_table(path).scan().to_table(),
-        lambda: hudi_py.open_table(path).indexes(),
+        lambda: hudi_py.open_table(path).indexes.list(),
         lambda: hudi_py.open_table(path).instants(archived=True),
         lambda: hudi_py.doctor(path),
         lambda: hudi_py.write(path, pa.table({"id": ["2"], "v": [1]})),

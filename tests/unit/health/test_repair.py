@@ -97,19 +97,19 @@ def test_a_mended_table_goes_on(copied: Callable[[int, str], Path]) -> None:
     BY_NAME["keys twice"].plant(path)
     opened = table(path)
     report = opened.repair(opened.repair_plan())
-    assert [kept.id for kept in opened.repairs()] == [report.id]
+    assert [kept.id for kept in opened.health.repairs()] == [report.id]
     opened.upsert([{"id": "k00", "p": "a", "ts": 10, "v": 10.0}])
     assert report.id is not None
     with pytest.raises(ConflictError, match="has been written to since"):
-        opened.undo_repair(report.id)
+        opened.health.undo(report.id)
     assert examine(path, full=True).healthy
     assert opened.scan(filter="id = 'k00'").to_table()["v"].to_pylist() == [10.0]
-    kept = opened.forget_repair(report.id)
+    kept = opened.health.forget(report.id)
     assert kept.steps == report.done
-    assert opened.repairs() == []
+    assert opened.health.repairs() == []
     assert not any(each.startswith(KEPT) for each in files_of(path))
     with pytest.raises(ConfigError, match="there is no such repair; kept are none"):
-        opened.undo_repair(report.id)
+        opened.health.undo(report.id)
 
 
 def test_a_plan_that_no_longer_holds_is_refused(copied: Callable[[int, str], Path]) -> None:
@@ -213,7 +213,7 @@ def test_a_killed_repair_is_undone(copied: Callable[[int, str], Path], monkeypat
     monkeypatch.undo()
     found = examine(path).of("repair.unfinished")
     assert len(found) == 1
-    opened.undo_repair(str(found[0].details["id"]))
+    opened.health.undo(str(found[0].details["id"]))
     assert files_of(path) == ill
 
 
@@ -227,9 +227,9 @@ def test_repairs_are_undone_in_turn(copied: Callable[[int, str], Path]) -> None:
         assert report.id is not None
         ids.append(report.id)
     with pytest.raises(ConflictError, match=f"the later repair {ids[1]} is kept"):
-        opened.undo_repair(ids[0])
+        opened.health.undo(ids[0])
     for id_ in reversed(ids):
-        opened.undo_repair(id_)
+        opened.health.undo(id_)
     assert {finding.code for finding in examine(path).findings} == {"leftovers.staging", "leftovers.heartbeats"}
 
 

@@ -66,9 +66,9 @@ def test_bounds_hold_the_values_after_every_action(tmp_path: Path, version: int,
         str(path), data, options=QUICK, record_key="id", partition_by="p", table_type=kind, table_version=version
     )
     table = hudi_py.open_table(str(path), QUICK)
-    table.create_index("low", "name", using="column_stats", index_options={"expr": "lower"})
-    table.create_index("of_month", "day", using="column_stats", index_options={"expr": "month"})
-    table.create_index("up", "name", using="bloom_filters", index_options={"expr": "upper", "numentries": "50"})
+    table.index("low", "name", using="column_stats", index_options={"expr": "lower"})
+    table.index("of_month", "day", using="column_stats", index_options={"expr": "month"})
+    table.index("up", "name", using="bloom_filters", index_options={"expr": "upper", "numentries": "50"})
     for step in range(5):
         action = chance.choice(["upsert", "upsert", "delete", "overwrite", "compact", "clean", "rollback"])
         some = pa.Table.from_pylist(batch(chance, 4), SCHEMA)
@@ -105,7 +105,7 @@ def test_a_partition_has_the_range_of_all_its_files(tmp_path: Path) -> None:
         hudi_py.write(str(path), data, "insert", options=apart, record_key="id", partition_by="p")
         if name == "A":
             table = hudi_py.open_table(str(path), QUICK)
-            table.create_index("low", "name", using="column_stats", index_options={"expr": "lower"})
+            table.index("low", "name", using="column_stats", index_options={"expr": "lower"})
     assert ranges(path, "low")["a"] == ("a", "z")
 
 
@@ -115,8 +115,8 @@ def test_it_is_listed_and_dropped(tmp_path: Path) -> None:
     data = pa.Table.from_pylist(batch(random.Random(1), 5), SCHEMA)
     hudi_py.write(str(path), data, options=QUICK, record_key="id")
     table = hudi_py.open_table(str(path), QUICK)
-    table.create_index("cut", "name", using="column_stats", index_options={"expr": "substring", "pos": "1", "len": "2"})
-    (listed,) = table.indexes().to_pylist()
+    table.index("cut", "name", using="column_stats", index_options={"expr": "substring", "pos": "1", "len": "2"})
+    (listed,) = table.indexes.list().to_pylist()
     assert listed == {
         "name": "expr_index_cut",
         "kind": "column_stats",
@@ -126,10 +126,10 @@ def test_it_is_listed_and_dropped(tmp_path: Path) -> None:
         "version": "V2",
         "ready": True,
     }
-    table.refresh_index("cut")
+    table.indexes.refresh("cut")
     assert "" in ranges(path, "cut"), "the one partition of a table without partitions"
     table.upsert(data, options={"hoodie.metadata.index.expression.enable": "false"})
-    assert table.indexes().num_rows == 0
+    assert table.indexes.list().num_rows == 0
 
 
 def test_options_of_a_write_make_one(tmp_path: Path) -> None:
@@ -144,13 +144,13 @@ def test_options_of_a_write_make_one(tmp_path: Path) -> None:
     }
     for _ in range(2):
         table.upsert(data, options=asking)
-    (listed,) = table.indexes().to_pylist()
+    (listed,) = table.indexes.list().to_pylist()
     assert (listed["name"], listed["kind"], listed["function"]) == ("expr_index_later", "column_stats", "date_add")
     assert listed["options"] == [("expr", "date_add"), ("days", "2")]
     assert listed["ready"]
     filters = {"hoodie.metadata.index.expression.options": "expr=year", "hoodie.expression.index.type": "BLOOM_FILTERS"}
     table.upsert(data, options={**asking, **filters, "hoodie.index.name": "years"})
-    assert table.indexes()["kind"].to_pylist() == ["column_stats", "bloom_filters"]
+    assert table.indexes.list()["kind"].to_pylist() == ["column_stats", "bloom_filters"]
     assert table.metadata.verify().ok
     with pytest.raises(ConfigError, match="expected pairs such as a=b, separated by commas; 'lower' has no value"):
         table.upsert(data, options={**asking, "hoodie.metadata.index.expression.options": "lower"})
@@ -161,7 +161,7 @@ def test_filters_of_another_size_are_no_difference(tmp_path: Path) -> None:
     fixed = {**QUICK, "hoodie.index.bloom.num_entries": "60000"}
     rows = pa.Table.from_pylist(batch(random.Random(1), 12), SCHEMA)
     hudi_py.write(tmp_path / "t", rows, options=fixed, record_key="id", partition_by="p")
-    hudi_py.open_table(tmp_path / "t", fixed).create_index(
+    hudi_py.open_table(tmp_path / "t", fixed).index(
         "up", "name", using="bloom_filters", index_options={"expr": "upper"}
     )
     for options in (fixed, QUICK):
@@ -188,17 +188,17 @@ def test_what_apache_hudi_refuses_is_refused(tmp_path: Path) -> None:
         ("no", {"expr": "lower"}, "no column 'no'"),
     ):
         with pytest.raises(ConfigError, match=re.escape(why)):
-            table.create_index("ix", column, using="column_stats", index_options=options)
+            table.index("ix", column, using="column_stats", index_options=options)
     for column, options, why in (
         ("b", {}, "values of the type binary have none"),
         ("n", {"fpp": "x"}, "'x'"),
         ("n", {"filtertype": "x"}, "'x'"),
     ):
         with pytest.raises(ConfigError, match=re.escape(why)):
-            table.create_index("ix", column, using="bloom_filters", index_options=options)
+            table.index("ix", column, using="bloom_filters", index_options=options)
     with pytest.raises(ConfigError, match="there is no time zone 'Mars'"):
-        table.create_index("ix", "n", using="column_stats", options={ZONE: "Mars"})
-    assert "expr_index_ix" not in table.indexes()["name"].to_pylist()
+        table.index("ix", "n", using="column_stats", options={ZONE: "Mars"})
+    assert "expr_index_ix" not in table.indexes.list()["name"].to_pylist()
 
 
 def test_ranges_are_those_of_apache_hudi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,14 +219,14 @@ def test_another_type_of_the_column_rebuilds_it(tmp_path: Path) -> None:
         data = pa.table({"id": [str(n)], "n": pa.array([n], kind)})
         hudi_py.write(path, data, "insert", options=wide, record_key="id")
     table = hudi_py.open_table(path, wide)
-    table.create_index("as_text", "n", using="bloom_filters", index_options={"expr": "lower"})
-    table.create_index("ranges", "n", using="column_stats", index_options={"expr": "length"})
+    table.index("as_text", "n", using="bloom_filters", index_options={"expr": "lower"})
+    table.index("ranges", "n", using="column_stats", index_options={"expr": "length"})
     for n in (3.5, 4.5):
         table.insert(pa.table({"id": [str(n)], "n": [n]}))
         for condition in ("lower(n) = '1.0'", "lower(n) = '1'", "length(n) = 3", "length(n) = 1"):
             assert_pruned_like_whole(table, condition)
     assert table.metadata.verify().ok
-    assert all(table.indexes()["ready"].to_pylist())
+    assert all(table.indexes.list()["ready"].to_pylist())
 
 
 def test_slices_are_skipped(tmp_path: Path) -> None:
@@ -241,7 +241,7 @@ def test_slices_are_skipped(tmp_path: Path) -> None:
         ("up", "name", "bloom_filters", {"expr": "upper"}),
         ("date", "at", "column_stats", {"expr": "from_unixtime", "format": "yyyy-MM-dd"}),
     ):
-        table.create_index(name, column, using=kind, index_options=options)
+        table.index(name, column, using=kind, index_options=options)
 
     def skipped(condition: str, **options: str) -> int:
         assert_pruned_like_whole(table, condition, **options)

@@ -80,7 +80,7 @@ def test_every_row_of_a_key_is_found_and_changed(tmp_path: Path, version: int, k
     with pytest.raises(ConfigError, match=f"record key '{key}' of the table 't' is in several file groups"):
         write(path, [row("b", "x", 3)], options=BY_KEY)
     with pytest.raises(ConfigError, match="entries of such an index have no place"):
-        table.create_index("by_v", "v")
+        table.index("by_v", "v")
     # one row goes, and the index knows none of them until it is built again
     assert table.delete(f"id = '{key}' AND p = 'y'").num_deleted == 1
     assert table.scan(keys=[key]).count() == 1
@@ -99,8 +99,8 @@ def test_an_index_is_refused_over_keys_that_repeat(tmp_path: Path) -> None:
     table = hudi_py.open_table(path)
     for name, column, using in (("record_index", "", "record_index"), ("by_v", "v", "secondary_index")):
         with pytest.raises(ConfigError, match="record key 'a' is in several file groups"):
-            table.create_index(name, column, using=using, options=GLOBAL)
-    assert {"record_index", "secondary_index_by_v"}.isdisjoint(table.indexes()["name"].to_pylist())
+            table.index(name, column, using=using, options=GLOBAL)
+    assert {"record_index", "secondary_index_by_v"}.isdisjoint(table.indexes.list()["name"].to_pylist())
     write(path, [row("b", "x")], options={})
     with pytest.warns(UserWarning, match="several file groups"):
         write(path, [row("b", "x", 2)], options={**GLOBAL, **SECONDARY})

@@ -154,11 +154,11 @@ def partitions(path: str) -> set[str]:
 def test_it_is_built_updated_verified_rebuilt_and_dropped(path: str, name: str, kind: str, partition: str) -> None:
     table = hudi_py.open_table(path, OPTIONS)
     if kind == "marks":
-        table.create_index("file_names", using="file_names")
-    assert table.create_index(name, "" if kind == name else "n", using=kind)
-    assert not table.create_index(name, "" if kind == name else "n", using=kind, if_not_exists=True)
+        table.index("file_names", using="file_names")
+    assert table.index(name, "" if kind == name else "n", using=kind)
+    assert not table.index(name, "" if kind == name else "n", using=kind, if_not_exists=True)
     assert stored(path, partition) == files(path)
-    assert partition in table.indexes()["name"].to_pylist()
+    assert partition in table.indexes.list()["name"].to_pylist()
     for n in range(4):  # the metadata table is compacted meanwhile
         write(path, n)
         assert stored(path, partition) == files(path)
@@ -168,7 +168,7 @@ def test_it_is_built_updated_verified_rebuilt_and_dropped(path: str, name: str, 
     assert {check.partition: check.records for check in report.partitions}[partition] == len(files(path))
     assert table.metadata.rebuild(partition) == (partition,)
     assert table.metadata.verify(partition).ok
-    table.drop_index(name)
+    table.indexes.drop(name)
     assert partition not in partitions(path)
     assert partition not in read_definitions(LocalStorage(path), load_table_config(LocalStorage(path)))
     write(path, 9)
@@ -177,7 +177,7 @@ def test_it_is_built_updated_verified_rebuilt_and_dropped(path: str, name: str, 
 
 def test_a_commit_that_it_missed_is_seen_and_mended(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     table = hudi_py.open_table(path, OPTIONS)
-    table.create_index("file_names", using="file_names")
+    table.index("file_names", using="file_names")
     with monkeypatch.context() as patch:
         patch.setattr(FileNames, "changes", lambda self, source, change: iter(()))
         write(path, 3)
@@ -190,9 +190,9 @@ def test_a_commit_that_it_missed_is_seen_and_mended(path: str, monkeypatch: pyte
 
 def test_what_it_needs_is_made_first_and_drops_it_as_well(path: str) -> None:
     table = hudi_py.open_table(path, OPTIONS)
-    table.create_index("file_names", using="file_names")
-    table.create_index("m", "n", using="marks")
-    table.drop_index("file_names")
+    table.index("file_names", using="file_names")
+    table.index("m", "n", using="marks")
+    table.indexes.drop("file_names")
     assert partitions(path) & {"file_names", "mark_index_m"} == set()
 
 
@@ -201,7 +201,7 @@ def test_its_kind_is_named_where_another_is_unknown(path: str) -> None:
     with pytest.raises(
         ConfigError, match=r"no kind 'other'; supported: secondary_index, .*marks, record_index, file_n"
     ):
-        table.create_index("m", "n", using="other")
+        table.index("m", "n", using="other")
 
 
 def test_each_partition_is_known_to_its_own_modules_and_the_registry() -> None:

@@ -91,8 +91,8 @@ def test_entries_equal_the_rows_after_every_action(tmp_path: Path, version: int,
     first = batch(chance, 12)
     table = make(path, first, version=version, kind=kind)
     model = {row["id"]: row for row in first}
-    assert table.create_index("ix", "name")
-    table.create_index("of_n", "n")
+    assert table.index("ix", "name")
+    table.index("of_n", "n")
     for step in range(8):
         before = dict(model)
         action = chance.choice(["upsert", "upsert", "delete", "overwrite", "drop", "compact", "clean", "rollback"])
@@ -135,13 +135,13 @@ def test_entries_equal_the_rows_after_every_action(tmp_path: Path, version: int,
 def test_it_leads_to_the_slices_of_a_value(tmp_path: Path) -> None:
     rows = [{"id": f"k{i}", "p": str(i), "name": f"n{i}", "n": i % 2} for i in range(6)]
     table = make(tmp_path / "t", rows)
-    table.create_index("ix", "name")
-    table.create_index("of_n", "n")
+    table.index("ix", "name")
+    table.index("of_n", "n")
     scan = table.scan(filter="name = 'n3'")
     assert len(scan.splits()) == 1
     assert [step.why for step in scan.plan().pruning if step.step == "secondary index"] == ["ix: 1 key"]
     assert len(table.scan(filter="n = 1 AND name IN ('n3', 'n4')").splits()) == 1
-    table.drop_index("secondary_index_ix")
+    table.indexes.drop("secondary_index_ix")
     assert len(table.scan(filter="name = 'n3'").splits()) == 6
 
 
@@ -167,7 +167,7 @@ def test_filters_of_other_types_use_it(
     data = pa.table({"id": ["a", "b", "c"], "v": pa.array(values, kind)})
     hudi_py.write(path, data, options=GLOBAL, record_key="id", partition_by="id")
     table = hudi_py.open_table(path, GLOBAL)
-    table.create_index("ix", "v")
+    table.index("ix", "v")
     scan = table.scan(filter=condition)
     assert scan.to_table().num_rows == len(scan.splits()) == found
     assert any(step.step == "secondary index" for step in scan.plan().pruning)
@@ -175,11 +175,11 @@ def test_filters_of_other_types_use_it(
 
 def test_indexes_are_listed_refreshed_and_dropped(tmp_path: Path) -> None:
     table = make(tmp_path / "t", batch(random.Random(1), 5))
-    table.create_index("ix", "name", index_options={"note": "x"})
-    assert not table.create_index("ix", "name", if_not_exists=True)
+    table.index("ix", "name", index_options={"note": "x"})
+    assert not table.index("ix", "name", if_not_exists=True)
     with pytest.raises(ConfigError, match="Cannot create the index 'ix' .* exists already"):
-        table.create_index("ix", "name")
-    listed = {row["name"]: row for row in table.indexes().to_pylist()}
+        table.index("ix", "name")
+    listed = {row["name"]: row for row in table.indexes.list().to_pylist()}
     assert list(listed) == ["record_index", "secondary_index_ix"]
     assert listed["secondary_index_ix"] == {
         "name": "secondary_index_ix",
@@ -191,15 +191,15 @@ def test_indexes_are_listed_refreshed_and_dropped(tmp_path: Path) -> None:
         "ready": True,
     }
     before = entries(tmp_path / "t")
-    table.refresh_index("ix")
+    table.indexes.refresh("ix")
     assert entries(tmp_path / "t") == before
-    assert table.drop_index("ix")
-    assert not table.drop_index("ix", if_exists=True)
+    assert table.indexes.drop("ix")
+    assert not table.indexes.drop("ix", if_exists=True)
     with pytest.raises(ConfigError, match="there is no such index; it has record_index"):
-        table.drop_index("ix")
-    table.create_index("ix", "name")
-    table.drop_index("record_index")  # the other one needs it
-    assert table.indexes().num_rows == 0
+        table.indexes.drop("ix")
+    table.index("ix", "name")
+    table.indexes.drop("record_index")  # the other one needs it
+    assert table.indexes.list().num_rows == 0
 
 
 def test_statements_of_sql(tmp_path: Path) -> None:
@@ -224,23 +224,23 @@ def test_what_cannot_be_indexed_is_refused(tmp_path: Path) -> None:
     table = hudi_py.open_table(str(path))
     asking = {"hoodie.metadata.global.record.level.index.enable": "true"}
     with pytest.raises(ConfigError, match=r"needs a record index.*global.record.level.index.enable=true"):
-        table.create_index("ix", "id")
+        table.index("ix", "id")
     for column, why in (("flag", "has the type bool"), ("s", "has the type struct"), ("no", "no column 'no'; it has")):
         with pytest.raises(ConfigError, match=why):
-            table.create_index("ix", column, options=asking)
+            table.index("ix", column, options=asking)
     with pytest.raises(ConfigError, match="letters, digits and underscores"):
-        table.create_index("../x", "id", options=asking)
+        table.index("../x", "id", options=asking)
     with pytest.raises(ConfigError, match="there is no kind 'btree'"):
-        table.create_index("ix", "id", using="btree")
+        table.index("ix", "id", using="btree")
     by_partition = {"hoodie.metadata.record.level.index.enable": "true"}
     with pytest.raises(ConfigError, match="its record index is partitioned"):
-        table.create_index("ix", "id", options=by_partition)
-    assert table.create_index("ix", "s.x", options=asking)
+        table.index("ix", "id", options=by_partition)
+    assert table.index("ix", "s.x", options=asking)
     assert entries(path) == ["1$1"]
-    assert "record_index" in table.indexes()["name"].to_pylist()
+    assert "record_index" in table.indexes.list()["name"].to_pylist()
     hudi_py.write(str(tmp_path / "six"), data, record_key="id", table_version=6, options=asking)
     with pytest.raises(ConfigError, match="version 6, and indexes by name need version 8 or 9"):
-        hudi_py.open_table(str(tmp_path / "six")).create_index("ix", "id")
+        hudi_py.open_table(str(tmp_path / "six")).index("ix", "id")
 
 
 def test_options_of_a_write_make_and_drop_indexes(tmp_path: Path) -> None:
@@ -251,11 +251,11 @@ def test_options_of_a_write_make_and_drop_indexes(tmp_path: Path) -> None:
     table.upsert(one, options={"hoodie.metadata.index.secondary.column": "name"})  # the column has one
     table.upsert(one, options={"hoodie.metadata.index.secondary.column": "n"})
     names = ["record_index", "secondary_index_ix", "secondary_index_n"]
-    assert table.indexes()["name"].to_pylist() == names
+    assert table.indexes.list()["name"].to_pylist() == names
     table.upsert(one, options={"hoodie.metadata.index.drop": "secondary_index_ix"})
-    assert table.indexes()["name"].to_pylist() == ["record_index", "secondary_index_n"]
+    assert table.indexes.list()["name"].to_pylist() == ["record_index", "secondary_index_n"]
     table.upsert(one, options={"hoodie.metadata.index.secondary.enable": "false"})
-    assert table.indexes()["name"].to_pylist() == ["record_index"]
+    assert table.indexes.list()["name"].to_pylist() == ["record_index"]
 
 
 @pytest.mark.parametrize("kind", ["cow", "mor"])
@@ -265,23 +265,23 @@ def test_a_rollback_of_what_was_written_before_it_was_made(tmp_path: Path, kind:
     rows = [{"id": f"k{i}", "p": "a", "name": "x", "n": i} for i in range(3)]
     table = make(path, rows, kind=kind)
     table.upsert(pa.Table.from_pylist([{**rows[0], "n": 7}], SCHEMA))
-    table.create_index("ix", "n")
-    table.create_index("of_name", "name", using="column_stats", index_options={"expr": "upper"})
+    table.index("ix", "n")
+    table.index("of_name", "name", using="column_stats", index_options={"expr": "upper"})
     assert entries(path) == ["1$k1", "2$k2", "7$k0"]
     table.rollback(str(table.timeline.write_completed[-1].time))
     assert entries(path) == ["0$k0", "1$k1", "2$k2"]
     assert table.metadata.verify().ok
-    assert table.indexes().num_rows == 3
+    assert table.indexes.list().num_rows == 3
 
 
 def test_the_next_write_completes_what_was_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "t"
     rows = [{"id": f"k{i}", "p": "a", "name": "x", "n": i} for i in range(3)]
     table = make(path, rows)
-    table.create_index("ix", "n")
+    table.index("ix", "n")
     storage = LocalStorage(str(path))
     drop_partitions(storage, load_table_config(storage), ["secondary_index_ix"], to_make=True)  # as a killed process
-    assert table.indexes()["ready"].to_pylist() == [True, False]
+    assert table.indexes.list()["ready"].to_pylist() == [True, False]
     table.upsert(pa.Table.from_pylist(rows[:1], SCHEMA))
     assert entries(path) == ["0$k0", "1$k1", "2$k2"]
 
@@ -290,16 +290,18 @@ def test_the_next_write_completes_what_was_begun(tmp_path: Path, monkeypatch: py
 
     monkeypatch.setattr(indexes, "initialise", failing)
     with pytest.raises(OSError, match="no space left"):
-        table.create_index("other", "name")
-    assert table.indexes()["name"].to_pylist() == ["record_index", "secondary_index_ix"], "what fails leaves nothing"
+        table.index("other", "name")
+    assert table.indexes.list()["name"].to_pylist() == ["record_index", "secondary_index_ix"], (
+        "what fails leaves nothing"
+    )
     assert "secondary_index_other" not in read_definitions(storage, load_table_config(storage))
 
 
 def test_rebuilding_the_metadata_table_rebuilds_them(tmp_path: Path) -> None:
     table = make(tmp_path / "t", batch(random.Random(3), 8))
-    table.create_index("ix", "name")
+    table.index("ix", "name")
     table.metadata.rebuild("files")
-    assert table.indexes()["ready"].to_pylist() == [True, True]
+    assert table.indexes.list()["ready"].to_pylist() == [True, True]
     assert table.metadata.verify().ok
 
 
@@ -308,10 +310,10 @@ def test_a_column_that_becomes_one_of_another_form_is_indexed_anew(tmp_path: Pat
     options = {**GLOBAL, "hoodie.py.write.widen.columns": "true"}
     rows = [{"id": f"k{i}", "p": "a", "name": "x", "n": i} for i in range(3)]
     table = make(path, rows)
-    table.create_index("ix", "n")
+    table.index("ix", "n")
     wider = pa.table({"id": ["k1"], "p": ["a"], "name": ["x"], "n": [1.5]})
     table.upsert(wider, options=options)
-    assert table.indexes()["ready"].to_pylist() == [True, False]
+    assert table.indexes.list()["ready"].to_pylist() == [True, False]
     assert table.scan(filter="n = 2").to_table().num_rows == 1
     table.upsert(wider, options=options)
     assert entries(path) == ["0.0$k0", "1.5$k1", "2.0$k2"]
@@ -343,7 +345,7 @@ def test_a_record_index_is_one_of_the_record_key(tmp_path: Path) -> None:
     table = hudi_py.open_table(path)
     for column in ("v", "id", "id,k,v"):
         with pytest.raises(ConfigError, match=f"on {column}: a record index is one of the record key, which is id, k"):
-            table.create_index("record_index", column, using="record_index")
+            table.index("record_index", column, using="record_index")
     with pytest.raises(ConfigError, match="give a secondary index another name"):
-        table.create_index("record_index", "v")
-    assert table.create_index("record_index", "K,id", using="record_index")
+        table.index("record_index", "v")
+    assert table.index("record_index", "K,id", using="record_index")

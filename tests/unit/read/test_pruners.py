@@ -53,8 +53,8 @@ def made(path: Path, options: Mapping[str, str], **how: Any) -> str:
 def indexed(tmp_path: Path) -> str:
     path = made(tmp_path / "t", INDEXED)
     table = hudi_py.open_table(path, INDEXED)
-    table.create_index("by_n", "n")
-    table.create_index("low", "word", using="column_stats", index_options={"expr": "lower"})
+    table.index("by_n", "n")
+    table.index("low", "word", using="column_stats", index_options={"expr": "lower"})
     return path
 
 

@@ -90,7 +90,7 @@ def test_indexes_of_partition_columns_are_not_asked(tmp_path: Path) -> None:
     hudi_py.write(path, table([("a", "x", 1), ("c", "y", 1)], "text"), "upsert", options, **how)
     hudi_py.write(path, table([("b", "x", 9)], "text"), "upsert", options)
     found = hudi_py.open_table(path, options)
-    found.create_index("of_p", "p")
+    found.index("of_p", "p")
     hudi_py.write(path, table([("a", "y", 2)], "text"), "upsert", options)
     assert found.scan(filter="p = 'x'").to_table().num_rows == 2
     assert found.scan(filter="p = 'x' AND v = 2").to_table()["id"].to_pylist() == ["a"]

@@ -47,7 +47,7 @@ def test_the_report_is_what_the_table_says(path: Path) -> None:
     assert {lane.kind: lane.count for lane in found.activity.lanes} == {"deltacommit": 3, "compaction": 1}
     assert found.writes.bytes == sum(row["num_bytes"] for row in history)
     assert (found.writes.rows_changed, found.writes.rows_written) == (30, sum(row["num_writes"] for row in history))
-    assert found.due == tuple(table.due())
+    assert found.due == tuple(table.services.due())
     assert found.diagnosis is not None
     assert found.diagnosis.findings == table.doctor().findings
     assert {each.name for each in found.metadata} == set(found.overview.metadata_partitions)

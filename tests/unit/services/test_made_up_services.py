@@ -21,7 +21,7 @@ from tests.support.made_up_services import QUIET, announcements, answers, make_t
 from tools.services import services as documented
 
 def table(path, name, **given):
-    return hudi_py.open_table(path, QUIET).run_service(name, **given).to_dict()
+    return hudi_py.open_table(path, QUIET).services.run(name, **given).to_dict()
 
 def program(*arguments, code=0):
     ran = CliRunner().invoke(main, [str(each) for each in arguments])
@@ -43,12 +43,12 @@ make_table(path)
 rows = [{"id": 2, "p": "x", "v": 2}]
 results["after"] = hudi_py.write(path, rows, "insert", {**QUIET, "hoodie.compact.schedule.inline": "true"}).services
 opened = hudi_py.open_table(path)
-results["plans"] = sorted({row["service"] for row in opened.plans().to_pylist()})
-results["due"] = {each.service: each.due for each in opened.due()}
+results["plans"] = sorted({row["service"] for row in opened.services.pending().to_pylist()})
+results["due"] = {each.service: each.due for each in opened.services.due()}
 results["preview"] = program("run", path, "freshen", "--dry-run", "--json")["reason"]
 shown = program("show", path, "--json")
 results["next"] = [step["command"].replace(path, "PATH") for step in shown["next"]]
-pending = opened.service_plans("freshen")
+pending = opened.services.planned("freshen")
 results["fresh"] = pending.run().num_file_groups
 results["help"] = CliRunner().invoke(main, ["run", "--help"]).output
 results["documented"] = documented()

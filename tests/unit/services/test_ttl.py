@@ -80,14 +80,14 @@ def test_what_expires_and_what_is_written(
     pass_a_day(monkeypatch)
     put(tmp_path, "A", "a", 2)
     table = hudi_py.open_table(str(tmp_path), QUICK)
-    assert table.run_ttl().reason == f"{DAYS} = -1 retains all partitions"
-    assert table.run_ttl(retain_days=2).reason == "no partition has expired"
-    created = table.run_ttl(strategy="keep_by_creation_time", retain_days=1, dry_run=True)
+    assert table.ttl().reason == f"{DAYS} = -1 retains all partitions"
+    assert table.ttl(retain_days=2).reason == "no partition has expired"
+    created = table.ttl(strategy="keep_by_creation_time", retain_days=1, dry_run=True)
     assert created.partitions == ("a", "b", "c")
-    shown = table.run_ttl(retain_days=1, dry_run=True)
+    shown = table.ttl(retain_days=1, dry_run=True)
     assert (shown.instant, shown.partitions, shown.num_file_groups) == (None, ("b", "c"), 2)
     assert left(tmp_path) == {"a": 2, "b": 1, "c": 1}
-    report = table.run_ttl(retain_days=1)
+    report = table.ttl(retain_days=1)
     assert (report.partitions, report.num_left, report.reason) == (("b", "c"), 0, "")
     assert str(report) == f"ttl {report.instant}: 2 partitions (b, c) expired, 2 file groups"
     assert left(tmp_path) == {"a": 2}
@@ -98,7 +98,7 @@ def test_what_expires_and_what_is_written(
     assert (metadata.operation, list(metadata.stats)) == ("DELETE_PARTITION", [])
     assert set(metadata.replaced) == {"b", "c"}
     assert table.metadata.verify().ok
-    assert table.run_ttl(retain_days=1).reason == "no partition has expired"
+    assert table.ttl(retain_days=1).reason == "no partition has expired"
 
 
 def test_archived_updates_of_version_6_are_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,17 +110,17 @@ def test_archived_updates_of_version_6_are_writes(tmp_path: Path, monkeypatch: p
         put(tmp_path, "D", "d")
     few = {"hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3", "hoodie.clean.commits.retained": "1"}
     assert hudi_py.open_table(str(tmp_path), QUICK).archive(options=few).num_instants >= 4
-    assert hudi_py.open_table(str(tmp_path), QUICK).run_ttl(retain_days=1).partitions == ("b", "c")
+    assert hudi_py.open_table(str(tmp_path), QUICK).ttl(retain_days=1).partitions == ("b", "c")
 
 
 def test_many_days_and_selected_and_limited_partitions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make(tmp_path)
     table = hudi_py.open_table(str(tmp_path), {**QUICK, LIMIT: "1"})
     for days in (25, 50, 100, 10**9):  # with which Apache Hudi 1.2.0 computes in 32 bits
-        assert table.run_ttl(retain_days=days).instant is None
+        assert table.ttl(retain_days=days).instant is None
     pass_a_day(monkeypatch)
-    assert table.run_ttl(retain_days=1, partitions=["c", "unknown"], dry_run=True).partitions == ("c",)
-    report = table.run_ttl(retain_days=1, options={SELECTED: "c,b"})
+    assert table.ttl(retain_days=1, partitions=["c", "unknown"], dry_run=True).partitions == ("c",)
+    report = table.ttl(retain_days=1, options={SELECTED: "c,b"})
     assert (report.partitions, report.num_left) == (("b",), 1)
     assert left(tmp_path) == {"a": 1, "c": 1}
 
@@ -129,8 +129,8 @@ def test_every_door(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make(tmp_path)
     pass_a_day(monkeypatch)
     table = hudi_py.open_table(str(tmp_path), QUICK)
-    assert [each for each in table.due() if each.service == "ttl"] == []
-    (due,) = [each for each in table.due(options={DAYS: "1"}) if each.service == "ttl"]
+    assert [each for each in table.services.due() if each.service == "ttl"] == []
+    (due,) = [each for each in table.services.due(options={DAYS: "1"}) if each.service == "ttl"]
     assert (due.due, due.reason) == (True, "3 partitions expired")
     ran = CliRunner().invoke(
         main,
@@ -138,7 +138,7 @@ def test_every_door(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         catch_exceptions=False,
     )
     assert json.loads(ran.stdout)["partitions"] == ["a"]
-    assert table.run_service("ttl", retain_days="1", partitions="b").to_dict()["partitions"] == ("b",)
+    assert table.services.run("ttl", retain_days="1", partitions="b").to_dict()["partitions"] == ("b",)
     written = hudi_py.write(
         str(tmp_path), [{"k": "D", "p": "d", "ts": 1}], options={**QUICK, INLINE: "true", DAYS: "1"}
     )
@@ -153,15 +153,15 @@ def test_classes_prevail_over_the_type(tmp_path: Path, monkeypatch: pytest.Monke
     put(tmp_path, "A", "a", 2)
     given = {**QUICK, DAYS: "1", TYPE: "keep_by_creation_time"}
     table = hudi_py.open_table(str(tmp_path), {**given, CLASS: name})
-    assert table.run_ttl(dry_run=True).partitions == ("b", "c")
-    assert table.run_ttl(strategy="KEEP_BY_CREATION_TIME", dry_run=True).partitions == ("a", "b", "c")
+    assert table.ttl(dry_run=True).partitions == ("b", "c")
+    assert table.ttl(strategy="KEEP_BY_CREATION_TIME", dry_run=True).partitions == ("a", "b", "c")
 
 
 @pytest.mark.parametrize(("version", "kind"), [(6, "mor"), (9, "mor")])
 def test_a_class_in_python(tmp_path: Path, version: int, kind: str) -> None:
     make(tmp_path, version, kind)
     table = hudi_py.open_table(str(tmp_path), {**QUICK, CLASS: f"{__name__}:NotB"})
-    assert table.run_ttl().partitions == ("a", "c")
+    assert table.ttl().partitions == ("a", "c")
     assert left(tmp_path) == {"b": 1}
 
 
@@ -180,7 +180,7 @@ def test_a_class_in_python(tmp_path: Path, version: int, kind: str) -> None:
 def test_what_is_refused(tmp_path: Path, options: dict[str, str], message: str) -> None:
     make(tmp_path)
     with pytest.raises(ConfigError, match=message):
-        hudi_py.open_table(str(tmp_path), {**QUICK, DAYS: "1", **options}).run_ttl()
+        hudi_py.open_table(str(tmp_path), {**QUICK, DAYS: "1", **options}).ttl()
     if "Strange" not in str(options):
         with pytest.raises(ConfigError, match=message):  # before the write
             put(tmp_path, "E", "e", options={DAYS: "1", INLINE: "true", **options})
@@ -199,10 +199,10 @@ def test_a_pending_plan_is_in_the_way(tmp_path: Path, monkeypatch: pytest.Monkey
     planned = table.clustering.schedule(options={"hoodie.clustering.plan.strategy.sort.columns": "ts"})
     assert planned is not None
     with pytest.raises(ConflictError, match="drop it with unschedule"):
-        table.run_ttl(retain_days=1)
+        table.ttl(retain_days=1)
     assert left(tmp_path) == {"a": 1, "b": 1, "c": 1}
-    table.unschedule(planned)
-    assert table.run_ttl(retain_days=1).partitions == ("a", "b", "c")
+    table.services.unschedule(planned)
+    assert table.ttl(retain_days=1).partitions == ("a", "b", "c")
 
 
 @pytest.mark.parametrize(("version", "kind"), [(6, "mor"), (9, "cow")])
@@ -224,15 +224,15 @@ def test_a_write_beside_it_is_not_lost(
 
     monkeypatch.setattr(ttl, "groups_to_delete", late)
     with pytest.raises(ConflictError, match="completed since this write began"):
-        hudi_py.open_table(str(tmp_path), {**QUICK, **several}).run_ttl(retain_days=1)
+        hudi_py.open_table(str(tmp_path), {**QUICK, **several}).ttl(retain_days=1)
     assert left(tmp_path) == {"a": 2, "b": 1, "c": 1}
 
 
 def test_a_table_without_partitions(tmp_path: Path) -> None:
     hudi_py.write(str(tmp_path), [{"k": "a", "ts": 1}], record_key="k", options=QUICK)
     table = hudi_py.open_table(str(tmp_path), {**QUICK, DAYS: "1"})
-    assert table.run_ttl().reason == "the table has no partitions"
-    assert [each for each in table.due() if each.service == "ttl"] == []
+    assert table.ttl().reason == "the table has no partitions"
+    assert [each for each in table.services.due() if each.service == "ttl"] == []
 
 
 def test_creation_times_of_parquet_metafiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,4 +243,4 @@ def test_creation_times_of_parquet_metafiles(tmp_path: Path, monkeypatch: pytest
     (tmp_path / "b" / ".hoodie_partition_metadata.parquet").unlink()
     pass_a_day(monkeypatch)
     table = hudi_py.open_table(str(tmp_path), QUICK)
-    assert table.run_ttl(strategy="keep_by_creation_time", retain_days=1).partitions == ("a",)
+    assert table.ttl(strategy="keep_by_creation_time", retain_days=1).partitions == ("a",)

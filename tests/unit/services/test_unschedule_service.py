@@ -249,8 +249,8 @@ def test_of_a_table(tmp_path):
     table = hudi_py.open_table(str(tmp_path))
     planned = table.compaction.schedule()
     text = f"<UnscheduleReport: unschedule {planned}: the compaction plan dropped>"
-    assert repr(table.unschedule(planned)) == text
-    assert table.plans().num_rows == 0
+    assert repr(table.services.unschedule(planned)) == text
+    assert table.services.pending().num_rows == 0
     assert table.metadata.verify().ok
 
 

@@ -143,7 +143,7 @@ def test_what_is_planned(tmp_path: Path) -> None:
     for ts in (1, 2):
         memory_tables.write(storage, memory_tables.rows(range(4), ts), options=index)
     table = hudi_py.open_table(storage.uri)
-    table.create_index("names", "name", using="secondary_index")
+    table.index("names", "name", using="secondary_index")
     found = table.downgrade(6, dry_run=True)
     assert load_table_config(storage).version == 9
     assert "2 file groups with logs compacted" in found.steps

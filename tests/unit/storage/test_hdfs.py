@@ -241,7 +241,7 @@ def test_a_table_with_its_lock(uri: str) -> None:
     table.upsert(pa.table({"id": ["b"], "ts": [2]}))
     storage = open_storage(uri)
     with table_lock(storage, LockSettings(), purpose="test"):
-        (holder,) = table.locks()
+        (holder,) = table.locks.holders()
         assert (holder.provider, holder.place) == ("FileSystemBasedLockProvider", f"{uri}/.hoodie/lock")
     table.compact()
     assert sorted(table.scan(["id", "ts"]).to_table()["ts"].to_pylist()) == [1, 2]

@@ -47,7 +47,9 @@ def test_a_compaction_is_as_previewed(table: hudi_py.Table) -> None:
     assert (preview.reason, [len(row["files"]) for row in preview.rows]) == ("", [6, 5])
     assert state_files(table) == before
     table.compaction.schedule()
-    planned = [{name: row[name] for name in ("partition", "file_id", "files")} for row in table.plans().to_pylist()]
+    planned = [
+        {name: row[name] for name in ("partition", "file_id", "files")} for row in table.services.pending().to_pylist()
+    ]
     assert sorted(map(str, planned)) == sorted(map(str, preview.rows))
     assert "not in a pending plan" in table.compaction.preview().reason
 
@@ -103,12 +105,12 @@ def test_a_restore_is_as_previewed(table: hudi_py.Table) -> None:
 
 
 def test_what_is_due(table: hudi_py.Table) -> None:
-    due = {each.service: each for each in table.due(options=ONE_VERSION)}
+    due = {each.service: each for each in table.services.due(options=ONE_VERSION)}
     assert due["compaction"].due
     assert due["compaction"].reason == "6 delta commits not compacted, 2 file groups with logs"
     assert not due["archive"].due
     table.compact()
-    due = {each.service: each for each in table.due(options=ONE_VERSION)}
+    due = {each.service: each for each in table.services.due(options=ONE_VERSION)}
     assert (due["compaction"].due, due["clean"].due) == (False, True)
     assert due["clean"].reason == "11 files in 2 partitions can be deleted"
 

@@ -59,7 +59,7 @@ def test_compaction_in_one_call_and_in_halves(path: str) -> None:
     write(path, 7)
     planned = table.compaction.schedule()
     assert table.compaction.pending() == [planned]
-    plans = table.plans().to_pylist()
+    plans = table.services.pending().to_pylist()
     assert [(row["service"], row["instant"], row["state"], row["partition"], len(row["files"])) for row in plans] == [
         ("compaction", planned, "REQUESTED", "a", 2),
         ("compaction", planned, "REQUESTED", "b", 2),
@@ -94,7 +94,7 @@ def test_options_of_one_call(path: str) -> None:
         "hoodie.compaction.partition.path.regex": "^a$",
     }
     assert table.compaction.schedule(options=few) == table.compaction.pending()[0]
-    assert table.plans().num_rows == 1
+    assert table.services.pending().num_rows == 1
     report = table.compaction.run(options={"hoodie.parquet.compression.codec": "zstd"})
     (written,) = [row for row in table.files().to_pylist() if row["base_instant"] == report.instant]
     footer = pq.read_metadata(f"{path}/{written['partition']}/{written['base_file']}")
@@ -152,7 +152,7 @@ def test_clean_takes_old_versions_away(tmp_path: Path) -> None:
     table = hudi_py.open_table(path)
     options = {**BY_HAND, "hoodie.cleaner.commits.retained": "1"}
     cleaning = hudi_py.open_table(path, options).cleaning.schedule()
-    plans = table.plans().to_pylist()
+    plans = table.services.pending().to_pylist()
     assert [(row["service"], row["instant"], row["partition"], len(row["files"])) for row in plans] == [
         ("clean", cleaning, "a", 3),
         ("clean", cleaning, "b", 3),
@@ -184,7 +184,7 @@ def test_savepoints_rollbacks_and_restores(path: str) -> None:
     again = table.savepoint()
     assert (again.instant, again.savepoint) == (None, saved.instant)
     assert again.reason == f"the commit {saved.instant} already has a savepoint"
-    (row,) = table.savepoints().to_pylist()
+    (row,) = table.savepoints.list().to_pylist()
     assert (row["instant"], row["user"], row["comment"], row["num_partitions"]) == (saved.instant, "ana", "before", 2)
     second, third = write(path, 10).instant, write(path, 11).instant
     assert second is not None
@@ -199,7 +199,7 @@ def test_savepoints_rollbacks_and_restores(path: str) -> None:
     assert read(path) == {2}
     assert table.restore(int(saved.instant)).reason == f"nothing was written since {saved.instant}"  # as numbers, too
     assert table.delete_savepoint(int(saved.instant)).instant == saved.instant
-    assert table.savepoints().num_rows == 0
+    assert table.savepoints.list().num_rows == 0
     assert table.metadata.verify().ok
 
 
@@ -327,7 +327,7 @@ def test_services_need_a_table_that_is_written(tmp_path: Path) -> None:
 
 
 def test_schema_of_savepoints_without_any(path: str) -> None:
-    assert hudi_py.open_table(path).savepoints().schema.field("created").type == pa.timestamp("ms", "UTC")
+    assert hudi_py.open_table(path).savepoints.list().schema.field("created").type == pa.timestamp("ms", "UTC")
 
 
 @pytest.mark.parametrize("options", [{}, {"hoodie.metadata.enable": "false"}])

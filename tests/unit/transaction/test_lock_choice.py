@@ -158,10 +158,10 @@ def test_a_lock_is_looked_at_and_broken(tmp_path: Path, kind: str, options: dict
 def test_through_the_table(tmp_path: Path) -> None:
     hudi_py.write(str(tmp_path), pa.table({"id": ["a"]}), record_key="id")
     table = hudi_py.open_table(str(tmp_path))
-    assert table.locks() == []
+    assert table.locks.holders() == []
     with table_lock(LocalStorage(str(tmp_path)), LockSettings(), purpose="test"):
-        (holder,) = table.locks()
-        table.break_lock(holder.owner)
+        (holder,) = table.locks.holders()
+        table.locks.release(holder.owner)
         table.upsert(pa.table({"id": ["b"]}))
     assert table.scan().to_table().num_rows == 2
 

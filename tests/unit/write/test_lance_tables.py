@@ -93,7 +93,7 @@ def test_what_else_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"secondary\.column.*Lance"):
         table.upsert(rows([1], 2, "b"), options={"hoodie.metadata.index.secondary.column": "s"})
     with pytest.raises(ConfigError, match="Cannot create the index 's'.*Lance"):
-        table.create_index("s", "s")
+        table.index("s", "s")
     with pytest.raises(ConfigError, match=r"hoodie\.lance\.max\.file\.size"):
         table.upsert(rows([1], 2, "b"), options={"hoodie.lance.max.file.size": "0"})
 

@@ -171,7 +171,7 @@ def test_services_on_slices_without_base_files(tmp_path: Path, version: int) -> 
     assert snapshot(path) == [("k0", 2), ("k1", 1), ("k2", 1), ("k3", 2)]
     abort_write(begun(path, rows([5, 6], 4))[0])
     assert opened(path).metadata.verify().ok
-    saved = opened(path).savepoints()["instant"].to_pylist()
+    saved = opened(path).savepoints.list()["instant"].to_pylist()
     opened(path).restore(saved[0], options=SERVICE)
     assert snapshot(path) == [("k0", 1), ("k1", 1), ("k2", 1)]
     assert opened(path).metadata.verify().ok

@@ -232,7 +232,7 @@ def test_tables_keep_their_columns(tmp_path: Path) -> None:
     hudi_py.write(table.path, rows(1, turn=2), "upsert", QUICK)
     assert sorted(hudi_py.open_table(table.path).scan().to_table()["v"].to_pylist()) == [102, 201]
     with pytest.raises(ConfigError, match="made of record keys"):
-        table.table.create_index("record_index", using="record_index")
+        table.table.index("record_index", using="record_index")
     merge = table.table.merge(rows(1, turn=3), "t._hoodie_record_key = s.id").when_matched_update_all()
     with pytest.raises(ConfigError, match="it has no meta columns"):
         merge.execute()

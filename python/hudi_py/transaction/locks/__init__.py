@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hudi_py.transaction.locks.choose import break_lock, lock_holders, table_lock
+from hudi_py.transaction.locks.choose import TableLocks, break_lock, lock_holders, table_lock
 from hudi_py.transaction.locks.file import NO_ACCESS, FileLock
 from hudi_py.transaction.locks.table_lock import LockHolder, LockProvider, TableLock, caller_holds_lock
 
@@ -12,6 +12,7 @@ __all__ = [
     "LockHolder",
     "LockProvider",
     "TableLock",
+    "TableLocks",
     "break_lock",
     "caller_holds_lock",
     "lock_holders",

@@ -47,6 +47,31 @@ def table_lock(
     return _LOCKS[provider](storage, settings, purpose=purpose, storage_options=storage_options)
 
 
+class TableLocks:
+    """The lock of a table. `options` configure it, like those of writes, and override those with which the table was
+    opened."""
+
+    def __init__(
+        self, storage: Storage, options: Mapping[str, Any], storage_options: Mapping[str, str] | None = None
+    ) -> None:
+        self._storage = storage
+        self._options = options
+        self._storage_options = storage_options
+
+    def holders(self, *, options: Mapping[str, Any] | None = None) -> list[LockHolder]:
+        """Returns the holder of the lock: a list of one, or empty."""
+        return lock_holders(self._storage, {**self._options, **(options or {})}, self._storage_options)
+
+    def release(self, owner: str, *, options: Mapping[str, Any] | None = None) -> None:
+        """Releases the lock of an owner whose process has ended, named as in `holders`. An owner that is still running
+        fails before it completes anything.
+
+        Raises:
+            LockError: the lock is free, or held by another owner.
+        """
+        break_lock(self._storage, owner, {**self._options, **(options or {})}, self._storage_options)
+
+
 def lock_holders(
     storage: Storage, options: Mapping[str, Any], storage_options: Mapping[str, str] | None = None
 ) -> list[LockHolder]:
@@ -79,7 +104,7 @@ def break_lock(
     found = lock.holder()
     raise LockError(
         f"Cannot break the lock of {storage.uri}: its holder is {'nobody' if found is None else found.owner}, not "
-        f"{owner}; look at Table.locks() again",
+        f"{owner}; look at Table.locks.holders() again",
         found=None if found is None else found.owner,
         expected=owner,
     )

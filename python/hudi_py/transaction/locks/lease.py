@@ -79,7 +79,7 @@ def wait_for(
             found = holder()
             raise LockError(
                 f"Cannot {purpose}: the table lock {place} is held by {found}, waited {waited:.1f} s; wait for its "
-                "holder, or break the lock with Table.break_lock if you know that the holder is gone",
+                "holder, or break the lock with Table.locks.release if you know that the holder is gone",
                 path=place,
                 found=found,
             )

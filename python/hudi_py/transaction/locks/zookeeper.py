@@ -77,7 +77,7 @@ class ZookeeperLock(HeldByContext):
                     f"Cannot {self._purpose}: the table lock {self.place} is held by "
                     f"{'a writer that has just released it' if found is None else found[1]}, waited "
                     f"{self._settings.lease_patience_ms / 1000:.1f} s; wait for its holder, or break the lock with "
-                    "Table.break_lock if you know that the holder is gone",
+                    "Table.locks.release if you know that the holder is gone",
                     path=self.place,
                 )
         except BaseException:

@@ -71,7 +71,7 @@ def test_an_update_since_the_plan_is_never_lost(tmp_path: Path) -> None:
         run(Clustering(), own)
     assert_rows_equal(read(path), before)
     assert pending_instants(Clustering(), own) == [scheduled.instant]
-    hudi_py.open_table(path).unschedule(scheduled.instant)
+    hudi_py.open_table(path).services.unschedule(scheduled.instant)
     cluster(path)
     assert_rows_equal(without_name(read(path)), without_name(before))
 
@@ -90,7 +90,7 @@ def test_groups_of_other_plans_are_left_out(tmp_path: Path) -> None:
     path = make(tmp_path / "t", kind="mor")
     table = hudi_py.open_table(path, QUICK)
     compaction = table.compaction.schedule()
-    busy = {row["file_id"] for row in table.plans().to_pylist()}
+    busy = {row["file_id"] for row in table.services.pending().to_pylist()}
     assert compaction is not None
     write(path, rows(range(70, 74), 5))
     planned = {each.file_id for each in plan_of(path).slices}

@@ -92,7 +92,7 @@ def plan_of(path: str, given: Mapping[str, str] | None = None, service: Clusteri
     scheduled = (service or Clustering()).schedule(own)
     assert scheduled.instant is not None, scheduled.reason
     plan = CLUSTERING_PLANS.existing(own.storage, own.timeline(), scheduled.instant)
-    hudi_py.open_table(path).unschedule(scheduled.instant)
+    hudi_py.open_table(path).services.unschedule(scheduled.instant)
     return plan
 
 
@@ -321,7 +321,7 @@ def test_partitions_of_a_plan(tmp_path: Path) -> None:
     rolling = {"hoodie.clustering.plan.partition.filter.mode": "DAY_ROLLING"}
     scheduled = Clustering().schedule(context(path, rolling))
     if scheduled.instant is not None:  # the hour of the day is one of the first five
-        assert len({row["partition"] for row in hudi_py.open_table(path).plans().to_pylist()}) == 1
+        assert len({row["partition"] for row in hudi_py.open_table(path).services.pending().to_pylist()}) == 1
 
 
 def test_later_plans_after_commits_have_what_has_changed(tmp_path: Path) -> None:
@@ -361,8 +361,8 @@ def test_after_commits(tmp_path: Path, version: int, kind: str) -> None:
     write(path, rows(range(20, 24), 1), **planning)
     assert len(pending_instants(Clustering(), context(path))) == 1
     table = hudi_py.open_table(path, QUICK)
-    assert "clustering" not in {each.service for each in table.due()}
-    (due,) = (each for each in table.due(options=planning) if each.service == "clustering")
+    assert "clustering" not in {each.service for each in table.services.due()}
+    (due,) = (each for each in table.services.due(options=planning) if each.service == "clustering")
     assert (due.due, due.reason.startswith("1 commit since")) == (True, False)
     write(path, rows(range(24, 28), 1), **inline)
     assert pending_instants(Clustering(), context(path)) == []
@@ -412,7 +412,7 @@ def test_a_missing_file(tmp_path: Path) -> None:
     path = make(tmp_path / "t")
     own = context(path)
     Clustering().schedule(own)
-    row = hudi_py.open_table(path).plans().to_pylist()[0]
+    row = hudi_py.open_table(path).services.pending().to_pylist()[0]
     Path(path, row["partition"], row["files"][0]).unlink()
     with pytest.raises(HistoryCleanedError, match="of the plan is missing"):
         run(Clustering(), own)
@@ -542,10 +542,10 @@ def test_the_methods_of_a_table(tmp_path: Path) -> None:
     report = table.cluster(sort_by=["v", "ts"], layout="hilbert", partitions="a")
     assert (report.num_replaced, report.num_partitions) == (2, 1)
     assert str(report).startswith(f"clustering {report.instant}: 2 file groups replaced by 1 file, in 1 partition, ")
-    planned = table.run_service("clustering", phase="schedule", sort_by="k").instant
+    planned = table.services.run("clustering", phase="schedule", sort_by="k").instant
     assert planned is not None
     assert table.clustering.pending() == [planned]
-    assert {row["service"] for row in table.plans().to_pylist()} == {"clustering"}
+    assert {row["service"] for row in table.services.pending().to_pylist()} == {"clustering"}
     assert table.clustering.run(planned).num_partitions == 2
     assert len(table.clustering.preview().rows) == 2
     with pytest.raises(ConfigError, match="one of LINEAR, ZORDER, HILBERT"):
